@@ -1,0 +1,3 @@
+//! The `spry` command.
+
+fn main() {}

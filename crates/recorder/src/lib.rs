@@ -1,0 +1,1 @@
+//! The BPF event logger and its driver.

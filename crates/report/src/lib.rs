@@ -1,0 +1,1 @@
+//! Findings as text, HTML and JSON, and traces in other formats.

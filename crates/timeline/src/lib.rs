@@ -1,0 +1,1 @@
+//! From events to intervals of task and CPU states.

@@ -1,0 +1,1 @@
+//! The records that BPF programs and the recorder share.
