@@ -3,8 +3,19 @@
 //! [`event`] is the model that every part of Spry speaks, [`header`] describes the machine. The bytes of a file
 //! are specified in `docs/trace-format.md`.
 
+mod decode;
+mod encode;
 pub mod event;
+pub mod format;
+mod frame;
 pub mod header;
+pub mod index;
+mod lane;
+pub mod reader;
+pub mod varint;
+pub mod writer;
 
 pub use event::{Event, Stamped, Tgid, Tid};
 pub use header::{Group, Groups, Header};
+pub use reader::{ReadError, Reader, Totals};
+pub use writer::{Compression, Options, Writer};

@@ -1,0 +1,340 @@
+//! Turns one CPU's events into the bytes of its stream.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::event::{
+    Channel, Comm, Context, Direction, Event, Irq, Stack, Switch, TaskInfo, Tgid, Tid, TimerExpire, Urgency,
+    Wakeup, WakeupKind, Waking,
+};
+use crate::format::{FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, SYMBOL_BYTES_MAX, SYMBOLS_MAX, code};
+use crate::varint::{put, zigzag};
+
+/// What is known of the tasks, for blocks to restate.
+pub(crate) type Names = FxHashMap<Tid, TaskInfo>;
+
+/// How a block refers to a task that it has introduced.
+#[derive(Clone, Copy)]
+struct Known {
+    index: u32,
+    prio: u8,
+}
+
+/// One CPU's stream. A block's state is forgotten by [`Stream::start_block`].
+#[derive(Default)]
+pub(crate) struct Stream {
+    /// The bytes of the segment that is being filled.
+    pub(crate) bytes: Vec<u8>,
+    /// Events in the segment.
+    pub(crate) count: u64,
+    tasks: FxHashMap<Tid, Known>,
+    tasks_defined: u32,
+    symbols: FxHashMap<Arc<str>, u32>,
+    current: Option<Tid>,
+    last_wakee: Option<Tid>,
+    last_ns: u64,
+}
+
+impl Stream {
+    /// The time that the next event's is counted from.
+    pub(crate) fn last_ns(&self) -> u64 {
+        self.last_ns
+    }
+
+    /// Forgets everything but who is running, which it restates.
+    pub(crate) fn start_block(&mut self, first_ns: u64, names: &Names) {
+        self.tasks.clear();
+        self.tasks.insert(Tid::IDLE, Known { index: 0, prio: PRIO_DEFAULT });
+        self.tasks_defined = 0;
+        self.symbols.clear();
+        self.last_wakee = None;
+        self.last_ns = self.last_ns.max(first_ns);
+        if let Some(current) = self.current {
+            let index = self.task(current, names);
+            self.bytes.push(code::CURRENT);
+            put(&mut self.bytes, index);
+        }
+    }
+
+    /// Appends one event. An event that is older than the one before is moved up to it.
+    pub(crate) fn push(&mut self, time_ns: u64, cpu: u16, event: &Event, names: &Names) {
+        match event {
+            Event::Switch(switch) => self.switch(time_ns, switch, names),
+            Event::Waking(waking) => self.waking(time_ns, waking, names),
+            Event::Wakeup(wakeup) => self.wakeup(time_ns, cpu, wakeup, names),
+            Event::Task(_) => return,
+            other => self.rare(time_ns, cpu, other, names),
+        }
+        if !matches!(event, Event::Lost(_)) {
+            self.count += 1;
+        }
+    }
+
+    /// The code, then the time since the event before.
+    fn head(&mut self, code: u8, time_ns: u64) {
+        self.bytes.push(code);
+        put(&mut self.bytes, time_ns.saturating_sub(self.last_ns));
+        self.last_ns = self.last_ns.max(time_ns);
+    }
+
+    /// The block's number for a task, which is introduced first if the block has not mentioned it. 0 is idle.
+    fn task(&mut self, tid: Tid, names: &Names) -> u64 {
+        if let Some(known) = self.tasks.get(&tid) {
+            return u64::from(known.index);
+        }
+        self.tasks_defined += 1;
+        let index = self.tasks_defined;
+        let info = names.get(&tid).copied().unwrap_or(TaskInfo { tid, tgid: Tgid(0), comm: Comm::default() });
+        self.tasks.insert(tid, Known { index, prio: PRIO_DEFAULT });
+        self.bytes.push(code::DEFINE);
+        put(&mut self.bytes, u64::from(tid.0));
+        put(&mut self.bytes, zigzag(i64::from(tid.0) - i64::from(info.tgid.0)));
+        put_comm(&mut self.bytes, &info.comm);
+        u64::from(index)
+    }
+
+    fn prio(&self, tid: Tid) -> u8 {
+        self.tasks.get(&tid).map_or(PRIO_DEFAULT, |known| known.prio)
+    }
+
+    fn set_prio(&mut self, tid: Tid, prio: u8) {
+        if let Some(known) = self.tasks.get_mut(&tid) {
+            known.prio = prio;
+        }
+    }
+
+    fn switch(&mut self, time_ns: u64, switch: &Switch, names: &Names) {
+        let prev = self.task(switch.prev, names);
+        let next = self.task(switch.next, names);
+        let prev_given = self.current != Some(switch.prev);
+        let prio_given =
+            self.prio(switch.prev) != switch.prev_prio || self.prio(switch.next) != switch.next_prio;
+        let mut first = code::SWITCH;
+        if prev_given {
+            first |= FLAG_A;
+        }
+        if switch.stolen_ns != 0 {
+            first |= FLAG_B;
+        }
+        if prio_given {
+            first |= FLAG_C;
+        }
+        self.head(first, time_ns);
+        let short = next.min(u64::from(NEXT_LONG)) as u8;
+        self.bytes.push(switch.prev_state as u8 | short << 4);
+        if short == NEXT_LONG {
+            put(&mut self.bytes, next);
+        }
+        if prev_given {
+            put(&mut self.bytes, prev);
+        }
+        if switch.stolen_ns != 0 {
+            put(&mut self.bytes, u64::from(switch.stolen_ns));
+        }
+        if prio_given {
+            self.bytes.push(switch.prev_prio);
+            self.bytes.push(switch.next_prio);
+            self.set_prio(switch.prev, switch.prev_prio);
+            self.set_prio(switch.next, switch.next_prio);
+        }
+        self.current = Some(switch.next);
+    }
+
+    fn waking(&mut self, time_ns: u64, waking: &Waking, names: &Names) {
+        let waker_given = self.current != Some(waking.waker);
+        let waker = self.task(waking.waker, names);
+        let wakee = self.task(waking.wakee, names);
+        let context = match waking.context {
+            Context::Task => 0,
+            Context::Softirq => FLAG_A,
+            Context::Hardirq => FLAG_B,
+            Context::Unknown => FLAG_A | FLAG_B,
+        };
+        self.head(code::WAKING | context | if waker_given { FLAG_C } else { 0 }, time_ns);
+        put(&mut self.bytes, wakee);
+        if waker_given {
+            put(&mut self.bytes, waker);
+        }
+        self.last_wakee = Some(waking.wakee);
+    }
+
+    fn wakeup(&mut self, time_ns: u64, cpu: u16, wakeup: &Wakeup, names: &Names) {
+        let tid_given = self.last_wakee != Some(wakeup.tid);
+        let target_given = wakeup.target_cpu != cpu;
+        let task = self.task(wakeup.tid, names);
+        let mut first = code::WAKEUP;
+        if tid_given {
+            first |= FLAG_A;
+        }
+        if target_given {
+            first |= FLAG_B;
+        }
+        if wakeup.kind == WakeupKind::New {
+            first |= FLAG_C;
+        }
+        self.head(first, time_ns);
+        if tid_given {
+            put(&mut self.bytes, task);
+        }
+        if target_given {
+            put(&mut self.bytes, u64::from(wakeup.target_cpu));
+        }
+    }
+
+    /// Everything that does not happen a million times a second.
+    fn rare(&mut self, time_ns: u64, cpu: u16, event: &Event, names: &Names) {
+        match *event {
+            Event::Fork(fork) => {
+                let parent = self.task(fork.parent, names);
+                self.head(code::FORK, time_ns);
+                self.numbers(&[parent, u64::from(fork.child.0), u64::from(fork.child_tgid.0)]);
+                put_comm(&mut self.bytes, &fork.comm);
+                self.tasks.remove(&fork.child);
+            }
+            Event::Exec(exec) => {
+                self.with_task(code::EXEC, time_ns, exec.tid, &[u64::from(exec.old_tid.0)], names)
+            }
+            Event::Exit(exit) => self.with_task(code::EXIT, time_ns, exit.tid, &[], names),
+            Event::Comm(rename) => {
+                self.with_task(code::COMM, time_ns, rename.tid, &[], names);
+                put_comm(&mut self.bytes, &rename.comm);
+            }
+            Event::Prio(prio) => {
+                self.with_task(code::PRIO, time_ns, prio.tid, &[], names);
+                self.bytes.extend([prio.policy as u8, prio.prio]);
+            }
+            Event::Migrate(migrate) => {
+                let away = migrate.from_cpu == cpu;
+                let first = code::MIGRATE | if away { FLAG_A } else { 0 };
+                self.with_task(first, time_ns, migrate.tid, &[u64::from(migrate.to_cpu)], names);
+                if !away {
+                    put(&mut self.bytes, u64::from(migrate.from_cpu));
+                }
+            }
+            Event::Tick(tick) => self.plain(code::TICK, time_ns, &[since(time_ns, tick.due_ns)]),
+            Event::TimerExpire(expire) => self.timer_expire(time_ns, &expire, names),
+            Event::IrqEnter(irq) => self.irq(code::IRQ_ENTER, time_ns, irq),
+            Event::IrqExit(irq) => self.irq(code::IRQ_EXIT, time_ns, irq),
+            Event::SoftirqEnter(softirq) => self.plain(code::SOFTIRQ_ENTER, time_ns, &[u64::from(softirq.0)]),
+            Event::SoftirqExit(softirq) => self.plain(code::SOFTIRQ_EXIT, time_ns, &[u64::from(softirq.0)]),
+            Event::NeedResched(need) => {
+                let lazy = if need.urgency == Urgency::Lazy { FLAG_A } else { 0 };
+                let target = u64::from(need.target_cpu);
+                self.with_task(code::NEED_RESCHED | lazy, time_ns, need.tid, &[target], names);
+            }
+            Event::ScheduleEnter => self.plain(code::SCHEDULE_ENTER, time_ns, &[]),
+            Event::ScheduleExit => self.plain(code::SCHEDULE_EXIT, time_ns, &[]),
+            Event::Ipc(ipc) => {
+                let first = code::IPC | channel_flags(ipc.channel, ipc.direction);
+                self.with_task(first, time_ns, ipc.tid, &[ipc.channel.id, u64::from(ipc.bytes)], names);
+            }
+            Event::Mark(ref mark) => {
+                let text = cut(&mark.text, crate::event::Mark::MAX_BYTES);
+                self.with_task(code::MARK, time_ns, mark.tid, &[text.len() as u64], names);
+                self.bytes.extend(text.as_bytes());
+            }
+            Event::Stack(ref stack) => self.stack(time_ns, stack, names),
+            Event::Lost(lost) => {
+                self.plain(code::LOST, time_ns, &[lost.count]);
+                self.current = None;
+            }
+            Event::Stat(stat) => {
+                let numbers = [stat.state as u64, stat.exec_ns, stat.utime_ns, stat.stime_ns];
+                self.with_task(code::STAT, time_ns, stat.tid, &numbers, names);
+            }
+            Event::Switch(_) | Event::Waking(_) | Event::Wakeup(_) | Event::Task(_) => {}
+        }
+    }
+
+    fn numbers(&mut self, numbers: &[u64]) {
+        for &number in numbers {
+            put(&mut self.bytes, number);
+        }
+    }
+
+    fn plain(&mut self, first: u8, time_ns: u64, numbers: &[u64]) {
+        self.head(first, time_ns);
+        self.numbers(numbers);
+    }
+
+    fn with_task(&mut self, first: u8, time_ns: u64, tid: Tid, numbers: &[u64], names: &Names) {
+        let task = self.task(tid, names);
+        self.head(first, time_ns);
+        put(&mut self.bytes, task);
+        self.numbers(numbers);
+    }
+
+    fn timer_expire(&mut self, time_ns: u64, expire: &TimerExpire, names: &Names) {
+        let slack = expire.latest_ns.saturating_sub(expire.deadline_ns);
+        let numbers = [expire.kind as u64, since(time_ns, expire.deadline_ns), slack];
+        self.with_task(code::TIMER_EXPIRE, time_ns, expire.tid, &numbers, names);
+    }
+
+    fn irq(&mut self, code: u8, time_ns: u64, irq: Irq) {
+        let (kind, line) = match irq {
+            Irq::Device(line) => (0, Some(line)),
+            Irq::LocalTimer => (1, None),
+            Irq::Reschedule => (2, None),
+            Irq::CallFunction => (3, None),
+            Irq::IrqWork => (4, None),
+        };
+        self.head(code | kind << 5, time_ns);
+        if let Some(line) = line {
+            put(&mut self.bytes, u64::from(line));
+        }
+    }
+
+    fn stack(&mut self, time_ns: u64, stack: &Stack, names: &Names) {
+        let frames = &stack.frames[..stack.frames.len().min(FRAMES_MAX)];
+        self.with_task(code::STACK, time_ns, stack.tid, &[frames.len() as u64], names);
+        for frame in frames {
+            if let Some(&index) = self.symbols.get(frame) {
+                put(&mut self.bytes, u64::from(index));
+                continue;
+            }
+            let text = cut(frame, SYMBOL_BYTES_MAX);
+            put(&mut self.bytes, 0);
+            put(&mut self.bytes, text.len() as u64);
+            self.bytes.extend(text.as_bytes());
+            if self.symbols.len() >= SYMBOLS_MAX {
+                self.symbols.clear();
+            }
+            let index = self.symbols.len() as u32 + 1;
+            self.symbols.insert(Arc::clone(frame), index);
+        }
+    }
+}
+
+/// Priority of a task that a block has not yet given one: nice 0.
+pub(crate) const PRIO_DEFAULT: u8 = 120;
+/// In a switch's second byte: the next task's number follows.
+pub(crate) const NEXT_LONG: u8 = 15;
+
+/// Flags of an IPC record: the channel's kind in the first two, reading in the third.
+fn channel_flags(channel: Channel, direction: Direction) -> u8 {
+    let kind = (channel.kind as u8) << 5;
+    match direction {
+        Direction::Write => kind,
+        Direction::Read => kind | FLAG_C,
+    }
+}
+
+fn since(time_ns: u64, earlier_ns: u64) -> u64 {
+    zigzag(time_ns.wrapping_sub(earlier_ns) as i64)
+}
+
+fn put_comm(out: &mut Vec<u8>, comm: &Comm) {
+    let name = comm.as_bytes();
+    out.push(name.len() as u8);
+    out.extend(name);
+}
+
+/// The longest prefix of at most `max` bytes that ends at a character.
+fn cut(text: &str, max: usize) -> &str {
+    let mut end = text.len().min(max);
+    while !text.is_char_boundary(end) {
+        end -= 1;
+    }
+    &text[..end]
+}

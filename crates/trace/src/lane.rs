@@ -1,0 +1,219 @@
+//! One CPU's stream on its way through the reader: segments in, one event at a time out.
+
+use std::collections::VecDeque;
+
+use zstd::stream::raw::{DParameter, Decoder as Unpacker, InBuffer, Operation, OutBuffer};
+
+use crate::decode::{Decoder, Record};
+use crate::event::{Event, Lost};
+use crate::reader::Totals;
+use crate::varint::Cursor;
+
+/// The fixed part of a block.
+pub(crate) struct BlockStart {
+    /// ns of the trace's clock.
+    pub(crate) first_ns: u64,
+    /// Events of this CPU in the blocks before.
+    pub(crate) events_before: u64,
+    /// Events of this CPU that were lost before.
+    pub(crate) lost_before: u64,
+}
+
+/// A piece of a CPU's stream, as it stands in the file.
+pub(crate) struct Segment {
+    pub(crate) starts: Option<BlockStart>,
+    /// Events in it.
+    pub(crate) count: u64,
+    /// Its length before compression, if it is compressed.
+    pub(crate) raw_len: Option<usize>,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Segment {
+    pub(crate) fn len(&self) -> usize {
+        self.data.len()
+    }
+}
+
+/// What a lane is given, in the file's order.
+enum Waiting {
+    Segment(Segment),
+    /// Something is missing here.
+    Gap,
+}
+
+/// How far back a compressed block may refer, as a power of two; the writer stays below.
+const WINDOW_LOG_MAX: u32 = 21;
+
+/// One CPU's stream.
+pub(crate) struct Lane {
+    cpu: u16,
+    waiting: VecDeque<Waiting>,
+    raw: Vec<u8>,
+    position: usize,
+    /// `None` between damage and the next block.
+    decoder: Option<Decoder>,
+    unpacker: Option<Unpacker<'static>>,
+    /// Events of this CPU up to here, by the blocks' own count; `None` before the first block.
+    events: Option<u64>,
+    /// Events that the segment still owes.
+    owed: u64,
+    lost: u64,
+    next: Option<(u64, Event)>,
+}
+
+impl Lane {
+    pub(crate) fn new(cpu: u16) -> Lane {
+        Lane {
+            cpu,
+            waiting: VecDeque::new(),
+            raw: Vec::new(),
+            position: 0,
+            decoder: None,
+            unpacker: None,
+            events: None,
+            owed: 0,
+            lost: 0,
+            next: None,
+        }
+    }
+
+    pub(crate) fn add(&mut self, segment: Segment) {
+        self.waiting.push_back(Waiting::Segment(segment));
+    }
+
+    /// Segments may be missing here: the block cannot go on.
+    pub(crate) fn gap(&mut self) {
+        self.waiting.push_back(Waiting::Gap);
+    }
+
+    /// The time of the event that [`Lane::take`] would give.
+    #[inline]
+    pub(crate) fn time_ns(&self) -> Option<u64> {
+        self.next.as_ref().map(|&(time_ns, _)| time_ns)
+    }
+
+    #[inline]
+    pub(crate) fn take(&mut self) -> Option<Event> {
+        self.next.take().map(|(_, event)| event)
+    }
+
+    /// Gets the next event ready, if what has been read holds one.
+    #[inline]
+    pub(crate) fn decode(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) {
+        loop {
+            while self.position < self.raw.len() {
+                let Some(decoder) = &mut self.decoder else { break };
+                let mut cursor = Cursor::at(&self.raw, self.position);
+                let record = decoder.next(&mut cursor);
+                match record {
+                    Some(Record::Event(event)) => {
+                        self.position = cursor.position();
+                        match event {
+                            Event::Task(_) => {}
+                            Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
+                            _ => self.owed = self.owed.saturating_sub(1),
+                        }
+                        self.next = Some((decoder.last_ns(), event));
+                        return;
+                    }
+                    Some(Record::Nothing) => self.position = cursor.position(),
+                    None => {
+                        totals.damaged_bytes += (self.raw.len() - self.position) as u64;
+                        self.break_block();
+                    }
+                }
+            }
+            if !self.next_segment(waiting_bytes, totals) || self.next.is_some() {
+                return;
+            }
+        }
+    }
+
+    /// The rest of the block cannot be read; the next block says how many events that were.
+    fn break_block(&mut self) {
+        self.events = self.events.map(|events| events.saturating_sub(self.owed));
+        self.owed = 0;
+        self.decoder = None;
+        self.raw.clear();
+        self.position = 0;
+    }
+
+    /// Takes up the next segment; whether there was one. May leave a `Lost` ready.
+    fn next_segment(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) -> bool {
+        self.raw.clear();
+        self.position = 0;
+        if let Some(events) = &mut self.events {
+            // A segment that promised more events than it held.
+            *events = events.saturating_sub(std::mem::take(&mut self.owed));
+        }
+        let segment = match self.waiting.pop_front() {
+            Some(Waiting::Segment(segment)) => segment,
+            Some(Waiting::Gap) => {
+                self.break_block();
+                return true;
+            }
+            None => return false,
+        };
+        *waiting_bytes = waiting_bytes.saturating_sub(segment.len());
+        if let Some(starts) = &segment.starts {
+            self.start_block(starts);
+        }
+        if self.decoder.is_none() {
+            totals.damaged_bytes += segment.len() as u64;
+            return true;
+        }
+        match segment.raw_len {
+            None => self.raw = segment.data,
+            Some(raw_len) => {
+                if self.unpack(&segment.data, raw_len).is_none() {
+                    totals.damaged_bytes += segment.len() as u64;
+                    self.break_block();
+                    return true;
+                }
+            }
+        }
+        // Every event takes two bytes at least.
+        let count = segment.count.min(self.raw.len() as u64);
+        self.events = self.events.map(|events| events.saturating_add(count));
+        self.owed = count;
+        true
+    }
+
+    /// Begins a block. What the CPU has by the block's count, and this reader has not seen, was lost.
+    fn start_block(&mut self, starts: &BlockStart) {
+        self.decoder = Some(Decoder::new(self.cpu, starts.first_ns));
+        self.unpacker = None;
+        let missing = match self.events {
+            Some(events) => {
+                starts.events_before.saturating_sub(events) + starts.lost_before.saturating_sub(self.lost)
+            }
+            None => 0,
+        };
+        self.events = Some(starts.events_before);
+        self.lost = starts.lost_before;
+        if missing > 0 {
+            self.next = Some((starts.first_ns, Event::Lost(Lost { count: missing })));
+        }
+    }
+
+    fn unpack(&mut self, data: &[u8], raw_len: usize) -> Option<()> {
+        if self.unpacker.is_none() {
+            let mut unpacker = Unpacker::new().ok()?;
+            unpacker.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).ok()?;
+            self.unpacker = Some(unpacker);
+        }
+        let unpacker = self.unpacker.as_mut()?;
+        self.raw.resize(raw_len, 0);
+        let mut input = InBuffer::around(data);
+        let mut output = OutBuffer::around(self.raw.as_mut_slice());
+        while output.pos() < raw_len {
+            let before = (input.pos(), output.pos());
+            unpacker.run(&mut input, &mut output).ok()?;
+            if before == (input.pos(), output.pos()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}

@@ -1,0 +1,316 @@
+//! Reads a trace: frames in, the events of all CPUs out in one order of time, in bounded memory.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::collections::binary_heap::PeekMut;
+use std::io::{self, Read, Seek, SeekFrom};
+
+use rustc_hash::FxHashMap;
+
+use crate::event::{Event, Lost, Stamped, TaskInfo, Tid};
+use crate::format::{
+    CPU_MAX, FRAME_INDEX, FRAME_RESTART, HEADER_BYTES_MAX, HEADER_FIXED_BYTES, MAGIC, SEGMENT_BYTES_MAX,
+    SEGMENT_FLAG_BITS, SEGMENT_STARTS_BLOCK, SEGMENT_ZSTD, VERSION_MAJOR,
+};
+use crate::frame::{Before, Frames};
+use crate::header::Header;
+use crate::index::Index;
+use crate::lane::{BlockStart, Lane, Segment};
+use crate::varint::Cursor;
+
+/// Why a file cannot be read as a trace. Damage after the header is no error; see [`Totals::damaged_bytes`].
+#[derive(Debug, thiserror::Error)]
+pub enum ReadError {
+    /// The source itself failed.
+    #[error("cannot read the trace: {0}")]
+    Io(#[from] io::Error),
+    /// The first bytes are no trace's.
+    #[error("not a Spry trace: it does not begin as one; give a file that `spry record` wrote")]
+    NotATrace,
+    /// Cut off or damaged within the header.
+    #[error("the trace's header is cut off or damaged; nothing after it can be read")]
+    BadHeader,
+    /// Written by a later version of the format.
+    #[error("the trace has format version {0}, this program reads {VERSION_MAJOR}; use a newer spry")]
+    Version(u16),
+}
+
+/// How the file ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Ending {
+    /// Its end has not been read yet, or it was cut off: the recorder or the machine died.
+    #[default]
+    Cut,
+    /// The recorder finished it.
+    Finished,
+}
+
+/// What reading has found so far.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Totals {
+    /// Events given out, without those that only restate a task's name or say what was lost.
+    pub events: u64,
+    /// Events that the trace says are missing.
+    pub lost: u64,
+    /// The same by CPU.
+    pub lost_per_cpu: Vec<u64>,
+    /// Bytes of the file read so far.
+    pub bytes: u64,
+    /// Bytes of these that are no part of any whole frame, or make no sense.
+    pub damaged_bytes: u64,
+    /// How the file ends.
+    pub ending: Ending,
+    /// When recording ended (the last moment the file speaks of), ns of the trace's clock.
+    pub end_ns: u64,
+}
+
+/// At most this much waits to be merged; a file that holds back its promises longer is merged without them.
+const WAITING_BYTES_MAX: usize = 64 << 20;
+/// Names are remembered for this many tasks, then learnt anew.
+const NAMES_MAX: usize = 1 << 20;
+
+/// Reads one trace.
+pub struct Reader<R> {
+    frames: Frames<R>,
+    header: Header,
+    lanes: Vec<Option<Box<Lane>>>,
+    order: BinaryHeap<Reverse<(u64, u16)>>,
+    names: FxHashMap<Tid, TaskInfo>,
+    safe_ns: u64,
+    waiting_bytes: usize,
+    given_ns: u64,
+    totals: Totals,
+    at_end: bool,
+}
+
+impl<R: Read> Reader<R> {
+    /// Reads the header.
+    pub fn new(source: R) -> Result<Reader<R>, ReadError> {
+        let mut frames = Frames::new(source, 0);
+        let header = read_header(&mut frames)?;
+        Ok(Reader::with(frames, header))
+    }
+
+    fn with(frames: Frames<R>, header: Header) -> Reader<R> {
+        let start_ns = header.start_ns;
+        Reader {
+            frames,
+            totals: Totals {
+                lost_per_cpu: vec![0; usize::from(header.cpus)],
+                end_ns: start_ns,
+                ..Totals::default()
+            },
+            header,
+            lanes: Vec::new(),
+            order: BinaryHeap::new(),
+            names: FxHashMap::default(),
+            safe_ns: start_ns,
+            waiting_bytes: 0,
+            given_ns: start_ns,
+            at_end: false,
+        }
+    }
+
+    /// What the trace says of the machine.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+
+    /// What reading has found so far; complete once [`Reader::next_event`] has given `None`.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals.clone();
+        totals.bytes = self.frames.offset();
+        totals.damaged_bytes += self.frames.damaged_bytes() + self.frames.cut_bytes();
+        totals
+    }
+
+    /// The next event of any CPU, in order of time; `None` at the end of the trace.
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Option<Stamped>, ReadError> {
+        loop {
+            let Some(stamped) = self.merged()? else { return Ok(None) };
+            match stamped.event {
+                Event::Switch(switch) if switch.prev_state.is_exit() => {
+                    self.names.remove(&switch.prev);
+                    self.totals.events += 1;
+                }
+                Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
+                    if !self.is_news(&stamped) {
+                        continue;
+                    }
+                }
+                _ => self.totals.events += 1,
+            }
+            return Ok(Some(stamped));
+        }
+    }
+
+    /// Keeps the books for what names tasks or loses events; whether the caller does not know it yet.
+    fn is_news(&mut self, stamped: &Stamped) -> bool {
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+        }
+        match stamped.event {
+            Event::Task(info) => return self.names.insert(info.tid, info) != Some(info),
+            Event::Lost(Lost { count }) => {
+                self.totals.lost = self.totals.lost.saturating_add(count);
+                if let Some(of) = self.totals.lost_per_cpu.get_mut(usize::from(stamped.cpu)) {
+                    *of = of.saturating_add(count);
+                }
+                return true;
+            }
+            Event::Fork(fork) => {
+                self.names
+                    .insert(fork.child, TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm });
+            }
+            Event::Comm(rename) => {
+                if let Some(info) = self.names.get_mut(&rename.tid) {
+                    info.comm = rename.comm;
+                }
+            }
+            _ => {}
+        }
+        self.totals.events += 1;
+        true
+    }
+
+    #[inline]
+    fn merged(&mut self) -> Result<Option<Stamped>, ReadError> {
+        loop {
+            if let Some(mut first) = self.order.peek_mut() {
+                let Reverse((time_ns, cpu)) = *first;
+                if time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX {
+                    let lane = self.lanes[usize::from(cpu)].as_mut().expect("a CPU in the order has a lane");
+                    let event = lane.take().expect("a CPU in the order has an event");
+                    lane.decode(&mut self.waiting_bytes, &mut self.totals);
+                    match lane.time_ns() {
+                        Some(next_ns) => *first = Reverse((next_ns, cpu)),
+                        None => drop(PeekMut::pop(first)),
+                    }
+                    // A damaged file may go back in time; what it gives out does not.
+                    self.given_ns = self.given_ns.max(time_ns);
+                    return Ok(Some(Stamped { time_ns: self.given_ns, cpu, event }));
+                }
+            } else if self.at_end {
+                return Ok(None);
+            }
+            self.read_frame()?;
+        }
+    }
+
+    fn read_frame(&mut self) -> Result<(), ReadError> {
+        let Some(frame) = self.frames.next()? else {
+            self.at_end = true;
+            self.totals.end_ns = self.totals.end_ns.max(self.safe_ns).max(self.given_ns);
+            return Ok(());
+        };
+        if frame.before == Before::Damage {
+            self.lanes.iter_mut().flatten().for_each(|lane| lane.gap());
+        }
+        let mut cursor = Cursor::new(frame.payload);
+        if frame.kind == FRAME_INDEX {
+            if let Some(index) = Index::parse(&mut cursor) {
+                self.totals.ending = Ending::Finished;
+                let end_ns = self.header.start_ns.saturating_add(index.duration_ns());
+                self.totals.end_ns = self.totals.end_ns.max(end_ns);
+            }
+            return Ok(());
+        }
+        let Some(safe) = cursor.varint() else { return Ok(()) };
+        if frame.kind == FRAME_RESTART && cursor.varint().is_none() {
+            return Ok(());
+        }
+        self.safe_ns = self.safe_ns.max(self.header.start_ns.saturating_add(safe));
+        while !cursor.is_empty() {
+            let Some((cpu, segment)) = segment(&mut cursor, self.header.start_ns, self.header.cpus) else {
+                self.totals.damaged_bytes += (frame.payload.len() - cursor.position()) as u64;
+                self.lanes.iter_mut().flatten().for_each(|lane| lane.gap());
+                break;
+            };
+            let at = usize::from(cpu);
+            if self.lanes.len() <= at {
+                self.lanes.resize_with(at + 1, || None);
+            }
+            let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu)));
+            self.waiting_bytes += segment.len();
+            lane.add(segment);
+            if lane.time_ns().is_none() {
+                lane.decode(&mut self.waiting_bytes, &mut self.totals);
+                if let Some(time_ns) = lane.time_ns() {
+                    self.order.push(Reverse((time_ns, cpu)));
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+impl<R: Read + Seek> Reader<R> {
+    /// A reader whose first event is at or before `from_ns` (of the trace's clock), without reading all before it.
+    /// Some events before `from_ns` come too: those that its blocks begin with.
+    pub fn starting_at(mut source: R, from_ns: u64) -> Result<Reader<R>, ReadError> {
+        source.rewind()?;
+        let mut frames = Frames::new(&mut source, 0);
+        let header = read_header(&mut frames)?;
+        let body = frames.offset();
+        let index = Index::of(&mut source, body)?;
+        let offset = index.offset_before(from_ns.saturating_sub(header.start_ns)).unwrap_or(body);
+        source.seek(SeekFrom::Start(offset))?;
+        Ok(Reader::with(Frames::new(source, offset), header))
+    }
+}
+
+pub(crate) fn read_header<R: Read>(frames: &mut Frames<R>) -> Result<Header, ReadError> {
+    let fixed = frames.bytes(HEADER_FIXED_BYTES)?.to_vec();
+    if !fixed.starts_with(&MAGIC) {
+        return Err(ReadError::NotATrace);
+    }
+    if fixed.len() < HEADER_FIXED_BYTES {
+        return Err(ReadError::BadHeader);
+    }
+    let major = u16::from_le_bytes([fixed[8], fixed[9]]);
+    if major != VERSION_MAJOR {
+        return Err(ReadError::Version(major));
+    }
+    let len = u32::from_le_bytes([fixed[12], fixed[13], fixed[14], fixed[15]]) as usize;
+    if len > HEADER_BYTES_MAX {
+        return Err(ReadError::BadHeader);
+    }
+    let rest = frames.bytes(len + 4)?;
+    if rest.len() < len + 4 {
+        return Err(ReadError::BadHeader);
+    }
+    let (json, crc) = rest.split_at(len);
+    let mut hasher = crc32fast::Hasher::new();
+    hasher.update(&fixed);
+    hasher.update(json);
+    if hasher.finalize().to_le_bytes() != *crc {
+        return Err(ReadError::BadHeader);
+    }
+    let header: Header = serde_json::from_slice(json).map_err(|_| ReadError::BadHeader)?;
+    if u64::from(header.cpus) > CPU_MAX { Err(ReadError::BadHeader) } else { Ok(header) }
+}
+
+/// One segment of a round's payload.
+fn segment(cursor: &mut Cursor<'_>, start_ns: u64, cpus: u16) -> Option<(u16, Segment)> {
+    let first = cursor.varint()?;
+    let cpu = first >> SEGMENT_FLAG_BITS;
+    if cpu >= u64::from(cpus) {
+        return None;
+    }
+    let starts = if first & SEGMENT_STARTS_BLOCK != 0 {
+        Some(BlockStart {
+            first_ns: start_ns.checked_add(cursor.varint()?)?,
+            events_before: cursor.varint()?,
+            lost_before: cursor.varint()?,
+        })
+    } else {
+        None
+    };
+    let count = cursor.varint()?;
+    let raw_len = usize::try_from(cursor.varint()?).ok().filter(|&len| len <= SEGMENT_BYTES_MAX)?;
+    let zstd = first & SEGMENT_ZSTD != 0;
+    let len = if zstd { usize::try_from(cursor.varint()?).ok()? } else { raw_len };
+    let data = cursor.take(len)?.to_vec();
+    Some((cpu as u16, Segment { starts, count, raw_len: zstd.then_some(raw_len), data }))
+}

@@ -1,0 +1,362 @@
+//! Writes a trace: events in, frames out, at any moment readable to its last whole frame.
+
+use std::io::{self, Write};
+use std::ops::AddAssign;
+
+use zstd::stream::raw::{Encoder, InBuffer, Operation, OutBuffer};
+
+use crate::encode::{Names, Stream};
+use crate::event::{Event, Lost, Stamped, TaskInfo};
+use crate::format::{
+    FOOTER_MAGIC, FRAME_INDEX, FRAME_RESTART, FRAME_ROUND, MAGIC, SEGMENT_FLAG_BITS, SEGMENT_STARTS_BLOCK,
+    SEGMENT_ZSTD, SYNC, VERSION_MAJOR, VERSION_MINOR,
+};
+use crate::header::Header;
+use crate::varint::put;
+
+/// Whether blocks are compressed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Compression {
+    /// Not at all.
+    None,
+    /// With zstd at this level, 1 to 19.
+    Zstd(i32),
+}
+
+/// The level at which compressing costs less than encoding.
+pub const ZSTD_LEVEL_DEFAULT: i32 = 1;
+
+/// How to write.
+#[derive(Clone, Copy, Debug)]
+pub struct Options {
+    /// Whether blocks are compressed.
+    pub compression: Compression,
+    /// New blocks start when the old ones hold this many uncompressed bytes over all CPUs.
+    pub block_bytes: usize,
+    /// Or when they are this old, ns.
+    pub block_ns: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options {
+            compression: Compression::Zstd(ZSTD_LEVEL_DEFAULT),
+            block_bytes: 2 << 20,
+            block_ns: 10_000_000_000,
+        }
+    }
+}
+
+/// A segment is sent on when it is this long, even within a round.
+const SEGMENT_BYTES: usize = 512 << 10;
+
+/// What has been written.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Written {
+    /// Events.
+    pub events: u64,
+    /// Events that the writer was told were lost.
+    pub lost: u64,
+    /// Bytes given to the sink.
+    pub bytes: u64,
+    /// Bytes of the streams before compression.
+    pub raw_bytes: u64,
+}
+
+/// One CPU's share of the file.
+struct Cpu {
+    stream: Stream,
+    encoder: Option<Encoder<'static>>,
+    phase: Phase,
+    events: u64,
+    lost: u64,
+    block_first_ns: u64,
+    block_lost: u64,
+}
+
+/// Where a CPU is in its block.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Phase {
+    /// The next event starts a block.
+    BetweenBlocks,
+    /// The block has begun, but nothing of it has been sent.
+    Begun,
+    /// Part of the block has been sent.
+    Sent,
+}
+
+/// Where all CPUs started new blocks.
+struct Restart {
+    /// No event before `offset` is later, ns since the start.
+    before_ns: u64,
+    offset: u64,
+}
+
+/// Writes one trace to `sink`, each frame with one call of `write_all`.
+pub struct Writer<W: Write> {
+    sink: W,
+    options: Options,
+    start_ns: u64,
+    cpus: Vec<Cpu>,
+    names: Names,
+    restarts: Vec<Restart>,
+    safe_ns: u64,
+    latest_ns: u64,
+    blocks_began_ns: u64,
+    block_raw_bytes: usize,
+    /// The kind of the next frame.
+    next_frame: u8,
+    payload: Vec<u8>,
+    packed: Vec<u8>,
+    written: Written,
+}
+
+impl<W: Write> Writer<W> {
+    /// Writes the header.
+    pub fn new(mut sink: W, header: &Header, options: Options) -> io::Result<Writer<W>> {
+        let json = serde_json::to_vec(header)?;
+        let mut bytes = MAGIC.to_vec();
+        bytes.extend(VERSION_MAJOR.to_le_bytes());
+        bytes.extend(VERSION_MINOR.to_le_bytes());
+        bytes.extend((json.len() as u32).to_le_bytes());
+        bytes.extend(json);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        sink.write_all(&bytes)?;
+        let written = Written { bytes: bytes.len() as u64, ..Written::default() };
+        Ok(Writer {
+            sink,
+            options,
+            start_ns: header.start_ns,
+            cpus: (0..header.cpus).map(|_| Cpu::new()).collect(),
+            names: Names::default(),
+            restarts: vec![Restart { before_ns: 0, offset: written.bytes }],
+            safe_ns: header.start_ns,
+            latest_ns: header.start_ns,
+            blocks_began_ns: header.start_ns,
+            block_raw_bytes: 0,
+            next_frame: FRAME_RESTART,
+            payload: Vec::new(),
+            packed: Vec::new(),
+            written,
+        })
+    }
+
+    /// What has been given to the sink so far, and the events that still wait.
+    pub fn written(&self) -> &Written {
+        &self.written
+    }
+
+    /// Names a task, for every block that mentions it from now on. Forks, renames and exits update it by themselves.
+    pub fn task(&mut self, info: TaskInfo) {
+        self.names.insert(info.tid, info);
+    }
+
+    /// Appends an event. Each CPU's come in time order; one on a CPU beyond the header's is an error.
+    pub fn event(&mut self, stamped: &Stamped) -> io::Result<()> {
+        let Stamped { time_ns, cpu, ref event } = *stamped;
+        let of = self.cpus.get_mut(usize::from(cpu)).ok_or_else(|| {
+            io::Error::new(
+                io::ErrorKind::InvalidInput,
+                format!("an event on CPU {cpu}, which the header lacks"),
+            )
+        })?;
+        if of.phase == Phase::BetweenBlocks {
+            of.begin_block(time_ns, self.start_ns, self.options.compression, &self.names)?;
+        }
+        // What was promised to be over stays over: a straggler is moved up to the promise.
+        let time_ns = time_ns.max(self.safe_ns);
+        of.stream.push(time_ns, cpu, event, &self.names);
+        self.latest_ns = self.latest_ns.max(time_ns);
+        self.learn(event);
+        if self.cpus[usize::from(cpu)].stream.bytes.len() >= SEGMENT_BYTES {
+            self.flush()?;
+        }
+        Ok(())
+    }
+
+    /// Says that `count` events of a CPU are missing before `time_ns`.
+    pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64) -> io::Result<()> {
+        self.event(&Stamped { time_ns, cpu, event: Event::Lost(Lost { count }) })?;
+        self.cpus[usize::from(cpu)].lost += count;
+        self.written.lost += count;
+        Ok(())
+    }
+
+    /// Sends on all that has been appended, and promises that no later event is at or before `safe_ns`.
+    pub fn round(&mut self, safe_ns: u64) -> io::Result<()> {
+        self.safe_ns = self.safe_ns.max(safe_ns);
+        self.flush()
+    }
+
+    /// Writes what is left, the index and the footer, and gives the sink back.
+    pub fn finish(mut self, end_ns: u64) -> io::Result<(W, Written)> {
+        self.safe_ns = self.safe_ns.max(end_ns);
+        self.flush()?;
+        let index_offset = self.written.bytes;
+        self.payload.clear();
+        put(&mut self.payload, end_ns.saturating_sub(self.start_ns));
+        put(&mut self.payload, self.written.events);
+        put(&mut self.payload, self.written.lost);
+        put(&mut self.payload, self.restarts.len() as u64);
+        let (mut before_ns, mut offset) = (0, 0);
+        for restart in &self.restarts {
+            put(&mut self.payload, restart.before_ns - before_ns);
+            put(&mut self.payload, restart.offset - offset);
+            (before_ns, offset) = (restart.before_ns, restart.offset);
+        }
+        self.frame(FRAME_INDEX)?;
+        let mut footer = FOOTER_MAGIC.to_vec();
+        footer.extend(index_offset.to_le_bytes());
+        self.sink.write_all(&footer)?;
+        self.written.bytes += footer.len() as u64;
+        self.sink.flush()?;
+        Ok((self.sink, self.written))
+    }
+
+    fn learn(&mut self, event: &Event) {
+        match *event {
+            Event::Task(info) => self.task(info),
+            Event::Fork(fork) => {
+                self.task(TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm })
+            }
+            Event::Comm(rename) => {
+                if let Some(info) = self.names.get_mut(&rename.tid) {
+                    info.comm = rename.comm;
+                }
+            }
+            Event::Switch(switch) if switch.prev_state.is_exit() => {
+                self.names.remove(&switch.prev);
+            }
+            _ => {}
+        }
+    }
+
+    /// All CPUs start new blocks with their next event, so a reader can begin here.
+    fn restart(&mut self) {
+        for cpu in &mut self.cpus {
+            cpu.phase = Phase::BetweenBlocks;
+        }
+        self.blocks_began_ns = self.latest_ns;
+        self.block_raw_bytes = 0;
+        self.next_frame = FRAME_RESTART;
+        self.restarts.push(Restart {
+            before_ns: self.latest_ns.saturating_sub(self.start_ns),
+            offset: self.written.bytes,
+        });
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.payload.clear();
+        put(&mut self.payload, self.safe_ns.saturating_sub(self.start_ns));
+        let kind = std::mem::replace(&mut self.next_frame, FRAME_ROUND);
+        if kind == FRAME_RESTART {
+            put(&mut self.payload, self.restarts.last().map_or(0, |restart| restart.before_ns));
+        }
+        for (number, cpu) in self.cpus.iter_mut().enumerate() {
+            if cpu.stream.bytes.is_empty() {
+                continue;
+            }
+            self.block_raw_bytes += cpu.stream.bytes.len();
+            self.written.raw_bytes += cpu.stream.bytes.len() as u64;
+            self.written.events += cpu.stream.count;
+            cpu.segment(number as u64, &mut self.payload, &mut self.packed)?;
+        }
+        self.frame(kind)?;
+        let age_ns = self.latest_ns.saturating_sub(self.blocks_began_ns);
+        if self.block_raw_bytes >= self.options.block_bytes || age_ns >= self.options.block_ns {
+            self.restart();
+        }
+        Ok(())
+    }
+
+    fn frame(&mut self, kind: u8) -> io::Result<()> {
+        let mut bytes = Vec::with_capacity(self.payload.len() + 16);
+        bytes.extend([SYNC, kind]);
+        put(&mut bytes, self.payload.len() as u64);
+        bytes.append(&mut self.payload);
+        bytes.extend(crc32fast::hash(&bytes).to_le_bytes());
+        self.written.bytes.add_assign(bytes.len() as u64);
+        self.sink.write_all(&bytes)
+    }
+}
+
+impl Cpu {
+    fn new() -> Cpu {
+        Cpu {
+            stream: Stream::default(),
+            encoder: None,
+            phase: Phase::BetweenBlocks,
+            events: 0,
+            lost: 0,
+            block_first_ns: 0,
+            block_lost: 0,
+        }
+    }
+
+    fn begin_block(
+        &mut self,
+        first_ns: u64,
+        start_ns: u64,
+        how: Compression,
+        names: &Names,
+    ) -> io::Result<()> {
+        self.stream.start_block(first_ns.max(start_ns), names);
+        self.block_first_ns = self.stream.last_ns() - start_ns;
+        self.block_lost = self.lost;
+        self.phase = Phase::Begun;
+        match (how, &mut self.encoder) {
+            (Compression::None, _) => {}
+            (Compression::Zstd(_), Some(encoder)) => encoder.reinit()?,
+            (Compression::Zstd(level), none) => *none = Some(Encoder::new(level)?),
+        }
+        Ok(())
+    }
+
+    /// Moves what the stream holds into the payload of a frame.
+    fn segment(&mut self, number: u64, payload: &mut Vec<u8>, packed: &mut Vec<u8>) -> io::Result<()> {
+        let starts = self.phase == Phase::Begun;
+        let mut flags = 0;
+        if starts {
+            flags |= SEGMENT_STARTS_BLOCK;
+        }
+        if self.encoder.is_some() {
+            flags |= SEGMENT_ZSTD;
+        }
+        put(payload, number << SEGMENT_FLAG_BITS | flags);
+        if starts {
+            put(payload, self.block_first_ns);
+            put(payload, self.events);
+            put(payload, self.block_lost);
+        }
+        put(payload, self.stream.count);
+        if let Some(encoder) = &mut self.encoder {
+            put(payload, self.stream.bytes.len() as u64);
+            compress(encoder, &self.stream.bytes, packed)?;
+            put(payload, packed.len() as u64);
+            payload.extend_from_slice(packed);
+        } else {
+            put(payload, self.stream.bytes.len() as u64);
+            payload.extend_from_slice(&self.stream.bytes);
+        }
+        self.events += self.stream.count;
+        self.stream.bytes.clear();
+        self.stream.count = 0;
+        self.phase = Phase::Sent;
+        Ok(())
+    }
+}
+
+/// Continues the encoder's stream with `bytes` up to a point where a decoder can give all of them back.
+fn compress(encoder: &mut Encoder<'static>, bytes: &[u8], packed: &mut Vec<u8>) -> io::Result<()> {
+    packed.clear();
+    packed.resize(zstd::zstd_safe::compress_bound(bytes.len()) + 64, 0);
+    let mut input = InBuffer::around(bytes);
+    let mut output = OutBuffer::around(packed.as_mut_slice());
+    while input.pos() < bytes.len() {
+        encoder.run(&mut input, &mut output)?;
+    }
+    while encoder.flush(&mut output)? > 0 {}
+    let len = output.pos();
+    packed.truncate(len);
+    Ok(())
+}
