@@ -1,0 +1,221 @@
+//! What can be said on the command line, with its help.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+use clap_complete::Shell;
+use spry_trace::Group;
+
+use crate::timespan::Timespan;
+
+const EXAMPLES: &str = "\
+Examples:
+  spry record --duration 10             what happens on this machine in 10 s, into trace.spry
+  spry record -o build.spry -- make     while a command runs
+  spry report                           what delayed what
+  spry report build.spry --html r.html  the same as a page with pictures
+  spry export build.spry --to perfetto -o build.pftrace
+
+Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
+`spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
+
+/// See what delays what you are using: record every scheduling event, and name the culprits.
+#[derive(Parser)]
+#[command(name = "spry", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct Args {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Subcommand)]
+pub enum Command {
+    /// Record every scheduling event of the machine.
+    Record(RecordArgs),
+    /// Say what delayed whom in a trace, and much else.
+    Report(ReportArgs),
+    /// Write a trace in another program's format.
+    Export(ExportArgs),
+    /// List the analyses, and the events each needs.
+    Analyses(AnalysesArgs),
+    /// Put a mark into the traces being recorded.
+    Mark(MarkArgs),
+    /// Print a shell's completions.
+    Completions(CompletionsArgs),
+}
+
+/// Where `record` writes and `report` reads if nothing is said.
+pub const TRACE_DEFAULT: &str = "trace.spry";
+
+const RECORD_EXAMPLES: &str = "\
+Examples:
+  spry record --duration 10
+  spry record --events sched,timer,irq,resched --duration 5 -o wake.spry
+  spry record --events sched,ipc -- ./game
+  spry record --paused &  kill -USR1 $!    switch recording on; -USR2 switches it off
+
+Ctrl-C ends a recording in order. Groups: sched (always), timer, irq, resched, ipc, mark, stack.
+Marks: any program may write a line to /dev/spry-mark while the group `mark` is recorded.";
+
+/// Arguments of `record`.
+#[derive(clap::Args)]
+#[command(after_help = RECORD_EXAMPLES)]
+pub struct RecordArgs {
+    /// The trace to write; readable by you alone.
+    #[arg(short, long, value_name = "FILE", default_value = TRACE_DEFAULT)]
+    pub output: PathBuf,
+    /// Stop after this time (10, 1.5, 300ms, 2min).
+    #[arg(short, long, value_name = "SECONDS")]
+    pub duration: Option<Timespan>,
+    /// Groups of events to record, separated by commas; `sched` is always among them.
+    #[arg(short, long, value_name = "GROUPS", value_delimiter = ',', value_parser = parse_group)]
+    pub events: Vec<Group>,
+    /// End with one line of JSON on standard output.
+    #[arg(long)]
+    pub json: bool,
+    /// How the trace is compressed.
+    #[arg(long, value_enum, default_value_t = CompressArg::Zstd)]
+    pub compress: CompressArg,
+    /// Buffer for each CPU, MiB (a power of two).
+    #[arg(long, value_name = "MIB", default_value_t = 16)]
+    pub buffer: usize,
+    /// Begin switched off, until SIGUSR1.
+    #[arg(long)]
+    pub paused: bool,
+    /// No progress bar and no closing words.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// A command to run; recording ends with it.
+    #[arg(last = true, value_name = "CMD")]
+    pub command: Vec<OsString>,
+}
+
+fn parse_group(name: &str) -> Result<Group, String> {
+    Group::from_name(name).ok_or_else(|| {
+        let names: Vec<_> = Group::ALL.iter().map(|group| group.name()).collect();
+        format!("groups are {}", names.join(", "))
+    })
+}
+
+/// How a trace is compressed.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum CompressArg {
+    /// Not at all.
+    None,
+    /// With zstd.
+    Zstd,
+}
+
+const REPORT_EXAMPLES: &str = "\
+Examples:
+  spry report                                    the worst delays, and a screenful of the rest
+  spry report trace.spry --analysis billing      one analysis in detail (`spry analyses` lists them)
+  spry report trace.spry --task 'mplayer*' --from 2 --to 4.5
+  spry report trace.spry --html report.html
+  spry report trace.spry --json | jq '.tasks[0]'";
+
+/// Arguments of `report`.
+#[derive(clap::Args)]
+#[command(after_help = REPORT_EXAMPLES)]
+pub struct ReportArgs {
+    /// The trace.
+    #[arg(value_name = "FILE", default_value = TRACE_DEFAULT)]
+    pub file: PathBuf,
+    /// Only these analyses, in detail; can be given several times.
+    #[arg(short, long, value_name = "NAME")]
+    pub analysis: Vec<String>,
+    /// Only these tasks: a name, a pattern (`cc1*`), a tid or a tgid.
+    #[arg(short, long, value_name = "PATTERN")]
+    pub task: Option<String>,
+    /// Only from this time since the start of the trace (2, 1.5, 300ms).
+    #[arg(long, value_name = "T")]
+    pub from: Option<Timespan>,
+    /// Only up to this time.
+    #[arg(long, value_name = "T")]
+    pub to: Option<Timespan>,
+    /// Tick rates for billing, Hz.
+    #[arg(long, value_name = "HZ", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub rates: Vec<u32>,
+    /// The process whose connected component the graph shows: a name, a tgid or a tid.
+    #[arg(long, value_name = "PATTERN")]
+    pub root: Option<String>,
+    /// Write a self-contained page.
+    #[arg(long, value_name = "OUT")]
+    pub html: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Colours in the text.
+    #[arg(long, value_enum, default_value_t = ColourArg::Auto)]
+    pub color: ColourArg,
+    /// Columns of the text; the terminal's if not given.
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    pub width: Option<u16>,
+}
+
+/// When to use colours.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum ColourArg {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+const EXPORT_EXAMPLES: &str = "\
+Examples:
+  spry export trace.spry --to perfetto -o trace.pftrace    for ui.perfetto.dev
+  spry export trace.spry --to parquet -o trace.parquet     for pandas, polars, DuckDB
+  spry export trace.spry --to csv -o - | head";
+
+/// Arguments of `export`.
+#[derive(clap::Args)]
+#[command(after_help = EXPORT_EXAMPLES)]
+pub struct ExportArgs {
+    /// The trace.
+    #[arg(value_name = "FILE")]
+    pub file: PathBuf,
+    /// The format.
+    #[arg(long, value_enum)]
+    pub to: FormatArg,
+    /// The file to write; `-` is standard output.
+    #[arg(short, long, value_name = "OUT")]
+    pub output: PathBuf,
+}
+
+/// Formats that traces can be exported to.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum FormatArg {
+    /// Perfetto's protobuf.
+    Perfetto,
+    /// Apache Parquet, one row an event.
+    Parquet,
+    /// Comma-separated values, one line an event.
+    Csv,
+}
+
+/// Arguments of `analyses`.
+#[derive(clap::Args)]
+pub struct AnalysesArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// Arguments of `mark`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  spry mark \"build started\"\n\nThe same from a shell: echo 'build started' > /dev/spry-mark")]
+pub struct MarkArgs {
+    /// The mark's text, at most 128 bytes.
+    pub text: String,
+}
+
+/// Arguments of `completions`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  spry completions bash > /etc/bash_completion.d/spry")]
+pub struct CompletionsArgs {
+    /// The shell.
+    pub shell: Shell,
+}

@@ -1,0 +1,59 @@
+//! Exit codes, and the one line that an error gets.
+
+use std::io;
+use std::process::ExitCode;
+
+use anyhow::Error;
+
+/// An error with an exit code of its own.
+#[derive(Debug)]
+pub struct WithCode {
+    code: u8,
+    error: Error,
+}
+
+impl WithCode {
+    /// `error`, to exit with `code`.
+    pub fn wrap(code: u8, error: Error) -> Error {
+        Error::new(WithCode { code, error })
+    }
+}
+
+impl std::fmt::Display for WithCode {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{:#}", self.error)
+    }
+}
+
+impl std::error::Error for WithCode {}
+
+/// Recording failed, so that a recorded command's own status stays apart.
+pub const RECORDING_FAILED: u8 = 125;
+/// The command was found but could not be started.
+pub const CANNOT_START: u8 = 126;
+/// The command was not found.
+pub const NOT_FOUND: u8 = 127;
+
+/// The exit code of what was done; prints the error if there was one. A reader that has seen enough is no error.
+pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
+    let error = match done {
+        Ok(code) => return code,
+        Err(error) => error,
+    };
+    if is_broken_pipe(&error) {
+        return ExitCode::SUCCESS;
+    }
+    eprintln!("spry: {}", one_line(&format!("{error:#}")));
+    ExitCode::from(error.downcast_ref::<WithCode>().map_or(1, |with| with.code))
+}
+
+fn is_broken_pipe(error: &Error) -> bool {
+    error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<io::Error>())
+        .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+fn one_line(text: &str) -> String {
+    text.split('\n').map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ")
+}

@@ -1,0 +1,63 @@
+//! Times on the command line: seconds, or a number with a unit.
+
+use std::str::FromStr;
+use std::time::Duration;
+
+/// A length of time.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Timespan(Duration);
+
+impl Timespan {
+    /// As a duration.
+    pub fn duration(self) -> Duration {
+        self.0
+    }
+
+    /// In nanoseconds, as far as they go.
+    pub fn ns(self) -> u64 {
+        u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
+    }
+}
+
+impl FromStr for Timespan {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Timespan, String> {
+        let wrong = || format!("`{text}` is no time: give seconds (10, 1.5) or a unit (300us, 20ms, 5s, 2min, 1h)");
+        let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+        let (number, unit) = text.split_at(unit_at);
+        let unit_s = match unit {
+            "" | "s" => 1.0,
+            "ns" => 1e-9,
+            "us" => 1e-6,
+            "ms" => 1e-3,
+            "m" | "min" => 60.0,
+            "h" => 3600.0,
+            _ => return Err(wrong()),
+        };
+        let number: f64 = number.parse().map_err(|_| wrong())?;
+        Duration::try_from_secs_f64(number * unit_s).map(Timespan).map_err(|_| wrong())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn seconds_and_units_are_read() {
+        let ns = |text: &str| text.parse::<Timespan>().map(Timespan::ns);
+        assert_eq!(ns("10"), Ok(10_000_000_000));
+        assert_eq!(ns("1.5s"), Ok(1_500_000_000));
+        assert_eq!(ns("300us"), Ok(300_000));
+        assert_eq!(ns("2min"), Ok(120_000_000_000));
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_the_allowed_units() {
+        for text in ["", "abc", "-1", "1 fortnight", "1e9", "..", "99999999999999999999999h"] {
+            let error = text.parse::<Timespan>().unwrap_err();
+            assert!(error.contains("ms"), "{error}");
+        }
+    }
+}
