@@ -6,6 +6,7 @@ mod completions;
 mod exit;
 mod export;
 mod mark;
+mod progress;
 mod record;
 mod report;
 mod source;

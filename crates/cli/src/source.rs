@@ -4,7 +4,8 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use spry_trace::Reader;
+use spry_trace::reader::Ending;
+use spry_trace::{Reader, Totals};
 
 /// A trace on disk.
 pub type FileReader = Reader<File>;
@@ -21,4 +22,17 @@ pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
         start_ns.and_then(|start_ns| Reader::starting_at(file, start_ns.saturating_add(from_ns)))
     };
     reader.with_context(|| name.to_string())
+}
+
+/// Says on standard error what of a trace could not be read.
+pub fn warn_of_damage(totals: &Totals) {
+    if totals.damaged_bytes > 0 {
+        eprintln!("spry: {} bytes of the trace are damaged or cut off and were left out", totals.damaged_bytes);
+    }
+    if totals.ending == Ending::Cut {
+        eprintln!("spry: the trace was not finished (its recorder was killed?); it is read to its last whole block");
+    }
+    if totals.lost > 0 {
+        eprintln!("spry: {} events were lost while recording; see `lost` in the report", totals.lost);
+    }
 }

@@ -35,7 +35,8 @@ fn stream(count: usize) -> Vec<Stamped> {
 }
 
 fn main() {
-    let count: usize = std::env::args().nth(1).map_or(5_000_000, |count| count.parse().expect("a number of events"));
+    let count: usize =
+        std::env::args().nth(1).map_or(5_000_000, |count| count.parse().expect("a number of events"));
     let events = stream(count);
     let header = Header { cpus: 2, start_ns: 1_000_000, ..Header::default() };
     for compression in [Compression::None, Compression::Zstd(1), Compression::Zstd(3)] {

@@ -195,7 +195,7 @@ impl<R: Read> Frames<R> {
             return Ok(Look::Short);
         }
         let (content, crc) = bytes[..whole].split_at(head + len);
-        if crc32fast::hash(content).to_le_bytes() != *crc {
+        if !is_checksum_of(crc, content) {
             self.searched += whole as u64;
             return Ok(Look::NotAFrame);
         }
@@ -228,4 +228,9 @@ impl<R: Read> Frames<R> {
             }
         }
     }
+}
+
+/// Whether `crc` is right. A fuzzer's build takes any, or it would never get past here.
+pub(crate) fn is_checksum_of(crc: &[u8], content: &[u8]) -> bool {
+    cfg!(fuzzing) || crc32fast::hash(content).to_le_bytes() == *crc
 }

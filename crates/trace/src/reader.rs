@@ -12,7 +12,7 @@ use crate::format::{
     CPU_MAX, FRAME_INDEX, FRAME_RESTART, HEADER_BYTES_MAX, HEADER_FIXED_BYTES, MAGIC, SEGMENT_BYTES_MAX,
     SEGMENT_FLAG_BITS, SEGMENT_STARTS_BLOCK, SEGMENT_ZSTD, VERSION_MAJOR,
 };
-use crate::frame::{Before, Frames};
+use crate::frame::{Before, Frames, is_checksum_of};
 use crate::header::Header;
 use crate::index::Index;
 use crate::lane::{BlockStart, Lane, Segment};
@@ -281,10 +281,7 @@ pub(crate) fn read_header<R: Read>(frames: &mut Frames<R>) -> Result<Header, Rea
         return Err(ReadError::BadHeader);
     }
     let (json, crc) = rest.split_at(len);
-    let mut hasher = crc32fast::Hasher::new();
-    hasher.update(&fixed);
-    hasher.update(json);
-    if hasher.finalize().to_le_bytes() != *crc {
+    if !is_checksum_of(crc, &[&fixed, json].concat()) {
         return Err(ReadError::BadHeader);
     }
     let header: Header = serde_json::from_slice(json).map_err(|_| ReadError::BadHeader)?;

@@ -1,5 +1,7 @@
 //! Every input that the fuzzer has found interesting reads without panic and without running away.
 
+mod common;
+
 use std::io::Cursor;
 use std::path::Path;
 
@@ -12,12 +14,21 @@ fn the_corpus_reads_without_panic() {
     for entry in std::fs::read_dir(&corpus).expect("fuzz/corpus/read is in the tree") {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         files += 1;
-        if let Ok(mut reader) = Reader::new(&bytes[..]) {
-            while reader.next_event().unwrap().is_some() {}
-        }
-        if let Ok(mut reader) = Reader::starting_at(Cursor::new(&bytes[..]), 1 << 33) {
-            while reader.next_event().unwrap().is_some() {}
-        }
+        read(&bytes);
+        // The fuzzer's build takes any checksum; here the damage behind it must be made to pass.
+        let mut passing = bytes;
+        let body_at = common::fix_header(&mut passing);
+        common::fix_checksums(&mut passing, body_at);
+        read(&passing);
     }
     assert!(files >= 10, "only {files} files in {}", corpus.display());
+}
+
+fn read(bytes: &[u8]) {
+    if let Ok(mut reader) = Reader::new(bytes) {
+        while reader.next_event().unwrap().is_some() {}
+    }
+    if let Ok(mut reader) = Reader::starting_at(Cursor::new(bytes), 1 << 33) {
+        while reader.next_event().unwrap().is_some() {}
+    }
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::io::Cursor;
 
-use common::{CPUS, START_NS, events, file, header, options};
+use common::{CPUS, START_NS, events, file, fix_checksums, header, options};
 use spry_trace::event::{Event, Lost};
 use spry_trace::reader::Ending;
 use spry_trace::{Compression, ReadError, Reader, Stamped, Totals, Writer};
@@ -216,21 +216,5 @@ fn no_bytes_make_the_reader_panic_or_run_away() {
         if let Ok(mut reader) = Reader::new(&bytes[..]) {
             while reader.next_event().unwrap().is_some() {}
         }
-    }
-}
-
-/// Makes damaged frames valid frames, so that the damage reaches the decoder.
-fn fix_checksums(bytes: &mut [u8], mut at: usize) {
-    while at + 3 < bytes.len() {
-        let mut cursor = spry_trace::varint::Cursor::at(bytes, at + 2);
-        let Some(len) = cursor.varint() else { return };
-        let end = cursor.position().saturating_add(len as usize);
-        if bytes[at] != 0xf7 || end.saturating_add(4) > bytes.len() {
-            at += 1;
-            continue;
-        }
-        let crc = crc32fast::hash(&bytes[at..end]).to_le_bytes();
-        bytes[end..end + 4].copy_from_slice(&crc);
-        at = end + 4;
     }
 }

@@ -142,3 +142,32 @@ pub fn file(events: &[Stamped], compression: Compression) -> Vec<u8> {
     let end_ns = events.last().map_or(START_NS, |last| last.time_ns) + 1;
     writer.finish(end_ns).unwrap().0
 }
+
+/// Makes damaged frames valid frames, so that the damage reaches the decoder.
+pub fn fix_checksums(bytes: &mut [u8], mut at: usize) {
+    while at + 3 < bytes.len() {
+        let mut cursor = spry_trace::varint::Cursor::at(bytes, at + 2);
+        let Some(len) = cursor.varint() else { return };
+        let end = cursor.position().saturating_add(len as usize);
+        if bytes[at] != 0xf7 || end.saturating_add(4) > bytes.len() {
+            at += 1;
+            continue;
+        }
+        let crc = crc32fast::hash(&bytes[at..end]).to_le_bytes();
+        bytes[end..end + 4].copy_from_slice(&crc);
+        at = end + 4;
+    }
+}
+
+/// The same for the header; where the frames begin.
+pub fn fix_header(bytes: &mut [u8]) -> usize {
+    let Some(len) = bytes.get(12..16) else { return bytes.len() };
+    let len = u32::from_le_bytes(len.try_into().unwrap()) as usize;
+    let body_at = len.saturating_add(20);
+    if body_at > bytes.len() {
+        return bytes.len();
+    }
+    let crc = crc32fast::hash(&bytes[..body_at - 4]).to_le_bytes();
+    bytes[body_at - 4..body_at].copy_from_slice(&crc);
+    body_at
+}

@@ -1,0 +1,134 @@
+//! Billing: what sampling at a clock tick would have billed each task, and which quanta it would have missed
+//! (Etsion, Tsafrir, Feitelson 2003, section 4).
+
+use spry_timeline::{Observer, Ran, Ticked, Timeline};
+use spry_trace::Header;
+
+use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::findings::{BillingFinding, Findings};
+use crate::phases::{Grid, Hits, Whole, period_ns};
+
+pub(crate) const ABOUT: About = About {
+    name: "billing",
+    tells: "what tick sampling bills each task at several rates, and the quanta that it misses",
+    needs: &[],
+    uses: &[],
+    hooks: &[Hook::Ran, Hook::Ticked],
+    make: |setup| Box::new(Billing::new(setup)),
+};
+
+#[derive(Debug, Default)]
+struct Task {
+    hits: Hits,
+    whole: u64,
+    /// Ticks that the trace recorded while it ran.
+    ticks: u64,
+    /// It ran on a CPU whose tick phase is not known.
+    unphased: bool,
+}
+
+struct Cpu {
+    grids: Vec<Grid>,
+    /// The present slot of each grid at the end of the latest stay, and when that was.
+    slots: Vec<u64>,
+    at_ns: u64,
+    is_phased: bool,
+}
+
+struct Billing {
+    header: Header,
+    start_ns: u64,
+    rates_hz: Vec<u32>,
+    cpus: Vec<Cpu>,
+    tasks: PerTask<Task>,
+    has_ticks: bool,
+}
+
+impl Billing {
+    fn new(setup: &Setup<'_>) -> Billing {
+        let mut billing = Billing {
+            header: setup.header.clone(),
+            start_ns: setup.header.start_ns,
+            rates_hz: setup.options.rates_hz.clone(),
+            cpus: Vec::new(),
+            tasks: PerTask::default(),
+            has_ticks: false,
+        };
+        (0..setup.header.cpus).for_each(|_| billing.add_cpu());
+        billing
+    }
+
+    fn add_cpu(&mut self) {
+        let phase_ns = self.header.tick_phase_ns.get(self.cpus.len()).copied().flatten();
+        let grids: Vec<Grid> =
+            self.rates_hz.iter().map(|&hz| Grid::new(hz, phase_ns.unwrap_or(0), self.start_ns)).collect();
+        let slots = vec![0; grids.len()];
+        self.cpus.push(Cpu { grids, slots, at_ns: 0, is_phased: phase_ns.is_some() });
+    }
+}
+
+impl Observer for Billing {
+    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+        while usize::from(ran.cpu) >= self.cpus.len() {
+            self.add_cpu();
+        }
+        let cpu = &mut self.cpus[usize::from(ran.cpu)];
+        if cpu.at_ns != ran.start_ns {
+            for (grid, slot) in cpu.grids.iter_mut().zip(&mut cpu.slots) {
+                *slot = grid.slot_at(ran.start_ns);
+            }
+        }
+        cpu.at_ns = ran.end_ns;
+        let task = self.tasks.at(ran.task);
+        let whole = if ran.cut.is_whole() { Whole::Yes } else { Whole::No };
+        task.whole += u64::from(whole == Whole::Yes);
+        task.unphased |= !cpu.is_phased;
+        let rates = cpu.grids.len();
+        for (rate, (grid, slot)) in cpu.grids.iter_mut().zip(&mut cpu.slots).enumerate() {
+            let end = grid.slot_at(ran.end_ns);
+            if end != *slot {
+                task.hits.add(rate, rates, *slot, end, whole);
+                *slot = end;
+            }
+        }
+    }
+
+    fn ticked(&mut self, _: &Timeline, ticked: &Ticked) {
+        self.has_ticks = true;
+        if let Some(task) = ticked.holder.task() {
+            self.tasks.at(task).ticks += 1;
+        }
+    }
+}
+
+impl Analysis for Billing {
+    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
+            let task = self.tasks.take(index);
+            let rates = self.rates_hz.iter().enumerate();
+            finding.billing =
+                Some(rates.map(|(at, &hz)| self.bill(&task, at, hz, finding.runtime_ns)).collect());
+        }
+    }
+}
+
+impl Billing {
+    fn bill(&self, task: &Task, at: usize, hz: u32, runtime_ns: u64) -> BillingFinding {
+        let ratio_of =
+            |ticks: u64| (runtime_ns > 0).then(|| ticks as f64 * period_ns(hz) as f64 / runtime_ns as f64);
+        let hits = task.hits.by_phase(at);
+        let least = hits.iter().copied().min().unwrap_or(0);
+        let most = hits.iter().copied().max().unwrap_or(0);
+        let missed = task.whole - task.hits.hit_at_own(at);
+        let is_phased = !task.unphased;
+        let is_own_rate = self.header.hz == Some(hz) && self.has_ticks;
+        BillingFinding {
+            hz,
+            ratio: ratio_of(hits[0]).filter(|_| is_phased),
+            missed_percent: (is_phased && task.whole > 0).then(|| 100.0 * missed as f64 / task.whole as f64),
+            ratio_min: ratio_of(least),
+            ratio_max: ratio_of(most),
+            ratio_recorded: ratio_of(task.ticks).filter(|_| is_own_rate),
+        }
+    }
+}

@@ -1,0 +1,70 @@
+//! Dispatch latency: from run-queue insertion or preemption to getting the CPU, and the share of runnable time
+//! spent waiting (thesis, section 6.3.1).
+
+use spry_timeline::{Observer, TaskIndex, Timeline, WaitCause, Waited};
+
+use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
+use crate::findings::{DispatchFinding, Findings};
+use crate::histogram::{Budget, Histogram};
+
+pub(crate) const ABOUT: About = About {
+    name: "dispatch",
+    tells: "dispatch latency: from run-queue insertion or preemption to the CPU; share of runnable time waiting",
+    needs: &[],
+    uses: &[],
+    hooks: &[Hook::Waited, Hook::Ended],
+    make: |_| Box::new(Dispatch { tasks: PerTask::default(), budget: Budget::new(2_000) }),
+};
+
+#[derive(Default)]
+struct Task {
+    wakeup: Histogram,
+    preemption: Histogram,
+}
+
+struct Dispatch {
+    tasks: PerTask<Task>,
+    budget: Budget,
+}
+
+impl Observer for Dispatch {
+    fn waited(&mut self, _: &Timeline, waited: &Waited) {
+        if !waited.cut.is_whole() {
+            return;
+        }
+        let task = self.tasks.at(waited.task);
+        let histogram = match waited.cause {
+            WaitCause::Woken { .. } | WaitCause::New => &mut task.wakeup,
+            WaitCause::Preempted { .. } => &mut task.preemption,
+            WaitCause::Unknown => return,
+        };
+        histogram.record(waited.end_ns - waited.start_ns, &mut self.budget);
+    }
+
+    fn ended(&mut self, _: &Timeline, task: TaskIndex) {
+        let task = self.tasks.at(task);
+        task.wakeup.shrink();
+        task.preemption.shrink();
+    }
+}
+
+impl Analysis for Dispatch {
+    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        let mut overall = Histogram::dense();
+        // `all` is as precise as the two it is made of: it needs no dense table that they have not earned.
+        let mut none = Budget::new(0);
+        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
+            let Task { mut wakeup, mut preemption } = self.tasks.take(index);
+            wakeup.shrink();
+            preemption.shrink();
+            let mut all = wakeup.clone();
+            all.merge(&preemption, &mut none);
+            all.shrink();
+            overall.merge(&all, &mut none);
+            let runnable_ns = finding.runnable_wait_ns + finding.runtime_ns + finding.stolen_ns;
+            let wait_share = (runnable_ns > 0).then(|| finding.runnable_wait_ns as f64 / runnable_ns as f64);
+            finding.dispatch = Some(Box::new(DispatchFinding { wakeup, preemption, all, wait_share }));
+        }
+        findings.overall.dispatch = Some(overall);
+    }
+}

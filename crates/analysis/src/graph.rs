@@ -1,0 +1,265 @@
+//! The interprocess graph: thread groups, who wakes whom, who sends bytes to whom, and what hangs together with a root.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, VecDeque};
+
+use rustc_hash::FxHashMap;
+use spry_timeline::{Holder, Observer, ProcessIndex, Timeline, WaitCause, Woken};
+use spry_trace::event::{Channel, Context, Direction, Event, Ipc};
+use spry_trace::{Group, Stamped};
+
+use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::findings::{Component, Edge, Findings, Graph, Node};
+use crate::select::Root;
+use crate::tasks::Counts;
+
+pub(crate) const ABOUT: About = About {
+    name: "graph",
+    tells: "interprocess graph: wake-ups and bytes between processes, connected component of a root",
+    needs: &[],
+    uses: &[(Group::Ipc, "edges[].bytes")],
+    hooks: &[Hook::Woken, Hook::Other],
+    make: |setup| Box::new(Edges::new(setup)),
+};
+
+/// Edges kept.
+const EDGES_MAX: usize = 1 << 16;
+/// Channels with bytes under way kept.
+const CHANNELS_MAX: usize = 1 << 14;
+/// Writers under way kept of one channel.
+const WRITERS_MAX: usize = 64;
+
+#[derive(Clone, Copy)]
+struct Counted {
+    from: ProcessIndex,
+    to: ProcessIndex,
+    wakeups: u64,
+    bytes: u64,
+}
+
+/// The wakee's latest edge: most tasks are woken by one process again and again.
+#[derive(Clone, Copy, Default)]
+struct Latest {
+    edge: Option<(ProcessIndex, u32)>,
+}
+
+struct Edges {
+    root: Option<Root>,
+    list: Vec<Counted>,
+    by_ends: FxHashMap<(ProcessIndex, ProcessIndex), u32>,
+    latest: PerTask<Latest>,
+    inner: FxHashMap<ProcessIndex, u64>,
+    /// Who wrote the bytes that are in a channel, in order.
+    under_way: FxHashMap<Channel, VecDeque<(ProcessIndex, u64)>>,
+    wakeups_without_task: u64,
+    wakeups_dropped: u64,
+    bytes_without_writer: u64,
+}
+
+impl Edges {
+    fn new(setup: &Setup<'_>) -> Edges {
+        Edges {
+            root: setup.options.root.clone(),
+            list: Vec::new(),
+            by_ends: FxHashMap::default(),
+            latest: PerTask::default(),
+            inner: FxHashMap::default(),
+            under_way: FxHashMap::default(),
+            wakeups_without_task: 0,
+            wakeups_dropped: 0,
+            bytes_without_writer: 0,
+        }
+    }
+
+    /// The edge between two processes; `None` if there are too many.
+    fn edge(&mut self, from: ProcessIndex, to: ProcessIndex) -> Option<u32> {
+        if let Some(&edge) = self.by_ends.get(&(from, to)) {
+            return Some(edge);
+        }
+        if self.list.len() == EDGES_MAX {
+            return None;
+        }
+        let edge = self.list.len() as u32;
+        self.list.push(Counted { from, to, wakeups: 0, bytes: 0 });
+        self.by_ends.insert((from, to), edge);
+        Some(edge)
+    }
+
+    fn ipc(&mut self, now: &Timeline, ipc: &Ipc) {
+        let Some(task) = now.find(ipc.tid) else { return };
+        let process = now.task(task).process();
+        match ipc.direction {
+            Direction::Write => self.write(ipc.channel, process, u64::from(ipc.bytes)),
+            Direction::Read => self.read(ipc.channel, process, u64::from(ipc.bytes)),
+        }
+    }
+
+    fn write(&mut self, channel: Channel, writer: ProcessIndex, bytes: u64) {
+        if self.under_way.len() == CHANNELS_MAX && !self.under_way.contains_key(&channel) {
+            self.under_way.retain(|_, writers| !writers.is_empty());
+            if self.under_way.len() == CHANNELS_MAX {
+                // Channels that nobody reads: their bytes will have no edge.
+                self.under_way.clear();
+            }
+        }
+        let writers = self.under_way.entry(channel).or_default();
+        match writers.back_mut() {
+            Some(last) if last.0 == writer => last.1 += bytes,
+            _ => {
+                if writers.len() == WRITERS_MAX {
+                    writers.pop_front();
+                }
+                writers.push_back((writer, bytes));
+            }
+        }
+    }
+
+    /// The reader takes bytes in the order in which they were written.
+    fn read(&mut self, channel: Channel, reader: ProcessIndex, mut bytes: u64) {
+        while bytes > 0 {
+            let writers = self.under_way.get_mut(&channel);
+            let Some((writer, written)) = writers.and_then(|writers| writers.front_mut().map(|first| *first))
+            else {
+                self.bytes_without_writer += bytes;
+                return;
+            };
+            let part = bytes.min(written);
+            bytes -= part;
+            if let Some(writers) = self.under_way.get_mut(&channel) {
+                match writers.front_mut() {
+                    Some(first) if first.1 > part => first.1 -= part,
+                    _ => _ = writers.pop_front(),
+                }
+            }
+            if writer != reader {
+                if let Some(edge) = self.edge(writer, reader) {
+                    self.list[edge as usize].bytes += part;
+                }
+            }
+        }
+    }
+}
+
+impl Observer for Edges {
+    fn woken(&mut self, now: &Timeline, woken: &Woken) {
+        let WaitCause::Woken { by: Holder::Task(waker), context: Context::Task } = woken.cause else {
+            self.wakeups_without_task += u64::from(woken.cause != WaitCause::New);
+            return;
+        };
+        let (from, to) = (now.task(waker).process(), now.task(woken.task).process());
+        if let Some((known, edge)) = self.latest.at(woken.task).edge {
+            if known == from {
+                self.list[edge as usize].wakeups += 1;
+                return;
+            }
+        }
+        if from == to {
+            *self.inner.entry(from).or_default() += 1;
+        } else if let Some(edge) = self.edge(from, to) {
+            self.latest.at(woken.task).edge = Some((from, edge));
+            self.list[edge as usize].wakeups += 1;
+        } else {
+            self.wakeups_dropped += 1;
+        }
+    }
+
+    fn other(&mut self, now: &Timeline, event: &Stamped) {
+        if let Event::Ipc(ipc) = &event.event {
+            self.ipc(now, ipc);
+        }
+    }
+}
+
+impl Analysis for Edges {
+    fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        let has_ipc = closing.groups.contains(Group::Ipc);
+        let mut nodes = self.nodes(closing);
+        let root = self.root.as_ref().and_then(|root| find_root(root, &nodes));
+        let distances = root.map(|root| self.distances(root)).unwrap_or_default();
+        for (process, node) in &mut nodes {
+            node.distance = distances.get(process).copied();
+        }
+        let tgid = |process: ProcessIndex| closing.timeline.processes()[process.at()].tgid;
+        let component = root.map(|root| {
+            let mut members: Vec<(u32, ProcessIndex)> =
+                distances.iter().map(|(&p, &steps)| (steps, p)).collect();
+            members.sort_unstable();
+            let tgids = members.into_iter().map(|(_, process)| tgid(process)).collect();
+            Component { root_tgid: tgid(root), tgids }
+        });
+        let mut edges: Vec<Edge> = self
+            .list
+            .iter()
+            .map(|edge| Edge {
+                from_tgid: tgid(edge.from),
+                to_tgid: tgid(edge.to),
+                wakeups: edge.wakeups,
+                bytes: has_ipc.then_some(edge.bytes),
+            })
+            .collect();
+        edges.sort_by_key(|edge| (Reverse(edge.wakeups), Reverse(edge.bytes), edge.from_tgid, edge.to_tgid));
+        let mut nodes: Vec<Node> = nodes.into_values().collect();
+        nodes.sort_by_key(|node| (Reverse(node.runtime_ns), node.tgid));
+        findings.graph = Some(Graph {
+            nodes,
+            edges,
+            component,
+            wakeups_without_task: self.wakeups_without_task,
+            wakeups_dropped: self.wakeups_dropped,
+            bytes_without_writer: has_ipc.then_some(self.bytes_without_writer),
+        });
+    }
+}
+
+impl Edges {
+    /// Every process with an edge, or with threads that wake each other.
+    fn nodes(&self, closing: &Closing<'_>) -> BTreeMap<ProcessIndex, Node> {
+        let with_edges = self.list.iter().flat_map(|edge| [edge.from, edge.to]);
+        let mut nodes: BTreeMap<ProcessIndex, Node> = with_edges
+            .chain(self.inner.keys().copied())
+            .map(|process| {
+                let named = closing.process(process);
+                let inner_wakeups = self.inner.get(&process).copied().unwrap_or(0);
+                let (tgid, comm) = (named.tgid, named.comm);
+                (process, Node { tgid, comm, threads: 0, runtime_ns: 0, inner_wakeups, distance: None })
+            })
+            .collect();
+        for index in closing.timeline.task_indices() {
+            if let Some(node) = nodes.get_mut(&closing.timeline.task(index).process()) {
+                node.threads += 1;
+                node.runtime_ns += closing.counts.get(index).map_or(0, Counts::runtime_ns);
+            }
+        }
+        nodes
+    }
+
+    /// Steps from the root to each process that it reaches along edges in either direction.
+    fn distances(&self, root: ProcessIndex) -> BTreeMap<ProcessIndex, u32> {
+        let mut neighbours: BTreeMap<ProcessIndex, Vec<ProcessIndex>> = BTreeMap::new();
+        for edge in &self.list {
+            neighbours.entry(edge.from).or_default().push(edge.to);
+            neighbours.entry(edge.to).or_default().push(edge.from);
+        }
+        let mut distances = BTreeMap::from([(root, 0)]);
+        let mut queue = VecDeque::from([(root, 0)]);
+        while let Some((process, steps)) = queue.pop_front() {
+            for &next in neighbours.get(&process).into_iter().flatten() {
+                distances.entry(next).or_insert_with(|| {
+                    queue.push_back((next, steps + 1));
+                    steps + 1
+                });
+            }
+        }
+        distances
+    }
+}
+
+/// The process meant; of several of a name the one that ran longest.
+fn find_root(root: &Root, nodes: &BTreeMap<ProcessIndex, Node>) -> Option<ProcessIndex> {
+    let fits = |node: &Node| match root {
+        Root::Tgid(tgid) => node.tgid == *tgid,
+        Root::Name(name) => node.comm.as_bytes() == name.as_bytes(),
+    };
+    let candidates = nodes.iter().filter(|(_, node)| fits(node));
+    candidates.max_by_key(|(_, node)| node.runtime_ns).map(|(&process, _)| process)
+}

@@ -1,0 +1,57 @@
+//! Effective quanta: from getting the CPU to losing it (Etsion, Tsafrir, Feitelson 2003, sections 4 and 6).
+
+use spry_timeline::{Observer, Ran, TaskIndex, Timeline};
+
+use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
+use crate::findings::{Findings, QuantaFinding};
+use crate::histogram::{Budget, Histogram, Tally};
+
+pub(crate) const ABOUT: About = About {
+    name: "quanta",
+    tells: "effective quanta: how long each task keeps the CPU, and how often a second",
+    needs: &[],
+    uses: &[],
+    hooks: &[Hook::Ran, Hook::Ended],
+    make: |_| Box::new(Quanta { tasks: PerTask::default(), budget: Budget::new(1_000) }),
+};
+
+#[derive(Default)]
+struct Task {
+    lengths: Histogram,
+    cut: Tally,
+}
+
+struct Quanta {
+    tasks: PerTask<Task>,
+    budget: Budget,
+}
+
+impl Observer for Quanta {
+    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+        let task = self.tasks.at(ran.task);
+        if ran.cut.is_whole() {
+            task.lengths.record(ran.wall_ns(), &mut self.budget);
+        } else {
+            task.cut.add(ran.wall_ns());
+        }
+    }
+
+    fn ended(&mut self, _: &Timeline, task: TaskIndex) {
+        self.tasks.at(task).lengths.shrink();
+    }
+}
+
+impl Analysis for Quanta {
+    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        let mut overall = Histogram::dense();
+        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
+            let Task { mut lengths, cut } = self.tasks.take(index);
+            lengths.shrink();
+            overall.merge(&lengths, &mut self.budget);
+            let life_s = finding.life_ns as f64 / 1e9;
+            let per_second = if life_s > 0.0 { lengths.count() as f64 / life_s } else { 0.0 };
+            finding.quanta = Some(Box::new(QuantaFinding { lengths, per_second, cut }));
+        }
+        findings.overall.quanta = Some(overall);
+    }
+}

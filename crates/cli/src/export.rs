@@ -1,0 +1,51 @@
+//! `spry export`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use spry_report::export::Format;
+
+use crate::args::{ExportArgs, FormatArg};
+use crate::progress;
+use crate::source::{self, FileReader};
+
+/// Events between two updates of the progress bar.
+const UPDATE_EVENTS: u64 = 1 << 16;
+
+/// Exports a whole trace.
+pub fn run(args: &ExportArgs) -> Result<ExitCode> {
+    let reader = source::open(&args.file, 0)?;
+    let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
+    let format = match args.to {
+        FormatArg::Perfetto => Format::Perfetto,
+        FormatArg::Parquet => Format::Parquet,
+        FormatArg::Csv => Format::Csv,
+    };
+    if args.output == Path::new("-") {
+        return export(reader, bytes, format, io::stdout().lock());
+    }
+    let name = args.output.display();
+    let file = File::create(&args.output).with_context(|| format!("cannot create {name}"))?;
+    export(reader, bytes, format, file).with_context(|| name.to_string())
+}
+
+fn export(mut reader: FileReader, bytes: u64, format: Format, out: impl Write + Send) -> Result<ExitCode> {
+    let bar = progress::reading(bytes);
+    let header = reader.header().clone();
+    let mut exporter = format.exporter(BufWriter::with_capacity(1 << 20, out), &header)?;
+    let mut events = 0u64;
+    while let Some(stamped) = reader.next_event()? {
+        exporter.event(&stamped)?;
+        events += 1;
+        if events % UPDATE_EVENTS == 0 {
+            bar.set_position(reader.totals().bytes);
+        }
+    }
+    exporter.finish()?;
+    bar.finish_and_clear();
+    source::warn_of_damage(&reader.totals());
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,27 @@
+//! Progress bars: on standard error, only on a terminal, and only for work that takes a while.
+
+use std::time::Duration;
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+/// How often a bar is drawn, Hz.
+const RATE_HZ: u8 = 8;
+
+/// A bar over the bytes of a trace that is being read.
+pub fn reading(bytes: u64) -> ProgressBar {
+    let style = ProgressStyle::with_template("  reading [{bar:40}] {bytes}/{total_bytes}  {eta} left")
+        .expect("the template is right")
+        .progress_chars("=> ");
+    ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
+}
+
+/// A bar over the time that a recording takes, or a clock if nobody knows how long.
+pub fn recording(duration: Option<Duration>) -> ProgressBar {
+    let template = match duration {
+        Some(_) => "  recording [{bar:30}] {msg}",
+        None => "  recording {spinner} {msg}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is right").progress_chars("=> ");
+    let length = duration.map(|duration| duration.as_millis() as u64);
+    ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
+}

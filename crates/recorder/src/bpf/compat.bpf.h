@@ -1,0 +1,223 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Every difference between kernels that the programs must bridge; which tracepoints exist is probed in Rust. */
+#ifndef SPRY_COMPAT_BPF_H
+#define SPRY_COMPAT_BPF_H
+
+/* 5.14 renamed task_struct.state. */
+struct task_struct___state {
+	volatile long state;
+} __attribute__((preserve_access_index));
+
+struct task_struct___new_state {
+	unsigned int __state;
+} __attribute__((preserve_access_index));
+
+static __always_inline u32 task_state(struct task_struct *task)
+{
+	struct task_struct___new_state *new_task = (void *)task;
+	struct task_struct___state *old_task = (void *)task;
+
+	if (bpf_core_field_exists(new_task->__state))
+		return BPF_CORE_READ(new_task, __state);
+	return BPF_CORE_READ(old_task, state);
+}
+
+/* 5.16 moved task_struct.cpu to thread_info.cpu. */
+struct thread_info___cpu {
+	u32 cpu;
+} __attribute__((preserve_access_index));
+
+struct task_struct___thread_info {
+	struct thread_info___cpu thread_info;
+} __attribute__((preserve_access_index));
+
+struct task_struct___cpu {
+	unsigned int cpu;
+} __attribute__((preserve_access_index));
+
+static __always_inline u32 task_cpu(struct task_struct *task)
+{
+	struct task_struct___thread_info *new_task = (void *)task;
+	struct task_struct___cpu *old_task = (void *)task;
+
+	if (bpf_core_field_exists(new_task->thread_info.cpu))
+		return BPF_CORE_READ(new_task, thread_info.cpu);
+	return BPF_CORE_READ(old_task, cpu);
+}
+
+/*
+ * Where the count of preemption, softirq and hardirq levels is: on x86 a per-CPU variable (inside pcpu_hot from 6.2
+ * to 6.14), elsewhere a field of thread_info. Kernels need not tell the addresses of variables; but the way from a
+ * task to its CPU's run queue is known, and BTF tells how far the count is from there.
+ */
+struct rq___any {
+} __attribute__((preserve_access_index));
+
+struct cfs_rq___rq {
+	struct rq___any *rq;
+} __attribute__((preserve_access_index));
+
+struct thread_info___count {
+	struct {
+		u32 count;
+	} preempt;
+} __attribute__((preserve_access_index));
+
+struct thread_info___plain_count {
+	int preempt_count;
+} __attribute__((preserve_access_index));
+
+struct task_struct___count {
+	struct thread_info___count thread_info;
+} __attribute__((preserve_access_index));
+
+struct task_struct___plain_count {
+	struct thread_info___plain_count thread_info;
+} __attribute__((preserve_access_index));
+
+#define SPRY_SOFTIRQ_SERVING 0x00100
+#define SPRY_HARDIRQ_MASK    0xf0000
+
+static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct *waker)
+{
+	struct task_struct___count *split = (void *)waker;
+	struct task_struct___plain_count *plain = (void *)waker;
+	u32 count;
+
+	if (knobs.count_from_rq) {
+		if (!c->count_address) {
+			struct cfs_rq___rq *queue = (void *)waker->se.cfs_rq;
+			u64 rq = (u64)BPF_CORE_READ(queue, rq);
+
+			if (!rq)
+				return SPRY_CONTEXT_UNKNOWN;
+			c->count_address = rq + knobs.count_from_rq;
+		}
+		if (bpf_probe_read_kernel(&count, sizeof(count), (void *)c->count_address))
+			return SPRY_CONTEXT_UNKNOWN;
+	} else if (bpf_core_field_exists(split->thread_info.preempt.count)) {
+		count = BPF_CORE_READ(split, thread_info.preempt.count);
+	} else if (bpf_core_field_exists(plain->thread_info.preempt_count)) {
+		count = BPF_CORE_READ(plain, thread_info.preempt_count);
+	} else {
+		return SPRY_CONTEXT_UNKNOWN;
+	}
+	if (count & SPRY_HARDIRQ_MASK)
+		return SPRY_CONTEXT_HARDIRQ;
+	if (count & SPRY_SOFTIRQ_SERVING)
+		return SPRY_CONTEXT_SOFTIRQ;
+	return SPRY_CONTEXT_TASK;
+}
+
+/*
+ * Kernels that have these may run a tracepoint's program preemptibly; on kernels that lack them the tracepoint
+ * itself disables preemption.
+ */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
+static __always_inline void stay_on_cpu(void)
+{
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_disable();
+}
+
+static __always_inline void may_leave_cpu(void)
+{
+	if (bpf_ksym_exists(bpf_preempt_enable))
+		bpf_preempt_enable();
+}
+
+/* Stores what the recorder reads, after everything that was stored before. */
+static __always_inline void publish(u64 *place, u64 value)
+{
+#if defined(__TARGET_ARCH_x86)
+	/* Stores are seen in order. */
+	barrier();
+	*(volatile u64 *)place = value;
+#else
+	__sync_lock_test_and_set(place, value);
+#endif
+}
+
+/* The clock base's distance from the monotonic clock, ns. */
+struct hrtimer_clock_base___offset {
+	ktime_t offset;
+} __attribute__((preserve_access_index));
+
+static __always_inline s64 clock_offset(struct hrtimer *timer)
+{
+	struct hrtimer_clock_base___offset *base = (void *)BPF_CORE_READ(timer, base);
+
+	if (bpf_core_field_exists(base->offset))
+		return BPF_CORE_READ(base, offset);
+	return 0;
+}
+
+/* The number and the first three arguments of the system call that `regs` belong to; false if not native. */
+struct syscall {
+	u64 number;
+	u64 args[3];
+};
+
+struct thread_info___status {
+	u32 status;
+} __attribute__((preserve_access_index));
+
+struct task_struct___status {
+	struct thread_info___status thread_info;
+} __attribute__((preserve_access_index));
+
+#define SPRY_TS_COMPAT 0x2
+
+static __always_inline bool read_syscall(struct pt_regs *regs, struct task_struct *task, struct syscall *call)
+{
+#if defined(__TARGET_ARCH_x86)
+	struct task_struct___status *with_status = (void *)task;
+
+	if (bpf_core_field_exists(with_status->thread_info.status) &&
+	    (BPF_CORE_READ(with_status, thread_info.status) & SPRY_TS_COMPAT))
+		return false;
+	call->number = BPF_CORE_READ(regs, orig_ax);
+	call->args[0] = BPF_CORE_READ(regs, di);
+	call->args[1] = BPF_CORE_READ(regs, si);
+	call->args[2] = BPF_CORE_READ(regs, dx);
+	return true;
+#elif defined(__TARGET_ARCH_arm64)
+	call->number = BPF_CORE_READ(regs, syscallno);
+	call->args[0] = BPF_CORE_READ(regs, orig_x0);
+	call->args[1] = BPF_CORE_READ(regs, regs[1]);
+	call->args[2] = BPF_CORE_READ(regs, regs[2]);
+	return true;
+#else
+	return false;
+#endif
+}
+
+#if defined(__TARGET_ARCH_x86)
+#define NR_read	     0
+#define NR_write     1
+#define NR_pread64   17
+#define NR_readv     19
+#define NR_writev    20
+#define NR_sendfile  40
+#define NR_sendto    44
+#define NR_recvfrom  45
+#define NR_sendmsg   46
+#define NR_recvmsg   47
+#define NR_splice    275
+#else
+#define NR_read	     63
+#define NR_write     64
+#define NR_pread64   67
+#define NR_readv     65
+#define NR_writev    66
+#define NR_sendfile  71
+#define NR_sendto    206
+#define NR_recvfrom  207
+#define NR_sendmsg   211
+#define NR_recvmsg   212
+#define NR_splice    76
+#endif
+
+#endif

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The event logger: every program that runs in the kernel while Spry records. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include <bpf/bpf_endian.h>
+#include "wire.h"
+
+const volatile struct spry_knobs knobs SEC(".rodata.knobs");
+struct spry_control control SEC(".data.control");
+
+#include "compat.bpf.h"
+#include "ring.bpf.h"
+#include "stack.bpf.h"
+#include "sched.bpf.h"
+#include "timer.bpf.h"
+#include "irq.bpf.h"
+#include "ipc.bpf.h"
+
+char LICENSE[] SEC("license") = "GPL";

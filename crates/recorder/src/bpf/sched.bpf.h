@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Group sched: who runs, who is woken, who comes and goes. */
+#ifndef SPRY_SCHED_BPF_H
+#define SPRY_SCHED_BPF_H
+
+#define TASK_DEAD_BIT 0x80
+
+static __always_inline u32 tid_and_policy(struct task_struct *task)
+{
+	return (task->pid & SPRY_TID_MASK) | (task->policy & SPRY_POLICY_MASK) << SPRY_POLICY_SHIFT;
+}
+
+static __always_inline void fill_stat(struct spry_stat *stat, struct task_struct *task, u32 state)
+{
+	stat->tgid = task->tgid;
+	stat->state = state;
+	stat->policy = task->policy;
+	stat->prio = task->prio;
+	stat->pad = 0;
+	stat->exec_ns = task->se.sum_exec_runtime;
+	stat->utime_ns = task->utime;
+	stat->stime_ns = task->stime;
+	BPF_CORE_READ_INTO(&stat->comm, task, comm);
+}
+
+/* The account of a task that leaves its CPU for the last time. */
+static __noinline void put_last_stat(struct stay *s, struct task_struct *task)
+{
+	struct spry_stat *stat;
+
+	if (!s || !task || !s->c)
+		return;
+	stat = reserve_meta(s, sizeof(*stat), SPRY_STAT, task->pid);
+	if (!stat)
+		return;
+	fill_stat(stat, task, SPRY_STAT_EXITED);
+	bpf_ringbuf_submit(stat, BPF_RB_NO_WAKEUP);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	u64 next_exec, prev_exec;
+	s64 uncounted = 0;
+	struct stay s;
+	u32 state;
+
+	if (!enter(&s))
+		return 0;
+	state = knobs.has_prev_state ? (u32)ctx[3] : task_state(prev);
+	prev_exec = prev->se.sum_exec_runtime;
+	next_exec = next->se.sum_exec_runtime;
+	if (s.c->since_ns) {
+		uncounted = (s.now - s.c->since_ns) - (prev_exec - s.c->exec_ns);
+		if (uncounted != (s32)uncounted)
+			uncounted = uncounted < 0 ? -0x7fffffff : 0x7fffffff;
+	}
+	s.c->since_ns = s.now;
+	s.c->exec_ns = next_exec;
+	if (state & TASK_DEAD_BIT) {
+		state |= prev->exit_state;
+		put_last_stat(&s, prev);
+	}
+	put(&s, SPRY_SWITCH, sizeof(struct spry_switch) / 8,
+	    (u64)tid_and_policy(next) << 32 | tid_and_policy(prev) | (preempt ? SPRY_PREEMPT_BIT : 0),
+	    (u64)(u32)uncounted << 32 | (u32)(u8)next->prio << 24 | (u32)(u8)prev->prio << 16 | (u16)state, 0);
+	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
+		put_stack(ctx, &s, prev);
+	leave(&s);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(spry_sched_waking, struct task_struct *task)
+{
+	struct task_struct *waker;
+	struct stay s;
+
+	if (!enter(&s))
+		return 0;
+	waker = bpf_get_current_task_btf();
+	put(&s, SPRY_WAKING, sizeof(struct spry_waking) / 8,
+	    (u64)(u32)task->pid << 32 | waker_context(s.c, waker) << SPRY_POLICY_SHIFT | (u32)waker->pid, 0, 0);
+	leave(&s);
+	return 0;
+}
+
+static __always_inline void put_move(u32 kind, struct task_struct *task, u32 extra, u32 cpu)
+{
+	struct stay s;
+
+	if (!enter(&s))
+		return;
+	put(&s, kind, sizeof(struct spry_move) / 8, (u64)cpu << 48 | (u64)extra << 32 | (u32)task->pid, 0, 0);
+	leave(&s);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(spry_sched_wakeup, struct task_struct *task)
+{
+	put_move(SPRY_WAKEUP, task, 0, task_cpu(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(spry_sched_wakeup_new, struct task_struct *task)
+{
+	put_move(SPRY_WAKEUP_NEW, task, 0, task_cpu(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(spry_sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	put_move(SPRY_MIGRATE, task, task_cpu(task), to_cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(spry_sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct spry_fork *fork;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		fork = reserve_meta(&s, sizeof(*fork), SPRY_FORK, parent->pid);
+		if (fork) {
+			fork->child = child->pid;
+			fork->child_tgid = child->tgid;
+			BPF_CORE_READ_INTO(&fork->comm, child, comm);
+			bpf_ringbuf_submit(fork, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+	return 0;
+}
+
+static __always_inline void put_life(u32 kind, struct task_struct *task, u64 value)
+{
+	struct spry_life *life;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		life = reserve_meta(&s, sizeof(*life), kind, task->pid);
+		if (life) {
+			life->value = value;
+			bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(spry_sched_process_exec, struct task_struct *task, pid_t old_tid)
+{
+	put_life(SPRY_EXEC, task, old_tid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(spry_sched_process_exit, struct task_struct *task)
+{
+	put_life(SPRY_EXIT, task, 0);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(spry_task_rename, struct task_struct *task, const char *comm)
+{
+	struct spry_rename *rename;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		rename = reserve_meta(&s, sizeof(*rename), SPRY_RENAME, task->pid);
+		if (rename) {
+			rename->tgid = task->tgid;
+			rename->pad = 0;
+			bpf_probe_read_kernel_str(rename->comm, sizeof(rename->comm), comm);
+			bpf_ringbuf_submit(rename, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+	return 0;
+}
+
+/* Every thread that exists, for those that were there before the recording and for the accounts at its end. */
+SEC("iter/task")
+int spry_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct spry_stat stat = {};
+	u32 state;
+
+	if (!task)
+		return 0;
+	if (BPF_CORE_READ(task, on_cpu))
+		state = SPRY_STAT_RUNNING;
+	else if (BPF_CORE_READ(task, on_rq) && !task_state(task))
+		state = SPRY_STAT_RUNNABLE;
+	else
+		state = SPRY_STAT_BLOCKED;
+	stat.meta.stamp = stamp(bpf_ktime_get_ns(), SPRY_STAT);
+	stat.meta.cpu = task_cpu(task);
+	stat.meta.tid = task->pid;
+	fill_stat(&stat, task, state);
+	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
+	return 0;
+}
+
+#endif

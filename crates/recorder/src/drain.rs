@@ -1,0 +1,294 @@
+//! Takes records out of the rings, puts them in order and writes the trace.
+//!
+//! Each CPU's ring is in time order by itself. The shared ring holds what must be known before an event that
+//! mentions it (a fork before the child's first wake-up), so it is read after the heads of all other rings, and
+//! its records are barriers: what is earlier on any CPU is written before, what is later after.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use spry_trace::event::{Event, Stack, Stamped, Switch, TaskInfo};
+use spry_trace::writer::{Writer, Written};
+use spry_wire::{SPRY_CHUNK_BYTES, SPRY_PAD};
+
+use crate::clock;
+use crate::decode::{Decoder, Hot, RawSwitch, Rare, What};
+use crate::error::{Error, Result};
+use crate::ring::{Reached, Rings, Shared};
+use crate::symbols::Symbols;
+use crate::tasks::Tasks;
+
+/// A record begun this long ago can be told from the CPU's count of writers: stores reach other CPUs sooner.
+const MARGIN_NS: u64 = 200_000;
+
+/// How often to look again whether a CPU's writer has finished, without sleeping and with.
+const LOOKS: usize = 200;
+const NAPS: usize = 20;
+const NAP: Duration = Duration::from_micros(50);
+
+/// Whether a round could be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Round {
+    /// Everything up to some time ago was written.
+    Written,
+    /// A CPU was stopped in the middle of a record (by a hypervisor, say); nothing was taken.
+    Postponed,
+}
+
+/// One CPU's progress.
+struct Cpu {
+    position: u64,
+    head: u64,
+    /// When the task on it got it; 0 if not seen.
+    since_ns: u64,
+    shared_lost: u64,
+    lost: u64,
+}
+
+/// The reader of the rings.
+pub(crate) struct Drain<W: Write> {
+    rings: Rings,
+    shared: Shared,
+    writer: Writer<W>,
+    decoder: Decoder,
+    tasks: Tasks,
+    symbols: Symbols,
+    cpus: Vec<Cpu>,
+    waiting: Vec<Rare>,
+}
+
+impl<W: Write> Drain<W> {
+    pub(crate) fn new(
+        rings: Rings,
+        shared: Shared,
+        writer: Writer<W>,
+        decoder: Decoder,
+        symbols: Symbols,
+    ) -> Drain<W> {
+        let cpus = (0..rings.cpus())
+            .map(|_| Cpu { position: 0, head: 0, since_ns: 0, shared_lost: 0, lost: 0 })
+            .collect();
+        Drain { rings, shared, writer, decoder, tasks: Tasks::default(), symbols, cpus, waiting: Vec::new() }
+    }
+
+    /// Adds records that did not come through a ring; their tasks are known from now on.
+    pub(crate) fn add(&mut self, records: Vec<Rare>) {
+        for record in &records {
+            if let What::Account(info, ..) = record.what {
+                self.writer.task(info);
+            }
+        }
+        self.waiting.extend(records);
+    }
+
+    /// How full the fullest ring is, 0 to 1.
+    pub(crate) fn fill(&self) -> f64 {
+        let of = |cpu| (self.rings.head(cpu) - self.rings.tail(cpu)) as f64 / self.rings.ring_bytes() as f64;
+        (0..self.rings.cpus()).map(of).fold(self.shared.fill(), f64::max)
+    }
+
+    /// What has been written so far.
+    pub(crate) fn written(&self) -> &Written {
+        self.writer.written()
+    }
+
+    /// Lost events of each CPU so far.
+    pub(crate) fn lost_per_cpu(&self) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| cpu.lost).collect()
+    }
+
+    /// Writes everything that is certainly complete.
+    pub(crate) fn round(&mut self) -> Result<Round> {
+        let safe_ns = clock::monotonic_ns() - MARGIN_NS;
+        self.take_up_to(safe_ns)
+    }
+
+    /// Writes everything; the programs have been switched off.
+    pub(crate) fn last_round(&mut self) -> Result<Round> {
+        self.take_up_to(u64::MAX)
+    }
+
+    fn take_up_to(&mut self, safe_ns: u64) -> Result<Round> {
+        if !self.look_at_heads() || !self.read_shared() {
+            return Ok(Round::Postponed);
+        }
+        self.waiting.sort_by_key(|record| record.time_ns);
+        let due = self.waiting.partition_point(|record| record.time_ns <= safe_ns);
+        let later = self.waiting.split_off(due);
+        for record in std::mem::replace(&mut self.waiting, later) {
+            for cpu in 0..self.cpus.len() {
+                self.take_hot(cpu, record.time_ns)?;
+            }
+            self.write_rare(record)?;
+        }
+        for cpu in 0..self.cpus.len() {
+            self.take_hot(cpu, safe_ns)?;
+            self.rings.set_tail(cpu, self.cpus[cpu].position);
+        }
+        let now_ns = safe_ns.min(clock::monotonic_ns());
+        self.count_shared_losses(now_ns)?;
+        self.writer.round(now_ns).map_err(Error::Write)?;
+        Ok(Round::Written)
+    }
+
+    /// Reads the heads, each when no record of the past is half-way on its CPU.
+    fn look_at_heads(&mut self) -> bool {
+        for cpu in 0..self.cpus.len() {
+            let mut naps = 0;
+            while (0..LOOKS).all(|_| self.rings.is_busy(cpu)) {
+                if naps == NAPS {
+                    return false;
+                }
+                naps += 1;
+                thread::sleep(NAP);
+            }
+            self.cpus[cpu].head = self.rings.head(cpu);
+        }
+        true
+    }
+
+    /// Reads the shared ring up to what was in it when the heads were read.
+    fn read_shared(&mut self) -> bool {
+        for _ in 0..NAPS {
+            let (decoder, waiting) = (&self.decoder, &mut self.waiting);
+            match self.shared.read(|words| waiting.extend(decoder.rare(words))) {
+                Reached::Everything => return true,
+                Reached::Unfinished => thread::sleep(NAP),
+            }
+        }
+        false
+    }
+
+    /// Writes a CPU's hot records up to a time.
+    fn take_hot(&mut self, cpu: usize, up_to_ns: u64) -> Result<()> {
+        let Cpu { mut position, head, .. } = self.cpus[cpu];
+        while position < head {
+            let word = self.rings.words(cpu, position, head)[0];
+            let (time_ns, kind) = self.decoder.stamp(word);
+            if time_ns > up_to_ns {
+                break;
+            }
+            if kind == SPRY_PAD {
+                position = (position / u64::from(SPRY_CHUNK_BYTES) + 1) * u64::from(SPRY_CHUNK_BYTES);
+                continue;
+            }
+            let words = Decoder::hot_words(kind).ok_or_else(|| Error::Load("a ring holds nonsense".into()))?;
+            let hot = self.decoder.hot(time_ns, kind, self.rings.words(cpu, position, head));
+            self.write_hot(cpu, time_ns, hot)?;
+            position += words as u64 * 8;
+        }
+        self.cpus[cpu].position = position;
+        Ok(())
+    }
+
+    fn write_hot(&mut self, cpu: usize, time_ns: u64, hot: Hot) -> Result<()> {
+        match hot {
+            Hot::Event(event) => self.write(cpu, time_ns, event),
+            Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
+            Hot::Lost(count) => {
+                self.cpus[cpu].since_ns = 0;
+                self.lose(cpu, time_ns, count)
+            }
+        }
+    }
+
+    fn write_switch(&mut self, cpu: usize, time_ns: u64, raw: &RawSwitch) -> Result<()> {
+        let switch = raw.switch;
+        let since_ns = std::mem::replace(&mut self.cpus[cpu].since_ns, time_ns);
+        let mut stolen_ns = 0;
+        if !switch.prev.is_idle() {
+            if let Some(prio) = self.tasks.seen(switch.prev, raw.prev_policy, switch.prev_prio) {
+                self.write(cpu, time_ns, Event::Prio(prio))?;
+            }
+            if since_ns != 0 {
+                stolen_ns = self.tasks.stolen(switch.prev, raw.uncounted_ns, time_ns - since_ns);
+            }
+        }
+        if !switch.next.is_idle() {
+            if let Some(prio) = self.tasks.seen(switch.next, raw.next_policy, switch.next_prio) {
+                self.write(cpu, time_ns, Event::Prio(prio))?;
+            }
+        }
+        self.write(cpu, time_ns, Event::Switch(Switch { stolen_ns, ..switch }))
+    }
+
+    fn write_rare(&mut self, record: Rare) -> Result<()> {
+        let Rare { time_ns, cpu, what } = record;
+        let cpu = usize::from(cpu);
+        match what {
+            What::Event(event) => self.write(cpu, time_ns, event),
+            What::Named(info, event) => {
+                if let Event::Fork(fork) = event {
+                    self.tasks.forget(fork.child);
+                    self.symbols.forget(fork.child_tgid);
+                }
+                self.named(info, cpu, time_ns, event)
+            }
+            What::Account(info, stat, policy, prio) => {
+                self.named(info, cpu, time_ns, Event::Stat(stat))?;
+                match self.tasks.seen(info.tid, policy, prio) {
+                    Some(prio) => self.write(cpu, time_ns, Event::Prio(prio)),
+                    None => Ok(()),
+                }
+            }
+            What::Stack(raw) => {
+                let frames = self.symbols.frames(&raw);
+                self.write(cpu, time_ns, Event::Stack(Stack { tid: raw.tid, frames }))
+            }
+            What::Hot(words) => {
+                let (time_ns, kind) = self.decoder.stamp(words[0]);
+                let hot = self.decoder.hot(time_ns, kind, &words);
+                self.write_hot(cpu, time_ns, hot)
+            }
+            What::Resumed => {
+                for cpu in 0..self.cpus.len() {
+                    self.cpus[cpu].since_ns = 0;
+                    self.lose(cpu, time_ns, 0)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn named(&mut self, info: TaskInfo, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+        self.writer.task(info);
+        self.write(cpu, time_ns, event)
+    }
+
+    fn write(&mut self, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+        self.writer.event(&Stamped { time_ns, cpu: cpu as u16, event }).map_err(Error::Write)
+    }
+
+    fn lose(&mut self, cpu: usize, time_ns: u64, count: u64) -> Result<()> {
+        self.cpus[cpu].lost += count;
+        self.writer.lost(cpu as u16, time_ns, count).map_err(Error::Write)
+    }
+
+    fn count_shared_losses(&mut self, now_ns: u64) -> Result<()> {
+        for cpu in 0..self.cpus.len() {
+            let lost = self.rings.shared_lost(cpu);
+            let before = std::mem::replace(&mut self.cpus[cpu].shared_lost, lost);
+            if lost > before {
+                self.lose(cpu, now_ns, lost - before)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes what is left to say: records that found no room at the end, events that `recursion` kept out.
+    pub(crate) fn finish(mut self, end_ns: u64, recursion_misses: u64) -> Result<(W, Written, Vec<u64>)> {
+        for cpu in 0..self.cpus.len() {
+            // The kernel does not say on which CPU a program ran into itself.
+            let misses = if cpu == 0 { recursion_misses } else { 0 };
+            let count = self.rings.missed(cpu) + misses;
+            if count > 0 {
+                self.lose(cpu, end_ns, count)?;
+            }
+        }
+        let lost = self.lost_per_cpu();
+        let (sink, written) = self.writer.finish(end_ns).map_err(Error::Write)?;
+        Ok((sink, written, lost))
+    }
+}

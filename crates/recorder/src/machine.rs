@@ -1,0 +1,90 @@
+//! The trace's header: the machine as the recorder finds it.
+
+use std::ffi::CStr;
+use std::fs;
+use std::process::{self, Command, Stdio};
+
+use spry_trace::{Groups, Header};
+
+use crate::clock;
+use crate::tick;
+
+/// `uname`'s release, machine and version.
+fn uname() -> (String, String, String) {
+    // SAFETY: all-zero bytes are a valid `utsname`.
+    let mut name: libc::utsname = unsafe { std::mem::zeroed() };
+    // SAFETY: `name` is a valid place for the answer.
+    unsafe { libc::uname(&mut name) };
+    let text = |field: &[libc::c_char]| {
+        // SAFETY: the kernel ends each field with 0, and zeroes were there before.
+        unsafe { CStr::from_ptr(field.as_ptr()) }.to_string_lossy().into_owned()
+    };
+    (text(&name.release), text(&name.machine), text(&name.version))
+}
+
+/// Describes the machine and a recording that starts at `start_ns`.
+pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>, start_ns: u64) -> Header {
+    let (kernel, arch, version) = uname();
+    let config = configuration(&kernel);
+    let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
+    let boot_parameters = read("/proc/cmdline");
+    let elapsed_ns = clock::monotonic_ns().saturating_sub(start_ns);
+    Header {
+        preemption: preemption(&config, &version, boot_parameters.as_deref().unwrap_or_default()),
+        kernel,
+        arch,
+        machine: "host".into(),
+        cpus: cpus as u16,
+        hz,
+        tick_phase_ns,
+        scheduler: sched_ext(),
+        boot_parameters,
+        clock: "monotonic".into(),
+        start_ns,
+        start_unix_ns: Some(clock::unix_ns() - elapsed_ns),
+        recorder_tgid: Some(process::id()),
+        groups,
+        command,
+    }
+}
+
+fn read(path: &str) -> Option<String> {
+    fs::read_to_string(path).ok().map(|text| text.trim().to_owned())
+}
+
+/// What the kernel was built with, as far as it tells; empty if it does not.
+fn configuration(release: &str) -> String {
+    if let Some(text) = read(&format!("/boot/config-{release}")) {
+        return text;
+    }
+    let unpacked = Command::new("gzip").args(["-dc", "/proc/config.gz"]).stderr(Stdio::null()).output();
+    unpacked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default()
+}
+
+/// The sched_ext scheduler in force.
+fn sched_ext() -> Option<String> {
+    (read("/sys/kernel/sched_ext/state")? == "enabled").then(|| read("/sys/kernel/sched_ext/root/ops"))?
+}
+
+/// The preemption model: what debugfs says, else what the boot parameters or the build chose.
+fn preemption(config: &str, version: &str, boot_parameters: &str) -> Option<String> {
+    let chosen = |text: String| {
+        let inner = text.split_once('(')?.1.split_once(')')?.0;
+        Some(inner.to_owned())
+    };
+    if let Some(model) = read("/sys/kernel/debug/sched/preempt").and_then(chosen) {
+        return Some(model);
+    }
+    if version.contains("PREEMPT_RT") {
+        return Some("rt".into());
+    }
+    if let Some(model) = boot_parameters.split_ascii_whitespace().find_map(|word| word.strip_prefix("preempt=")) {
+        return Some(model.into());
+    }
+    let models = [("NONE", "none"), ("VOLUNTARY", "voluntary"), ("LAZY", "lazy")];
+    let built = models.iter().find(|(name, _)| config.lines().any(|line| line == format!("CONFIG_PREEMPT_{name}=y")));
+    match built {
+        Some((_, model)) => Some((*model).into()),
+        None => config.lines().any(|line| line == "CONFIG_PREEMPT=y").then(|| "full".into()),
+    }
+}

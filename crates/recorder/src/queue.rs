@@ -1,0 +1,114 @@
+//! Encoded bytes on their way to the file, so that a slow disk never holds up the drain.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Write};
+use std::os::fd::AsRawFd;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+/// The queue is full when it holds this much.
+const QUEUE_BYTES_MAX: usize = 256 << 20;
+
+#[derive(Default)]
+struct State {
+    pieces: VecDeque<Vec<u8>>,
+    bytes: usize,
+    /// The pieces up to here belong to whole rounds.
+    is_round_over: bool,
+    is_closed: bool,
+    error: Option<io::Error>,
+}
+
+/// What the drain and the writer thread share.
+#[derive(Default)]
+pub(crate) struct Queue {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether the disk is so far behind that nothing more can be taken.
+    pub(crate) fn is_full(&self) -> bool {
+        self.lock().bytes >= QUEUE_BYTES_MAX
+    }
+
+    /// Whether writing has failed; nothing will be written any more.
+    pub(crate) fn has_failed(&self) -> bool {
+        self.lock().error.is_some()
+    }
+
+    /// Why writing failed.
+    pub(crate) fn take_error(&self) -> Option<io::Error> {
+        self.lock().error.take()
+    }
+
+    /// What came so far shall be on the disk.
+    pub(crate) fn end_round(&self) {
+        self.lock().is_round_over = true;
+        self.changed.notify_one();
+    }
+
+    /// Nothing more will come.
+    pub(crate) fn close(&self) {
+        self.lock().is_closed = true;
+        self.changed.notify_one();
+    }
+
+    /// Writes what comes until the queue is closed or writing fails.
+    pub(crate) fn write_to(&self, file: &mut File) {
+        loop {
+            let mut state = self.lock();
+            while !state.is_round_over && !state.is_closed {
+                state = self.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+            }
+            let is_last = state.is_closed;
+            state.is_round_over = false;
+            let pieces = std::mem::take(&mut state.pieces);
+            drop(state);
+            let taken: usize = pieces.iter().map(Vec::len).sum();
+            let result = pieces.iter().try_for_each(|piece| file.write_all(piece)).and_then(|()| sync(file));
+            let mut state = self.lock();
+            state.bytes -= taken;
+            if let Err(error) = result {
+                state.error = Some(error);
+                return;
+            }
+            if is_last {
+                return;
+            }
+        }
+    }
+}
+
+fn sync(file: &File) -> io::Result<()> {
+    // SAFETY: the descriptor is open.
+    if unsafe { libc::fdatasync(file.as_raw_fd()) } == 0 {
+        return Ok(());
+    }
+    let error = io::Error::last_os_error();
+    match error.raw_os_error() {
+        // Pipes and devices have nothing to synchronise.
+        Some(libc::EINVAL | libc::EROFS | libc::ENOTSUP) => Ok(()),
+        _ => Err(error),
+    }
+}
+
+/// The drain's end of the queue.
+pub(crate) struct Sink(pub(crate) Arc<Queue>);
+
+impl Write for Sink {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let mut state = self.0.lock();
+        state.bytes += bytes.len();
+        state.pieces.push_back(bytes.to_vec());
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}

@@ -1,0 +1,394 @@
+//! Starts a recording, keeps it going on two threads of its own, and ends it.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
+use std::path::Path;
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, JoinHandle};
+use std::time::Duration;
+
+use spry_trace::writer::{Options, Writer};
+use spry_trace::{Group, Groups};
+use spry_wire::{SPRY_STAMP_SHIFT, SPRY_STAT_RUNNING, spry_stat_state};
+
+use crate::clock;
+use crate::decode::{Decoder, Rare, What};
+use crate::drain::{Drain, Round};
+use crate::error::{Error, Result, system};
+use crate::kernel::Kernel;
+use crate::load::{self, Loaded};
+use crate::machine;
+use crate::mark::{MARK_PATH, Node};
+use crate::queue::{Queue, Sink};
+use crate::ring::Control;
+use crate::symbols::Symbols;
+
+/// Rounds come at least this often, so that a crash costs no more.
+const PERIOD_MAX: Duration = Duration::from_millis(80);
+
+/// And not more often, however full the rings.
+const PERIOD_MIN: Duration = Duration::from_millis(5);
+
+/// A ring fuller than this halves the period.
+const FILL_HIGH: f64 = 0.125;
+
+/// How long the end waits for a CPU that stopped in the middle of a record.
+const LAST_TRIES: usize = 1000;
+
+/// The default size of each CPU's ring, bytes.
+pub const RING_BYTES_DEFAULT: usize = 16 << 20;
+
+/// The drain's niceness: it runs before ordinary tasks, and real-time tasks before it.
+const DRAIN_NICE: i32 = -20;
+
+/// What to record and how.
+#[derive(Clone, Debug)]
+pub struct Builder {
+    groups: Groups,
+    ring_bytes: usize,
+    options: Options,
+    command: Option<Vec<String>>,
+}
+
+/// What a recording has cost and brought so far.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Statistics {
+    /// Events in the trace.
+    pub events: u64,
+    /// Events lost, those included that the kernel skipped because their program was already running.
+    pub lost: u64,
+    /// Lost events of each CPU. Skipped ones, whose CPU is not known, count for the first.
+    pub lost_per_cpu: Vec<u64>,
+    /// Bytes of the trace.
+    pub bytes: u64,
+    /// CPU time of the thread that reads the rings and encodes, ns.
+    pub drain_cpu_ns: u64,
+    /// CPU time of the thread that writes the file, ns.
+    pub writer_cpu_ns: u64,
+    /// How long it has recorded, ns.
+    pub duration_ns: u64,
+}
+
+/// A recorder to be.
+#[derive(Debug)]
+pub struct Recorder;
+
+impl Recorder {
+    /// Group `sched`, rings of [`RING_BYTES_DEFAULT`], the writer's own options.
+    #[must_use]
+    pub fn builder() -> Builder {
+        Builder {
+            groups: Groups::NONE.with(Group::Sched),
+            ring_bytes: RING_BYTES_DEFAULT,
+            options: Options::default(),
+            command: None,
+        }
+    }
+}
+
+impl Builder {
+    /// What to record; `sched` is always in.
+    #[must_use]
+    pub fn groups(mut self, groups: Groups) -> Builder {
+        self.groups = groups.with(Group::Sched);
+        self
+    }
+
+    /// Bytes of each CPU's ring: a power of two of at least 131072.
+    #[must_use]
+    pub fn ring_bytes(mut self, ring_bytes: usize) -> Builder {
+        self.ring_bytes = ring_bytes;
+        self
+    }
+
+    /// How the trace is written.
+    #[must_use]
+    pub fn options(mut self, options: Options) -> Builder {
+        self.options = options;
+        self
+    }
+
+    /// The command that is being recorded, for the header.
+    #[must_use]
+    pub fn command(mut self, command: Vec<String>) -> Builder {
+        self.command = Some(command);
+        self
+    }
+
+    /// Starts recording into `file`, from its present position.
+    ///
+    /// # Errors
+    /// Every [`Error`] but those of writing and creating files.
+    pub fn start(self, file: File) -> Result<Recording> {
+        let kernel = Kernel::probe()?;
+        let node = match self.groups.contains(Group::Mark) {
+            true => Some(Node::find_or_make(Path::new(MARK_PATH))?),
+            false => None,
+        };
+        let loaded = load::load(&kernel, self.groups, self.ring_bytes, node.as_ref())?;
+        let control = loaded.control()?;
+        let rings = loaded.rings()?;
+        let groups = load::available(&kernel, self.groups);
+        let mut header = machine::header(rings.cpus(), groups, self.command, clock::monotonic_ns());
+        let ages_ns = clock::monotonic_ns() - header.start_ns;
+        header.start_ns += ages_ns;
+        header.start_unix_ns = header.start_unix_ns.map(|unix_ns| unix_ns + ages_ns);
+        let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
+        let queue = Arc::new(Queue::default());
+        let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
+        let decoder = Decoder::new(header.start_ns, tick_ns);
+        let symbols = Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
+        let drain = Drain::new(rings, loaded.shared()?, writer, decoder, symbols);
+        Recording::start(loaded, control, header.start_ns, queue, drain, file)
+    }
+}
+
+/// Makes a file for a trace, empty and readable by its owner only.
+///
+/// # Errors
+/// [`Error::Create`] if it cannot be made.
+pub fn create(path: &Path) -> Result<File> {
+    let failed = |error| Error::Create(path.to_owned(), error);
+    let file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(path).map_err(failed)?;
+    let metadata = file.metadata().map_err(failed)?;
+    if metadata.is_file() {
+        file.set_permissions(std::fs::Permissions::from_mode(0o600)).map_err(failed)?;
+    }
+    Ok(file)
+}
+
+/// What the drain is told.
+enum Command {
+    Add(Vec<Rare>),
+    Stop { end_ns: u64, recursion_misses: u64 },
+}
+
+/// A running recording. Dropping it without [`Recording::stop`] ends it as `kill` would: the file reads to its last round.
+pub struct Recording {
+    loaded: Loaded,
+    control: Arc<Control>,
+    start_ns: u64,
+    commands: mpsc::Sender<Command>,
+    queue: Arc<Queue>,
+    statistics: Arc<Mutex<Statistics>>,
+    drain: JoinHandle<Result<()>>,
+    writer: JoinHandle<()>,
+}
+
+impl Recording {
+    fn start(
+        loaded: Loaded,
+        control: Control,
+        start_ns: u64,
+        queue: Arc<Queue>,
+        mut drain: Drain<Sink>,
+        mut file: File,
+    ) -> Result<Recording> {
+        let control = Arc::new(control);
+        let statistics = Arc::new(Mutex::new(Statistics::default()));
+        let (commands, orders) = mpsc::channel();
+        control.set(true);
+        drain.add(accounts(&loaded, start_ns)?);
+        let spawn = |name: &str| thread::Builder::new().name(name.into());
+        let writer = {
+            let (queue, statistics) = (Arc::clone(&queue), Arc::clone(&statistics));
+            spawn("spry-writer")
+                .spawn(move || {
+                    queue.write_to(&mut file);
+                    lock(&statistics).writer_cpu_ns = clock::thread_cpu_ns();
+                })
+                .map_err(system("starting the writer thread"))?
+        };
+        let draining = {
+            let (control, queue, statistics) = (Arc::clone(&control), Arc::clone(&queue), Arc::clone(&statistics));
+            let pump = Pump { drain, control, queue, statistics, start_ns };
+            spawn("spry-drain").spawn(move || pump.run(&orders)).map_err(system("starting the drain thread"))?
+        };
+        Ok(Recording { loaded, control, start_ns, commands, queue, statistics, drain: draining, writer })
+    }
+
+    /// Whether recording has ended by itself because the trace could not be written.
+    pub fn has_failed(&self) -> bool {
+        self.queue.has_failed() || self.drain.is_finished()
+    }
+
+    /// What it has brought and cost up to the last round.
+    pub fn statistics(&self) -> Statistics {
+        lock(&self.statistics).clone()
+    }
+
+    /// Switches off or on again. Every CPU's stream then has a loss of 0 events where it goes on.
+    ///
+    /// # Errors
+    /// If the threads that exist cannot be listed.
+    pub fn set_enabled(&self, switch: Switch) -> Result<()> {
+        match switch {
+            Switch::Off => self.control.set(false),
+            Switch::On if self.control.is_on() => {}
+            Switch::On => {
+                let rings = self.loaded.rings()?;
+                (0..rings.cpus()).for_each(|cpu| rings.forget_running(cpu));
+                let resumed = Rare { time_ns: clock::monotonic_ns(), cpu: 0, what: What::Resumed };
+                self.control.set(true);
+                let mut records = accounts(&self.loaded, self.start_ns)?;
+                records.push(resumed);
+                // The drain is gone only if writing failed, which `stop` tells.
+                let _ = self.commands.send(Command::Add(records));
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the recording; the trace is complete and on the disk when this returns.
+    ///
+    /// # Errors
+    /// [`Error::Write`] if not everything could be written; what was is a whole trace.
+    pub fn stop(self) -> Result<Statistics> {
+        let last = accounts(&self.loaded, self.start_ns);
+        self.control.set(false);
+        let end_ns = clock::monotonic_ns();
+        let recursion_misses = self.loaded.recursion_misses();
+        let (last, recursion_misses) = (last?, recursion_misses?);
+        // The drain is gone only if writing failed, which joining it tells.
+        let _ = self.commands.send(Command::Add(last));
+        let _ = self.commands.send(Command::Stop { end_ns, recursion_misses });
+        let drained = self.drain.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        self.queue.close();
+        self.writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
+        if let Some(error) = self.queue.take_error() {
+            return Err(Error::Write(error));
+        }
+        drained?;
+        let statistics = lock(&self.statistics).clone();
+        Ok(Statistics { duration_ns: end_ns - self.start_ns, ..statistics })
+    }
+}
+
+/// Whether events are recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Switch {
+    /// They are.
+    On,
+    /// They are not; what is watched goes on at its full speed.
+    Off,
+}
+
+fn lock(statistics: &Mutex<Statistics>) -> std::sync::MutexGuard<'_, Statistics> {
+    statistics.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The accounts of all threads, those of running ones brought up to the moment.
+fn accounts(loaded: &Loaded, near_ns: u64) -> Result<Vec<Rare>> {
+    let mut raw = loaded.accounts()?;
+    if is_first_pid_namespace() {
+        for stat in &mut raw {
+            if spry_stat_state::from(stat.state) == SPRY_STAT_RUNNING {
+                // The kernel's own figure is as old as the last tick.
+                let before_ns = clock::monotonic_ns();
+                if let Some(exec_ns) = clock::cpu_of_thread_ns(stat.meta.tid) {
+                    let time_ns = before_ns.midpoint(clock::monotonic_ns());
+                    stat.exec_ns = exec_ns;
+                    stat.meta.stamp = time_ns << SPRY_STAMP_SHIFT | u64::from(stat.meta.stamp as u8);
+                }
+            }
+        }
+    }
+    let decoder = Decoder::new(near_ns, 0);
+    Ok(raw.iter().map(|stat| decoder.snapshot(stat)).collect())
+}
+
+/// Whether this process and the BPF programs number threads alike.
+fn is_first_pid_namespace() -> bool {
+    use std::os::unix::fs::MetadataExt;
+    // PROC_PID_INIT_INO, include/linux/proc_ns.h.
+    const INIT_INODE: u64 = 0xefff_fffc;
+    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|metadata| metadata.ino() == INIT_INODE)
+}
+
+/// The drain thread.
+struct Pump {
+    drain: Drain<Sink>,
+    control: Arc<Control>,
+    queue: Arc<Queue>,
+    statistics: Arc<Mutex<Statistics>>,
+    start_ns: u64,
+}
+
+impl Pump {
+    fn run(mut self, orders: &mpsc::Receiver<Command>) -> Result<()> {
+        raise_priority();
+        let result = self.rounds(orders);
+        // Whatever ended it, nobody reads the rings any more.
+        self.control.set(false);
+        let (end_ns, recursion_misses) = result?;
+        self.last_rounds()?;
+        let (_, written, lost_per_cpu) = self.drain.finish(end_ns, recursion_misses)?;
+        self.queue.end_round();
+        let mut statistics = lock(&self.statistics);
+        statistics.events = written.events;
+        statistics.bytes = written.bytes;
+        statistics.lost = lost_per_cpu.iter().sum();
+        statistics.lost_per_cpu = lost_per_cpu;
+        statistics.drain_cpu_ns = clock::thread_cpu_ns();
+        Ok(())
+    }
+
+    /// Rounds until the order to stop, or an error.
+    fn rounds(&mut self, orders: &mpsc::Receiver<Command>) -> Result<(u64, u64)> {
+        let mut period = PERIOD_MAX;
+        loop {
+            match orders.recv_timeout(period) {
+                Ok(Command::Add(records)) => self.drain.add(records),
+                Ok(Command::Stop { end_ns, recursion_misses }) => return Ok((end_ns, recursion_misses)),
+                Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => return Ok((clock::monotonic_ns(), 0)),
+            }
+            if self.queue.has_failed() {
+                let error = self.queue.take_error().unwrap_or_else(|| io::Error::other("the writer thread ended"));
+                return Err(Error::Write(error));
+            }
+            let fill = self.drain.fill();
+            period = if fill > FILL_HIGH { period / 2 } else { period * 5 / 4 }.clamp(PERIOD_MIN, PERIOD_MAX);
+            // A disk that is this far behind makes the rings fill up, and what they cannot take is counted.
+            if self.queue.is_full() {
+                continue;
+            }
+            if self.drain.round()? == Round::Postponed {
+                period = PERIOD_MIN;
+                continue;
+            }
+            self.queue.end_round();
+            self.publish();
+        }
+    }
+
+    fn last_rounds(&mut self) -> Result<()> {
+        for _ in 0..LAST_TRIES {
+            thread::sleep(Duration::from_millis(1));
+            if self.drain.last_round()? == Round::Written {
+                break;
+            }
+        }
+        Ok(())
+    }
+
+    fn publish(&self) {
+        let mut statistics = lock(&self.statistics);
+        let written = self.drain.written();
+        statistics.events = written.events;
+        statistics.bytes = written.bytes;
+        statistics.lost_per_cpu = self.drain.lost_per_cpu();
+        statistics.lost = statistics.lost_per_cpu.iter().sum();
+        statistics.drain_cpu_ns = clock::thread_cpu_ns();
+        statistics.duration_ns = clock::monotonic_ns().saturating_sub(self.start_ns);
+    }
+}
+
+/// Losing nothing comes first. Without the right to it the thread runs as it is.
+fn raise_priority() {
+    // SAFETY: no preconditions; 0 is the calling thread.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, DRAIN_NICE) };
+}

@@ -1,0 +1,166 @@
+//! Names for addresses in the code: kernel functions, and for programs the file and the place in it.
+
+use std::collections::HashMap;
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+
+use spry_trace::Tgid;
+
+use crate::decode::RawStack;
+
+/// Processes whose maps are kept at a time.
+const PROCESSES_MAX: usize = 512;
+
+/// Names kept at a time.
+const NAMES_MAX: usize = 1 << 16;
+
+/// The last kernel functions before these are the recorder's own way to the stack.
+const WAY_IN: &str = "__schedule";
+
+/// A part of a process's memory that is mapped from a file.
+struct Mapped {
+    start: u64,
+    end: u64,
+    /// What to add to an address for its place in the file.
+    offset: u64,
+    file: Arc<str>,
+}
+
+/// Turns addresses into names and remembers them.
+pub(crate) struct Symbols {
+    kernel: Vec<(u64, String)>,
+    kernel_names: HashMap<u64, Arc<str>>,
+    processes: HashMap<Tgid, Process>,
+}
+
+#[derive(Default)]
+struct Process {
+    maps: Vec<Mapped>,
+    names: HashMap<u64, Arc<str>>,
+}
+
+impl Symbols {
+    /// With the kernel's functions in order of address.
+    pub(crate) fn new(kernel: Vec<(u64, String)>) -> Symbols {
+        Symbols { kernel, kernel_names: HashMap::new(), processes: HashMap::new() }
+    }
+
+    /// The process is another one now.
+    pub(crate) fn forget(&mut self, tgid: Tgid) {
+        self.processes.remove(&tgid);
+    }
+
+    /// The names of a stack's frames, kernel first, the innermost first.
+    pub(crate) fn frames(&mut self, raw: &RawStack) -> Box<[Arc<str>]> {
+        let mut frames: Vec<_> = raw.kernel.iter().map(|&address| self.kernel_name(address)).collect();
+        if let Some(way_in) = frames.iter().position(|name| &**name == WAY_IN) {
+            frames.drain(..way_in);
+        }
+        frames.extend(self.user_names(raw.tgid, &raw.user));
+        frames.into()
+    }
+
+    fn kernel_name(&mut self, address: u64) -> Arc<str> {
+        if self.kernel_names.len() >= NAMES_MAX {
+            self.kernel_names.clear();
+        }
+        let kernel = &self.kernel;
+        let name = self.kernel_names.entry(address).or_insert_with(|| {
+            let after = kernel.partition_point(|&(start, _)| start <= address);
+            match after.checked_sub(1) {
+                Some(index) => kernel[index].1.as_str().into(),
+                None => format!("{address:#x}").into(),
+            }
+        });
+        Arc::clone(name)
+    }
+
+    fn user_names(&mut self, tgid: Tgid, addresses: &[u64]) -> Vec<Arc<str>> {
+        if self.processes.len() >= PROCESSES_MAX {
+            self.processes.clear();
+        }
+        let process = self.processes.entry(tgid).or_default();
+        if process.names.len() >= NAMES_MAX {
+            process.names.clear();
+        }
+        // A process maps more as it runs: look again when an address is in nothing known.
+        if addresses.iter().any(|&address| process.place(address).is_none()) {
+            process.maps = read_maps(tgid);
+        }
+        addresses.iter().map(|&address| process.name(address)).collect()
+    }
+}
+
+impl Process {
+    fn place(&self, address: u64) -> Option<&Mapped> {
+        let after = self.maps.partition_point(|mapped| mapped.start <= address);
+        self.maps.get(after.checked_sub(1)?).filter(|mapped| address < mapped.end)
+    }
+
+    fn name(&mut self, address: u64) -> Arc<str> {
+        if let Some(name) = self.names.get(&address) {
+            return Arc::clone(name);
+        }
+        let name: Arc<str> = match self.place(address) {
+            Some(mapped) => {
+                format!("{}+{:#x}", mapped.file, address - mapped.start + mapped.offset).into()
+            }
+            None => return format!("{address:#x}").into(),
+        };
+        self.names.insert(address, Arc::clone(&name));
+        name
+    }
+}
+
+fn read_maps(tgid: Tgid) -> Vec<Mapped> {
+    parse_maps(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default())
+}
+
+fn parse_maps(text: &str) -> Vec<Mapped> {
+    text.lines()
+        .filter_map(|line| {
+            let mut words = line.split_ascii_whitespace();
+            let (start, end) = words.next()?.split_once('-')?;
+            let is_code = words.next()?.contains('x');
+            let offset = u64::from_str_radix(words.next()?, 16).ok()?;
+            let file = words.nth(2).unwrap_or("[anonymous]");
+            is_code.then_some(())?;
+            Some(Mapped {
+                start: u64::from_str_radix(start, 16).ok()?,
+                end: u64::from_str_radix(end, 16).ok()?,
+                offset,
+                file: Path::new(file).file_name().map_or(file, |name| name.to_str().unwrap_or(file)).into(),
+            })
+        })
+        .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_in_a_program_is_named_by_file_and_place() {
+        let maps = "55d0-55d8 r--p 00000000 fd:00 1 /usr/bin/vi\n\
+                    1000-3000 r-xp 00005000 fd:00 1 /usr/lib/libc.so.6\n7000-8000 r-xp 00000000 00:00 0\n";
+        let mut process = Process { maps: parse_maps(maps), names: HashMap::new() };
+        assert_eq!(&*process.name(0x1010), "libc.so.6+0x5010");
+        assert_eq!(&*process.name(0x7004), "[anonymous]+0x4");
+        assert_eq!(&*process.name(0x9000), "0x9000");
+    }
+
+    #[test]
+    fn the_recorders_own_frames_are_left_out() {
+        let kernel = [(100, "bpf_prog"), (200, "__schedule"), (300, "schedule"), (400, "pipe_read")];
+        let kernel = kernel.map(|(address, name)| (address, name.to_owned())).to_vec();
+        let raw = RawStack {
+            tid: spry_trace::Tid(u32::MAX),
+            tgid: Tgid(u32::MAX),
+            kernel: vec![110, 220, 330, 440],
+            user: vec![],
+        };
+        let frames = Symbols::new(kernel).frames(&raw);
+        assert_eq!(frames.iter().map(|name| &**name).collect::<Vec<_>>(), ["__schedule", "schedule", "pipe_read"]);
+    }
+}

@@ -1,0 +1,105 @@
+//! What the drain remembers of each task: how it is scheduled, and run time that is still to be told.
+
+use spry_trace::Tid;
+use spry_trace::event::{Policy, Prio};
+
+/// Differences between wall and run time below this are kept back until they add up, ns.
+const STOLEN_MIN_NS: i64 = 1000;
+
+const PAGE: usize = 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Task {
+    policy: Policy,
+    prio: u8,
+    owed_ns: i64,
+}
+
+/// As every task begins that nobody gave a class.
+const ORDINARY: Task = Task { policy: Policy::Other, prio: 120, owed_ns: 0 };
+
+/// A table by tid, in pages that appear when used.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pages: Vec<Option<Box<[Task; PAGE]>>>,
+}
+
+impl Tasks {
+    fn task(&mut self, tid: Tid) -> &mut Task {
+        let number = tid.0 as usize;
+        let page = number / PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        &mut self.pages[page].get_or_insert_with(|| Box::new([ORDINARY; PAGE]))[number % PAGE]
+    }
+
+    /// A new task has the tid.
+    pub(crate) fn forget(&mut self, tid: Tid) {
+        *self.task(tid) = ORDINARY;
+    }
+
+    /// The change to tell of, if a task is scheduled in another way than was known.
+    #[must_use]
+    pub(crate) fn seen(&mut self, tid: Tid, policy: Policy, prio: u8) -> Option<Prio> {
+        let task = self.task(tid);
+        if (task.policy, task.prio) == (policy, prio) {
+            return None;
+        }
+        (task.policy, task.prio) = (policy, prio);
+        Some(Prio { tid, policy, prio })
+    }
+
+    /// How much of a stay of `stay_ns` to call stolen, when the kernel did not count `uncounted_ns` of it as run.
+    ///
+    /// The kernel's stays begin and end some 100 ns before the tracepoint, and not always the same: the
+    /// differences are carried over, so that a task's run time over many stays is the kernel's.
+    #[must_use]
+    pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> u32 {
+        let task = self.task(tid);
+        task.owed_ns += i64::from(uncounted_ns);
+        if task.owed_ns < STOLEN_MIN_NS {
+            return 0;
+        }
+        let stolen = u32::try_from(task.owed_ns).unwrap_or(u32::MAX).min(u32::try_from(stay_ns).unwrap_or(u32::MAX));
+        task.owed_ns -= i64::from(stolen);
+        stolen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_change_of_class_or_priority_is_told() {
+        let mut tasks = Tasks::default();
+        let tid = Tid(4_000_000);
+        assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
+        assert_eq!(
+            tasks.seen(tid, Policy::Fifo, 98),
+            Some(Prio { tid, policy: Policy::Fifo, prio: 98 })
+        );
+        assert_eq!(tasks.seen(tid, Policy::Fifo, 98), None);
+        tasks.forget(tid);
+        assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
+    }
+
+    #[test]
+    fn small_differences_add_up_and_cancel_out() {
+        let mut tasks = Tasks::default();
+        let tid = Tid(7);
+        assert_eq!(tasks.stolen(tid, 600, 10_000), 0);
+        assert_eq!(tasks.stolen(tid, 600, 10_000), 1200);
+        assert_eq!(tasks.stolen(tid, 600, 10_000), 0);
+        assert_eq!(tasks.stolen(tid, -600, 10_000), 0);
+        assert_eq!(tasks.stolen(tid, 999, 10_000), 0);
+    }
+
+    #[test]
+    fn no_more_is_stolen_from_a_stay_than_it_lasted() {
+        let mut tasks = Tasks::default();
+        assert_eq!(tasks.stolen(Tid(7), 5000, 3000), 3000);
+        assert_eq!(tasks.stolen(Tid(7), 0, 3000), 2000);
+    }
+}

@@ -1,0 +1,25 @@
+//! What recording itself cost, as far as the findings show it.
+
+use spry_analysis::findings::Findings;
+use spry_trace::Tgid;
+
+/// The recorder's own share.
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub(crate) struct RecorderCost {
+    /// Its process.
+    pub(crate) tgid: Tgid,
+    /// Run time of its threads.
+    pub(crate) runtime_ns: u64,
+    /// The same as a share of one CPU over the window.
+    pub(crate) cpu_share: Option<f64>,
+}
+
+/// `None` where the trace names no recorder, or its tasks are not among those looked at.
+pub(crate) fn cost(findings: &Findings) -> Option<RecorderCost> {
+    let tgid = findings.trace.recorder_tgid?;
+    let mut own = findings.tasks.iter().filter(|task| task.who.tgid == tgid).peekable();
+    own.peek()?;
+    let runtime_ns = own.map(|task| task.runtime_ns).sum();
+    let window_ns = findings.trace.to_ns.saturating_sub(findings.trace.from_ns);
+    Some(RecorderCost { tgid, runtime_ns, cpu_share: crate::words::share(runtime_ns, window_ns) })
+}

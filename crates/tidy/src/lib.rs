@@ -1,0 +1,101 @@
+//! Reads the source tree and finds what breaks its rules of form; the rules themselves are the tests.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// A text file of the tree.
+#[derive(Clone, Debug)]
+pub struct Source {
+    /// Its path from the root of the tree.
+    pub path: PathBuf,
+    /// What it holds.
+    pub text: String,
+}
+
+impl Source {
+    /// Whether the name ends in one of these extensions.
+    pub fn has_extension(&self, extensions: &[&str]) -> bool {
+        self.path.extension().is_some_and(|found| extensions.iter().any(|&wanted| found == wanted))
+    }
+
+    /// Whether the kernel runs it as a script.
+    pub fn is_script(&self) -> bool {
+        self.text.starts_with("#!/")
+    }
+}
+
+/// Directories that hold nothing of our own writing.
+const FOREIGN: [&str; 4] = [".git", "target", "demo-out", "corpus"];
+
+/// Every text file of the tree that holds this crate, in the order of their paths. Files that are not UTF-8
+/// (pictures, recorded traces) are left out.
+///
+/// # Panics
+/// Where the tree cannot be read.
+pub fn sources() -> Vec<Source> {
+    let root =
+        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the crate is two levels down");
+    let mut found = Vec::new();
+    collect(root, root, &mut found);
+    found.sort_by(|a, b| a.path.cmp(&b.path));
+    found
+}
+
+fn collect(root: &Path, dir: &Path, found: &mut Vec<Source>) {
+    for entry in fs::read_dir(dir).unwrap_or_else(|error| panic!("{}: {error}", dir.display())) {
+        let entry = entry.expect("a directory entry can be read");
+        let path = entry.path();
+        let kind = entry.file_type().expect("an entry has a type");
+        if kind.is_dir() {
+            if !FOREIGN.iter().any(|&name| entry.file_name() == name) {
+                collect(root, &path, found);
+            }
+        } else if kind.is_file() {
+            let Ok(text) = fs::read_to_string(&path) else { continue };
+            let path = path.strip_prefix(root).expect("the walk stays below the root").to_owned();
+            found.push(Source { path, text });
+        }
+    }
+}
+
+/// The code of a Rust source, comments and what is between quotes blanked, line breaks kept.
+pub fn code_only(text: &str) -> String {
+    let mut code = String::with_capacity(text.len());
+    let mut rest = text;
+    while let Some(first) = rest.chars().next() {
+        let skipped = if rest.starts_with("//") {
+            rest.find('\n').unwrap_or(rest.len())
+        } else if rest.starts_with("r#\"") {
+            rest.find("\"#").map_or(rest.len(), |end| end + 2)
+        } else if first == '"' {
+            string_len(rest)
+        } else if rest.starts_with("'\"'") {
+            3
+        } else {
+            code.push(first);
+            rest = &rest[first.len_utf8()..];
+            continue;
+        };
+        code.extend(rest[..skipped].chars().filter(|&c| c == '\n'));
+        rest = &rest[skipped..];
+    }
+    code
+}
+
+/// The length of the string literal that `text` starts with, both quotes included.
+fn string_len(text: &str) -> usize {
+    let mut escaped = false;
+    for (at, byte) in text.bytes().enumerate().skip(1) {
+        match byte {
+            b'\\' if !escaped => escaped = true,
+            b'"' if !escaped => return at + 1,
+            _ => escaped = false,
+        }
+    }
+    text.len()
+}
+
+/// The words of a piece of code: what identifiers are made of.
+pub fn words(code: &str) -> impl Iterator<Item = &str> {
+    code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}

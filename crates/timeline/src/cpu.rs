@@ -1,0 +1,151 @@
+//! The state of one CPU: who has it, who had it lately, and which interrupts are being handled.
+
+use crate::interval::{InterruptKind, Interrupted};
+use crate::task::TaskIndex;
+
+/// Who has a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Holder {
+    /// Not known: before the CPU's first switch, or after lost events.
+    #[default]
+    Unknown,
+    /// The idle task.
+    Idle,
+    /// A task.
+    Task(TaskIndex),
+}
+
+impl Holder {
+    /// The task, if it is one.
+    pub const fn task(self) -> Option<TaskIndex> {
+        match self {
+            Holder::Task(task) => Some(task),
+            Holder::Unknown | Holder::Idle => None,
+        }
+    }
+}
+
+/// A stay on a CPU that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Slice {
+    /// From.
+    pub start_ns: u64,
+    /// To.
+    pub end_ns: u64,
+    /// Whose.
+    pub holder: Holder,
+}
+
+/// Slices remembered of each CPU.
+const RECENT: usize = 256;
+/// Interrupts inside interrupts; deeper ones are not seen on any machine.
+const NESTING_MAX: usize = 8;
+
+/// One CPU.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// Who has it.
+    pub(crate) holder: Holder,
+    /// Since when; where the holder is unknown, since when nothing of the CPU has been lost.
+    pub(crate) since_ns: u64,
+    /// Whether the holder may have had it earlier.
+    pub(crate) start_cut: bool,
+    /// The latest event.
+    pub(crate) last_event_ns: u64,
+    /// When events were last found lost; 0 if never.
+    pub(crate) lost_at_ns: u64,
+    /// How many were.
+    pub(crate) lost: u64,
+    /// A ring; `pushed` counts what ever went in.
+    recent: Vec<Slice>,
+    pushed: usize,
+    nesting: [Open; NESTING_MAX],
+    depth: usize,
+}
+
+/// An interrupt being handled.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: InterruptKind,
+    start_ns: u64,
+    inner_ns: u64,
+}
+
+impl Cpu {
+    pub(crate) fn new(start_ns: u64) -> Cpu {
+        let open =
+            Open { kind: InterruptKind::Softirq(spry_trace::event::Softirq(0)), start_ns: 0, inner_ns: 0 };
+        Cpu {
+            holder: Holder::Unknown,
+            since_ns: start_ns,
+            start_cut: true,
+            last_event_ns: start_ns,
+            lost_at_ns: 0,
+            lost: 0,
+            recent: Vec::new(),
+            pushed: 0,
+            nesting: [open; NESTING_MAX],
+            depth: 0,
+        }
+    }
+
+    /// Who has it.
+    pub const fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// Since when, ns; meaningless where the holder is unknown.
+    pub const fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Events lost.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// The latest stays, newest first; at most 256.
+    pub fn recent(&self) -> impl Iterator<Item = &Slice> {
+        (0..self.pushed.min(RECENT)).map(move |back| &self.recent[(self.pushed - 1 - back) % RECENT])
+    }
+
+    pub(crate) fn remember(&mut self, slice: Slice) {
+        match self.recent.get_mut(self.pushed % RECENT) {
+            Some(oldest) => *oldest = slice,
+            None => self.recent.push(slice),
+        }
+        self.pushed += 1;
+    }
+
+    /// The holder is not known any more; `since_ns` is when nothing was lost any more.
+    pub(crate) fn forget(&mut self, since_ns: u64) {
+        self.holder = Holder::Unknown;
+        self.since_ns = since_ns;
+        self.start_cut = true;
+    }
+
+    pub(crate) fn enter(&mut self, kind: InterruptKind, time_ns: u64) {
+        if self.depth == NESTING_MAX {
+            self.depth = 0;
+        }
+        self.nesting[self.depth] = Open { kind, start_ns: time_ns, inner_ns: 0 };
+        self.depth += 1;
+    }
+
+    /// The interrupt that ends here; `None` if its entry was not seen.
+    pub(crate) fn leave(&mut self, cpu: u16, kind: InterruptKind, time_ns: u64) -> Option<Interrupted> {
+        let open = (0..self.depth).rev().find(|&at| self.nesting[at].kind == kind)?;
+        self.depth = open;
+        let Open { start_ns, inner_ns, .. } = self.nesting[open];
+        let whole_ns = time_ns.saturating_sub(start_ns);
+        if let Some(outer) = open.checked_sub(1) {
+            self.nesting[outer].inner_ns += whole_ns;
+        }
+        let own_ns = whole_ns.saturating_sub(inner_ns);
+        Some(Interrupted { cpu, kind, start_ns, end_ns: time_ns, own_ns, holder: self.holder })
+    }
+
+    pub(crate) fn forget_interrupts(&mut self) {
+        self.depth = 0;
+    }
+}

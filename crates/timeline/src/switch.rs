@@ -1,0 +1,268 @@
+//! Switches: who lost the CPU, who got it, and what that says of both.
+
+use spry_trace::Tid;
+use spry_trace::event::{PrevState, Switch};
+
+use crate::cpu::{Holder, Slice};
+use crate::interval::{Cut, Idled, Observer, Ran, RunEnd, Slept, Switched, WaitCause, Waited};
+use crate::machine::Timeline;
+use crate::task::{State, TaskIndex};
+
+impl Timeline {
+    #[inline]
+    pub(crate) fn switch(&mut self, cpu: u16, switch: &Switch, to: &mut impl Observer) {
+        let at = usize::from(cpu);
+        let known = self.leaver(cpu, switch.prev);
+        // A known holder whose tid changed under it (exec) keeps its identity; all others go by tid.
+        let prev = match (known, self.cpus[at].holder) {
+            (Known::Since(_), Holder::Task(task)) => Holder::Task(task),
+            _ => self.holder(switch.prev),
+        };
+        let next = self.holder(switch.next);
+        if self.in_window() {
+            let (time_ns, state) = (self.now_ns, switch.prev_state);
+            to.switched(self, &Switched { time_ns, cpu, prev, next, state });
+        }
+        match known {
+            Known::Since(start_ns) => {
+                let end = RunEnd::Switched { state: switch.prev_state, next };
+                let cut = Cut { start: self.cpus[at].start_cut, end: false };
+                self.stay(
+                    cpu,
+                    prev,
+                    Slice { start_ns, end_ns: self.now_ns, holder: prev },
+                    switch.stolen_ns,
+                    end,
+                    cut,
+                    to,
+                );
+            }
+            Known::Not => {}
+        }
+        if let Holder::Task(task) = prev {
+            self.leave_cpu(cpu, task, switch, next, to);
+        }
+        if let Holder::Task(task) = next {
+            self.get_cpu(cpu, task, switch.next_prio, to);
+        }
+        let since_ns = self.now_ns;
+        let cpu = &mut self.cpus[at];
+        cpu.holder = next;
+        cpu.since_ns = since_ns;
+        cpu.start_cut = false;
+    }
+
+    /// Since when the task that leaves had the CPU, and the repair of what contradicts that it had it.
+    #[inline]
+    fn leaver(&mut self, cpu: u16, prev: Tid) -> Known {
+        let (holder, since_ns) = (self.cpus[usize::from(cpu)].holder, self.cpus[usize::from(cpu)].since_ns);
+        match holder {
+            Holder::Idle if prev.is_idle() => Known::Since(since_ns),
+            Holder::Task(task) if self.tasks.get(task).tid == prev => Known::Since(since_ns),
+            Holder::Unknown => self.first_leaver(prev, since_ns),
+            Holder::Task(task) if self.took_over(task, prev) => Known::Since(since_ns),
+            _ => self.wrong_leaver(cpu, prev),
+        }
+    }
+
+    /// The CPU's first switch after its start or a loss: `prev` had it since then, unless it was seen elsewhere.
+    #[cold]
+    fn first_leaver(&mut self, prev: Tid, since_ns: u64) -> Known {
+        let Some(index) = self.tasks.find(prev).filter(|_| !prev.is_idle()) else {
+            return Known::Since(since_ns);
+        };
+        let task = self.tasks.get(index);
+        match task.state {
+            State::Running => {
+                self.take_away(index);
+                self.odd.missing_switch_in += 1;
+                Known::Not
+            }
+            _ if task.guessed || task.since_ns <= since_ns => Known::Since(since_ns),
+            _ => {
+                self.odd.missing_switch_in += 1;
+                Known::Not
+            }
+        }
+    }
+
+    /// Somebody leaves who was not known to have the CPU: a switch is missing, nobody's stay is known.
+    #[cold]
+    fn wrong_leaver(&mut self, cpu: u16, prev: Tid) -> Known {
+        self.odd.missing_switch_in += 1;
+        if let Holder::Task(task) = self.cpus[usize::from(cpu)].holder {
+            self.forget_task(task);
+        }
+        if let Some(index) = self.tasks.find(prev).filter(|_| !prev.is_idle()) {
+            if self.tasks.get(index).state == State::Running {
+                self.take_away(index);
+            }
+        }
+        Known::Not
+    }
+
+    /// The task is in no known state from now on.
+    pub(crate) fn forget_task(&mut self, task: TaskIndex) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(task);
+        task.state = State::Unknown;
+        task.since_ns = now_ns;
+        task.pending = None;
+    }
+
+    /// A running task turns up elsewhere: the CPU it was on has lost it some time ago.
+    pub(crate) fn take_away(&mut self, task: TaskIndex) {
+        let now_ns = self.now_ns;
+        for cpu in &mut self.cpus {
+            if cpu.holder == Holder::Task(task) {
+                cpu.forget(now_ns);
+            }
+        }
+        self.forget_task(task);
+    }
+
+    /// Tells of a stay on a CPU that is over.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one interval")]
+    pub(crate) fn stay(
+        &mut self,
+        cpu: u16,
+        holder: Holder,
+        slice: Slice,
+        stolen_ns: u32,
+        end: RunEnd,
+        cut: Cut,
+        to: &mut impl Observer,
+    ) {
+        self.cpus[usize::from(cpu)].remember(slice);
+        let Some((start_ns, end_ns, cut)) = self.clip(slice.start_ns, slice.end_ns, cut) else { return };
+        match holder {
+            Holder::Task(task) => {
+                let stolen_ns = u64::from(stolen_ns).min(end_ns - start_ns);
+                to.ran(self, &Ran { task, cpu, start_ns, end_ns, stolen_ns, end, cut });
+            }
+            Holder::Idle => to.idled(self, &Idled { cpu, start_ns, end_ns }),
+            Holder::Unknown => {}
+        }
+    }
+
+    #[inline]
+    fn leave_cpu(
+        &mut self,
+        cpu: u16,
+        index: TaskIndex,
+        switch: &Switch,
+        next: Holder,
+        to: &mut impl Observer,
+    ) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.since_ns = now_ns;
+        task.cpu = cpu;
+        task.guessed = false;
+        task.prio = Some(switch.prev_prio);
+        if switch.prev_state.is_runnable() {
+            task.state = State::Waiting;
+            task.cause = WaitCause::Preempted { by: next };
+            task.waking_ns = now_ns;
+            task.moved = None;
+            // A waking seen while it ran found it runnable.
+            task.pending = None;
+        } else if switch.prev_state.is_exit() {
+            self.end(index, to);
+        } else {
+            task.state = State::Blocked;
+            task.slept_in = Some(switch.prev_state);
+        }
+    }
+
+    fn end(&mut self, index: TaskIndex, to: &mut impl Observer) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.state = State::Ended;
+        task.ended_ns = Some(now_ns);
+        to.ended(self, index);
+    }
+
+    #[inline]
+    fn get_cpu(&mut self, cpu: u16, index: TaskIndex, prio: u8, to: &mut impl Observer) {
+        match self.tasks.get(index).state {
+            State::Waiting => self.close_wait(index, cpu, Cut::default(), to),
+            State::Blocked => self.get_cpu_unwoken(cpu, index, to),
+            State::Unknown | State::Ended => {}
+            State::Running => {
+                self.odd.missing_switch_out += 1;
+                self.take_away(index);
+            }
+        }
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.state = State::Running;
+        task.since_ns = now_ns;
+        task.cpu = cpu;
+        task.guessed = false;
+        task.prio = Some(prio);
+        task.pending = None;
+    }
+
+    /// A blocked task gets a CPU without a wake-up. With a waking it waited since then; without one, nobody knows
+    /// when its sleep ended.
+    #[cold]
+    fn get_cpu_unwoken(&mut self, cpu: u16, index: TaskIndex, to: &mut impl Observer) {
+        match self.tasks.get(index).pending {
+            Some(pending) => {
+                self.odd.waking_without_wakeup += 1;
+                self.wake(index, cpu, pending.time_ns, pending, to);
+                self.close_wait(index, cpu, Cut::default(), to);
+            }
+            None => self.odd.missing_wakeup += 1,
+        }
+    }
+
+    /// Tells of a wait that is over, unless it is not known whether the task waited all the time.
+    #[inline]
+    pub(crate) fn close_wait(&mut self, index: TaskIndex, cpu: u16, end_cut: Cut, to: &mut impl Observer) {
+        let task = self.tasks.get(index);
+        if self.tainted(task.cpu, task.since_ns) {
+            return;
+        }
+        let cut = Cut { start: task.guessed && task.cause == WaitCause::Unknown, ..end_cut };
+        let (cause, waking_ns, moved) = (task.cause, task.waking_ns, task.moved);
+        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, self.now_ns, cut) {
+            to.waited(self, &Waited { task: index, cpu, start_ns, end_ns, cause, waking_ns, moved, cut });
+        }
+    }
+
+    /// Tells of a sleep that ends at `end_ns`, unless it is not known whether the task slept all the time.
+    #[inline]
+    pub(crate) fn close_sleep(
+        &mut self,
+        index: TaskIndex,
+        end_ns: u64,
+        end_cut: Cut,
+        to: &mut impl Observer,
+    ) {
+        let task = self.tasks.get(index);
+        if self.tainted(task.cpu, task.since_ns) {
+            return;
+        }
+        let state: Option<PrevState> = task.slept_in;
+        let cut = Cut { start: task.guessed, ..end_cut };
+        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, end_ns.max(task.since_ns), cut) {
+            to.slept(self, &Slept { task: index, start_ns, end_ns, state, cut });
+        }
+    }
+
+    /// Whether events of a CPU have been lost since then: a task last known there may have done anything.
+    #[inline]
+    fn tainted(&self, cpu: u16, since_ns: u64) -> bool {
+        let lost_at_ns = self.cpus.get(usize::from(cpu)).map_or(0, |cpu| cpu.lost_at_ns);
+        lost_at_ns > since_ns
+    }
+}
+
+/// Since when a leaving task had the CPU.
+#[derive(Clone, Copy)]
+enum Known {
+    Since(u64),
+    Not,
+}

@@ -1,0 +1,352 @@
+//! Tasks by incarnation, with their names, processes and present state.
+
+use std::collections::HashMap;
+
+use spry_trace::event::{Comm, Policy, PrevState, TaskInfo};
+use spry_trace::{Tgid, Tid};
+
+use crate::interval::WaitCause;
+use crate::machine::PendingWaking;
+
+/// One incarnation of a tid: a reused tid gets a new index. Dense, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskIndex(u32);
+
+impl TaskIndex {
+    /// As a position in a list.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One incarnation of a tgid. Dense, from 0.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProcessIndex(u32);
+
+impl ProcessIndex {
+    /// As a position in a list.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// The trace does not tell.
+    Unknown,
+    /// Has a CPU.
+    Running,
+    /// Is on a run queue without a CPU.
+    Waiting,
+    /// Blocked, or created and not yet woken.
+    Blocked,
+    /// Has left the CPU for the last time.
+    Ended,
+}
+
+/// One task.
+#[derive(Clone, Debug)]
+pub struct Task {
+    /// Since when it is in its state.
+    pub(crate) since_ns: u64,
+    pub(crate) state: State,
+    /// Whether the state is only the best guess so far: a stronger sign overrides it without contradiction.
+    pub(crate) guessed: bool,
+    /// Whether any event told of it (not only its names).
+    pub(crate) touched: bool,
+    pub(crate) named: bool,
+    /// Where it runs, whose queue it is on, or where it was last.
+    pub(crate) cpu: u16,
+    pub(crate) prio: Option<u8>,
+    pub(crate) policy: Option<Policy>,
+    /// How it blocked, while it is.
+    pub(crate) slept_in: Option<PrevState>,
+    /// Why it waits, while it does.
+    pub(crate) cause: WaitCause,
+    /// When waking began, while it waits.
+    pub(crate) waking_ns: u64,
+    pub(crate) moved: Option<(u16, u64)>,
+    /// A waking without its wake-up yet.
+    pub(crate) pending: Option<PendingWaking>,
+    pub(crate) tid: Tid,
+    pub(crate) process: ProcessIndex,
+    pub(crate) comm: Comm,
+    /// When it was created; `None` if before the trace.
+    pub(crate) born_ns: Option<u64>,
+    pub(crate) ended_ns: Option<u64>,
+}
+
+impl Task {
+    /// Thread.
+    pub const fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// Its last name.
+    pub const fn comm(&self) -> Comm {
+        self.comm
+    }
+
+    /// Its process.
+    pub const fn process(&self) -> ProcessIndex {
+        self.process
+    }
+
+    /// What it is doing.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Since when, ns.
+    pub const fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Why it waits; only while it does.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        (self.state == State::Waiting).then_some(self.cause)
+    }
+
+    /// When its waking began; only while it waits.
+    pub fn waking_ns(&self) -> Option<u64> {
+        (self.state == State::Waiting).then_some(self.waking_ns)
+    }
+
+    /// When it was created; `None` if before the trace.
+    pub const fn born_ns(&self) -> Option<u64> {
+        self.born_ns
+    }
+
+    /// When it left the CPU for the last time; `None` if it has not.
+    pub const fn ended_ns(&self) -> Option<u64> {
+        self.ended_ns
+    }
+
+    /// The kernel's priority at its last switch.
+    pub const fn prio(&self) -> Option<u8> {
+        self.prio
+    }
+
+    /// Its policy, where a change was seen.
+    pub const fn policy(&self) -> Option<Policy> {
+        self.policy
+    }
+
+    /// Whether the trace tells more of it than its names.
+    pub const fn is_seen(&self) -> bool {
+        self.touched
+    }
+}
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// Its number.
+    pub tgid: Tgid,
+    /// Its leader, or its first known thread.
+    pub leader: TaskIndex,
+}
+
+/// The kernel's limit of tids (`PID_MAX_LIMIT`).
+const TID_LIMIT: usize = 1 << 22;
+
+/// All tasks, and which incarnation each tid means now.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    list: Vec<Task>,
+    processes: Vec<Process>,
+    /// By tid: index + 1 of the present incarnation. Zero pages of it take no memory.
+    by_tid: Box<[u32]>,
+    /// Tids that no kernel gives out.
+    beyond: HashMap<Tid, u32>,
+    by_tgid: HashMap<Tgid, ProcessIndex>,
+    /// Names restated for tids whose incarnation has ended: they may be a next one's.
+    restated: HashMap<Tid, TaskInfo>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        Tasks {
+            list: Vec::new(),
+            processes: Vec::new(),
+            by_tid: vec![0; TID_LIMIT].into_boxed_slice(),
+            beyond: HashMap::new(),
+            by_tgid: HashMap::new(),
+            restated: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn list(&self) -> &[Task] {
+        &self.list
+    }
+
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: TaskIndex) -> &Task {
+        &self.list[index.at()]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: TaskIndex) -> &mut Task {
+        &mut self.list[index.at()]
+    }
+
+    pub(crate) fn index_at(&self, position: usize) -> Option<TaskIndex> {
+        (position < self.list.len()).then_some(TaskIndex(position as u32))
+    }
+
+    pub(crate) fn indices(&self) -> impl Iterator<Item = TaskIndex> + use<> {
+        (0..self.list.len() as u32).map(TaskIndex)
+    }
+
+    /// The present incarnation, ended or not.
+    #[inline]
+    pub(crate) fn find(&self, tid: Tid) -> Option<TaskIndex> {
+        let entry = match self.by_tid.get(tid.0 as usize) {
+            Some(&entry) => entry,
+            None => self.beyond.get(&tid).copied().unwrap_or(0),
+        };
+        entry.checked_sub(1).map(TaskIndex)
+    }
+
+    /// Makes the tid mean that incarnation, or none.
+    pub(crate) fn bind(&mut self, tid: Tid, index: Option<TaskIndex>) {
+        let entry = index.map_or(0, |index| index.0 + 1);
+        match self.by_tid.get_mut(tid.0 as usize) {
+            Some(slot) => *slot = entry,
+            None => _ = self.beyond.insert(tid, entry),
+        }
+    }
+
+    /// The living incarnation that an event tells of; made if there is none.
+    #[inline]
+    pub(crate) fn touch(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
+        if let Some(index) = self.find(tid) {
+            let task = self.get_mut(index);
+            if task.state != State::Ended {
+                task.touched = true;
+                return index;
+            }
+        }
+        self.revive(tid, time_ns)
+    }
+
+    #[cold]
+    fn revive(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
+        let born = self.find(tid).map(|_| time_ns);
+        let index = match self.restated.remove(&tid) {
+            Some(info) => self.create(tid, info.tgid, info.comm, born),
+            None => self.create(tid, Tgid(tid.0), Comm::default(), born),
+        };
+        let task = self.get_mut(index);
+        task.named = task.comm != Comm::default();
+        task.touched = true;
+        index
+    }
+
+    /// A new incarnation.
+    pub(crate) fn create(&mut self, tid: Tid, tgid: Tgid, comm: Comm, born_ns: Option<u64>) -> TaskIndex {
+        let index = TaskIndex(u32::try_from(self.list.len()).expect("fewer tasks than bytes of memory"));
+        if tgid.0 == tid.0 && born_ns.is_some() {
+            self.by_tgid.remove(&tgid);
+        }
+        let process = self.process(tgid, index);
+        if self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(self.list.len() / 4 + 64);
+        }
+        self.list.push(Task {
+            since_ns: born_ns.unwrap_or(0),
+            state: State::Unknown,
+            guessed: true,
+            touched: false,
+            named: true,
+            cpu: 0,
+            prio: None,
+            policy: None,
+            slept_in: None,
+            cause: WaitCause::Unknown,
+            waking_ns: 0,
+            moved: None,
+            pending: None,
+            tid,
+            process,
+            comm,
+            born_ns,
+            ended_ns: None,
+        });
+        self.bind(tid, Some(index));
+        index
+    }
+
+    fn process(&mut self, tgid: Tgid, thread: TaskIndex) -> ProcessIndex {
+        let processes = &mut self.processes;
+        *self.by_tgid.entry(tgid).or_insert_with(|| {
+            processes.push(Process { tgid, leader: thread });
+            ProcessIndex(processes.len() as u32 - 1)
+        })
+    }
+
+    /// Gives a task its process; its leader is the thread whose tid is the tgid.
+    pub(crate) fn join(&mut self, index: TaskIndex, tgid: Tgid) {
+        let process = self.process(tgid, index);
+        let task = self.get_mut(index);
+        task.process = process;
+        if task.tid.0 == tgid.0 {
+            self.processes[process.at()].leader = index;
+        }
+    }
+
+    pub(crate) fn tgid(&self, index: TaskIndex) -> Tgid {
+        self.processes[self.get(index).process.at()].tgid
+    }
+
+    /// Applies restated names, unless the task has its own already.
+    pub(crate) fn describe(&mut self, info: &TaskInfo) {
+        if info.tid.is_idle() {
+            return;
+        }
+        let Some(index) = self.find(info.tid) else {
+            let index = self.create(info.tid, info.tgid, info.comm, None);
+            return self.join(index, info.tgid);
+        };
+        let task = self.get_mut(index);
+        if task.state == State::Ended {
+            self.restated.insert(info.tid, *info);
+        } else if !task.named {
+            task.named = true;
+            task.comm = info.comm;
+            self.join(index, info.tgid);
+        }
+    }
+
+    /// A fork's child.
+    pub(crate) fn fork(&mut self, tid: Tid, tgid: Tgid, comm: Comm, time_ns: u64) -> TaskIndex {
+        self.restated.remove(&tid);
+        let untouched = self.find(tid).filter(|&index| !self.get(index).touched);
+        let index = match untouched {
+            // Only its names have been stated so far, for this very fork.
+            Some(index) => {
+                let known = self.by_tgid.get(&tgid).map(|process| self.processes[process.at()].leader);
+                if tgid.0 == tid.0 && known != Some(index) {
+                    self.by_tgid.remove(&tgid);
+                }
+                self.join(index, tgid);
+                let task = self.get_mut(index);
+                task.comm = comm;
+                task.born_ns = Some(time_ns);
+                index
+            }
+            None => {
+                let index = self.create(tid, tgid, comm, Some(time_ns));
+                self.join(index, tgid);
+                index
+            }
+        };
+        self.get_mut(index).touched = true;
+        index
+    }
+}

@@ -1,0 +1,21 @@
+//! Makes the Rust side of `wire.h`.
+
+use std::path::PathBuf;
+
+fn main() {
+    println!("cargo::rerun-if-changed=include/wire.h");
+    let out = PathBuf::from(std::env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    bindgen::Builder::default()
+        .header("include/wire.h")
+        .allowlist_item("(spry|SPRY)_.*")
+        .derive_default(true)
+        .prepend_enum_name(false)
+        .layout_tests(true)
+        .generate_comments(false)
+        .generate()
+        .expect("bindgen reads include/wire.h: is libclang installed (Debian: libclang-19-dev)?")
+        .write_to_file(out.join("wire.rs"))
+        .expect("OUT_DIR can be written");
+    let include = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("include");
+    println!("cargo::metadata=include={}", include.display());
+}

@@ -1,0 +1,208 @@
+//! Runs the real `spry` on the running kernel, for tests that hold its traces against other accounts.
+
+use std::env;
+use std::ffi::OsStr;
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::sync::OnceLock;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// Fails the test unless it runs as root: recording the kernel needs it, and skipping would hide that.
+///
+/// # Panics
+/// Without root.
+pub fn need_root() {
+    // SAFETY: geteuid reads no memory and cannot fail.
+    let root = unsafe { libc::geteuid() } == 0;
+    assert!(root, "this test records the running kernel: run it as root (./x test does)");
+}
+
+/// The `spry` to test: `SPRY_BIN`, or one that cargo builds in release mode beside this test.
+///
+/// # Panics
+/// Where it cannot be built.
+pub fn spry() -> &'static Path {
+    static BIN: OnceLock<PathBuf> = OnceLock::new();
+    BIN.get_or_init(|| {
+        if let Some(path) = env::var_os("SPRY_BIN") {
+            return PathBuf::from(path);
+        }
+        let test = env::current_exe().expect("this program has a path");
+        let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
+        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
+        let mut build = Command::new(cargo);
+        build.args(["build", "--release", "-p", "spry-cli", "--target-dir"]).arg(&target);
+        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
+        target.join("release/spry")
+    })
+}
+
+/// Runs a command to its end.
+///
+/// # Panics
+/// Where it cannot be started or fails; with what it said on standard error.
+pub fn run(command: &mut Command) -> Output {
+    let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    assert!(
+        output.status.success(),
+        "{command:?}: {}\n{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
+    output
+}
+
+/// `spry` with these arguments, run to its end; what it printed.
+///
+/// # Panics
+/// Where it fails.
+pub fn spry_says<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> String {
+    let output = run(Command::new(spry()).args(args));
+    String::from_utf8(output.stdout).expect("spry prints UTF-8")
+}
+
+/// A recording under way. It is stopped when dropped.
+pub struct Recording {
+    child: Child,
+    file: PathBuf,
+}
+
+impl Recording {
+    /// Starts recording the groups (`sched,timer`) into `file` and returns once it has begun.
+    ///
+    /// # Panics
+    /// Where it does not begin within 10 s.
+    pub fn start(file: &Path, groups: &str) -> Recording {
+        let mut command = Command::new(spry());
+        command.args(["record", "--json", "--quiet", "--events", groups, "-o"]).arg(file);
+        // A test that fails to stop it leaves no recorder behind.
+        command.args(["--duration", "120"]).stdout(Stdio::piped());
+        let child = command.spawn().expect("spry starts");
+        let recording = Recording { child, file: file.to_owned() };
+        let patience = Instant::now() + Duration::from_secs(10);
+        while fs::metadata(file).map_or(0, |meta| meta.len()) == 0 {
+            assert!(Instant::now() < patience, "spry wrote nothing into {} within 10 s", file.display());
+            thread::sleep(Duration::from_millis(20));
+        }
+        // The head of the file is written before the first event is.
+        thread::sleep(Duration::from_millis(500));
+        recording
+    }
+
+    /// Stops it as Ctrl-C does; returns the line of JSON that it ends with.
+    ///
+    /// # Panics
+    /// Where the recorder failed or lost events.
+    pub fn stop(mut self) -> Value {
+        let tgid = i32::try_from(self.child.id()).expect("the kernel's numbers fit");
+        // SAFETY: the child has not been waited for, so the number is still its.
+        assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+        let mut said = String::new();
+        self.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("spry prints UTF-8");
+        let status = self.child.wait().expect("the recorder ends");
+        assert!(status.success(), "spry record: {status}");
+        let last = said.lines().last().expect("--json ends with a line");
+        let summary: Value = serde_json::from_str(last).expect("the last line is JSON");
+        assert_eq!(summary["lost"], 0, "events were lost while recording {}", self.file.display());
+        summary
+    }
+}
+
+impl Drop for Recording {
+    fn drop(&mut self) {
+        if let Ok(None) = self.child.try_wait() {
+            // Nothing more can be done about a recorder that neither dies nor can be waited for.
+            let _ = self.child.kill();
+            let _ = self.child.wait();
+        }
+    }
+}
+
+/// What `spry report --json` says of a trace.
+///
+/// # Panics
+/// Where it fails or does not print JSON.
+pub fn report(file: &Path) -> Value {
+    let said = spry_says([OsStr::new("report"), file.as_os_str(), OsStr::new("--json")]);
+    serde_json::from_str(&said).expect("report --json prints JSON")
+}
+
+/// What the report says of one thread.
+///
+/// # Panics
+/// Where it says nothing of it.
+pub fn task(report: &Value, tid: u32) -> &Value {
+    let tasks = report["tasks"].as_array().expect("the report lists tasks");
+    tasks.iter().find(|task| task["tid"] == tid).unwrap_or_else(|| panic!("the report lacks task {tid}"))
+}
+
+/// A number of the report.
+///
+/// # Panics
+/// Where it is not a number.
+pub fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
+}
+
+/// The rows of a trace's CSV export, and where each column is.
+pub struct Table {
+    columns: csv::StringRecord,
+    reader: csv::Reader<fs::File>,
+}
+
+impl Table {
+    /// Exports a trace into `dir` and opens the result.
+    ///
+    /// # Panics
+    /// Where the export fails.
+    pub fn of(trace: &Path, dir: &Path) -> Table {
+        let out = dir.join("events.csv");
+        let args = ["export".as_ref(), trace.as_os_str(), "--to".as_ref(), "csv".as_ref(), "-o".as_ref()];
+        spry_says(args.into_iter().chain([out.as_os_str()]));
+        let mut reader = csv::Reader::from_path(&out).expect("the export can be read");
+        let columns = reader.headers().expect("its first line names the columns").clone();
+        Table { columns, reader }
+    }
+
+    /// Hands every row to `visit`.
+    ///
+    /// # Panics
+    /// Where a row cannot be read.
+    pub fn each(mut self, mut visit: impl FnMut(Row<'_>)) {
+        let mut record = csv::StringRecord::new();
+        while self.reader.read_record(&mut record).expect("a row can be read") {
+            visit(Row { columns: &self.columns, record: &record });
+        }
+    }
+}
+
+/// A row of an export.
+pub struct Row<'a> {
+    columns: &'a csv::StringRecord,
+    record: &'a csv::StringRecord,
+}
+
+impl Row<'_> {
+    /// The text in that column.
+    ///
+    /// # Panics
+    /// Where there is no such column.
+    pub fn text(&self, column: &str) -> &str {
+        let at = self.columns.iter().position(|name| name == column);
+        &self.record[at.unwrap_or_else(|| panic!("the export has no column {column}"))]
+    }
+
+    /// The number in that column; `None` where it is empty.
+    ///
+    /// # Panics
+    /// Where there is no such column or no number in it.
+    pub fn number(&self, column: &str) -> Option<u64> {
+        let text = self.text(column);
+        (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{column}: {text} is no number")))
+    }
+}

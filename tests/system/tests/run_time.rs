@@ -1,0 +1,58 @@
+//! Run time in a report is the kernel's own.
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use spry_system_tests::{Recording, need_root, number, report, task};
+
+/// `sum_exec_runtime` of each thread of a process, ns: the first field of its `schedstat`.
+fn kernel_accounts(tgid: u32) -> Vec<(u32, f64)> {
+    let threads = fs::read_dir(format!("/proc/{tgid}/task")).expect("the process runs");
+    let tids = threads
+        .map(|entry| entry.expect("a thread").file_name().to_string_lossy().parse().expect("a number"));
+    tids.map(|tid: u32| {
+        let text = fs::read_to_string(format!("/proc/{tgid}/task/{tid}/schedstat"))
+            .expect("the kernel keeps schedstat");
+        (tid, text.split(' ').next().and_then(|field| field.parse().ok()).expect("a number of nanoseconds"))
+    })
+    .collect()
+}
+
+#[test]
+fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let trace = dir.path().join("busy.spry");
+    let recording = Recording::start(&trace, "sched");
+    let mut busy = Command::new(env!("CARGO_BIN_EXE_busy"))
+        .arg("4")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("the load starts");
+    let mut said = String::new();
+    BufReader::new(busy.stdout.take().expect("it is piped"))
+        .read_line(&mut said)
+        .expect("the load says when it is done");
+    assert_eq!(said, "done\n");
+    // All threads wait now; their accounts stand still from here to the end of the recording.
+    thread::sleep(Duration::from_millis(300));
+    let kernel = kernel_accounts(busy.id());
+    recording.stop();
+    drop(busy.stdin.take());
+    assert!(busy.wait().expect("the load ends").success());
+
+    let report = report(&trace);
+    assert_eq!(kernel.len(), 8, "the load has seven habits and a main thread");
+    let mut wrong = Vec::new();
+    for (tid, kernel_ns) in kernel {
+        let spry_ns = number(&task(&report, tid)["runtime_ns"]);
+        if (spry_ns - kernel_ns).abs() > (kernel_ns / 1000.0).max(20_000.0) {
+            wrong.push(format!("task {tid}: spry {spry_ns} ns, kernel {kernel_ns} ns"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}

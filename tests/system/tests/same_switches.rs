@@ -1,0 +1,114 @@
+//! On each CPU, Spry sees the very switches that perf sees.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Command;
+
+use spry_system_tests::{Recording, Table, need_root, run};
+
+/// A switch: when, from whom, to whom.
+#[derive(Clone, Copy, Debug)]
+struct Switch {
+    time_ns: u64,
+    prev: u64,
+    next: u64,
+}
+
+impl Switch {
+    fn same_tasks(&self, other: &Switch) -> bool {
+        (self.prev, self.next) == (other.prev, other.next)
+    }
+}
+
+/// Switches by CPU, in their order.
+type ByCpu = BTreeMap<u64, Vec<Switch>>;
+
+fn spry_switches(table: Table) -> ByCpu {
+    let mut found = ByCpu::new();
+    table.each(|row| {
+        if row.text("event") == "switch" {
+            let number = |column| row.number(column).expect("a switch has it");
+            let switch =
+                Switch { time_ns: number("time_ns"), prev: number("tid"), next: number("other_tid") };
+            found.entry(number("cpu")).or_default().push(switch);
+        }
+    });
+    found
+}
+
+/// Records with perf while a load of many switches, forks and migrations runs; `None` where perf lost events.
+fn perf_switches(dir: &Path) -> Option<ByCpu> {
+    let data = dir.join("perf.data");
+    let load = "perf bench sched pipe -l 40000 & hackbench -g 2 -l 100; for i in $(seq 200); do /bin/true; done; wait";
+    let mut record = Command::new("perf");
+    record.args(["sched", "record", "-k", "CLOCK_MONOTONIC", "-m", "8192", "-o"]).arg(&data);
+    run(record.args(["--", "bash", "-c", load]));
+    let mut script = Command::new("perf");
+    script.args(["script", "--show-lost-events", "--ns", "-F", "cpu,time,event,trace", "-i"]).arg(&data);
+    let text = String::from_utf8_lossy(&run(&mut script).stdout).into_owned();
+    fs::remove_file(&data).expect("perf's file is there");
+    let mut found = ByCpu::new();
+    for line in text.lines() {
+        if line.contains("PERF_RECORD_LOST") {
+            return None;
+        }
+        if line.contains(" sched:sched_switch: ") {
+            let (cpu, switch) = perf_switch(line).unwrap_or_else(|| panic!("perf printed {line}"));
+            found.entry(cpu).or_default().push(switch);
+        }
+    }
+    Some(found)
+}
+
+/// `[000]  2312.878033600:  sched:sched_switch: prev_comm=a prev_pid=1 ... ==> next_comm=b next_pid=2 next_prio=120`
+fn perf_switch(line: &str) -> Option<(u64, Switch)> {
+    let (cpu, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
+    let (seconds, nanoseconds) = rest.split_once(':')?.0.trim().split_once('.')?;
+    // Names may hold anything, so fields are taken from their last place.
+    let field = |text: &str, name: &str| {
+        let value = text.rsplit_once(name)?.1;
+        value.split(' ').next()?.parse().ok()
+    };
+    let (left, right) = line.rsplit_once(" ==> ")?;
+    let time_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?;
+    let switch = Switch { time_ns, prev: field(left, " prev_pid=")?, next: field(right, " next_pid=")? };
+    Some((cpu.parse().ok()?, switch))
+}
+
+/// Finds where in `spry` perf's recording begins and returns how many switches agree from there on, at best.
+fn longest_agreement(spry: &[Switch], perf: &[Switch]) -> usize {
+    const CLOCKS_APART_NS: u64 = 2_000_000;
+    let first = perf[0];
+    let near = |switch: &Switch| {
+        switch.same_tasks(&first) && switch.time_ns.abs_diff(first.time_ns) < CLOCKS_APART_NS
+    };
+    let starts = (0..spry.len()).filter(|&at| near(&spry[at]));
+    starts
+        .map(|at| spry[at..].iter().zip(perf).take_while(|(a, b)| a.same_tasks(b)).count())
+        .max()
+        .unwrap_or(0)
+}
+
+#[test]
+fn the_sequence_of_switches_on_each_cpu_is_perfs() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let trace = dir.path().join("switches.spry");
+    // perf loses events now and then even with large buffers; such a recording compares nothing.
+    let (spry, perf) = (0..5)
+        .find_map(|_| {
+            let recording = Recording::start(&trace, "sched");
+            let perf = perf_switches(dir.path());
+            recording.stop();
+            Some((spry_switches(Table::of(&trace, dir.path())), perf?))
+        })
+        .expect("perf lost events in each of five recordings");
+    assert!(perf.values().map(Vec::len).sum::<usize>() > 10_000, "the load switched too little to compare");
+    for (cpu, perf) in &perf {
+        let spry = spry.get(cpu).unwrap_or_else(|| panic!("spry saw no switch on CPU {cpu}"));
+        // perf began later and ended earlier, so all of its switches are between the first and the last that both have.
+        let agreed = longest_agreement(spry, perf);
+        assert_eq!(agreed, perf.len(), "CPU {cpu}: after {agreed} switches perf saw {:?}", perf.get(agreed));
+    }
+}

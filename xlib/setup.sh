@@ -1,0 +1,188 @@
+# Finds what the machine lacks, names it, and installs it from the distribution.
+
+# Scratch space of one run of setup, removed at its end.
+setup_dir=
+
+# Packages to install: the names, and one line for people each.
+missing=
+missing_lines=
+
+# Adds a package to those to be installed: NAME WHY.
+want() {
+    case " $missing " in *" $1 "*) return ;; esac
+    missing="$missing $1"
+    missing_lines="$missing_lines$(printf '  %-22s %s' "$1" "$2")
+"
+}
+
+# need COMMAND PACKAGE WHY: the package, unless the command is there.
+need() {
+    have "$1" || want "$2" "$3"
+}
+
+# need_file FILE PACKAGE WHY: the package, unless the file is there.
+need_file() {
+    [ -e "$1" ] || want "$2" "$3"
+}
+
+# The version of a package that the distribution would install; nothing if it has none.
+candidate() {
+    apt-cache policy "$1" 2>/dev/null | sed -n 's/^  Candidate: \([^(].*\)$/\1/p'
+}
+
+# The first of the named packages that the distribution has.
+first_of() {
+    update_lists
+    for package in "$@"; do
+        if [ -n "$(candidate "$package")" ]; then
+            say "$package"
+            return
+        fi
+    done
+    say "$1"
+}
+
+# Brings apt's package lists up to date, once a run and only if something is to be installed.
+update_lists() {
+    [ ! -e "$setup_dir/updated" ] || return 0
+    say "Bringing the package lists up to date (apt-get update)." >&2
+    as_root apt-get -qq update >&2 || fail "apt-get update failed: see its message above"
+    : >"$setup_dir/updated"
+}
+
+# Ends with a list of what is needed on a system that this script cannot install on.
+require_debian() {
+    if have apt-get && have dpkg && [ -r /etc/os-release ]; then
+        # shellcheck disable=SC1091
+        case $(. /etc/os-release && echo " ${ID:-} ${ID_LIKE:-} ") in
+        *" debian "* | *" ubuntu "*) return ;;
+        esac
+    fi
+    cat >&2 <<'END'
+x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts directly:
+  to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
+             the headers of libelf and zlib
+  demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
+  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, protoc, Python 3 with venv
+  bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
+END
+    exit 1
+}
+
+needs_build() {
+    need cc build-essential "C compiler and linker, for Rust and libbpf"
+    need make build-essential "C compiler and make, for Rust and libbpf"
+    need pkg-config pkg-config "finds libelf and zlib"
+    need_file /usr/include/libelf.h libelf-dev "libbpf reads BPF programs with it"
+    need_file /usr/include/zlib.h zlib1g-dev "libelf's compression"
+    need_file /etc/ssl/certs/ca-certificates.crt ca-certificates "cargo fetches crates over TLS"
+    needs_clang
+    needs_rust
+}
+
+# The newest clang on the machine, as a command; nothing if it is older than 16.
+find_clang() {
+    for clang in ${CLANG:-} clang clang-22 clang-21 clang-20 clang-19 clang-18 clang-17 clang-16; do
+        have "$clang" || continue
+        major=$("$clang" --version | sed -n 's/.*clang version \([0-9]*\).*/\1/p')
+        if [ "${major:-0}" -ge 16 ]; then
+            say "$clang"
+            return
+        fi
+    done
+}
+
+needs_clang() {
+    [ -z "$(find_clang)" ] || return 0
+    update_lists
+    for version in 19 20 18 17 16; do
+        if [ -n "$(candidate "clang-$version")" ]; then
+            want "clang-$version" "compiles the BPF programs; its libclang reads the shared header"
+            return
+        fi
+    done
+    fail "the distribution has no clang 16 or newer: install one, then run ./x again"
+}
+
+needs_demo() {
+    needs_build
+    need Xvfb xvfb "the virtual display"
+    need xterm xterm "the editor's terminal"
+    need xdotool xdotool "types at 8 characters a second"
+    need mplayer mplayer "plays the film"
+    need ffmpeg ffmpeg "makes the film"
+    need emacs emacs-nox "the editor that is typed into"
+    need python3 python3 "runs the load and counts its frames and keys"
+    need dpkg-source dpkg-dev "unpacks the C source that is compiled beside it"
+}
+
+needs_test() {
+    needs_build
+    needs_rust_lints
+    need perf "$(have perf || first_of linux-perf linux-tools-generic)" "recordings are compared with perf's"
+    need hackbench rt-tests "a load of many tasks"
+    find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
+    find_chromium >/dev/null || want chromium "opens the HTML report"
+    need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
+    need protoc protobuf-compiler "parses the Perfetto export with the published schema"
+    need python3 python3 "opens the Parquet export"
+    python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas and polars, which open the Parquet export"
+}
+
+find_chromium() {
+    for browser in chromium chromium-browser google-chrome; do
+        if have "$browser"; then
+            say "$browser"
+            return
+        fi
+    done
+    return 1
+}
+
+find_clang_format() {
+    for formatter in clang-format-19 clang-format; do
+        if have "$formatter"; then
+            say "$formatter"
+            return
+        fi
+    done
+    return 1
+}
+
+needs_bench() {
+    needs_build
+    need perf "$(have perf || first_of linux-perf linux-tools-generic)" "a peer, and the pipe benchmark"
+    need trace-cmd trace-cmd "a peer"
+    need hackbench rt-tests "hackbench and cyclictest, two loads"
+    need taskset util-linux "pins loads to a CPU"
+    need python3 python3 "runs the rounds and prints the tables"
+}
+
+# setup PURPOSE...: installs what these purposes need and the machine lacks.
+setup() {
+    require_debian
+    setup_dir=$(mktemp -d)
+    trap 'rm -rf "$setup_dir"' EXIT
+    missing='' missing_lines=''
+    for purpose in "$@"; do
+        case $purpose in
+        build | demo | test | bench) "needs_$purpose" ;;
+        *) fail "there is nothing to set up for '$purpose': build, demo, test or bench" ;;
+        esac
+    done
+    if [ -n "$missing" ]; then
+        update_lists
+        say "Installing from the distribution (apt-get):"
+        printf '%s' "$missing_lines"
+        # shellcheck disable=SC2086
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >"$setup_dir/log" 2>&1 || {
+            cat "$setup_dir/log" >&2
+            fail "apt-get could not install:$missing"
+        }
+    fi
+    rm -rf "$setup_dir"
+    trap - EXIT
+    use_rust
+    CLANG=$(find_clang)
+    export CLANG
+}

@@ -1,0 +1,129 @@
+# ./x test and ./x lint: every check, each counted, summed in one last line.
+
+passed=0
+failed=0
+
+# One check that passes or fails as a whole: NAME COMMAND...
+check() {
+    name=$1
+    shift
+    say "== $name"
+    if "$@"; then
+        passed=$((passed + 1))
+        say "ok: $name"
+    else
+        failed=$((failed + 1))
+        say "FAILED: $name"
+    fi
+}
+
+# Tests that cargo runs, counted one by one: NAME CARGO-ARGUMENT...
+check_cargo_tests() {
+    name=$1
+    shift
+    say "== $name"
+    log=$checks_dir/log
+    { cargo test --profile "$test_profile" --no-fail-fast "$@" && echo 0 >"$checks_dir/status" || echo 1 >"$checks_dir/status"; } 2>&1 |
+        tee "$log"
+    # "test result: ok. 12 passed; 0 failed; 0 ignored; ...", one line for each test program. An ignored test was not run: it failed.
+    good=$(sed -n 's/^test result: .* \([0-9]*\) passed;.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
+    bad=$(sed -n 's/^test result: .* \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2/p' "$log" | awk '{ n += $1 + $2 } END { print n + 0 }')
+    # Programs that did not build or were cut short have no such line.
+    [ "$(cat "$checks_dir/status")" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
+    passed=$((passed + good))
+    failed=$((failed + bad))
+}
+
+check_shape_of_c() {
+    # shellcheck disable=SC2046
+    "$(find_clang_format)" --dry-run --Werror $(own_files crates '*.c' '*.h')
+}
+
+# Our own sources below DIR whose names match any of the patterns; vmlinux.h is the kernel's.
+own_files() {
+    dir=$1
+    shift
+    for pattern in "$@"; do
+        find "$dir" -name "$pattern" ! -name 'vmlinux*.h' ! -path '*/target/*'
+    done
+}
+
+# The version that builds with the oldest Rust that Spry builds with.
+deny_version=0.18.3
+
+# cargo-deny, built once into the target directory unless the machine has it. Its default features are for advisories
+# and git; licences need none of them.
+cargo_deny() {
+    deny=$CARGO_TARGET_DIR/tools/bin/cargo-deny
+    if [ ! -x "$deny" ] && have cargo-deny; then
+        deny=cargo-deny
+    elif [ ! -x "$deny" ]; then
+        say "Building cargo-deny $deny_version once, into $CARGO_TARGET_DIR/tools (3 minutes on two CPUs)."
+        CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --no-default-features --root "$CARGO_TARGET_DIR/tools" \
+            --target-dir "$CARGO_TARGET_DIR/tools/build" "cargo-deny@$deny_version" || return 1
+        rm -rf "$CARGO_TARGET_DIR/tools/build"
+    fi
+    "$deny" check licenses
+}
+
+lints() {
+    check "Rust sources are formatted (cargo fmt)" cargo fmt --check
+    check "C sources are formatted (clang-format)" check_shape_of_c
+    check "clippy finds nothing" cargo clippy --workspace --all-targets --quiet -- -D warnings
+    check "licences are permissive (cargo deny)" cargo_deny
+}
+
+# pandas, polars and the published Perfetto schema, in a Python of their own below the target directory.
+python_readers() {
+    python=$CARGO_TARGET_DIR/python
+    "$python/bin/python" -c 'import pandas, polars, pyarrow, perfetto' 2>/dev/null && return
+    say "Installing pandas, polars, pyarrow and perfetto into $python (pip)."
+    rm -rf "$python"
+    python3 -m venv "$python" && "$python/bin/pip" install --quiet --disable-pip-version-check pandas polars pyarrow perfetto
+}
+
+# Crates whose tests record the running kernel and so need root.
+root_crates="spry-recorder spry-cli spry-system-tests"
+
+tests() {
+    test_profile=checked
+    check "readers of exports are there" python_readers
+    pure="--workspace" root=''
+    for crate in $root_crates; do
+        pure="$pure --exclude $crate" root="$root -p $crate"
+    done
+    SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
+    SPRY_CHROMIUM=$(find_chromium)
+    SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
+    export SPRY_PYTHON SPRY_CHROMIUM SPRY_BIN
+    check "spry builds" cargo build --profile "$test_profile" -p spry-cli
+    # shellcheck disable=SC2086
+    check_cargo_tests "tests that need no privilege" $pure
+    if [ "$(id -u)" -ne 0 ]; then
+        triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
+        export "CARGO_TARGET_${triple}_RUNNER=$(root_word) --preserve-env"
+    fi
+    # shellcheck disable=SC2086
+    check_cargo_tests "tests of the running kernel, as root" $root
+}
+
+finish() {
+    rm -rf "$checks_dir"
+    say "$passed passed, $failed failed"
+    [ "$failed" -eq 0 ]
+}
+
+run_lints() {
+    setup test
+    checks_dir=$(mktemp -d)
+    lints
+    finish
+}
+
+run_tests() {
+    setup test
+    checks_dir=$(mktemp -d)
+    lints
+    tests
+    finish
+}
