@@ -3,6 +3,7 @@
 use spry_timeline::{Holder, Observer, ProcessIndex, TaskIndex, Timeline};
 use spry_trace::{Group, Groups, Header};
 
+use crate::culprits::Culprits;
 use crate::engine::Options;
 use crate::findings::{Absent, Findings, Party, Who};
 use crate::select::Selection;
@@ -52,6 +53,8 @@ pub struct About {
     pub uses: &'static [(Group, &'static str)],
     /// What it observes.
     pub hooks: &'static [Hook],
+    /// Whether it wants to know who had the CPU during every wait.
+    pub(crate) names_culprits: bool,
     /// Makes one.
     pub make: fn(&Setup<'_>) -> Box<dyn Analysis>,
 }
@@ -103,7 +106,6 @@ impl About {
 }
 
 /// What is known at the end, for the analyses to finish with.
-#[derive(Debug)]
 pub struct Closing<'a> {
     /// The time line after its end.
     pub timeline: &'a Timeline,
@@ -118,6 +120,7 @@ pub struct Closing<'a> {
     /// The task of each row of `findings.tasks`.
     pub rows: &'a [TaskIndex],
     pub(crate) counts: &'a PerTask<Counts>,
+    pub(crate) blame: &'a Culprits,
 }
 
 impl Closing<'_> {
@@ -190,10 +193,5 @@ impl<T: Default> PerTask<T> {
     /// The value, which is left as new.
     pub(crate) fn take(&mut self, task: TaskIndex) -> T {
         self.list.get_mut(task.at()).map(std::mem::take).unwrap_or_default()
-    }
-
-    /// Every task's value, by index.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = &T> {
-        self.list.iter()
     }
 }

@@ -14,6 +14,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[],
     hooks: &[Hook::Ran, Hook::Ticked],
+    names_culprits: false,
     make: |setup| Box::new(Billing::new(setup)),
 };
 

@@ -13,6 +13,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[(Group::Irq, "cpus[].irq_ns")],
     hooks: &[Hook::Ran, Hook::Idled, Hook::Migrated, Hook::Ticked, Hook::Interrupted],
+    names_culprits: false,
     make: |setup| Box::new(Cpus::new(setup)),
 };
 

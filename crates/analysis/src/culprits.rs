@@ -1,6 +1,173 @@
 //! Who had the CPU while a task waited for it.
 
-use spry_timeline::{Holder, Slice, Timeline, Waited};
+use std::cmp::Reverse;
+
+use spry_timeline::{Holder, Slice, TaskIndex, Timeline, WaitCause, Waited};
+
+use crate::analysis::{Closing, PerTask};
+use crate::findings::{Blame, Culprit, Party};
+
+/// Stays looked at in every wait; earlier ones count as others'.
+const STAYS_MAX: usize = 4;
+/// Culprits kept apart for one victim.
+const CULPRITS_MAX: usize = 8;
+/// Lines of the table of victims and culprits.
+const LINES_MAX: usize = 1_000;
+/// Culprits shown of all waits after wake-ups.
+const SHOWN_MAX: usize = 20;
+
+/// How much of whose waiting each task fills: kept for all waits, so with few stays of each.
+#[derive(Default)]
+pub(crate) struct Culprits {
+    victims: PerTask<Victim>,
+    /// How long each task had a CPU that a woken task waited for.
+    caused_ns: PerTask<u64>,
+    idle_ns: u64,
+    others_ns: u64,
+}
+
+#[derive(Default)]
+struct Victim {
+    shares: Vec<Share>,
+    others_ns: u64,
+    others_waits: u32,
+}
+
+/// One culprit's part in a victim's waits, in 16 bytes.
+#[derive(Clone, Copy)]
+struct Share {
+    /// A [`code`].
+    holder: u32,
+    waits: u32,
+    total_ns: u64,
+}
+
+const IDLE: u32 = u32::MAX;
+const UNKNOWN: u32 = u32::MAX - 1;
+
+/// A task's position, or a number that no task has.
+#[inline]
+pub(crate) fn code(holder: Holder) -> u32 {
+    match holder {
+        Holder::Task(task) => task.at() as u32,
+        Holder::Idle => IDLE,
+        Holder::Unknown => UNKNOWN,
+    }
+}
+
+impl Victim {
+    #[inline]
+    fn blame(&mut self, holder: u32, ran_ns: u64) {
+        match self.shares.iter_mut().find(|share| share.holder == holder) {
+            Some(share) => {
+                share.total_ns += ran_ns;
+                share.waits = share.waits.saturating_add(1);
+            }
+            None => self.blame_another(Share { holder, waits: 1, total_ns: ran_ns }),
+        }
+    }
+
+    #[cold]
+    fn blame_another(&mut self, share: Share) {
+        if self.shares.len() < CULPRITS_MAX {
+            if self.shares.len() == self.shares.capacity() {
+                self.shares.reserve_exact(2);
+            }
+            self.shares.push(share);
+        } else if let Some(least) = self.shares.iter_mut().min_by_key(|share| share.total_ns) {
+            let gone = std::mem::replace(least, share);
+            self.others_ns += gone.total_ns;
+            self.others_waits = self.others_waits.saturating_add(gone.waits);
+        }
+    }
+}
+
+impl Culprits {
+    /// Counts one wait.
+    #[inline]
+    pub(crate) fn waited(&mut self, now: &Timeline, waited: &Waited) {
+        let is_woken = matches!(waited.cause, WaitCause::Woken { .. });
+        let victim = self.victims.at(waited.task);
+        let mut left_ns = waited.end_ns - waited.start_ns;
+        each_stay(now, waited, STAYS_MAX, |_, slice| {
+            let ran_ns = slice.end_ns - slice.start_ns;
+            left_ns -= ran_ns;
+            victim.blame(code(slice.holder), ran_ns);
+            if is_woken {
+                match slice.holder {
+                    Holder::Task(task) => *self.caused_ns.at(task) += ran_ns,
+                    Holder::Idle => self.idle_ns += ran_ns,
+                    Holder::Unknown => self.others_ns += ran_ns,
+                }
+            }
+        });
+        if left_ns > 0 {
+            victim.others_ns += left_ns;
+            victim.others_waits = victim.others_waits.saturating_add(1);
+            self.others_ns += if is_woken { left_ns } else { 0 };
+        }
+    }
+
+    /// The table of victims and culprits: the lines with the most time.
+    pub(crate) fn table(&self, closing: &Closing<'_>) -> Vec<Blame> {
+        let mut lines: Vec<(u64, TaskIndex, Option<u32>, u32)> = Vec::new();
+        let keep = |lines: &mut Vec<_>| {
+            lines
+                .sort_unstable_by_key(|&(total_ns, victim, culprit, _)| (Reverse(total_ns), victim, culprit));
+            lines.truncate(LINES_MAX);
+        };
+        for &index in closing.rows {
+            let Some(victim) = self.victims.get(index) else { continue };
+            lines.extend(
+                victim.shares.iter().map(|share| (share.total_ns, index, Some(share.holder), share.waits)),
+            );
+            lines.extend((victim.others_ns > 0).then_some((
+                victim.others_ns,
+                index,
+                None,
+                victim.others_waits,
+            )));
+            if lines.len() > 4 * LINES_MAX {
+                keep(&mut lines);
+            }
+        }
+        keep(&mut lines);
+        let line = |(total_ns, victim, culprit, waits): (u64, TaskIndex, Option<u32>, u32)| Blame {
+            victim: closing.who(victim),
+            culprit: culprit.map_or(Party::Others, |code| party(closing, code)),
+            total_ns,
+            waits: u64::from(waits),
+        };
+        lines.into_iter().map(line).collect()
+    }
+
+    /// Who had the CPU while woken tasks waited, over all tasks.
+    pub(crate) fn of_wakeups(&self, closing: &Closing<'_>) -> Vec<Culprit> {
+        let caused = closing.timeline.task_indices().filter_map(|index| {
+            self.caused_ns.get(index).filter(|&&caused_ns| caused_ns > 0).map(|&caused_ns| (caused_ns, index))
+        });
+        let mut by_task: Vec<(u64, TaskIndex)> = caused.collect();
+        by_task.sort_unstable_by_key(|&(caused_ns, index)| (Reverse(caused_ns), index));
+        let hidden = by_task.split_off(by_task.len().min(SHOWN_MAX));
+        let others_ns = self.others_ns + hidden.iter().map(|&(caused_ns, _)| caused_ns).sum::<u64>();
+        let named = by_task.into_iter().map(|(ran_ns, index)| (Party::Task(closing.who(index)), ran_ns));
+        let mut culprits: Vec<Culprit> = named
+            .chain([(Party::Idle, self.idle_ns), (Party::Others, others_ns)])
+            .filter(|&(_, ran_ns)| ran_ns > 0)
+            .map(|(party, ran_ns)| Culprit { party, ran_ns })
+            .collect();
+        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+        culprits
+    }
+}
+
+fn party(closing: &Closing<'_>, code: u32) -> Party {
+    match closing.timeline.index_at(code as usize) {
+        Some(task) => Party::Task(closing.who(task)),
+        None if code == IDLE => Party::Idle,
+        None => Party::Unknown,
+    }
+}
 
 /// The part of a CPU's history that a wait covers.
 #[derive(Clone, Copy)]
@@ -10,20 +177,32 @@ struct Stretch {
     end_ns: u64,
 }
 
-/// Calls back with each stay on the CPU that lies in the wait, cut to it, newest first, and its CPU; at most `most`
-/// of them. Before the task's last move it counts the queue that the task was on.
+/// Calls back with each stay on the CPU that lies in the wait, cut to it, and its CPU, newest first on each CPU; at most
+/// `most` of them a CPU. Before the task's last move it counts the queue that the task was on.
+#[inline]
 pub(crate) fn each_stay(now: &Timeline, waited: &Waited, most: usize, mut each: impl FnMut(u16, Slice)) {
     let Waited { cpu, start_ns, end_ns, .. } = *waited;
     let mut left = most;
-    match waited.moved {
-        Some((from_cpu, moved_ns)) if moved_ns > start_ns && from_cpu != cpu => {
-            each_on(now, Stretch { cpu, start_ns: moved_ns, end_ns }, &mut left, &mut each);
-            let before = Stretch { cpu: from_cpu, start_ns, end_ns: moved_ns };
-            each_open(now, before, &mut left, &mut each);
-            each_on(now, before, &mut left, &mut each);
-        }
-        _ => each_on(now, Stretch { cpu, start_ns, end_ns }, &mut left, &mut each),
+    let mut start_ns = start_ns;
+    if let Some((from_cpu, moved_ns)) =
+        waited.moved.filter(|moved| moved.0 != cpu && moved.1 > waited.start_ns)
+    {
+        start_ns = moved_ns;
+        each_before_move(
+            now,
+            Stretch { cpu: from_cpu, start_ns: waited.start_ns, end_ns: moved_ns },
+            most,
+            &mut each,
+        );
     }
+    each_on(now, Stretch { cpu, start_ns, end_ns }, &mut left, &mut each);
+}
+
+#[cold]
+fn each_before_move(now: &Timeline, before: Stretch, most: usize, each: &mut impl FnMut(u16, Slice)) {
+    let mut left = most;
+    each_open(now, before, &mut left, each);
+    each_on(now, before, &mut left, each);
 }
 
 /// The stays that are over.

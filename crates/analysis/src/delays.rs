@@ -7,9 +7,9 @@ use spry_timeline::{Holder, InterruptKind, Interrupted, Observer, TaskIndex, Tim
 use spry_trace::event::{Event, Stack};
 use spry_trace::{Group, Stamped};
 
-use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
-use crate::culprits::each_stay;
-use crate::findings::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, Party, Slice};
+use crate::analysis::{About, Analysis, Closing, Hook, Setup};
+use crate::culprits::{code, each_stay};
+use crate::findings::{Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, Party, Slice};
 use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
@@ -21,45 +21,14 @@ pub(crate) const ABOUT: About = About {
         (Group::Stack, "delays.worst[].culprit_stack"),
     ],
     hooks: &[Hook::Waited, Hook::Interrupted, Hook::Other],
+    names_culprits: true,
     make: |setup| Box::new(Watch::new(setup)),
 };
 
-/// Culprits kept apart for one victim.
-const CULPRITS_MAX: usize = 8;
-/// Stays looked at in every wait; earlier ones count as others'.
-const STAYS_MAX: usize = 8;
 /// Stays looked at in one of the worst waits: as many as the time line remembers.
 const STAYS_OF_WORST_MAX: usize = 256;
 /// Interrupts remembered of each CPU.
 const INTERRUPTS_MAX: usize = 128;
-/// Lines of the table of victims and culprits.
-const BLAME_MAX: usize = 1_000;
-
-#[derive(Default)]
-struct Victim {
-    culprits: Vec<Share>,
-    others: (u64, u32),
-}
-
-/// One culprit's part in a victim's waits, in 16 bytes.
-#[derive(Clone, Copy)]
-struct Share {
-    /// A task's position, or [`IDLE`] or [`UNKNOWN`].
-    holder: u32,
-    waits: u32,
-    total_ns: u64,
-}
-
-const IDLE: u32 = u32::MAX;
-const UNKNOWN: u32 = u32::MAX - 1;
-
-fn code(holder: Holder) -> u32 {
-    match holder {
-        Holder::Task(task) => task.at() as u32,
-        Holder::Idle => IDLE,
-        Holder::Unknown => UNKNOWN,
-    }
-}
 
 /// One of the worst waits, before tasks have their last names.
 struct Draft {
@@ -98,7 +67,6 @@ struct Watch {
     /// In no order; the shortest wait among them is `threshold_ns` once there are `worst_max`.
     worst: Vec<Draft>,
     threshold_ns: u64,
-    victims: PerTask<Victim>,
     cpus: Vec<Cpu>,
 }
 
@@ -109,7 +77,6 @@ impl Watch {
             worst_max: setup.options.worst,
             worst: Vec::new(),
             threshold_ns: 0,
-            victims: PerTask::default(),
             cpus: Vec::new(),
         }
     }
@@ -159,42 +126,9 @@ impl Watch {
     }
 }
 
-impl Victim {
-    #[inline]
-    fn blame(&mut self, holder: u32, ran_ns: u64) {
-        if let Some(share) = self.culprits.iter_mut().find(|share| share.holder == holder) {
-            share.total_ns += ran_ns;
-            share.waits = share.waits.saturating_add(1);
-            return;
-        }
-        let share = Share { holder, waits: 1, total_ns: ran_ns };
-        if self.culprits.len() < CULPRITS_MAX {
-            if self.culprits.len() == self.culprits.capacity() {
-                self.culprits.reserve_exact(2);
-            }
-            self.culprits.push(share);
-        } else if let Some(least) = self.culprits.iter_mut().min_by_key(|share| share.total_ns) {
-            let gone = std::mem::replace(least, share);
-            self.others.0 += gone.total_ns;
-            self.others.1 = self.others.1.saturating_add(gone.waits);
-        }
-    }
-}
-
 impl Observer for Watch {
     fn waited(&mut self, now: &Timeline, waited: &Waited) {
         let wait_ns = waited.end_ns - waited.start_ns;
-        let victim = self.victims.at(waited.task);
-        let mut blamed_ns = 0;
-        each_stay(now, waited, STAYS_MAX, |_, slice| {
-            let ran_ns = slice.end_ns - slice.start_ns;
-            blamed_ns += ran_ns;
-            victim.blame(code(slice.holder), ran_ns);
-        });
-        if blamed_ns < wait_ns {
-            victim.others.0 += wait_ns - blamed_ns;
-            victim.others.1 = victim.others.1.saturating_add(1);
-        }
         if wait_ns > self.threshold_ns {
             self.consider(now, waited);
         }
@@ -225,44 +159,8 @@ impl Analysis for Watch {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         self.keep_worst();
         let worst = self.worst.iter().map(|draft| draft.finding(closing)).collect();
-        findings.delays = Some(Delays { worst, blame: blame(&mut self.victims, closing) });
+        findings.delays = Some(Delays { worst, blame: closing.blame.table(closing) });
     }
-}
-
-/// The table of victims and culprits.
-fn blame(victims: &mut PerTask<Victim>, closing: &Closing<'_>) -> Vec<Blame> {
-    let mut lines: Vec<(u64, TaskIndex, Option<u32>, u64)> = Vec::new();
-    let keep = |lines: &mut Vec<_>| {
-        lines.sort_unstable_by_key(|&(total_ns, victim, culprit, _)| (Reverse(total_ns), victim, culprit));
-        lines.truncate(BLAME_MAX);
-    };
-    for &index in closing.rows {
-        let victim = victims.take(index);
-        let shares = victim.culprits.iter();
-        lines.extend(shares.map(|share| (share.total_ns, index, Some(share.holder), u64::from(share.waits))));
-        lines.extend(
-            (victim.others.0 > 0).then(|| (victim.others.0, index, None, u64::from(victim.others.1))),
-        );
-        if lines.len() > 4 * BLAME_MAX {
-            keep(&mut lines);
-        }
-    }
-    keep(&mut lines);
-    let party = |code| match code {
-        None => Party::Others,
-        Some(IDLE) => Party::Idle,
-        Some(task) => closing
-            .timeline
-            .index_at(task as usize)
-            .map_or(Party::Unknown, |task| Party::Task(closing.who(task))),
-    };
-    let line = |(total_ns, victim, culprit, waits)| Blame {
-        victim: closing.who(victim),
-        culprit: party(culprit),
-        total_ns,
-        waits,
-    };
-    lines.into_iter().map(line).collect()
 }
 
 impl Draft {

@@ -13,6 +13,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[],
     hooks: &[Hook::Waited, Hook::Ended],
+    names_culprits: false,
     make: |_| Box::new(Dispatch { tasks: PerTask::default(), budget: Budget::new(2_000) }),
 };
 

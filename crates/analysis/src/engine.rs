@@ -8,6 +8,7 @@ use spry_trace::event::{Event, TaskStat};
 use spry_trace::{Header, Stamped, Tgid};
 
 use crate::analysis::{ALL, About, Analysis, Closing, Hook, Setup};
+use crate::culprits::Culprits;
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
 use crate::tasks::Tasks;
@@ -96,6 +97,8 @@ pub struct Engine {
 /// The basic counts, and each analysis by what it wants to be told.
 struct Fan {
     tasks: Tasks,
+    /// Shared by the analyses that name culprits; `None` if none of them runs.
+    culprits: Option<Culprits>,
     analyses: Vec<Box<dyn Analysis>>,
     by_hook: [Vec<u8>; Hook::COUNT],
 }
@@ -126,12 +129,20 @@ impl Engine {
         static LIST: &[About] = &ALL;
         let chosen: Vec<&'static About> = LIST.iter().filter(|about| is_chosen(about)).collect();
         let setup = Setup { header, selection: &selection, options: &options };
-        let mut fan = Fan { tasks: Tasks::default(), analyses: Vec::new(), by_hook: Default::default() };
+        let mut fan = Fan {
+            tasks: Tasks::default(),
+            culprits: None,
+            analyses: Vec::new(),
+            by_hook: Default::default(),
+        };
         for about in chosen.iter().filter(|about| has_groups(about)) {
             for &hook in about.hooks {
                 fan.by_hook[hook as usize].push(fan.analyses.len() as u8);
             }
             fan.analyses.push((about.make)(&setup));
+            if about.names_culprits {
+                fan.culprits = Some(Culprits::default());
+            }
         }
         Ok(Engine {
             timeline: Timeline::new(header, Window { from_ns, to_ns }),
@@ -185,7 +196,7 @@ impl Engine {
                 .collect(),
             ..Findings::default()
         };
-        let Fan { tasks, analyses, .. } = self.fan;
+        let Fan { tasks, culprits, analyses, .. } = self.fan;
         let rows = tasks.rows(&self.timeline, &self.selection, from_ns..to_ns);
         let closing = Closing {
             timeline: &self.timeline,
@@ -195,6 +206,7 @@ impl Engine {
             to_ns,
             rows: &rows,
             counts: &tasks.counts,
+            blame: &culprits.unwrap_or_default(),
         };
         findings.tasks = tasks.findings(&closing);
         tasks.fill_cpus(&mut findings.cpus, to_ns.saturating_sub(from_ns));
@@ -262,6 +274,9 @@ impl Observer for Fan {
     #[inline]
     fn waited(&mut self, now: &Timeline, waited: &Waited) {
         self.tasks.waited(now, waited);
+        if let Some(culprits) = &mut self.culprits {
+            culprits.waited(now, waited);
+        }
         self.each(Hook::Waited, |analysis| analysis.waited(now, waited));
     }
 

@@ -19,6 +19,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[(Group::Ipc, "edges[].bytes")],
     hooks: &[Hook::Woken, Hook::Other],
+    names_culprits: false,
     make: |setup| Box::new(Edges::new(setup)),
 };
 

@@ -16,6 +16,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[Group::Ipc],
     uses: &[],
     hooks: &[Hook::Other],
+    names_culprits: false,
     make: |_| Box::new(Ipc::default()),
 };
 

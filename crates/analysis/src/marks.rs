@@ -14,6 +14,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[Group::Mark],
     uses: &[],
     hooks: &[Hook::Other],
+    names_culprits: false,
     make: |setup| Box::new(List::new(setup)),
 };
 

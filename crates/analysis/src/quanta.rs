@@ -12,6 +12,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[],
     hooks: &[Hook::Ran, Hook::Ended],
+    names_culprits: false,
     make: |_| Box::new(Quanta { tasks: PerTask::default(), budget: Budget::new(1_000) }),
 };
 

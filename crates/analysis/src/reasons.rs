@@ -12,6 +12,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[],
     uses: &[],
     hooks: &[Hook::Switched],
+    names_culprits: false,
     make: |_| Box::new(Why { tasks: PerTask::default() }),
 };
 

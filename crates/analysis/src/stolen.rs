@@ -16,6 +16,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[Group::Irq],
     uses: &[],
     hooks: &[Hook::Interrupted],
+    names_culprits: false,
     make: |_| Box::new(Stolen { tasks: PerTask::default(), kinds: BTreeMap::new() }),
 };
 

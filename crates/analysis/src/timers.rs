@@ -14,6 +14,7 @@ pub(crate) const ABOUT: About = About {
     needs: &[Group::Timer],
     uses: &[],
     hooks: &[Hook::Other],
+    names_culprits: false,
     make: |_| Box::new(Timers { kinds: Vec::new() }),
 };
 

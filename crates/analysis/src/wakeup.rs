@@ -1,15 +1,12 @@
 //! The parts of wake-up latency: a timer's deadline, its handler, waking, the run queue, need-resched, the switch;
 //! and who had the CPU in between (deadline to CPU: Etsion, Tsafrir, Feitelson 2003, section 7).
 
-use std::cmp::Reverse;
-
-use spry_timeline::{Holder, Observer, Switched, TaskIndex, Timeline, WaitCause, Waited, Waking};
+use spry_timeline::{Observer, Switched, Timeline, WaitCause, Waited, Waking};
 use spry_trace::event::{Context, Event};
 use spry_trace::{Group, Stamped, Tid};
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
-use crate::culprits::each_stay;
-use crate::findings::{Culprit, Findings, Party, WakeupFinding, WakeupParts};
+use crate::findings::{Findings, WakeupFinding, WakeupParts};
 use crate::histogram::{Budget, Histogram};
 
 pub(crate) const ABOUT: About = About {
@@ -21,15 +18,12 @@ pub(crate) const ABOUT: About = About {
         (Group::Resched, "wakeup.resched, wakeup.switch"),
     ],
     hooks: &[Hook::Switched, Hook::Waking, Hook::Waited, Hook::Other],
+    names_culprits: true,
     make: |setup| Box::new(Wakeups::new(setup)),
 };
 
 /// A waking in interrupt context this long after a timer's handler began is not that timer's, ns.
 const HANDLER_MAX_NS: u64 = 1_000_000;
-/// Stays looked at in every wait; earlier ones count as others'.
-const STAYS_MAX: usize = 8;
-/// Culprits shown.
-const CULPRITS_MAX: usize = 20;
 
 #[derive(Clone, Copy)]
 struct Expiry {
@@ -52,8 +46,6 @@ struct Task {
     /// The latest waking by a timer: when, and which.
     by_timer: Option<(u64, Expiry)>,
     parts: Option<Box<WakeupParts>>,
-    /// How long it had a CPU that a woken task waited for.
-    caused_ns: u64,
 }
 
 struct Wakeups {
@@ -61,8 +53,6 @@ struct Wakeups {
     has_resched: bool,
     cpus: Vec<Cpu>,
     tasks: PerTask<Task>,
-    idle_ns: u64,
-    others_ns: u64,
     overall: WakeupFinding,
     budget: Budget,
 }
@@ -88,8 +78,6 @@ impl Wakeups {
             has_resched,
             cpus: vec![Cpu::default(); usize::from(setup.header.cpus)],
             tasks: PerTask::default(),
-            idle_ns: 0,
-            others_ns: 0,
             overall,
             budget: Budget::new(0),
         }
@@ -102,20 +90,6 @@ impl Wakeups {
             self.cpus.resize(at + 1, Cpu::default());
         }
         &mut self.cpus[at]
-    }
-
-    fn blame(&mut self, now: &Timeline, waited: &Waited) {
-        let mut left_ns = waited.end_ns - waited.start_ns;
-        each_stay(now, waited, STAYS_MAX, |_, slice| {
-            let ran_ns = slice.end_ns - slice.start_ns;
-            left_ns -= ran_ns;
-            match slice.holder {
-                Holder::Task(task) => self.tasks.at(task).caused_ns += ran_ns,
-                Holder::Idle => self.idle_ns += ran_ns,
-                Holder::Unknown => self.others_ns += ran_ns,
-            }
-        });
-        self.others_ns += left_ns;
     }
 
     fn measure(&mut self, waited: &Waited) {
@@ -150,25 +124,6 @@ impl Wakeups {
             whole.record(switch_ns.saturating_sub(expiry.deadline_ns), &mut self.budget);
         }
     }
-
-    fn culprits(&self, closing: &Closing<'_>) -> Vec<Culprit> {
-        let mut by_task: Vec<(u64, TaskIndex)> = closing
-            .timeline
-            .task_indices()
-            .filter_map(|index| self.tasks.get(index).map(|task| (task.caused_ns, index)))
-            .filter(|&(caused_ns, _)| caused_ns > 0)
-            .collect();
-        by_task.sort_unstable_by_key(|&(caused_ns, index)| (Reverse(caused_ns), index));
-        let shown = by_task.len().min(CULPRITS_MAX);
-        let others_ns =
-            self.others_ns + by_task[shown..].iter().map(|&(caused_ns, _)| caused_ns).sum::<u64>();
-        let named = by_task[..shown].iter().map(|&(ran_ns, index)| (Party::Task(closing.who(index)), ran_ns));
-        let all = named.chain([(Party::Idle, self.idle_ns), (Party::Others, others_ns)]);
-        let mut culprits: Vec<Culprit> =
-            all.filter(|&(_, ran_ns)| ran_ns > 0).map(|(party, ran_ns)| Culprit { party, ran_ns }).collect();
-        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
-        culprits
-    }
 }
 
 impl Observer for Wakeups {
@@ -190,10 +145,9 @@ impl Observer for Wakeups {
         }
     }
 
-    fn waited(&mut self, now: &Timeline, waited: &Waited) {
+    fn waited(&mut self, _: &Timeline, waited: &Waited) {
         if waited.cut.is_whole() && matches!(waited.cause, WaitCause::Woken { .. }) {
             self.measure(waited);
-            self.blame(now, waited);
         }
     }
 
@@ -217,7 +171,7 @@ impl Observer for Wakeups {
 
 impl Analysis for Wakeups {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
-        self.overall.culprits = self.culprits(closing);
+        self.overall.culprits = closing.blame.of_wakeups(closing);
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             let mut parts = self.tasks.take(index).parts.unwrap_or_default();
             // A group that is there but told nothing of this task is no missing group.

@@ -25,7 +25,7 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
         FormatArg::Csv => Format::Csv,
     };
     if args.output == Path::new("-") {
-        return export(reader, bytes, format, io::stdout().lock());
+        return export(reader, bytes, format, io::stdout());
     }
     let name = args.output.display();
     let file = File::create(&args.output).with_context(|| format!("cannot create {name}"))?;

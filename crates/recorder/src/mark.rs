@@ -26,8 +26,13 @@ pub(crate) struct Node {
 
 impl Node {
     /// Finds the node, and makes it where it is missing. It stays when the recording ends.
+    ///
+    /// A plain file there was made by a privileged program's mark before there was a node; it gives way.
     pub(crate) fn find_or_make(path: &Path) -> Result<Node> {
         let failed = |error| Error::MarkNode(path.to_owned(), error);
+        if fs::symlink_metadata(path).is_ok_and(|metadata| metadata.is_file()) {
+            fs::remove_file(path).map_err(failed)?;
+        }
         if let Err(error) = make(path) {
             if error.kind() != io::ErrorKind::AlreadyExists {
                 return Err(failed(error));

@@ -50,6 +50,7 @@ pub struct Builder {
     ring_bytes: usize,
     options: Options,
     command: Option<Vec<String>>,
+    begin: Switch,
 }
 
 /// What a recording has cost and brought so far.
@@ -84,6 +85,7 @@ impl Recorder {
             ring_bytes: RING_BYTES_DEFAULT,
             options: Options::default(),
             command: None,
+            begin: Switch::On,
         }
     }
 }
@@ -117,6 +119,13 @@ impl Builder {
         self
     }
 
+    /// Begins switched off, until [`Recording::set_enabled`].
+    #[must_use]
+    pub fn paused(mut self) -> Builder {
+        self.begin = Switch::Off;
+        self
+    }
+
     /// Starts recording into `file`, from its present position.
     ///
     /// # Errors
@@ -141,7 +150,7 @@ impl Builder {
         let decoder = Decoder::new(header.start_ns, tick_ns);
         let symbols = Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
         let drain = Drain::new(rings, loaded.shared()?, writer, decoder, symbols);
-        Recording::start(loaded, control, header.start_ns, queue, drain, file)
+        Recording::start(loaded, control, header.start_ns, self.begin, queue, drain, file)
     }
 }
 
@@ -183,6 +192,7 @@ impl Recording {
         loaded: Loaded,
         control: Control,
         start_ns: u64,
+        begin: Switch,
         queue: Arc<Queue>,
         mut drain: Drain<Sink>,
         mut file: File,
@@ -190,7 +200,7 @@ impl Recording {
         let control = Arc::new(control);
         let statistics = Arc::new(Mutex::new(Statistics::default()));
         let (commands, orders) = mpsc::channel();
-        control.set(true);
+        control.set(begin == Switch::On);
         drain.add(accounts(&loaded, start_ns)?);
         let spawn = |name: &str| thread::Builder::new().name(name.into());
         let writer = {

@@ -15,6 +15,9 @@ const PROCESSES_MAX: usize = 512;
 /// Names kept at a time.
 const NAMES_MAX: usize = 1 << 16;
 
+/// A process's maps are not read again sooner than this, ns.
+const MAPS_AGE_MIN_NS: u64 = 500_000_000;
+
 /// The last kernel functions before these are the recorder's own way to the stack.
 const WAY_IN: &str = "__schedule";
 
@@ -37,6 +40,7 @@ pub(crate) struct Symbols {
 #[derive(Default)]
 struct Process {
     maps: Vec<Mapped>,
+    maps_read_ns: Option<u64>,
     names: HashMap<u64, Arc<str>>,
 }
 
@@ -52,12 +56,12 @@ impl Symbols {
     }
 
     /// The names of a stack's frames, kernel first, the innermost first.
-    pub(crate) fn frames(&mut self, raw: &RawStack) -> Box<[Arc<str>]> {
+    pub(crate) fn frames(&mut self, raw: &RawStack, time_ns: u64) -> Box<[Arc<str>]> {
         let mut frames: Vec<_> = raw.kernel.iter().map(|&address| self.kernel_name(address)).collect();
         if let Some(way_in) = frames.iter().position(|name| &**name == WAY_IN) {
             frames.drain(..way_in);
         }
-        frames.extend(self.user_names(raw.tgid, &raw.user));
+        frames.extend(self.user_names(raw.tgid, &raw.user, time_ns));
         frames.into()
     }
 
@@ -76,7 +80,7 @@ impl Symbols {
         Arc::clone(name)
     }
 
-    fn user_names(&mut self, tgid: Tgid, addresses: &[u64]) -> Vec<Arc<str>> {
+    fn user_names(&mut self, tgid: Tgid, addresses: &[u64], time_ns: u64) -> Vec<Arc<str>> {
         if self.processes.len() >= PROCESSES_MAX {
             self.processes.clear();
         }
@@ -84,9 +88,11 @@ impl Symbols {
         if process.names.len() >= NAMES_MAX {
             process.names.clear();
         }
-        // A process maps more as it runs: look again when an address is in nothing known.
-        if addresses.iter().any(|&address| process.place(address).is_none()) {
+        // A process maps more as it runs: look again when an address has no name yet.
+        let is_new = process.maps_read_ns.is_none_or(|read_ns| time_ns > read_ns + MAPS_AGE_MIN_NS);
+        if is_new && addresses.iter().any(|address| !process.names.contains_key(address)) {
             process.maps = read_maps(tgid);
+            process.maps_read_ns = Some(time_ns);
         }
         addresses.iter().map(|&address| process.name(address)).collect()
     }
@@ -106,7 +112,7 @@ impl Process {
             Some(mapped) => {
                 format!("{}+{:#x}", mapped.file, address - mapped.start + mapped.offset).into()
             }
-            None => return format!("{address:#x}").into(),
+            None => format!("{address:#x}").into(),
         };
         self.names.insert(address, Arc::clone(&name));
         name
@@ -144,7 +150,7 @@ mod tests {
     fn an_address_in_a_program_is_named_by_file_and_place() {
         let maps = "55d0-55d8 r--p 00000000 fd:00 1 /usr/bin/vi\n\
                     1000-3000 r-xp 00005000 fd:00 1 /usr/lib/libc.so.6\n7000-8000 r-xp 00000000 00:00 0\n";
-        let mut process = Process { maps: parse_maps(maps), names: HashMap::new() };
+        let mut process = Process { maps: parse_maps(maps), ..Process::default() };
         assert_eq!(&*process.name(0x1010), "libc.so.6+0x5010");
         assert_eq!(&*process.name(0x7004), "[anonymous]+0x4");
         assert_eq!(&*process.name(0x9000), "0x9000");
@@ -160,7 +166,7 @@ mod tests {
             kernel: vec![110, 220, 330, 440],
             user: vec![],
         };
-        let frames = Symbols::new(kernel).frames(&raw);
+        let frames = Symbols::new(kernel).frames(&raw, 0);
         assert_eq!(frames.iter().map(|name| &**name).collect::<Vec<_>>(), ["__schedule", "schedule", "pipe_read"]);
     }
 }

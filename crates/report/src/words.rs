@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, Party, Who};
+use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, Party, TraceFinding, Who};
 use spry_trace::event::{Comm, Context};
 
 /// A duration with three significant digits: `31.2 ms`.
@@ -11,8 +11,8 @@ pub(crate) fn duration(ns: u64) -> String {
         return format!("{ns} ns");
     }
     let (value, unit) = match ns {
-        ..999_500 => (ns as f64 / 1e3, "us"),
-        ..999_500_000 => (ns as f64 / 1e6, "ms"),
+        0..999_500 => (ns as f64 / 1e3, "us"),
+        999_500..999_500_000 => (ns as f64 / 1e6, "ms"),
         _ => (ns as f64 / 1e9, "s"),
     };
     if value < 9.995 {
@@ -42,12 +42,23 @@ pub(crate) fn count(number: u64) -> String {
     text
 }
 
+/// What was lost and where: `15: 15 on CPU 1`.
+pub(crate) fn losses(trace: &TraceFinding) -> String {
+    let by_cpu = trace.lost_by_cpu.iter().enumerate().filter(|&(_, &lost)| lost > 0);
+    let mut parts: Vec<String> = by_cpu.map(|(cpu, &lost)| format!("{} on CPU {cpu}", count(lost))).collect();
+    let elsewhere = trace.lost.saturating_sub(trace.lost_by_cpu.iter().sum());
+    if elsewhere > 0 {
+        parts.push(format!("{} in damaged blocks", count(elsewhere)));
+    }
+    format!("{}: {}", count(trace.lost), parts.join(", "))
+}
+
 /// A number of bytes: `1.50 MiB`.
 pub(crate) fn bytes(number: u64) -> String {
     match number {
-        ..1_024 => format!("{number} B"),
-        ..1_048_576 => format!("{:.1} KiB", number as f64 / 1024.0),
-        ..1_073_741_824 => format!("{:.1} MiB", number as f64 / 1_048_576.0),
+        0..1_024 => format!("{number} B"),
+        1_024..1_048_576 => format!("{:.1} KiB", number as f64 / 1024.0),
+        1_048_576..1_073_741_824 => format!("{:.1} MiB", number as f64 / 1_048_576.0),
         _ => format!("{:.2} GiB", number as f64 / 1_073_741_824.0),
     }
 }
@@ -100,7 +111,9 @@ pub(crate) fn party(party: &Party) -> String {
 /// How a wait began: `woken by Xorg 900`.
 pub(crate) fn cause(cause: &DelayCause) -> String {
     match cause {
-        DelayCause::Woken { waker: Some(waker), context: Context::Task } => format!("woken by {}", who(waker)),
+        DelayCause::Woken { waker: Some(waker), context: Context::Task } => {
+            format!("woken by {}", who(waker))
+        }
         DelayCause::Woken { context: Context::Softirq, .. } => "woken by a softirq".into(),
         DelayCause::Woken { context: Context::Hardirq, .. } => "woken by an interrupt".into(),
         DelayCause::Woken { .. } => "woken".into(),
@@ -113,21 +126,28 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
 
 /// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
 pub(crate) fn culprits(delay: &Delay) -> String {
+    let is_gathered =
+        |culprit: &&Culprit| matches!(culprit.party, Party::Others | Party::Unknown | Party::Idle);
+    let mut notable: Vec<&Culprit> = delay.culprits.iter().filter(|culprit| !is_gathered(culprit)).collect();
+    notable.extend(delay.culprits.iter().filter(is_gathered));
+    let largest_ns = notable.iter().map(|culprit| culprit.ran_ns).max().unwrap_or(0);
+    let mut at = 0;
+    notable.retain(|culprit| {
+        at += 1;
+        at == 1 || culprit.ran_ns >= largest_ns / 20
+    });
+    // A named culprit comes first, but what is gathered is not left out where it is most of the wait.
+    let shown =
+        if notable.len() > 3 { [&notable[..2], &notable[notable.len() - 1..]].concat() } else { notable };
     let mut text = String::new();
-    let (first, rest) = delay.culprits.split_at(delay.culprits.len().min(1));
-    let notable = rest.iter().filter(|culprit| culprit.ran_ns >= delay.wait_ns / 20).take(2);
-    for culprit in first.iter().chain(notable) {
+    for culprit in shown {
         let joint = if text.is_empty() { "" } else { ", " };
-        let verb = match culprit.party {
-            Party::Idle => "the CPU was idle",
-            Party::Unknown => "not known for",
-            Party::Others if text.is_empty() => "others ran",
-            Party::Others => "others",
-            _ => "",
+        let name = match culprit.party {
+            Party::Idle => "the CPU was idle".into(),
+            Party::Unknown => "not known for".into(),
+            _ => party(&culprit.party) + if text.is_empty() { " ran" } else { "" },
         };
-        let name = if verb.is_empty() { party(&culprit.party) } else { verb.into() };
-        let ran = if text.is_empty() && verb.is_empty() { " ran" } else { "" };
-        _ = write!(text, "{joint}{name}{ran} {}", duration(culprit.ran_ns));
+        _ = write!(text, "{joint}{name} {}", duration(culprit.ran_ns));
     }
     if text.is_empty() { "nobody else had the CPU".into() } else { text }
 }
@@ -142,8 +162,10 @@ pub(crate) fn sentence(delay: &Delay) -> String {
         moment(delay.start_ns),
         cause(&delay.cause),
     );
+    let tasks = delay.culprits.iter().filter(|culprit| matches!(culprit.party, Party::Task(_)));
+    // Who had a small part of the wait is not to blame for it.
     if let Some(Culprit { party: Party::Task(task), ran_ns }) =
-        delay.culprits.iter().find(|culprit| matches!(culprit.party, Party::Task(_)))
+        tasks.max_by_key(|culprit| culprit.ran_ns).filter(|culprit| culprit.ran_ns >= delay.wait_ns / 10)
     {
         _ = write!(text, ", while {} ran for {}", who(task), duration(*ran_ns));
     }
@@ -180,13 +202,20 @@ mod tests {
     #[test]
     fn durations_have_three_digits_and_roll_over_to_the_next_unit() {
         let shown = [0, 999, 1_000, 12_345, 999_499, 999_500, 31_249_000, 999_600_000, 125_000_000_000];
-        let want = ["0 ns", "999 ns", "1.00 us", "12.3 us", "999 us", "1.00 ms", "31.2 ms", "1.00 s", "125 s"];
+        let want =
+            ["0 ns", "999 ns", "1.00 us", "12.3 us", "999 us", "1.00 ms", "31.2 ms", "1.00 s", "125 s"];
         assert_eq!(shown.map(duration), want);
     }
 
     #[test]
     fn thousands_are_set_apart() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn losses_of_no_cpu_are_told_too() {
+        let trace = TraceFinding { lost: 1_020, lost_by_cpu: vec![0, 15], ..TraceFinding::default() };
+        assert_eq!(losses(&trace), "1,020: 15 on CPU 1, 1,005 in damaged blocks");
     }
 
     #[test]

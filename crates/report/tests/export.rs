@@ -91,7 +91,9 @@ fn dump(mut bytes: &[u8], depth: usize) -> String {
                 let (inner, rest) = bytes.split_at(length);
                 bytes = rest;
                 match std::str::from_utf8(inner) {
-                    Ok(string) if !is_message(inner) => text += &format!("{indent}{}: {string:?}\n", tag >> 3),
+                    Ok(string) if !is_message(inner) => {
+                        text += &format!("{indent}{}: {string:?}\n", tag >> 3)
+                    }
                     _ => text += &format!("{indent}{} {{\n{}{indent}}}\n", tag >> 3, dump(inner, depth + 1)),
                 }
             }

@@ -25,7 +25,12 @@ fn browse(name: &str, page: &str) -> (String, String) {
     let output = Command::new(browser())
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--enable-logging=stderr", "--virtual-time-budget=5000", "--window-size=1280,1000", "--dump-dom"])
+        .args([
+            "--enable-logging=stderr",
+            "--virtual-time-budget=5000",
+            "--window-size=1280,1000",
+            "--dump-dom",
+        ])
         .arg(format!("--user-data-dir={}", place.join("profile").display()))
         .arg(format!("file://{}", file.display()))
         .output()
@@ -53,7 +58,8 @@ fn drawn(dom: &str, id: &str) -> usize {
 
 #[test]
 fn every_chart_is_drawn_in_a_browser_without_complaint() {
-    for (name, findings) in [("small", sample::small(sample::all_groups())), ("large", sample::large(2_000))] {
+    for (name, findings) in [("small", sample::small(sample::all_groups())), ("large", sample::large(2_000))]
+    {
         let (dom, console) = browse(name, &page(&findings));
         assert_eq!(console, "", "{name}");
         assert!(dom.contains("data-ready=\"yes\""), "{name}: the scripts did not get to their end");
@@ -86,7 +92,13 @@ fn a_hostile_name_stays_a_name() {
 fn the_tables_need_no_script() {
     let page = page(&sample::small(sample::all_groups()));
     let (tables, _) = page.split_once("<script").unwrap();
-    for text in ["Longest wait: editor 100", "cc1 200 ran 28.1 ms", "15 on CPU 1", "0.40 % of a CPU", "<svg id=\"graph\""] {
+    for text in [
+        "Longest wait: editor 100",
+        "cc1 200 ran 28.1 ms",
+        "15 on CPU 1",
+        "0.40 % of a CPU",
+        "<svg id=\"graph\"",
+    ] {
         assert!(tables.contains(text), "{text}");
     }
 }

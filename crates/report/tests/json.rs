@@ -20,7 +20,10 @@ fn value(findings: &Findings) -> Value {
 fn at_path<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     path.split('.').fold(vec![value], |values, step| match step.strip_suffix("[]") {
         Some(step) => values.iter().flat_map(|value| value[step].as_array().into_iter().flatten()).collect(),
-        None => values.iter().map(|value| value.get(step).unwrap_or_else(|| panic!("{path}: no {step}"))).collect(),
+        None => values
+            .iter()
+            .map(|value| value.get(step).unwrap_or_else(|| panic!("{path}: no {step}")))
+            .collect(),
     })
 }
 

@@ -52,7 +52,7 @@ fn pages_fit_the_width_and_say_what_was_lost() {
     for name in text::analyses() {
         let page = text::analysis(name, &findings, plain()).unwrap();
         assert_fits(&page, usize::from(WIDE));
-        assert!(page.contains("15 events were lost: 15 on CPU 1"), "{name}");
+        assert!(page.contains("Events lost: 15: 15 on CPU 1"), "{name}");
     }
 }
 

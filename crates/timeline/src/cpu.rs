@@ -57,7 +57,7 @@ pub struct Cpu {
     /// How many were.
     pub(crate) lost: u64,
     /// A ring; `pushed` counts what ever went in.
-    recent: Vec<Slice>,
+    recent: Option<Box<[Slice; RECENT]>>,
     pushed: usize,
     nesting: [Open; NESTING_MAX],
     depth: usize,
@@ -82,7 +82,7 @@ impl Cpu {
             last_event_ns: start_ns,
             lost_at_ns: 0,
             lost: 0,
-            recent: Vec::new(),
+            recent: None,
             pushed: 0,
             nesting: [open; NESTING_MAX],
             depth: 0,
@@ -105,15 +105,18 @@ impl Cpu {
     }
 
     /// The latest stays, newest first; at most 256.
+    #[inline]
     pub fn recent(&self) -> impl Iterator<Item = &Slice> {
-        (0..self.pushed.min(RECENT)).map(move |back| &self.recent[(self.pushed - 1 - back) % RECENT])
+        let newest = self.pushed;
+        self.recent.iter().flat_map(move |ring| {
+            (1..=newest.min(RECENT)).map(move |back| &ring[newest.wrapping_sub(back) % RECENT])
+        })
     }
 
+    #[inline]
     pub(crate) fn remember(&mut self, slice: Slice) {
-        match self.recent.get_mut(self.pushed % RECENT) {
-            Some(oldest) => *oldest = slice,
-            None => self.recent.push(slice),
-        }
+        let ring = self.recent.get_or_insert_with(|| Box::new([Slice::default(); RECENT]));
+        ring[self.pushed % RECENT] = slice;
         self.pushed += 1;
     }
 

@@ -17,20 +17,20 @@
 #define TTYAUX_MAJOR	      5
 #define PTY_FIRST_MAJOR	      136
 #define PTY_LAST_MAJOR	      143
-#define TTY_DRIVER_TYPE_PTY   4
-#define PTY_TYPE_MASTER	      1
+/* The drivers of both ends, as against the major of the node that was opened. */
+#define PTY_MASTER_MAJOR      128
 
 enum way { WRITES, READS };
 
 /* The open file of the descriptor in the running task. */
 static __always_inline struct file *file_of(struct task_struct *task, u32 fd)
 {
-	struct fdtable *table = BPF_CORE_READ(task, files, fdt);
+	struct fdtable *table = task->files->fdt;
 	struct file **files, *file = NULL;
 
-	if (!table || fd >= BPF_CORE_READ(table, max_fds))
+	if (!table || fd >= table->max_fds)
 		return NULL;
-	files = BPF_CORE_READ(table, fd);
+	files = table->fd;
 	bpf_probe_read_kernel(&file, sizeof(file), files + fd);
 	return file;
 }
@@ -94,7 +94,7 @@ static __always_inline u32 socket_channel(struct file *file, enum way way, u64 *
 /* The two queues of a terminal: towards the program on it (1) and from it (0). */
 static __always_inline u32 tty_channel(struct file *file, u32 device, enum way way, u64 *id)
 {
-	u32 major = DEV_MAJOR(device), towards;
+	u32 major = DEV_MAJOR(device), towards, driver;
 	struct tty_file_private *private;
 	struct tty_struct *tty;
 
@@ -105,13 +105,13 @@ static __always_inline u32 tty_channel(struct file *file, u32 device, enum way w
 	if (!tty)
 		return SPRY_CHANNEL_NONE;
 	towards = way == READS;
-	if (BPF_CORE_READ(tty, driver, type) == TTY_DRIVER_TYPE_PTY) {
-		if (BPF_CORE_READ(tty, driver, subtype) == PTY_TYPE_MASTER)
+	driver = BPF_CORE_READ(tty, driver, major);
+	if (driver >= PTY_MASTER_MAJOR && driver <= PTY_LAST_MAJOR) {
+		if (driver < PTY_FIRST_MAJOR)
 			towards = !towards;
-		*id = (u64)BPF_CORE_READ(tty, index) << 1 | towards;
-	} else {
-		*id = ((u64)BPF_CORE_READ(tty, driver, major) << 32 | (u32)BPF_CORE_READ(tty, index)) << 1 | towards;
+		driver = 0;
 	}
+	*id = ((u64)driver << 32 | (u32)BPF_CORE_READ(tty, index)) << 1 | towards;
 	return SPRY_CHANNEL_TTY;
 }
 

@@ -199,9 +199,9 @@ int spry_tasks(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	if (BPF_CORE_READ(task, on_cpu))
+	if (task->on_cpu)
 		state = SPRY_STAT_RUNNING;
-	else if (BPF_CORE_READ(task, on_rq) && !task_state(task))
+	else if (task->on_rq && !task_state(task))
 		state = SPRY_STAT_RUNNABLE;
 	else
 		state = SPRY_STAT_BLOCKED;

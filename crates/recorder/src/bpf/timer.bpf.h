@@ -37,20 +37,20 @@ static __always_inline u64 sleeper_and_kind(struct hrtimer *timer, u64 handler)
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 {
-	u64 handler = (u64)BPF_CORE_READ(timer, function);
+	u64 handler = (u64)timer->function;
 	struct stay s;
 	s64 offset;
 
 	if (handler == knobs.tick_handler) {
 		if (knobs.want_ticks)
-			put_value(SPRY_TICK, BPF_CORE_READ(timer, node.expires));
+			put_value(SPRY_TICK, timer->node.expires);
 		return 0;
 	}
 	if (!knobs.want_timers || !enter(&s))
 		return 0;
 	offset = clock_offset(timer);
 	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8, sleeper_and_kind(timer, handler),
-	    BPF_CORE_READ(timer, _softexpires) - offset, BPF_CORE_READ(timer, node.expires) - offset);
+	    timer->_softexpires - offset, timer->node.expires - offset);
 	leave(&s);
 	return 0;
 }
@@ -64,10 +64,10 @@ int BPF_PROG(spry_timer_expire_entry, struct timer_list *timer)
 
 	if (!enter(&s))
 		return 0;
-	if ((u64)BPF_CORE_READ(timer, function) == knobs.process_timeout_handler)
+	if ((u64)timer->function == knobs.process_timeout_handler)
 		tid = BPF_CORE_READ((struct process_timer *)timer, task, pid);
 	if (knobs.has_wheel_clock)
-		late = ctx[1] - BPF_CORE_READ(timer, expires);
+		late = ctx[1] - timer->expires;
 	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8, (u64)SPRY_TIMER_WHEEL << SPRY_TIMER_SHIFT | tid,
 	    late, 0);
 	leave(&s);

@@ -64,7 +64,8 @@ impl<W: Write + Send> ParquetExport<W> {
         }
         let mut group = self.writer.next_row_group()?;
         for column in &mut self.columns {
-            let writer = group.next_column()?.ok_or_else(|| ParquetError::General("too few columns".into()))?;
+            let writer =
+                group.next_column()?.ok_or_else(|| ParquetError::General("too few columns".into()))?;
             column.write(writer)?;
         }
         group.close()?;

@@ -97,10 +97,7 @@ mod tests {
         message.uint(1, 150u64).string(2, "testing").message(3, |inner| {
             inner.uint(1, 150u64);
         });
-        assert_eq!(
-            message.bytes(),
-            b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01"
-        );
+        assert_eq!(message.bytes(), b"\x08\x96\x01\x12\x07testing\x1a\x03\x08\x96\x01");
     }
 
     #[test]

@@ -76,7 +76,9 @@ impl Tracks {
         };
         match &stamped.event {
             Event::Mark(mark) => add(Track::Thread(mark.tid), "mark", &mark.text, &[]),
-            Event::Tick(tick) => add(Track::Ticks(stamped.cpu), "tick", "tick", &[Number("due_ns", tick.due_ns)]),
+            Event::Tick(tick) => {
+                add(Track::Ticks(stamped.cpu), "tick", "tick", &[Number("due_ns", tick.due_ns)])
+            }
             Event::TimerExpire(timer) => {
                 let times = [Number("deadline_ns", timer.deadline_ns), Number("latest_ns", timer.latest_ns)];
                 let track = match timer.tid {
@@ -97,8 +99,11 @@ impl Tracks {
             Event::Ipc(ipc) => {
                 let written = matches!(ipc.direction, Direction::Write);
                 let kind = channel_name(ipc.channel.kind);
-                let notes =
-                    [Number("bytes", u64::from(ipc.bytes)), Text("channel", kind), Number("channel_id", ipc.channel.id)];
+                let notes = [
+                    Number("bytes", u64::from(ipc.bytes)),
+                    Text("channel", kind),
+                    Number("channel_id", ipc.channel.id),
+                ];
                 let name = format!("{kind} {}", if written { "write" } else { "read" });
                 add(Track::Thread(ipc.tid), "ipc", &name, &notes);
             }

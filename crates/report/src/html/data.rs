@@ -18,6 +18,11 @@ const COLUMNS_MAX: usize = 64_000;
 const STEPS_MAX: usize = 60;
 const STEP_CELLS_MAX: usize = 400;
 
+/// What is drawn without a name of its own; names count from 0. The scripts know the same numbers.
+const IDLE: i64 = -1;
+const UNKNOWN: i64 = -2;
+const OTHERS: i64 = -3;
+
 /// Everything the scripts need. Times in ns since the start of the trace.
 #[derive(Serialize)]
 pub(super) struct Data {
@@ -44,7 +49,7 @@ struct Curve {
 struct DrawingData {
     from_ns: u64,
     column_ns: u64,
-    cpus: Vec<Vec<Vec<u64>>>,
+    cpus: Vec<Vec<Vec<i64>>>,
 }
 
 #[derive(Serialize)]
@@ -54,7 +59,7 @@ struct DelayData {
     start_ns: u64,
     end_ns: u64,
     text: String,
-    /// CPU, start, end, name; -1 for idle, -2 for unknown.
+    /// CPU, start, end, name.
     slices: Vec<(u16, u64, u64, i64)>,
 }
 
@@ -120,7 +125,9 @@ fn thin(histogram: &Histogram) -> Vec<(u64, f64)> {
     let points = histogram.cdf();
     let mut kept: Vec<(u64, f64)> = Vec::new();
     for (at, &(value, fraction)) in points.iter().enumerate() {
-        let far = kept.last().is_none_or(|&(last, before)| value as f64 > last as f64 * 1.05 || fraction > before + 0.02);
+        let far = kept
+            .last()
+            .is_none_or(|&(last, before)| value as f64 > last as f64 * 1.05 || fraction > before + 0.02);
         if far || at + 1 == points.len() {
             kept.push((value, (fraction * 1e5).round() / 1e5));
         }
@@ -141,8 +148,8 @@ fn draw(drawing: &Drawing, names: &mut Names) -> DrawingData {
     DrawingData { from_ns: drawing.from_ns, column_ns, cpus }
 }
 
-/// The tasks of some columns drawn as one: name and per mille, most first.
-fn pairs(columns: &[Column], width_ns: u64, numbers: &[usize]) -> Vec<u64> {
+/// Some columns drawn as one: name and per mille, the greatest task first, then what has no name of its own.
+fn pairs(columns: &[Column], width_ns: u64, numbers: &[usize]) -> Vec<i64> {
     let mut times: Vec<(u64, u32)> = Vec::new();
     for &(task, time_ns) in columns.iter().flat_map(|column| &column.top) {
         match times.iter_mut().find(|(_, known)| *known == task) {
@@ -152,19 +159,24 @@ fn pairs(columns: &[Column], width_ns: u64, numbers: &[usize]) -> Vec<u64> {
         }
     }
     times.sort_unstable_by_key(|&(time_ns, task)| (std::cmp::Reverse(time_ns), task));
-    let visible = times.iter().take(3).filter_map(|&(time_ns, task)| {
-        let per_mille = (time_ns * 1_000 / width_ns.max(1)).min(1_000);
-        let number = *numbers.get(task as usize)?;
-        (per_mille > 0).then_some([number as u64, per_mille])
-    });
-    visible.flatten().collect()
+    times.truncate(3);
+    let busy_ns: u64 = columns.iter().map(|column| column.busy_ns).sum();
+    let unknown_ns: u64 = columns.iter().map(|column| column.unknown_ns).sum();
+    let named_ns: u64 = times.iter().map(|&(time_ns, _)| time_ns).sum();
+    let named =
+        times.into_iter().filter_map(|(time_ns, task)| Some((*numbers.get(task as usize)? as i64, time_ns)));
+    let nameless = [(OTHERS, busy_ns.saturating_sub(named_ns)), (UNKNOWN, unknown_ns)];
+    let per_mille = |time_ns: u64| (time_ns * 1_000 / width_ns.max(1)).min(1_000) as i64;
+    let visible = named.chain(nameless).map(|(name, time_ns)| [name, per_mille(time_ns)]);
+    visible.filter(|pair| pair[1] > 0).flatten().collect()
 }
 
 fn delay_data(delay: &Delay, names: &mut Names) -> DelayData {
     let slices = delay.slices.iter().map(|slice| {
         let number = match &slice.party {
-            Party::Idle => -1,
-            Party::Unknown => -2,
+            Party::Idle => IDLE,
+            Party::Unknown => UNKNOWN,
+            Party::Others => OTHERS,
             party => names.number(words::party(party)) as i64,
         };
         (slice.cpu, slice.start_ns, slice.end_ns, number)

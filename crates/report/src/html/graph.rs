@@ -48,7 +48,10 @@ fn chosen<'a>(nodes: &'a [Node], edges: &'a [Edge]) -> (Vec<&'a Node>, Vec<(usiz
     for edge in edges {
         let ends = [edge.from_tgid, edge.to_tgid];
         let new = ends.iter().filter(|end| !places.contains_key(end)).count();
-        if drawn.len() + new > NODES_MAX || edge.from_tgid == edge.to_tgid || ends.iter().any(|end| !by_tgid.contains_key(end)) {
+        if drawn.len() + new > NODES_MAX
+            || edge.from_tgid == edge.to_tgid
+            || ends.iter().any(|end| !by_tgid.contains_key(end))
+        {
             continue;
         }
         let [from, to] = ends.map(|end| {
@@ -106,10 +109,8 @@ fn fit(places: &mut [(f64, f64)]) {
 }
 
 fn forces(places: &[(f64, f64)], edges: &[(usize, usize, &Edge)], spacing: f64) -> Vec<(f64, f64)> {
-    let mut forces: Vec<(f64, f64)> = places
-        .iter()
-        .map(|place| ((WIDTH / 2.0 - place.0) * 0.35, (HEIGHT / 2.0 - place.1) * 0.6))
-        .collect();
+    let mut forces: Vec<(f64, f64)> =
+        places.iter().map(|place| ((WIDTH / 2.0 - place.0) * 0.35, (HEIGHT / 2.0 - place.1) * 0.6)).collect();
     for one in 0..places.len() {
         for other in 0..places.len() {
             let (dx, dy) = (places[one].0 - places[other].0, places[one].1 - places[other].1);
@@ -123,7 +124,7 @@ fn forces(places: &[(f64, f64)], edges: &[(usize, usize, &Edge)], spacing: f64) 
     }
     for &(from, to, _) in edges {
         let (dx, dy) = (places[to].0 - places[from].0, places[to].1 - places[from].1);
-        let pull = dx.hypot(dy) / spacing * 0.5;
+        let pull = dx.hypot(dy) / spacing * 0.4;
         forces[from].0 += dx * pull;
         forces[from].1 += dy * pull;
         forces[to].0 -= dx * pull;

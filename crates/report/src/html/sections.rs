@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spry_analysis::findings::{Findings, TaskFinding};
+use spry_analysis::findings::{Blame, Findings, Party, TaskFinding};
 use spry_trace::Group;
 
 use super::data::DELAYS_MAX;
@@ -62,19 +62,17 @@ fn head(findings: &Findings) -> String {
     };
     fact("", "looked at", &duration(trace.to_ns.saturating_sub(trace.from_ns)));
     fact("", "events", &count(trace.events));
-    let lost = if trace.lost == 0 { "none".to_owned() } else { lost_by_cpu(findings) };
+    let lost = if trace.lost == 0 { "none".to_owned() } else { words::losses(trace) };
     fact(if trace.lost == 0 { " class=\"good\"" } else { " class=\"bad\"" }, "events lost", &lost);
     let size = share(trace.bytes, trace.events).map(|each| format!(" ({each:.1} each)")).unwrap_or_default();
     fact("", "size", &(words::bytes(trace.bytes) + &size));
     let cost = recorder::cost(findings).and_then(|cost| cost.cpu_share);
-    fact("", "recording's own cost", &cost.map_or("not in this trace".into(), |cost| percent(cost) + " of a CPU"));
+    fact(
+        "",
+        "recording's own cost",
+        &cost.map_or("not in this trace".into(), |cost| percent(cost) + " of a CPU"),
+    );
     html + "</dl>\n" + &lacking(findings)
-}
-
-fn lost_by_cpu(findings: &Findings) -> String {
-    let parts = findings.trace.lost_by_cpu.iter().enumerate().filter(|&(_, &lost)| lost > 0);
-    let parts: Vec<String> = parts.map(|(cpu, &lost)| format!("{} on CPU {cpu}", count(lost))).collect();
-    format!("{}: {}", count(findings.trace.lost), parts.join(", "))
 }
 
 /// Which groups the trace lacks, and so why dashes are in the tables.
@@ -125,14 +123,18 @@ fn time_line(findings: &Findings) -> String {
          <canvas id=\"timeline\" tabindex=\"0\" aria-label=\"Time line of every CPU\"></canvas>\
          <p id=\"tip-line\" class=\"note\" aria-live=\"polite\">&nbsp;</p>\
          <div id=\"legend\"></div><noscript><p class=\"note\">The time line is drawn by a script.</p></noscript>";
-    let intro = "Who had each CPU. Drag to move, turn the wheel to zoom. Hatched: the victim was ready and waited.";
+    let intro =
+        "Who had each CPU. Drag to move, turn the wheel to zoom. Hatched: the victim was ready and waited.";
     section("line", "Time line", intro, body)
 }
 
 fn blame(findings: &Findings) -> String {
     let Some(delays) = &findings.delays else { return String::new() };
     let mut table = Table::new(&["victim", "lost", "waits", "to"], DELAYS_MAX);
-    for blame in &delays.blame {
+    // Gathered culprits may have more time than any of the named, but name nobody: last.
+    let (named, gathered): (Vec<&Blame>, Vec<&Blame>) =
+        delays.blame.iter().partition(|blame| matches!(blame.culprit, Party::Task(_) | Party::Interrupt(_)));
+    for blame in named.into_iter().chain(gathered) {
         table.row([
             Cell::Text(words::who(&blame.victim)),
             Cell::duration(blame.total_ns),
@@ -140,13 +142,29 @@ fn blame(findings: &Findings) -> String {
             Cell::Text(words::party(&blame.culprit)),
         ]);
     }
-    section("blame", "Who delayed whom", "Time that a victim was ready while the culprit had its CPU.", &table.finish())
+    section(
+        "blame",
+        "Who delayed whom",
+        "Time that a victim was ready while the culprit had its CPU.",
+        &table.finish(),
+    )
 }
 
 fn tasks(findings: &Findings) -> String {
     let columns = [
-        "task", "process", "run", "CPU", "wait share", "p99 latency", "worst", "quanta/s", "median quantum", "voluntary",
-        "involuntary", "moves", "billed",
+        "task",
+        "process",
+        "run",
+        "CPU",
+        "wait share",
+        "p99 latency",
+        "worst",
+        "quanta/s",
+        "median quantum",
+        "voluntary",
+        "involuntary",
+        "moves",
+        "billed",
     ];
     let mut table = Table::new(&columns, TASKS_MAX);
     let window_ns = findings.trace.to_ns.saturating_sub(findings.trace.from_ns);
@@ -170,7 +188,9 @@ fn tasks(findings: &Findings) -> String {
         ]);
     }
     let hz = findings.trace.hz.map_or("the machine's own rate".into(), |hz| format!("{hz} Hz"));
-    let intro = format!("Wait share: of the time it was runnable. Billed: what ticks at {hz} account to it, of its run time.");
+    let intro = format!(
+        "Wait share: of the time it was runnable. Billed: what ticks at {hz} account to it, of its run time."
+    );
     section("tasks", "Tasks", &intro, &table.finish())
 }
 
@@ -189,16 +209,25 @@ fn distributions(findings: &Findings) -> String {
          <figcaption>Dispatch latency: how long it waited for one</figcaption>\
          <svg id=\"cdf-dispatch\" class=\"chart\"></svg></figure></div>\
          <noscript><p class=\"note\">The curves are drawn by a script; the figures are in the tables.</p></noscript>";
-    section("cdf", "Distributions", "Share of all quanta or waits that are no longer than the time on the axis.", body)
+    section(
+        "cdf",
+        "Distributions",
+        "Share of all quanta or waits that are no longer than the time on the axis.",
+        body,
+    )
 }
 
 fn billing(findings: &Findings) -> String {
     if findings.tasks.iter().all(|task| task.billing.is_none()) {
         return String::new();
     }
-    let mut table =
-        Table::new(&["task", "rate (Hz)", "billed", "least over phases", "most", "quanta missed", "by its ticks"], TASKS_MAX);
-    for (task, billing) in findings.tasks.iter().flat_map(|task| task.billing.iter().flatten().map(move |one| (task, one))) {
+    let mut table = Table::new(
+        &["task", "rate (Hz)", "billed", "least over phases", "most", "quanta missed", "by its ticks"],
+        TASKS_MAX,
+    );
+    for (task, billing) in
+        findings.tasks.iter().flat_map(|task| task.billing.iter().flatten().map(move |one| (task, one)))
+    {
         table.row([
             Cell::Text(words::who(&task.who)),
             Cell::count(u64::from(billing.hz)),
@@ -229,7 +258,8 @@ fn picture(findings: &Findings) -> String {
     let mut table = Table::new(&["from", "to", "wake-ups", "bytes"], DELAYS_MAX);
     for (at, edge) in found.edges.iter().enumerate() {
         // Names are looked up for the rows that are written only.
-        let [from, to] = [edge.from_tgid, edge.to_tgid].map(|tgid| if at < DELAYS_MAX { name(tgid) } else { String::new() });
+        let [from, to] = [edge.from_tgid, edge.to_tgid]
+            .map(|tgid| if at < DELAYS_MAX { name(tgid) } else { String::new() });
         table.row([
             Cell::Text(from),
             Cell::Text(to),

@@ -81,7 +81,10 @@ impl Table {
                     write!(self.html, "<td class=\"n\" data-v=\"{value}\">{}</td>", escape::text(&text))
                 }
                 Cell::Unknown => {
-                    write!(self.html, "<td class=\"n unknown\" data-v=\"-1\" title=\"not in this trace\">–</td>")
+                    write!(
+                        self.html,
+                        "<td class=\"n unknown\" data-v=\"-1\" title=\"not in this trace\">–</td>"
+                    )
                 }
             };
         }

@@ -1,5 +1,7 @@
 /* The time line: who had each CPU, the whole trace in columns and the worst delays exactly. */
 const view = { from: data.from_ns, to: Math.max(data.to_ns, data.from_ns + 1), chosen: -1, hits: [] };
+/* What has no name of its own, by -1, -2, -3: what it is called and its colour. */
+let nameless = [];
 const LANE = 46, GAP = 12, LEFT = 52, TOP = 4, FOOT = 22;
 
 function cpusShown() {
@@ -25,6 +27,7 @@ function drawLine() {
   pen.scale(ratio, ratio);
   pen.font = "12px system-ui, sans-serif";
   view.width = width;
+  nameless = [["idle", css("--idle")], ["not known", css("--unknown")], ["other tasks", css("--others")]];
   view.hits = [];
   for (let cpu = 0; cpu < cpus; cpu++) {
     pen.fillStyle = css("--faint");
@@ -75,7 +78,7 @@ function box(pen, left, top, width, tall, name, start, end, percent) {
   const ratio = window.devicePixelRatio || 1, from = Math.round(left * ratio) / ratio;
   width = Math.max(Math.round((left + width) * ratio) / ratio - from, 0.5);
   left = from;
-  pen.fillStyle = name === -1 ? css("--idle") : name === -2 ? css("--line") : colourOf(name);
+  pen.fillStyle = name < 0 ? nameless[-name - 1][1] : colourOf(name);
   pen.fillRect(left, top, width, tall);
   view.hits.push({ left, top, right: left + width, bottom: top + tall, name, start, end, percent });
 }
@@ -130,7 +133,7 @@ function drawClock(pen, height) {
 }
 
 function nameOf(number) {
-  return number === -1 ? "idle" : number === -2 ? "unknown" : data.names[number];
+  return number < 0 ? nameless[-number - 1][0] : data.names[number];
 }
 
 /* The names with the most area on view. */
@@ -138,12 +141,13 @@ function legend() {
   const areas = new Map();
   for (const hit of view.hits) {
     const seen = Math.min(hit.right, view.width) - Math.max(hit.left, LEFT);
-    if (hit.name >= 0 && seen > 0) areas.set(hit.name, (areas.get(hit.name) || 0) + seen * (hit.bottom - hit.top));
+    if (hit.name !== -1 && seen > 0) areas.set(hit.name, (areas.get(hit.name) || 0) + seen * (hit.bottom - hit.top));
   }
   const top = [...areas].sort((a, b) => b[1] - a[1] || a[0] - b[0]).slice(0, 12);
   document.getElementById("legend").replaceChildren(...top.map(([name]) => {
     const entry = element("span", {});
-    entry.append(element("i", { style: `background:${colourOf(name)}` }), nameOf(name));
+    const colour = name < 0 ? nameless[-name - 1][1] : colourOf(name);
+    entry.append(element("i", { style: `background:${colour}` }), nameOf(name));
     return entry;
   }));
 }

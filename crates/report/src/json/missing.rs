@@ -30,9 +30,5 @@ const NEEDS: [(&str, Group); 18] = [
 /// Field path to the name of the group that the trace lacks, in order of the paths.
 pub(crate) fn missing(findings: &Findings) -> BTreeMap<&'static str, &'static str> {
     let lacking = |group| !findings.trace.groups.contains(group);
-    NEEDS
-        .into_iter()
-        .filter(|&(_, group)| lacking(group))
-        .map(|(path, group)| (path, group.name()))
-        .collect()
+    NEEDS.into_iter().filter(|&(_, group)| lacking(group)).map(|(path, group)| (path, group.name())).collect()
 }

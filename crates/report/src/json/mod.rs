@@ -8,7 +8,9 @@ use std::io::{self, Write};
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
-use spry_analysis::findings::{Component, Findings, Graph, InterruptKind, Node, Overall, TimerFinding, WakeupFinding};
+use spry_analysis::findings::{
+    Component, Findings, Graph, InterruptKind, Node, Overall, TimerFinding, WakeupFinding,
+};
 use spry_analysis::histogram::{Histogram, Tally};
 use spry_trace::event::TimerKind;
 
@@ -44,7 +46,12 @@ impl Serialize for Json<'_> {
         out.serialize_field("graph", &findings.graph.as_ref().map(GraphView::of))?;
         let interrupts = findings.interrupts.as_ref().map(|list| {
             list.iter()
-                .map(|found| InterruptView { kind: found.kind, name: found.kind.to_string(), time: found.time, stolen_ns: found.stolen_ns })
+                .map(|found| InterruptView {
+                    kind: found.kind,
+                    name: found.kind.to_string(),
+                    time: found.time,
+                    stolen_ns: found.stolen_ns,
+                })
                 .collect::<Vec<_>>()
         });
         out.serialize_field("interrupts", &interrupts)?;

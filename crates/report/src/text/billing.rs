@@ -8,14 +8,18 @@ use crate::words::{self, percent, share};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     findings.tasks.iter().find(|task| task.billing.is_some())?;
-    let mut table = Table::new("task", &["rate", "billed", "over phases", "quanta missed", "by its ticks", "by the kernel"]);
+    let mut table = Table::new(
+        "task",
+        &["rate", "billed", "over phases", "quanta missed", "by its ticks", "by the kernel"],
+    );
     let (tasks, note) = shown(findings, ROWS_MAX / 4);
     for task in tasks {
         for (at, billing) in task.billing.iter().flatten().enumerate() {
             let phases = billing.ratio_min.zip(billing.ratio_max);
             // The kernel's samples are of its own rate only.
             let own = findings.trace.hz == Some(billing.hz);
-            let kernel = task.kernel.filter(|_| own).and_then(|kernel| share(kernel.ticks_ns, kernel.runtime_ns));
+            let kernel =
+                task.kernel.filter(|_| own).and_then(|kernel| share(kernel.ticks_ns, kernel.runtime_ns));
             table.row([
                 if at == 0 { words::who(&task.who) } else { String::new() },
                 format!("{} Hz", words::count(u64::from(billing.hz))),

@@ -7,8 +7,10 @@ use super::{ROWS_MAX, or_dash, shown};
 use crate::words::{self, count, duration, percent, share};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
-    let mut table =
-        Table::new("CPU", &["busy", "idle", "unknown", "irq", "not counted", "switches", "ticks", "in", "out", "lost"]);
+    let mut table = Table::new(
+        "CPU",
+        &["busy", "idle", "unknown", "irq", "not counted", "switches", "ticks", "in", "out", "lost"],
+    );
     for cpu in &findings.cpus {
         table.row([
             cpu.cpu.to_string(),
@@ -35,7 +37,12 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
                 format!("{cpu} {}", or_dash(share(part.runtime_ns, task.runtime_ns), percent))
             })
             .collect();
-        places.row([words::who(&task.who), duration(task.runtime_ns), count(task.migrations), parts.join(", ")]);
+        places.row([
+            words::who(&task.who),
+            duration(task.runtime_ns),
+            count(task.migrations),
+            parts.join(", "),
+        ]);
     }
     Some(table.render(style) + &places.render(style) + &note)
 }

@@ -1,6 +1,6 @@
 //! `delays` on a terminal: the longest waits and who caused most of them.
 
-use spry_analysis::findings::{Delays, Findings};
+use spry_analysis::findings::{Blame, Delays, Findings};
 
 use super::ROWS_MAX;
 use super::style::{Style, Table, Tone};
@@ -12,11 +12,15 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     text += &worst(found, ROWS_MAX, style);
     for delay in found.worst.iter().filter(|delay| !delay.culprit_stack.is_empty()).take(3) {
         let frames: Vec<String> = delay.culprit_stack.iter().map(|frame| words::plain(frame)).collect();
-        let intro = format!("The last culprit before {} left the CPU in {}.", words::who(&delay.victim), frames.join(" < "));
+        let intro = format!(
+            "The last culprit before {} left the CPU in {}.",
+            words::who(&delay.victim),
+            frames.join(" < ")
+        );
         text += &style.wrap(Tone::Faint, 2, &intro);
     }
     text += &style.heading("who delayed whom");
-    Some(text + &blame(found, ROWS_MAX, style))
+    Some(text + &blame(found.blame.iter().take(ROWS_MAX), style))
 }
 
 /// The longest waits, one line each.
@@ -34,10 +38,10 @@ pub(super) fn worst(found: &Delays, rows: usize, style: Style) -> String {
     table.render(style)
 }
 
-/// Victim by culprit, most time first.
-pub(super) fn blame(found: &Delays, rows: usize, style: Style) -> String {
+/// Victim by culprit.
+pub(super) fn blame<'a>(blames: impl Iterator<Item = &'a Blame>, style: Style) -> String {
     let mut table = Table::new("victim", &["lost", "waits"]).and_text("to");
-    for blame in found.blame.iter().take(rows) {
+    for blame in blames {
         table.row([
             words::who(&blame.victim),
             duration(blame.total_ns),

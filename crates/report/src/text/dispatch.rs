@@ -9,7 +9,10 @@ use crate::words::{self, count, duration, percent};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let overall = findings.overall.dispatch.as_ref()?;
-    let mut table = Table::new("task", &["waits", "mean", "p50", "p99", "p99.9", "max", "after preemption", "wait share"]);
+    let mut table = Table::new(
+        "task",
+        &["waits", "mean", "p50", "p99", "p99.9", "max", "after preemption", "wait share"],
+    );
     let line = |name: String, all: &Histogram, preempted: Option<u64>, wait_share: Option<f64>| {
         let summary = all.summary();
         [

@@ -11,12 +11,20 @@ use crate::words::{self, bytes, count, duration};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let graph = findings.graph.as_ref()?;
-    let names: BTreeMap<Tgid, String> =
-        graph.nodes.iter().map(|node| (node.tgid, format!("{} {}", words::comm(&node.comm), node.tgid))).collect();
+    let names: BTreeMap<Tgid, String> = graph
+        .nodes
+        .iter()
+        .map(|node| (node.tgid, format!("{} {}", words::comm(&node.comm), node.tgid)))
+        .collect();
     let name = |tgid| names.get(&tgid).cloned().unwrap_or_else(|| format!("process {tgid}"));
     let mut edges = Table::new("from", &["wake-ups", "bytes"]).and_text("to");
     for edge in graph.edges.iter().take(ROWS_MAX / 2) {
-        edges.row([name(edge.from_tgid), count(edge.wakeups), or_dash(edge.bytes, bytes), name(edge.to_tgid)]);
+        edges.row([
+            name(edge.from_tgid),
+            count(edge.wakeups),
+            or_dash(edge.bytes, bytes),
+            name(edge.to_tgid),
+        ]);
     }
     let mut nodes = Table::new("process", &["threads", "run", "inner wake-ups", "steps from root"]);
     for node in graph.nodes.iter().take(ROWS_MAX / 2) {

@@ -26,7 +26,11 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             users.join(", "),
         ]);
     }
-    let rest = format!("{} channels seen; {} went through those not shown.", count(found.seen), bytes(found.other_bytes));
+    let rest = format!(
+        "{} channels seen; {} went through those not shown.",
+        count(found.seen),
+        bytes(found.other_bytes)
+    );
     Some(table.render(style) + &style.wrap(Tone::Faint, 2, &rest))
 }
 

@@ -18,9 +18,9 @@ mod wakeup;
 use spry_analysis::findings::{Findings, TaskFinding};
 use spry_trace::Group;
 
+use self::style::Tone;
 pub use self::style::{Colour, Style};
 pub use self::summary::summary;
-use self::style::Tone;
 pub(crate) use self::timers::timer_name;
 
 /// Rows of the longest tables.
@@ -49,7 +49,10 @@ pub fn analysis(name: &str, findings: &Findings, style: Style) -> Option<String>
     let &(_, group, render) = PAGES.iter().find(|page| page.0 == name)?;
     let body = render(findings, style).unwrap_or_else(|| {
         let why = match group.filter(|&group| !findings.trace.groups.contains(group)) {
-            Some(group) => format!("The trace lacks the events of group `{0}`: record with --events sched,{0}.", group.name()),
+            Some(group) => format!(
+                "The trace lacks the events of group `{0}`: record with --events sched,{0}.",
+                group.name()
+            ),
             None => "This analysis did not run.".to_owned(),
         };
         style.wrap(Tone::Plain, 2, &why)
@@ -68,15 +71,7 @@ fn losses(findings: &Findings, style: Style) -> String {
     if trace.lost == 0 {
         return style.paint(Tone::Good, "  No event was lost.") + "\n";
     }
-    let by_cpu: Vec<String> = trace
-        .lost_by_cpu
-        .iter()
-        .enumerate()
-        .filter(|&(_, &lost)| lost > 0)
-        .map(|(cpu, &lost)| format!("{} on CPU {cpu}", crate::words::count(lost)))
-        .collect();
-    let text = format!("{} events were lost: {}.", crate::words::count(trace.lost), by_cpu.join(", "));
-    style.wrap(Tone::Bad, 2, &text)
+    style.wrap(Tone::Bad, 2, &format!("Events lost: {}.", crate::words::losses(trace)))
 }
 
 /// A figure, or a dash where the trace does not give it.
@@ -88,6 +83,10 @@ fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
 fn shown(findings: &Findings, rows: usize) -> (&[TaskFinding], String) {
     let tasks = &findings.tasks;
     let left = tasks.len().saturating_sub(rows);
-    let note = if left > 0 { format!("  and {} more tasks\n", crate::words::count(left as u64)) } else { String::new() };
+    let note = if left > 0 {
+        format!("  and {} more tasks\n", crate::words::count(left as u64))
+    } else {
+        String::new()
+    };
     (&tasks[..tasks.len().min(rows)], note)
 }

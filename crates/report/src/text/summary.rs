@@ -1,6 +1,6 @@
 //! The report that answers first: worst delays, victims and culprits; then tasks, CPUs, losses and costs.
 
-use spry_analysis::findings::{Findings, TaskFinding};
+use spry_analysis::findings::{Findings, Party, TaskFinding};
 use spry_trace::Group;
 
 use super::style::{Style, Table, Tone, bar};
@@ -22,7 +22,9 @@ pub fn summary(findings: &Findings, style: Style) -> String {
         text += &style.heading("Worst delays");
         text += &delays::worst(found, DELAYS, style);
         text += &style.heading("Who delayed whom");
-        text += &delays::blame(found, BLAMES, style);
+        let named =
+            found.blame.iter().filter(|blame| matches!(blame.culprit, Party::Task(_) | Party::Interrupt(_)));
+        text += &delays::blame(named.take(BLAMES), style);
     }
     text += &tasks(findings, style);
     text += &cpus(findings, style);
@@ -78,7 +80,9 @@ fn tasks(findings: &Findings, style: Style) -> String {
         ]);
     }
     let hz = findings.trace.hz.map_or_else(|| "the machine's rate".into(), |hz| format!("{hz} Hz"));
-    let legend = format!("wait: share of runnable time; p99, max: dispatch latency; billed: by ticks at {hz}; vol, invol: switches");
+    let legend = format!(
+        "wait: share of runnable time; p99, max: dispatch latency; billed: by ticks at {hz}; vol, invol: switches"
+    );
     style.heading("Tasks") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, &legend)
 }
 

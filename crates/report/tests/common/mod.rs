@@ -51,9 +51,28 @@ pub fn events() -> Vec<Stamped> {
     vec![
         at(0, 0, task(100, 100, "editor")),
         at(0, 1, task(200, 199, "play, \"er\"")),
-        at(5, 0, Event::Stat(TaskStat { tid: editor, state: StatState::Blocked, exec_ns: 7, utime_ns: 4_000_000, stime_ns: 0 })),
+        at(
+            5,
+            0,
+            Event::Stat(TaskStat {
+                tid: editor,
+                state: StatState::Blocked,
+                exec_ns: 7,
+                utime_ns: 4_000_000,
+                stime_ns: 0,
+            }),
+        ),
         at(10, 0, Event::IrqEnter(Irq::LocalTimer)),
-        at(11, 0, Event::TimerExpire(TimerExpire { tid: editor, kind: TimerKind::Sleep, deadline_ns: 1_000_002, latest_ns: 1_050_002 })),
+        at(
+            11,
+            0,
+            Event::TimerExpire(TimerExpire {
+                tid: editor,
+                kind: TimerKind::Sleep,
+                deadline_ns: 1_000_002,
+                latest_ns: 1_050_002,
+            }),
+        ),
         at(12, 0, Event::Waking(Waking { waker: Tid::IDLE, wakee: editor, context: Context::Hardirq })),
         at(13, 0, Event::Wakeup(Wakeup { tid: editor, target_cpu: 0, kind: WakeupKind::Again })),
         at(14, 0, Event::NeedResched(NeedResched { tid: Tid::IDLE, target_cpu: 0, urgency: Urgency::Now })),
@@ -65,15 +84,46 @@ pub fn events() -> Vec<Stamped> {
         at(20, 0, switch(0, 100, PrevState::Runnable)),
         at(21, 0, Event::ScheduleExit),
         at(30, 1, switch(0, 200, PrevState::Runnable)),
-        at(40, 0, Event::Ipc(Ipc { tid: editor, direction: Direction::Write, channel: Channel { kind: ChannelKind::Pipe, id: 77 }, bytes: 8 })),
+        at(
+            40,
+            0,
+            Event::Ipc(Ipc {
+                tid: editor,
+                direction: Direction::Write,
+                channel: Channel { kind: ChannelKind::Pipe, id: 77 },
+                bytes: 8,
+            }),
+        ),
         at(41, 0, Event::Waking(Waking { waker: editor, wakee: player, context: Context::Task })),
-        at(42, 1, Event::Ipc(Ipc { tid: player, direction: Direction::Read, channel: Channel { kind: ChannelKind::Pipe, id: 77 }, bytes: 8 })),
+        at(
+            42,
+            1,
+            Event::Ipc(Ipc {
+                tid: player,
+                direction: Direction::Read,
+                channel: Channel { kind: ChannelKind::Pipe, id: 77 },
+                bytes: 8,
+            }),
+        ),
         at(50, 1, Event::Mark(Mark { tid: player, text: "frame 1\nshown".into() })),
-        at(60, 0, Event::Fork(Fork { parent: editor, child: Tid(101), child_tgid: Tgid(101), comm: comm("editor") })),
+        at(
+            60,
+            0,
+            Event::Fork(Fork {
+                parent: editor,
+                child: Tid(101),
+                child_tgid: Tgid(101),
+                comm: comm("editor"),
+            }),
+        ),
         at(61, 0, Event::Wakeup(Wakeup { tid: Tid(101), target_cpu: 1, kind: WakeupKind::New })),
         at(62, 0, Event::Migrate(Migrate { tid: Tid(101), from_cpu: 1, to_cpu: 0 })),
         at(63, 0, task(100, 100, "editor")),
-        at(70, 0, Event::Stack(Stack { tid: editor, frames: [Arc::from("do_wait"), Arc::from("main")].into() })),
+        at(
+            70,
+            0,
+            Event::Stack(Stack { tid: editor, frames: [Arc::from("do_wait"), Arc::from("main")].into() }),
+        ),
         at(71, 0, switch(100, 101, PrevState::Sleeping)),
         at(72, 0, Event::Exec(Exec { tid: Tid(101), old_tid: Tid(101) })),
         at(73, 0, Event::Comm(Rename { tid: Tid(101), comm: comm("</script>") })),
@@ -105,6 +155,6 @@ pub fn assert_golden(name: &str, got: &str) {
     assert!(
         want == got,
         "{name} differs from line {} on; if that is meant, run again with SPRY_UPDATE_GOLDEN=1\ngot:\n{got}",
-        line.map_or_else(|| want.lines().count().min(got.lines().count()), |line| line) + 1
+        line.unwrap_or_else(|| want.lines().count().min(got.lines().count())) + 1
     );
 }

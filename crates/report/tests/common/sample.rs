@@ -69,7 +69,13 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
         migrations: 1,
         policy: (who.tid.0 == 400).then_some(Policy::Fifo),
         prio: Some(120),
-        kernel: Some(KernelAccount { from_ns: 0, to_ns: 1_000 * MS, exec_ns: runtime_ns, ticks_ns: 8 * MS, runtime_ns }),
+        kernel: Some(KernelAccount {
+            from_ns: 0,
+            to_ns: 1_000 * MS,
+            exec_ns: runtime_ns,
+            ticks_ns: 8 * MS,
+            runtime_ns,
+        }),
         dispatch: Some(Box::new(DispatchFinding {
             wakeup: histogram(&waits[..half]),
             preemption: histogram(&waits[half..]),
@@ -81,7 +87,12 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
             per_second: quanta.len() as f64,
             cut: tally(&[3 * US]),
         })),
-        billing: Some(Box::new([rate(100, 0.25, 90.0), rate(250, 0.8, 60.0), rate(1000, 0.97, 12.5), rate(20_000, 1.0, 0.0)])),
+        billing: Some(Box::new([
+            rate(100, 0.25, 90.0),
+            rate(250, 0.8, 60.0),
+            rate(1000, 0.97, 12.5),
+            rate(20_000, 1.0, 0.0),
+        ])),
         reasons: Some(Box::new(Reasons {
             by_state: [4, 1, 1_190, 8, 0, 0, 0, 2, 0, 0, 0],
             preempted_by_own_wakee: 1,
@@ -90,7 +101,10 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
             other_involuntary: 1,
             thesis_voluntary: 3,
         })),
-        cpu_shares: Some(Box::new([CpuShare { cpu: Some(0), runtime_ns: runtime_ns / 4 }, CpuShare { cpu: Some(1), runtime_ns: runtime_ns - runtime_ns / 4 }])),
+        cpu_shares: Some(Box::new([
+            CpuShare { cpu: Some(0), runtime_ns: runtime_ns / 4 },
+            CpuShare { cpu: Some(1), runtime_ns: runtime_ns - runtime_ns / 4 },
+        ])),
         wakeup: Some(Box::new(WakeupParts {
             timer: groups.contains(Group::Timer).then(|| tally(&[2 * US])),
             expiry: groups.contains(Group::Timer).then(|| tally(&[US])),
@@ -99,7 +113,11 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
             switch: groups.contains(Group::Resched).then(|| tally(&[5 * US])),
             total: tally(waits),
         })),
-        interrupted: groups.contains(Group::Irq).then_some(Interrupted { irq_ns: 40 * US, softirq_ns: 9 * US, count: 17 }),
+        interrupted: groups.contains(Group::Irq).then_some(Interrupted {
+            irq_ns: 40 * US,
+            softirq_ns: 9 * US,
+            count: 17,
+        }),
     }
 }
 
@@ -206,7 +224,8 @@ fn cpu(cpu: u16, groups: Groups, busy_ns: u64) -> CpuFinding {
 fn channels() -> Channels {
     let end = |who: Who, direction, bytes| ChannelUser { tgid: who.tgid, comm: who.comm, direction, bytes };
     let users = vec![end(hostile(), Direction::Write, 4_096), end(editor(), Direction::Read, 4_096)];
-    let pipe = ChannelFinding { kind: ChannelKind::Pipe, id: 77, written_bytes: 4_096, read_bytes: 4_096, users };
+    let pipe =
+        ChannelFinding { kind: ChannelKind::Pipe, id: 77, written_bytes: 4_096, read_bytes: 4_096, users };
     Channels { top: vec![pipe], seen: 3, other_bytes: 120 }
 }
 
@@ -220,9 +239,15 @@ fn steps() -> Vec<BillingSteps> {
 }
 
 fn drawing() -> Drawing {
-    let column = |top| Column { busy_ns: 10 * MS, unknown_ns: 0, top: [(top, 9 * MS), ((top + 1) % 3, MS), (0, 0)] };
+    let column =
+        |top| Column { busy_ns: 10 * MS, unknown_ns: 0, top: [(top, 9 * MS), ((top + 1) % 3, MS), (0, 0)] };
     let cpu = |from: u32| (0..100).map(|at| column((from + at / 10) % 3)).collect();
-    Drawing { from_ns: 0, column_ns: 10 * MS, tasks: vec![compiler(), editor(), hostile()], cpus: vec![cpu(0), cpu(1)] }
+    Drawing {
+        from_ns: 0,
+        column_ns: 10 * MS,
+        tasks: vec![compiler(), editor(), hostile()],
+        cpus: vec![cpu(0), cpu(1)],
+    }
 }
 
 /// One second of an editor behind a compiler, recorded with `groups`.
@@ -230,7 +255,13 @@ pub fn small(groups: Groups) -> Findings {
     let has = |group| groups.contains(group);
     let tasks = vec![
         task(compiler(), groups, 700 * MS, &[5 * US, 6 * US, 7 * MS], &[2 * MS, 3 * MS, 12 * MS, 12 * MS]),
-        task(editor(), groups, 20 * MS, &[4 * US, 9 * US, 31_200 * US, 2 * MS], &[90 * US, 110 * US, 300 * US]),
+        task(
+            editor(),
+            groups,
+            20 * MS,
+            &[4 * US, 9 * US, 31_200 * US, 2 * MS],
+            &[90 * US, 110 * US, 300 * US],
+        ),
         task(hostile(), groups, 9 * MS, &[3 * US, 8 * US], &[400 * US, 20 * US]),
         task(recorder(), groups, 4 * MS, &[3 * US], &[40 * US]),
     ];
@@ -247,7 +278,10 @@ pub fn small(groups: Groups) -> Findings {
         },
         graph: Some(graph(groups)),
         delays: Some(Delays {
-            worst: vec![delay(editor(), 400 * MS, 31_200 * US, has(Group::Stack)), delay(hostile(), 700 * MS, 2 * MS, false)],
+            worst: vec![
+                delay(editor(), 400 * MS, 31_200 * US, has(Group::Stack)),
+                delay(hostile(), 700 * MS, 2 * MS, false),
+            ],
             blame: vec![
                 Blame { victim: editor(), culprit: Party::Task(compiler()), total_ns: 33 * MS, waits: 2 },
                 Blame { victim: hostile(), culprit: Party::Others, total_ns: 2 * MS, waits: 1 },
@@ -255,14 +289,27 @@ pub fn small(groups: Groups) -> Findings {
         }),
         wakeup: Some(wakeup(groups)),
         interrupts: has(Group::Irq).then(|| {
-            vec![interrupt(InterruptKind::Irq(Irq::LocalTimer), &[3 * US, 9 * US]), interrupt(InterruptKind::Softirq(Softirq(3)), &[20 * US])]
+            vec![
+                interrupt(InterruptKind::Irq(Irq::LocalTimer), &[3 * US, 9 * US]),
+                interrupt(InterruptKind::Softirq(Softirq(3)), &[20 * US]),
+            ]
         }),
         timers: has(Group::Timer).then(|| {
-            vec![TimerFinding { kind: TimerKind::Sleep, lateness: histogram(&[52 * US, 60 * US]), past_slack: 1, early: 0 }]
+            vec![TimerFinding {
+                kind: TimerKind::Sleep,
+                lateness: histogram(&[52 * US, 60 * US]),
+                past_slack: 1,
+                early: 0,
+            }]
         }),
         channels: has(Group::Ipc).then(channels),
         marks: has(Group::Mark).then(|| Marks {
-            list: vec![MarkFinding { time_ns: 431_200_000, cpu: 1, who: editor(), text: "frame <1> shown".into() }],
+            list: vec![MarkFinding {
+                time_ns: 431_200_000,
+                cpu: 1,
+                who: editor(),
+                text: "frame <1> shown".into(),
+            }],
             count: 1,
         }),
         drawing: Some(drawing()),
@@ -301,12 +348,12 @@ impl Mix {
 
 /// Twenty seconds of a busy desktop with so many tasks.
 pub fn large(tasks: u32) -> Findings {
-    const NAMES: [&str; 8] = ["mplayer", "Xorg", "cc1", "hog", "emacs", "</script><b>&\"'", "make", "kworker/1:2"];
+    const NAMES: [&str; 8] =
+        ["mplayer", "Xorg", "cc1", "hog", "emacs", "</script><b>&\"'", "make", "kworker/1:2"];
     let mut mix = Mix(1);
     let mut findings = small(all_groups());
-    let named: Vec<Who> = (0..tasks)
-        .map(|at| who(1_000 + at, 1_000 + at / 3 * 3, NAMES[at as usize % NAMES.len()]))
-        .collect();
+    let named: Vec<Who> =
+        (0..tasks).map(|at| who(1_000 + at, 1_000 + at / 3 * 3, NAMES[at as usize % NAMES.len()])).collect();
     findings.tasks.extend(named.iter().map(|&who| {
         let waits: Vec<u64> = (0..60).map(|_| mix.spread(2 * US, 3 * MS)).collect();
         let quanta: Vec<u64> = (0..60).map(|_| mix.spread(10 * US, 4 * MS)).collect();
@@ -326,18 +373,40 @@ pub fn large(tasks: u32) -> Findings {
         }
         delay.slices = slices;
         delays.worst.push(delay);
-        delays.blame.push(Blame { victim, culprit: Party::Task(named[(at + 3) % named.len()]), total_ns: (40 - at as u64) * MS, waits: 9 });
+        delays.blame.push(Blame {
+            victim,
+            culprit: Party::Task(named[(at + 3) % named.len()]),
+            total_ns: (40 - at as u64) * MS,
+            waits: 9,
+        });
     }
     delays.worst.sort_by_key(|delay| std::cmp::Reverse(delay.wait_ns));
     let graph = findings.graph.as_mut().expect("small findings have a graph");
     for at in 0..tasks / 3 {
         let who = named[at as usize * 3];
-        let node = Node { tgid: who.tgid, comm: who.comm, threads: 3, runtime_ns: mix.spread(MS, 900 * MS), inner_wakeups: 5, distance: Some(at % 4 + 1) };
+        let node = Node {
+            tgid: who.tgid,
+            comm: who.comm,
+            threads: 3,
+            runtime_ns: mix.spread(MS, 900 * MS),
+            inner_wakeups: 5,
+            distance: Some(at % 4 + 1),
+        };
         graph.nodes.push(node);
         let to = Tgid(1_000 + mix.below(u64::from(tasks / 3).max(1)) as u32 / 2 * 3);
-        graph.edges.push(Edge { from_tgid: who.tgid, to_tgid: to, wakeups: mix.spread(1, 9_000), bytes: Some(mix.spread(1, 1 << 20)) });
+        graph.edges.push(Edge {
+            from_tgid: who.tgid,
+            to_tgid: to,
+            wakeups: mix.spread(1, 9_000),
+            bytes: Some(mix.spread(1, 1 << 20)),
+        });
     }
-    findings.billing_steps = Some([100, 250, 1_000].iter().flat_map(|&hz| large_steps(hz, &named[..3.min(named.len())], &mut mix)).collect());
+    findings.billing_steps = Some(
+        [100, 250, 1_000]
+            .iter()
+            .flat_map(|&hz| large_steps(hz, &named[..3.min(named.len())], &mut mix))
+            .collect(),
+    );
     findings.drawing = Some(large_drawing(&named, &mut mix));
     findings
 }
@@ -345,11 +414,15 @@ pub fn large(tasks: u32) -> Findings {
 fn large_steps(hz: u32, named: &[Who], mix: &mut Mix) -> Vec<BillingSteps> {
     let period_ns = 1_000_000_000 / u64::from(hz);
     let mut cells = |_| -> Vec<StepCell> {
-        (0..60).map(|_| {
-            let quantum_ns = mix.spread(50 * US, 40 * MS);
-            let ticks = (quantum_ns / period_ns + u64::from(mix.below(period_ns) < quantum_ns % period_ns)) as u32;
-            StepCell { quantum_ns, ticks, count: mix.spread(1, 5_000) }
-        }).collect()
+        (0..60)
+            .map(|_| {
+                let quantum_ns = mix.spread(50 * US, 40 * MS);
+                let ticks = (quantum_ns / period_ns
+                    + u64::from(mix.below(period_ns) < quantum_ns % period_ns))
+                    as u32;
+                StepCell { quantum_ns, ticks, count: mix.spread(1, 5_000) }
+            })
+            .collect()
     };
     named.iter().map(|&who| BillingSteps { who, hz, cells: cells(who) }).collect()
 }
@@ -359,13 +432,15 @@ fn large_drawing(named: &[Who], mix: &mut Mix) -> Drawing {
     let many = tasks.len() as u64;
     let mut cpu = |_: u32| -> Vec<Column> {
         let mut now = 0;
-        (0..2_000).map(|_| {
-            if mix.below(20) == 0 {
-                now = mix.below(many) as u32;
-            }
-            let next = (now + 1) % many as u32;
-            Column { busy_ns: 480 * US, unknown_ns: 0, top: [(now, 400 * US), (next, 80 * US), (0, 0)] }
-        }).collect()
+        (0..2_000)
+            .map(|_| {
+                if mix.below(20) == 0 {
+                    now = mix.below(many) as u32;
+                }
+                let next = (now + 1) % many as u32;
+                Column { busy_ns: 480 * US, unknown_ns: 0, top: [(now, 400 * US), (next, 80 * US), (0, 0)] }
+            })
+            .collect()
     };
     Drawing { from_ns: 0, column_ns: 500 * US, cpus: vec![cpu(0), cpu(1)], tasks }
 }

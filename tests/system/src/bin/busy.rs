@@ -8,12 +8,19 @@ use std::env;
 use std::hint;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
+use std::panic;
+use std::process;
 use std::sync::{Arc, Barrier};
 use std::thread;
 use std::time::{Duration, Instant};
 
 fn main() {
     let seconds: u64 = env::args().nth(1).and_then(|text| text.parse().ok()).expect("usage: busy SECONDS");
+    // A thread that fails must not leave the others waiting for it.
+    panic::set_hook(Box::new(|failure| {
+        eprintln!("busy: {failure}");
+        process::abort();
+    }));
     let end = Instant::now() + Duration::from_secs(seconds);
     let (ping, pong) = UnixStream::pair().expect("a pair of sockets");
     let habits: Vec<Box<dyn FnOnce() + Send>> = vec![
@@ -76,7 +83,10 @@ fn exchange(mut stream: &UnixStream, end: Instant, turn: Turn) {
     let mut byte = [0];
     loop {
         stream.read_exact(&mut byte).expect("the other end is open");
-        let over = byte == [0] || Instant::now() >= end;
+        if byte == [0] {
+            return;
+        }
+        let over = Instant::now() >= end;
         stream.write_all(&[u8::from(!over)]).expect("the other end is open");
         if over {
             return;

@@ -15,8 +15,16 @@ pub(super) fn reasons(findings: &Findings) -> String {
     if findings.tasks.iter().all(|task| task.reasons.is_none()) {
         return String::new();
     }
-    let columns =
-        ["task", "slept", "disk", "other block", "own wakee", "another's wakee", "end of slice", "other involuntary"];
+    let columns = [
+        "task",
+        "slept",
+        "disk",
+        "other block",
+        "own wakee",
+        "another's wakee",
+        "end of slice",
+        "other involuntary",
+    ];
     let mut table = Table::new(&columns, ROWS_MAX);
     for (task, reasons) in findings.tasks.iter().filter_map(|task| Some((task, task.reasons.as_ref()?))) {
         let of = |state: PrevState| reasons.by_state[state as usize];
@@ -37,7 +45,19 @@ pub(super) fn reasons(findings: &Findings) -> String {
 }
 
 pub(super) fn cpus(findings: &Findings) -> String {
-    let columns = ["CPU", "busy", "busy share", "idle", "unknown", "interrupts", "switches", "ticks", "moved in", "moved out", "lost"];
+    let columns = [
+        "CPU",
+        "busy",
+        "busy share",
+        "idle",
+        "unknown",
+        "interrupts",
+        "switches",
+        "ticks",
+        "moved in",
+        "moved out",
+        "lost",
+    ];
     let mut table = Table::new(&columns, 1_024);
     for cpu in &findings.cpus {
         let lost = findings.trace.lost_by_cpu.get(usize::from(cpu.cpu)).copied();
@@ -105,7 +125,12 @@ fn interrupts(findings: &Findings) -> String {
             Cell::duration(interrupt.stolen_ns),
         ]);
     }
-    section("interrupts", "Interrupts", "Time in handlers, without the interrupts inside them.", &table.finish())
+    section(
+        "interrupts",
+        "Interrupts",
+        "Time in handlers, without the interrupts inside them.",
+        &table.finish(),
+    )
 }
 
 fn timers(findings: &Findings) -> String {

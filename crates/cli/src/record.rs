@@ -1,0 +1,216 @@
+//! `spry record`.
+
+use std::ffi::OsString;
+use std::io::{self, IsTerminal};
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Child, Command, ExitCode, ExitStatus};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, anyhow};
+use indicatif::ProgressBar;
+use serde_json::json;
+use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::iterator::Signals;
+use spry_recorder::{Recorder, Recording, Statistics, Switch, create};
+use spry_trace::writer::ZSTD_LEVEL_DEFAULT;
+use spry_trace::{Compression, Options};
+
+use crate::args::{CompressArg, RecordArgs};
+use crate::exit::{self, WithCode};
+use crate::progress;
+
+/// How often the progress is shown.
+const SHOW_EVERY: Duration = Duration::from_millis(250);
+/// How often a recording that shows nothing is looked after.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
+
+/// Records until the time is up, the command has ended, or somebody interrupts.
+pub fn run(args: &RecordArgs) -> Result<ExitCode> {
+    let code = if args.command.is_empty() { 1 } else { exit::RECORDING_FAILED };
+    let failed = |error: Error| WithCode::wrap(code, error);
+    let signals = signals().map_err(failed)?;
+    let recording = start(args).map_err(failed)?;
+    let mut child = match spawn(&args.command) {
+        Ok(child) => child,
+        Err(error) => {
+            // What has been recorded until here is nothing that anybody wants.
+            let _ = recording.stop();
+            return Err(error);
+        }
+    };
+    let ended = watch(args, &recording, &signals, child.as_mut());
+    let stopped = recording.stop();
+    if let Err(error) = &stopped {
+        eprintln!("spry: {error}");
+    }
+    let status = match ended {
+        Ended::Command(status) => Some(status),
+        Ended::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
+    };
+    let statistics = stopped.map_err(|error| failed(anyhow!("{}: {error}", args.output.display())))?;
+    tell(args, &statistics);
+    Ok(status.map_or(ExitCode::SUCCESS, code_of))
+}
+
+fn start(args: &RecordArgs) -> Result<Recording> {
+    let compression = match args.compress {
+        CompressArg::None => Compression::None,
+        CompressArg::Zstd => Compression::Zstd(ZSTD_LEVEL_DEFAULT),
+    };
+    let ring_bytes = args.buffer.checked_mul(1 << 20).context("a buffer of that size is too large")?;
+    let command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let mut builder = Recorder::builder()
+        .groups(args.events.iter().copied().collect())
+        .ring_bytes(ring_bytes)
+        .options(Options { compression, ..Options::default() });
+    if !command.is_empty() {
+        builder = builder.command(command);
+    }
+    if args.paused {
+        builder = builder.paused();
+    }
+    Ok(builder.start(create(&args.output)?)?)
+}
+
+fn signals() -> Result<Receiver<i32>> {
+    let mut signals =
+        Signals::new([SIGINT, SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2]).context("cannot listen to signals")?;
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        for signal in signals.forever() {
+            if sender.send(signal).is_err() {
+                return;
+            }
+        }
+    });
+    Ok(receiver)
+}
+
+fn spawn(command: &[OsString]) -> Result<Option<Child>> {
+    let [program, arguments @ ..] = command else { return Ok(None) };
+    match Command::new(program).args(arguments).spawn() {
+        Ok(child) => Ok(Some(child)),
+        Err(error) => {
+            let code = match error.kind() {
+                io::ErrorKind::NotFound => exit::NOT_FOUND,
+                _ => exit::CANNOT_START,
+            };
+            let what = format!("cannot start {}", program.to_string_lossy());
+            Err(WithCode::wrap(code, Error::new(error).context(what)))
+        }
+    }
+}
+
+/// Why a recording is over.
+enum Ended {
+    /// The command has.
+    Command(ExitStatus),
+    /// The time is up, somebody interrupted, or writing failed.
+    Otherwise,
+}
+
+fn watch(
+    args: &RecordArgs,
+    recording: &Recording,
+    signals: &Receiver<i32>,
+    mut child: Option<&mut Child>,
+) -> Ended {
+    let began = Instant::now();
+    let duration = args.duration.map(|span| span.duration());
+    let bar = (!args.quiet && io::stderr().is_terminal()).then(|| progress::recording(duration));
+    let look_every = if bar.is_some() { SHOW_EVERY } else { LOOK_EVERY };
+    let ended = loop {
+        let left = duration.map_or(Duration::MAX, |duration| duration.saturating_sub(began.elapsed()));
+        if left.is_zero() || recording.has_failed() {
+            break Ended::Otherwise;
+        }
+        match signals.recv_timeout(left.min(look_every)) {
+            Ok(SIGINT) => break Ended::Otherwise,
+            Ok(SIGTERM) => {
+                child.as_deref().inspect(|child| forward(child, SIGTERM));
+                break Ended::Otherwise;
+            }
+            Ok(SIGCHLD) => {
+                if let Some(Ok(Some(status))) = child.as_mut().map(|child| child.try_wait()) {
+                    break Ended::Command(status);
+                }
+            }
+            Ok(signal @ (SIGUSR1 | SIGUSR2)) => {
+                let switch = if signal == SIGUSR1 { Switch::On } else { Switch::Off };
+                if let Err(error) = recording.set_enabled(switch) {
+                    eprintln!("spry: {error}");
+                }
+            }
+            Ok(_) | Err(RecvTimeoutError::Timeout) => {}
+            Err(RecvTimeoutError::Disconnected) => break Ended::Otherwise,
+        }
+        bar.as_ref().inspect(|bar| show(bar, began.elapsed(), &recording.statistics()));
+    };
+    bar.inspect(ProgressBar::finish_and_clear);
+    ended
+}
+
+fn show(bar: &ProgressBar, elapsed: Duration, so_far: &Statistics) {
+    bar.set_position(elapsed.as_millis() as u64);
+    let megabytes = so_far.bytes as f64 / 1e6;
+    bar.set_message(format!(
+        "{:.0} s, {} events, {} lost, {megabytes:.1} MB",
+        elapsed.as_secs_f64(),
+        so_far.events,
+        so_far.lost
+    ));
+}
+
+/// Waits for a command that goes on after its recording has ended.
+fn outlive(mut child: Child, signals: &Receiver<i32>) -> Result<ExitStatus> {
+    loop {
+        if let Some(status) = child.try_wait().context("cannot wait for the command")? {
+            return Ok(status);
+        }
+        if let Ok(SIGTERM) = signals.recv_timeout(LOOK_EVERY) {
+            forward(&child, SIGTERM);
+        }
+    }
+}
+
+fn forward(child: &Child, signal: i32) {
+    // SAFETY: kill only takes numbers, and a child that has not been waited for keeps its id.
+    unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+}
+
+fn code_of(status: ExitStatus) -> ExitCode {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
+    ExitCode::from(code as u8)
+}
+
+fn tell(args: &RecordArgs, statistics: &Statistics) {
+    if args.json {
+        let line = json!({
+            "events": statistics.events,
+            "lost": statistics.lost,
+            "bytes": statistics.bytes,
+            "duration_ns": statistics.duration_ns,
+            "lost_per_cpu": statistics.lost_per_cpu,
+            "drain_cpu_ns": statistics.drain_cpu_ns,
+            "writer_cpu_ns": statistics.writer_cpu_ns,
+            "file": args.output,
+        });
+        println!("{line}");
+    }
+    if args.quiet {
+        return;
+    }
+    let seconds = statistics.duration_ns as f64 / 1e9;
+    let cost_ns = statistics.drain_cpu_ns + statistics.writer_cpu_ns;
+    eprintln!(
+        "spry: {} events in {seconds:.1} s, {} lost, {:.2} MB ({:.1} bytes an event), {:.2} % of a CPU to record; in {}",
+        statistics.events,
+        statistics.lost,
+        statistics.bytes as f64 / 1e6,
+        statistics.bytes as f64 / statistics.events.max(1) as f64,
+        100.0 * cost_ns as f64 / statistics.duration_ns.max(1) as f64,
+        args.output.display()
+    );
+}

@@ -1,0 +1,94 @@
+//! `spry report`.
+
+use std::fs::File;
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
+use spry_report::text::{Colour, Style};
+use spry_report::{html, json, text};
+
+use crate::args::{ColourArg, ReportArgs};
+use crate::progress;
+use crate::source::{self, FileReader};
+
+/// Columns where nobody says how many.
+const COLUMNS_DEFAULT: u16 = 100;
+/// Events between two updates of the progress bar.
+const UPDATE_EVENTS: u64 = 1 << 18;
+
+/// Reads the trace once and prints, or writes, what was found.
+pub fn run(args: &ReportArgs) -> Result<ExitCode> {
+    let from_ns = args.from.map_or(0, |time| time.ns());
+    let reader = source::open(&args.file, from_ns)?;
+    let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
+    let engine = engine(args, &reader, from_ns)?;
+    let findings = analyse(reader, engine, bytes).with_context(|| args.file.display().to_string())?;
+    if let Some(path) = &args.html {
+        let failed = || format!("cannot write {}", path.display());
+        let mut out = BufWriter::new(File::create(path).with_context(failed)?);
+        html::write(&findings, &mut out).and_then(|()| out.flush()).with_context(failed)?;
+    }
+    let mut out = io::stdout().lock();
+    if args.json {
+        json::write(&findings, &mut out)?;
+        writeln!(out)?;
+    } else if args.analysis.is_empty() {
+        if args.html.is_none() {
+            write!(out, "{}", text::summary(&findings, style(args)))?;
+        }
+    } else {
+        for page in args.analysis.iter().filter_map(|name| text::analysis(name, &findings, style(args))) {
+            writeln!(out, "{page}")?;
+        }
+    }
+    out.flush()?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn engine(args: &ReportArgs, reader: &FileReader, from_ns: u64) -> Result<Engine> {
+    let selection = Selection {
+        tasks: args.task.as_deref().map(TaskPattern::parse),
+        from_ns,
+        to_ns: args.to.map(|time| time.ns()),
+    };
+    let mut options = Options { analyses: args.analysis.clone(), ..Options::default() };
+    if !args.rates.is_empty() {
+        options.rates_hz.clone_from(&args.rates);
+    }
+    options.root = args.root.as_deref().map(Root::parse);
+    Ok(Engine::new(reader.header(), selection, options)?)
+}
+
+fn analyse(mut reader: FileReader, mut engine: Engine, bytes: u64) -> Result<Findings> {
+    let bar = progress::reading(bytes);
+    let mut events = 0u64;
+    while let Some(stamped) = reader.next_event()? {
+        if engine.push(&stamped) == Progress::Enough {
+            break;
+        }
+        events += 1;
+        if events % UPDATE_EVENTS == 0 {
+            bar.set_position(reader.totals().bytes);
+        }
+    }
+    bar.finish_and_clear();
+    let totals = reader.totals();
+    source::warn_of_damage(&totals);
+    Ok(engine.finish(TraceTotals { bytes, end_ns: Some(totals.end_ns), ..TraceTotals::default() }))
+}
+
+fn style(args: &ReportArgs) -> Style {
+    let terminal = io::stdout().is_terminal();
+    let coloured = match args.color {
+        ColourArg::Always => true,
+        ColourArg::Never => false,
+        ColourArg::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
+    };
+    let columns = args
+        .width
+        .or_else(|| terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| width.0))
+        .unwrap_or(COLUMNS_DEFAULT);
+    Style::new(columns, if coloured { Colour::Ansi } else { Colour::Plain })
+}
