@@ -3,10 +3,12 @@
 
 import argparse
 import contextlib
+import fcntl
 import json
 import os
 import platform
 import re
+import select
 import shutil
 import signal
 import statistics
@@ -170,18 +172,21 @@ class Ftrace(Recorder):
         return self.last
 
     def drain(self, cpu, file, over):
-        """Splices whole pages from the kernel's buffer into the file, as trace-cmd's readers do."""
+        """Splices whole pages into the file whenever the kernel's buffer is half full, as trace-cmd's readers do."""
         read_end, write_end = os.pipe()
+        fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
         source = os.open(cpu / "trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
         target = os.open(file, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
-        while True:
+        poll = select.poll()
+        poll.register(source, select.POLLIN)
+        last = False
+        while not last:
             last = over.is_set()
             with contextlib.suppress(BlockingIOError):
-                while moved := os.splice(source, write_end, 65536):
+                while moved := os.splice(source, write_end, 1 << 20):
                     os.splice(read_end, target, moved)
-            if last:
-                break
-            over.wait(0.01)
+            if not last:
+                poll.poll(100)
         for descriptor in (read_end, write_end, source, target):
             os.close(descriptor)
 
@@ -204,7 +209,8 @@ class Spry(Recorder):
         return [self.program, "record", "--json", "--quiet", "--compress", self.compress, "-o", self.file, "--", *load]
 
     def summary(self):
-        return json.loads(self.last.text.strip().splitlines()[-1])
+        """The line of JSON, wherever it is among the last words of other recorders."""
+        return next(json.loads(line) for line in reversed(self.last.text.splitlines()) if line.startswith("{"))
 
     def events(self):
         return self.summary()["events"]

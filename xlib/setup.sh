@@ -61,9 +61,9 @@ require_debian() {
     cat >&2 <<'END'
 x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts directly:
   to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
-             the headers of libelf and zlib
+             bpftool, the headers of libelf and zlib
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
-  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, protoc, Python 3 with venv
+  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -76,8 +76,15 @@ needs_build() {
     need_file /usr/include/libelf.h libelf-dev "libbpf reads BPF programs with it"
     need_file /usr/include/zlib.h zlib1g-dev "libelf's compression"
     need_file /etc/ssl/certs/ca-certificates.crt ca-certificates "cargo fetches crates over TLS"
+    needs_bpftool
     needs_clang
     needs_rust
+}
+
+# In /usr/sbin, which is on root's path alone. Ubuntu keeps it with the kernel's own tools.
+needs_bpftool() {
+    [ ! -x /usr/sbin/bpftool ] && ! have bpftool || return 0
+    want "$(first_of bpftool linux-tools-generic)" "writes the kernel's types down for the BPF programs"
 }
 
 # The newest clang on the machine, as a command; nothing if it is older than 16.
@@ -124,9 +131,8 @@ needs_test() {
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"
     need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
-    need protoc protobuf-compiler "parses the Perfetto export with the published schema"
-    need python3 python3 "opens the Parquet export"
-    python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas and polars, which open the Parquet export"
+    need python3 python3 "opens the exports"
+    python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas, polars and perfetto, which open the exports"
 }
 
 find_chromium() {

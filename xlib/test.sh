@@ -93,9 +93,8 @@ tests() {
         pure="$pure --exclude $crate" root="$root -p $crate"
     done
     SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
-    SPRY_CHROMIUM=$(find_chromium)
     SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
-    export SPRY_PYTHON SPRY_CHROMIUM SPRY_BIN
+    export SPRY_PYTHON SPRY_BIN
     check "spry builds" cargo build --profile "$test_profile" -p spry-cli
     # shellcheck disable=SC2086
     check_cargo_tests "tests that need no privilege" $pure

@@ -28,22 +28,26 @@ pub(crate) struct Culprits {
 
 #[derive(Default)]
 struct Victim {
-    shares: Vec<Share>,
+    shares: Option<Box<Shares>>,
     others_ns: u64,
     others_waits: u32,
 }
 
-/// One culprit's part in a victim's waits, in 16 bytes.
-#[derive(Clone, Copy)]
-struct Share {
-    /// A [`code`].
-    holder: u32,
-    waits: u32,
-    total_ns: u64,
+/// The culprits' parts in a victim's waits; each list by the same positions, so that a search takes no branches.
+struct Shares {
+    /// [`code`]s, [`NOBODY`] where free.
+    holders: [u32; CULPRITS_MAX],
+    waits: [u32; CULPRITS_MAX],
+    total_ns: [u64; CULPRITS_MAX],
+    /// The mean of the shares when one was last replaced.
+    mean_ns: u64,
+    /// Time of others since one of them last got a share.
+    challenge_ns: u64,
 }
 
 const IDLE: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
+const NOBODY: u32 = u32::MAX - 2;
 
 /// A task's position, or a number that no task has.
 #[inline]
@@ -58,27 +62,71 @@ pub(crate) fn code(holder: Holder) -> u32 {
 impl Victim {
     #[inline]
     fn blame(&mut self, holder: u32, ran_ns: u64) {
-        match self.shares.iter_mut().find(|share| share.holder == holder) {
-            Some(share) => {
-                share.total_ns += ran_ns;
-                share.waits = share.waits.saturating_add(1);
+        let shares = self.shares.get_or_insert_with(Shares::boxed);
+        match shares.find(holder).or_else(|| shares.find(NOBODY)) {
+            Some(at) => {
+                shares.holders[at] = holder;
+                shares.total_ns[at] += ran_ns;
+                shares.waits[at] = shares.waits[at].saturating_add(1);
             }
-            None => self.blame_another(Share { holder, waits: 1, total_ns: ran_ns }),
+            None => {
+                let (others_ns, others_waits) = shares.challenge(holder, ran_ns);
+                self.others_ns += others_ns;
+                self.others_waits = self.others_waits.saturating_add(others_waits);
+            }
         }
+    }
+}
+
+impl Shares {
+    fn boxed() -> Box<Shares> {
+        Box::new(Shares {
+            holders: [NOBODY; CULPRITS_MAX],
+            waits: [0; CULPRITS_MAX],
+            total_ns: [0; CULPRITS_MAX],
+            mean_ns: 0,
+            challenge_ns: 0,
+        })
+    }
+
+    #[inline]
+    fn find(&self, holder: u32) -> Option<usize> {
+        let mut found = 0_u32;
+        for (at, &known) in self.holders.iter().enumerate() {
+            found |= u32::from(known == holder) << at;
+        }
+        (found != 0).then(|| found.trailing_zeros() as usize)
+    }
+
+    /// A culprit without a share while none is free. All such together challenge the least share: whoever of them
+    /// brings their time to the mean share gets it, most likely the one with the most time. Returns the time and
+    /// waits that go to the others.
+    #[inline]
+    fn challenge(&mut self, holder: u32, ran_ns: u64) -> (u64, u32) {
+        self.challenge_ns += ran_ns;
+        if self.challenge_ns <= self.mean_ns {
+            return (ran_ns, 1);
+        }
+        self.replace_least(holder, ran_ns)
     }
 
     #[cold]
-    fn blame_another(&mut self, share: Share) {
-        if self.shares.len() < CULPRITS_MAX {
-            if self.shares.len() == self.shares.capacity() {
-                self.shares.reserve_exact(2);
-            }
-            self.shares.push(share);
-        } else if let Some(least) = self.shares.iter_mut().min_by_key(|share| share.total_ns) {
-            let gone = std::mem::replace(least, share);
-            self.others_ns += gone.total_ns;
-            self.others_waits = self.others_waits.saturating_add(gone.waits);
-        }
+    fn replace_least(&mut self, holder: u32, ran_ns: u64) -> (u64, u32) {
+        let least = (0..CULPRITS_MAX).min_by_key(|&at| self.total_ns[at]).unwrap_or(0);
+        let gone = (self.total_ns[least], self.waits[least]);
+        self.holders[least] = holder;
+        self.total_ns[least] = ran_ns;
+        self.waits[least] = 1;
+        self.challenge_ns = 0;
+        self.mean_ns = self.total_ns.iter().sum::<u64>() / CULPRITS_MAX as u64;
+        gone
+    }
+
+    fn iter(&self) -> impl Iterator<Item = (u32, u64, u32)> {
+        let lists = self.holders.iter().zip(&self.total_ns).zip(&self.waits);
+        lists
+            .map(|((&holder, &total_ns), &waits)| (holder, total_ns, waits))
+            .filter(|share| share.0 != NOBODY)
     }
 }
 
@@ -118,9 +166,8 @@ impl Culprits {
         };
         for &index in closing.rows {
             let Some(victim) = self.victims.get(index) else { continue };
-            lines.extend(
-                victim.shares.iter().map(|share| (share.total_ns, index, Some(share.holder), share.waits)),
-            );
+            let shares = victim.shares.iter().flat_map(|shares| shares.iter());
+            lines.extend(shares.map(|(holder, total_ns, waits)| (total_ns, index, Some(holder), waits)));
             lines.extend((victim.others_ns > 0).then_some((
                 victim.others_ns,
                 index,
@@ -209,11 +256,13 @@ fn each_before_move(now: &Timeline, before: Stretch, most: usize, each: &mut imp
 #[inline]
 fn each_on(now: &Timeline, stretch: Stretch, left: &mut usize, each: &mut impl FnMut(u16, Slice)) {
     let Some(cpu) = now.cpus().get(usize::from(stretch.cpu)) else { return };
-    for slice in cpu.recent() {
+    let mut back = 0;
+    while let Some(slice) = cpu.recent(back) {
         if *left == 0 || slice.end_ns <= stretch.start_ns {
             return;
         }
         give(*slice, stretch, left, each);
+        back += 1;
     }
 }
 

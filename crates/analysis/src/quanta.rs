@@ -13,32 +13,28 @@ pub(crate) const ABOUT: About = About {
     uses: &[],
     hooks: &[Hook::Ran, Hook::Ended],
     names_culprits: false,
-    make: |_| Box::new(Quanta { tasks: PerTask::default(), budget: Budget::new(1_000) }),
+    make: |_| {
+        Box::new(Quanta { lengths: PerTask::default(), cut: PerTask::default(), budget: Budget::new(1_000) })
+    },
 };
 
-#[derive(Default)]
-struct Task {
-    lengths: Histogram,
-    cut: Tally,
-}
-
 struct Quanta {
-    tasks: PerTask<Task>,
+    lengths: PerTask<Histogram>,
+    cut: PerTask<Tally>,
     budget: Budget,
 }
 
 impl Observer for Quanta {
     fn ran(&mut self, _: &Timeline, ran: &Ran) {
-        let task = self.tasks.at(ran.task);
         if ran.cut.is_whole() {
-            task.lengths.record(ran.wall_ns(), &mut self.budget);
+            self.lengths.at(ran.task).record(ran.wall_ns(), &mut self.budget);
         } else {
-            task.cut.add(ran.wall_ns());
+            self.cut.at(ran.task).add(ran.wall_ns());
         }
     }
 
     fn ended(&mut self, _: &Timeline, task: TaskIndex) {
-        self.tasks.at(task).lengths.shrink();
+        self.lengths.at(task).shrink();
     }
 }
 
@@ -46,7 +42,7 @@ impl Analysis for Quanta {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         let mut overall = Histogram::dense();
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
-            let Task { mut lengths, cut } = self.tasks.take(index);
+            let (mut lengths, cut) = (self.lengths.take(index), self.cut.take(index));
             lengths.shrink();
             overall.merge(&lengths, &mut self.budget);
             let life_s = finding.life_ns as f64 / 1e9;

@@ -11,8 +11,9 @@ use crate::analysis::{Closing, PerTask};
 use crate::findings::{CpuFinding, KernelAccount, Switches, TaskFinding};
 use crate::select::Selection;
 
-/// One task's counts. Fits a cache line.
+/// One task's counts.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(align(64))] // They fill one cache line.
 pub(crate) struct Counts {
     /// Wall time on a CPU, stolen time included.
     pub(crate) wall_ns: u64,

@@ -206,7 +206,9 @@ pub struct AnalysesArgs {
 
 /// Arguments of `mark`.
 #[derive(clap::Args)]
-#[command(after_help = "Example:\n  spry mark \"build started\"\n\nThe same from a shell: echo 'build started' > /dev/spry-mark")]
+#[command(
+    after_help = "Example:\n  spry mark \"build started\"\n\nThe same from a shell: echo 'build started' > /dev/spry-mark"
+)]
 pub struct MarkArgs {
     /// The mark's text, at most 128 bytes.
     pub text: String,

@@ -1,7 +1,7 @@
 //! The `spry` command: what delays what you are using, and why.
 
-mod args;
 mod analyses;
+mod args;
 mod completions;
 mod exit;
 mod export;

@@ -12,7 +12,9 @@ use crate::args::MarkArgs;
 /// Makes one mark. Where nobody records, it goes nowhere; where nobody ever has, it is an error.
 pub fn run(args: &MarkArgs) -> Result<ExitCode> {
     let mut node = OpenOptions::new().write(true).open(MARK_PATH).with_context(|| {
-        format!("{MARK_PATH} is not there: record with `spry record --events sched,mark` first, which makes it")
+        format!(
+            "{MARK_PATH} is not there: record with `spry record --events sched,mark` first, which makes it"
+        )
     })?;
     // One write is one mark.
     node.write_all(args.text.as_bytes()).with_context(|| format!("cannot write to {MARK_PATH}"))?;

@@ -27,10 +27,15 @@ pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
 /// Says on standard error what of a trace could not be read.
 pub fn warn_of_damage(totals: &Totals) {
     if totals.damaged_bytes > 0 {
-        eprintln!("spry: {} bytes of the trace are damaged or cut off and were left out", totals.damaged_bytes);
+        eprintln!(
+            "spry: {} bytes of the trace are damaged or cut off and were left out",
+            totals.damaged_bytes
+        );
     }
     if totals.ending == Ending::Cut {
-        eprintln!("spry: the trace was not finished (its recorder was killed?); it is read to its last whole block");
+        eprintln!(
+            "spry: the trace was not finished (its recorder was killed?); it is read to its last whole block"
+        );
     }
     if totals.lost > 0 {
         eprintln!("spry: {} events were lost while recording; see `lost` in the report", totals.lost);

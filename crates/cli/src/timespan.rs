@@ -23,7 +23,8 @@ impl FromStr for Timespan {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Timespan, String> {
-        let wrong = || format!("`{text}` is no time: give seconds (10, 1.5) or a unit (300us, 20ms, 5s, 2min, 1h)");
+        let wrong =
+            || format!("`{text}` is no time: give seconds (10, 1.5) or a unit (300us, 20ms, 5s, 2min, 1h)");
         let unit_at = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
         let (number, unit) = text.split_at(unit_at);
         let unit_s = match unit {

@@ -353,3 +353,69 @@ fn cut(text: &str) -> &str {
 fn addresses(frames: &[u64], bytes: i16) -> Vec<u64> {
     frames[..(usize::try_from(bytes).unwrap_or(0) / 8).min(frames.len())].to_vec()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stamps_missing_bits_come_from_a_time_near_it() {
+        for near_ns in [0, 5, 1 << 55, (1 << 56) - 5, (1 << 56) + 5, (1 << 60) + 12345] {
+            let decoder = Decoder::new(near_ns, 0);
+            for time_ns in [near_ns, near_ns + 1_000_000_000, near_ns.saturating_sub(1_000)] {
+                let word = time_ns << SPRY_STAMP_SHIFT | u64::from(SPRY_TICK);
+                assert_eq!(decoder.stamp(word), (time_ns, SPRY_TICK));
+            }
+        }
+    }
+
+    #[test]
+    fn states_are_told_as_the_kernel_means_them() {
+        let cases = [
+            (0, true, PrevState::Preempted),
+            (1, true, PrevState::Preempted),
+            (0, false, PrevState::Runnable),
+            (0x4001, false, PrevState::Sleeping),
+            (0x2, false, PrevState::DiskSleep),
+            (0x102, false, PrevState::DiskSleep),
+            (0x402, false, PrevState::IdleSleep),
+            (0x4, false, PrevState::Stopped),
+            (0x8, false, PrevState::Traced),
+            (0x40, false, PrevState::Parked),
+            (0x80 | 0x20, false, PrevState::Zombie),
+            (0x80 | 0x10, false, PrevState::Dead),
+            (0x1000, false, PrevState::Other),
+        ];
+        for (bits, is_preempted, state) in cases {
+            assert_eq!(prev_state(bits, is_preempted), state, "{bits:#x}");
+        }
+    }
+
+    #[test]
+    fn the_lower_need_resched_flag_is_the_urgent_one() {
+        let mut decoder = Decoder::new(0, 0);
+        let mut urgency = |flag| {
+            let raw = spry_move { extra: flag, ..spry_move::default() };
+            match decoder.moved(SPRY_NEED_RESCHED, &raw) {
+                Event::NeedResched(event) => event.urgency,
+                other => panic!("{other:?}"),
+            }
+        };
+        assert_eq!([4, 5, 4].map(&mut urgency), [Urgency::Now, Urgency::Lazy, Urgency::Now]);
+    }
+
+    #[test]
+    fn a_wheel_timers_deadline_is_told_in_ticks() {
+        let decoder = Decoder::new(0, 4_000_000);
+        let tid_kind = u64::from(SPRY_TIMER_WHEEL) << SPRY_TIMER_SHIFT | 9;
+        let raw = spry_timer_expiry { tid_kind, deadline: 2, ..spry_timer_expiry::default() };
+        let expiry = decoder.timer(100_000_000, &raw);
+        assert_eq!((expiry.tid, expiry.kind, expiry.deadline_ns), (Tid(9), TimerKind::Wheel, 92_000_000));
+    }
+
+    #[test]
+    fn a_mark_is_cut_between_characters() {
+        assert_eq!(cut(&"\u{20ac}".repeat(60)).len(), 126);
+        assert_eq!(cut("short"), "short");
+    }
+}

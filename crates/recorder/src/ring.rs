@@ -147,9 +147,11 @@ impl Rings {
         self.field(cpu, std::mem::offset_of!(spry_cpu, tail)).store(position, Ordering::Release);
     }
 
-    /// Forgets since when the running task is there; only while nothing records.
+    /// Forgets which task is running and which was before; only while nothing records.
     pub(crate) fn forget_running(&self, cpu: usize) {
-        self.field(cpu, std::mem::offset_of!(spry_cpu, since_ns)).store(0, Ordering::Release);
+        // Two fields of half a word.
+        const { assert!(std::mem::offset_of!(spry_cpu, left) == std::mem::offset_of!(spry_cpu, running) + 4) };
+        self.field(cpu, std::mem::offset_of!(spry_cpu, running)).store(0, Ordering::Release);
     }
 
     /// Records that have found no room since the last that did.

@@ -72,6 +72,35 @@ fn every_chart_is_drawn_in_a_browser_without_complaint() {
 }
 
 #[test]
+fn tables_sort_tasks_can_be_picked_and_the_time_line_zooms() {
+    const VISIT: &str = "<script>
+        const said = [], text = (query) => document.querySelector(query).textContent;
+        const head = document.querySelector('#tasks th:nth-child(3)');
+        head.click();
+        said.push(text('#tasks tbody tr td'));
+        head.click();
+        said.push(text('#tasks tbody tr td'));
+        const pick = document.getElementById('pick');
+        pick.value = '4';
+        pick.dispatchEvent(new Event('change'));
+        said.push(document.getElementById('cdf-quanta').dataset.drawn);
+        said.push([...document.querySelectorAll('#cdf-quanta text')].map((label) => label.textContent).join(' '));
+        document.querySelector('[data-zoom=all]').click();
+        said.push(text('#shown'));
+        document.querySelector('[data-delay=\"1\"]').click();
+        said.push(text('#shown'));
+        document.body.dataset.said = said.join('|');
+    </script></body>";
+    let page = page(&sample::small(sample::all_groups())).replace("</body>", VISIT);
+    let (dom, console) = browse("visit", &page);
+    assert_eq!(console, "");
+    let (_, said) = dom.split_once("data-said=\"").expect("the visit ends");
+    let said = said.split_once('"').unwrap().0;
+    let axes = "10 us 100 us 1 ms 10 ms 100 ms 0 % 20 % 40 % 60 % 80 % 100 %";
+    assert_eq!(said, format!("cc1 200|spry 400|5|{axes}|1 s from 0.000000 s on|4 ms from 0.698999 s on"));
+}
+
+#[test]
 fn a_report_of_few_groups_or_nothing_opens_without_complaint() {
     for (name, findings) in [("few", sample::small(sample::few_groups())), ("empty", Findings::default())] {
         let (dom, console) = browse(name, &page(&findings));

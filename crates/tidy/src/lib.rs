@@ -25,7 +25,7 @@ impl Source {
 }
 
 /// Directories that hold nothing of our own writing.
-const FOREIGN: [&str; 4] = [".git", "target", "demo-out", "corpus"];
+const FOREIGN: [&str; 5] = [".git", "target", "demo-out", "corpus", "artifacts"];
 
 /// Every text file of the tree that holds this crate, in the order of their paths. Files that are not UTF-8
 /// (pictures, recorded traces) are left out.
@@ -98,4 +98,35 @@ fn string_len(text: &str) -> usize {
 /// The words of a piece of code: what identifiers are made of.
 pub fn words(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
+}
+
+/// The conditions of a piece of code (after `if` and `while`) that chain a `let` with `&&`, which Rust has since 1.88.
+pub fn let_chains(code: &str) -> Vec<String> {
+    let keywords = code.match_indices("if ").chain(code.match_indices("while "));
+    let conditions = keywords.filter_map(|(at, keyword)| {
+        let starts_word = !code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_');
+        starts_word.then(|| outermost(&code[at + keyword.len()..]))
+    });
+    conditions
+        .filter(|condition| condition.contains("&&") && words(condition).any(|word| word == "let"))
+        .map(|condition| condition.split_whitespace().collect::<Vec<_>>().join(" "))
+        .collect()
+}
+
+/// What stands before the first brace or `=>` that no parenthesis holds, without what parentheses hold.
+fn outermost(text: &str) -> String {
+    let mut depth = 0_u32;
+    let mut found = String::new();
+    for (at, c) in text.char_indices() {
+        match c {
+            '(' | '[' => depth += 1,
+            ')' | ']' if depth == 0 => break,
+            ')' | ']' => depth -= 1,
+            '{' | ';' if depth == 0 => break,
+            '=' if depth == 0 && text[at..].starts_with("=>") => break,
+            _ if depth == 0 => found.push(c),
+            _ => {}
+        }
+    }
+    found
 }

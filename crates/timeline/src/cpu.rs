@@ -104,13 +104,11 @@ impl Cpu {
         self.lost
     }
 
-    /// The latest stays, newest first; at most 256.
+    /// One of the latest 256 stays: the newest one for 0, the one before it for 1.
     #[inline]
-    pub fn recent(&self) -> impl Iterator<Item = &Slice> {
-        let newest = self.pushed;
-        self.recent.iter().flat_map(move |ring| {
-            (1..=newest.min(RECENT)).map(move |back| &ring[newest.wrapping_sub(back) % RECENT])
-        })
+    pub fn recent(&self, back: usize) -> Option<&Slice> {
+        let ring = self.recent.as_ref().filter(|_| back < self.pushed.min(RECENT))?;
+        Some(&ring[(self.pushed - 1 - back) % RECENT])
     }
 
     #[inline]

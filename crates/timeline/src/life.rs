@@ -19,7 +19,7 @@ impl Timeline {
                 // Its end was not seen.
                 self.odd.reused_alive += 1;
                 self.take_away(old);
-                self.tasks.get_mut(old).ended_ns = Some(self.now_ns);
+                self.tasks.get_mut(old).end_at(self.now_ns);
             }
         }
         let index = self.tasks.fork(fork.child, fork.child_tgid, fork.comm, self.now_ns);
@@ -106,7 +106,7 @@ impl Timeline {
         let index = self.tasks.touch(prio.tid, self.now_ns);
         let task = self.tasks.get_mut(index);
         task.policy = Some(prio.policy);
-        task.prio = Some(prio.prio);
+        task.prio = prio.prio;
     }
 
     /// A snapshot tells the state of a task of which no event has: it was in it since the start, for else an
@@ -130,7 +130,7 @@ impl Timeline {
                 StatState::Running | StatState::Exited => State::Unknown,
             };
             task.state = state;
-            task.since_ns = since_ns.max(task.born_ns.unwrap_or(0));
+            task.since_ns = since_ns.max(task.born_ns().unwrap_or(0));
             task.cause = WaitCause::Unknown;
             task.waking_ns = task.since_ns;
         }

@@ -147,7 +147,7 @@ impl Timeline {
     pub fn push(&mut self, event: &Stamped, to: &mut impl Observer) {
         let cpu = event.cpu;
         if usize::from(cpu) >= self.cpus.len() {
-            self.more_cpus(cpu);
+            self.more_cpus(cpu, event.time_ns);
         }
         if event.time_ns >= self.now_ns {
             self.now_ns = event.time_ns;
@@ -195,9 +195,8 @@ impl Timeline {
     }
 
     #[cold]
-    fn more_cpus(&mut self, cpu: u16) {
+    fn more_cpus(&mut self, cpu: u16, since_ns: u64) {
         // Nothing of this CPU was told before; what it did until now is not known.
-        let since_ns = self.now_ns;
         self.cpus.resize_with(usize::from(cpu) + 1, || Cpu::new(since_ns));
     }
 
@@ -243,7 +242,8 @@ impl Timeline {
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
         if task.state == State::Waiting {
-            task.moved = Some((migrate.from_cpu, now_ns));
+            task.has_moved = true;
+            task.moved = (migrate.from_cpu, now_ns);
         }
         task.cpu = migrate.to_cpu;
         if self.in_window() {

@@ -107,7 +107,7 @@ impl Timeline {
         let task = self.tasks.get_mut(task);
         task.state = State::Unknown;
         task.since_ns = now_ns;
-        task.pending = None;
+        task.clear_pending();
     }
 
     /// A running task turns up elsewhere: the CPU it was on has lost it some time ago.
@@ -159,14 +159,14 @@ impl Timeline {
         task.since_ns = now_ns;
         task.cpu = cpu;
         task.guessed = false;
-        task.prio = Some(switch.prev_prio);
+        task.prio = switch.prev_prio;
         if switch.prev_state.is_runnable() {
             task.state = State::Waiting;
             task.cause = WaitCause::Preempted { by: next };
             task.waking_ns = now_ns;
-            task.moved = None;
+            task.has_moved = false;
             // A waking seen while it ran found it runnable.
-            task.pending = None;
+            task.clear_pending();
         } else if switch.prev_state.is_exit() {
             self.end(index, to);
         } else {
@@ -179,7 +179,7 @@ impl Timeline {
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
         task.state = State::Ended;
-        task.ended_ns = Some(now_ns);
+        task.end_at(now_ns);
         to.ended(self, index);
     }
 
@@ -200,15 +200,15 @@ impl Timeline {
         task.since_ns = now_ns;
         task.cpu = cpu;
         task.guessed = false;
-        task.prio = Some(prio);
-        task.pending = None;
+        task.prio = prio;
+        task.clear_pending();
     }
 
     /// A blocked task gets a CPU without a wake-up. With a waking it waited since then; without one, nobody knows
     /// when its sleep ended.
     #[cold]
     fn get_cpu_unwoken(&mut self, cpu: u16, index: TaskIndex, to: &mut impl Observer) {
-        match self.tasks.get(index).pending {
+        match self.tasks.get(index).pending() {
             Some(pending) => {
                 self.odd.waking_without_wakeup += 1;
                 self.wake(index, cpu, pending.time_ns, pending, to);
@@ -226,7 +226,7 @@ impl Timeline {
             return;
         }
         let cut = Cut { start: task.guessed && task.cause == WaitCause::Unknown, ..end_cut };
-        let (cause, waking_ns, moved) = (task.cause, task.waking_ns, task.moved);
+        let (cause, waking_ns, moved) = (task.cause, task.waking_ns, task.has_moved.then_some(task.moved));
         if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, self.now_ns, cut) {
             to.waited(self, &Waited { task: index, cpu, start_ns, end_ns, cause, waking_ns, moved, cut });
         }

@@ -2,9 +2,10 @@
 
 use std::collections::HashMap;
 
-use spry_trace::event::{Comm, Policy, PrevState, TaskInfo};
+use spry_trace::event::{Comm, Context, Policy, PrevState, TaskInfo};
 use spry_trace::{Tgid, Tid};
 
+use crate::cpu::Holder;
 use crate::interval::WaitCause;
 use crate::machine::PendingWaking;
 
@@ -45,37 +46,50 @@ pub enum State {
     Ended,
 }
 
-/// One task.
+/// One task. What events change comes first and fills one cache line.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Task {
     /// Since when it is in its state.
     pub(crate) since_ns: u64,
+    /// When waking began, while it waits.
+    pub(crate) waking_ns: u64,
+    /// When a waking came whose wake-up has not come yet; [`NEVER`] if there is none.
+    pending_ns: u64,
+    /// Why it waits, while it does.
+    pub(crate) cause: WaitCause,
+    pending_by: Holder,
+    pub(crate) tid: Tid,
+    pub(crate) process: ProcessIndex,
+    /// Where it runs, whose queue it is on, or where it was last.
+    pub(crate) cpu: u16,
+    pub(crate) prio: u8,
+    pending_context: Context,
     pub(crate) state: State,
+    /// How it blocked, while it is.
+    pub(crate) slept_in: Option<PrevState>,
     /// Whether the state is only the best guess so far: a stronger sign overrides it without contradiction.
     pub(crate) guessed: bool,
     /// Whether any event told of it (not only its names).
     pub(crate) touched: bool,
     pub(crate) named: bool,
-    /// Where it runs, whose queue it is on, or where it was last.
-    pub(crate) cpu: u16,
-    pub(crate) prio: Option<u8>,
-    pub(crate) policy: Option<Policy>,
-    /// How it blocked, while it is.
-    pub(crate) slept_in: Option<PrevState>,
-    /// Why it waits, while it does.
-    pub(crate) cause: WaitCause,
-    /// When waking began, while it waits.
-    pub(crate) waking_ns: u64,
-    pub(crate) moved: Option<(u16, u64)>,
-    /// A waking without its wake-up yet.
-    pub(crate) pending: Option<PendingWaking>,
-    pub(crate) tid: Tid,
-    pub(crate) process: ProcessIndex,
+    /// Whether it has moved since it began to wait.
+    pub(crate) has_moved: bool,
+    /// From which CPU and when, if it has.
+    pub(crate) moved: (u16, u64),
     pub(crate) comm: Comm,
-    /// When it was created; `None` if before the trace.
-    pub(crate) born_ns: Option<u64>,
-    pub(crate) ended_ns: Option<u64>,
+    pub(crate) policy: Option<Policy>,
+    /// When it was created; [`NEVER`] if before the trace.
+    born_ns: u64,
+    /// When it left the CPU for the last time; [`NEVER`] if it has not.
+    ended_ns: u64,
 }
+
+/// No time.
+const NEVER: u64 = u64::MAX;
+/// The priority of a task that no switch has told of; the kernel has none such.
+pub(crate) const NO_PRIO: u8 = 254;
+const _: () = assert!(size_of::<Task>() == 128 && std::mem::offset_of!(Task, has_moved) < 64);
 
 impl Task {
     /// Thread.
@@ -115,22 +129,45 @@ impl Task {
 
     /// When it was created; `None` if before the trace.
     pub const fn born_ns(&self) -> Option<u64> {
-        self.born_ns
+        if self.born_ns == NEVER { None } else { Some(self.born_ns) }
     }
 
     /// When it left the CPU for the last time; `None` if it has not.
     pub const fn ended_ns(&self) -> Option<u64> {
-        self.ended_ns
+        if self.ended_ns == NEVER { None } else { Some(self.ended_ns) }
     }
 
     /// The kernel's priority at its last switch.
     pub const fn prio(&self) -> Option<u8> {
-        self.prio
+        if self.prio == NO_PRIO { None } else { Some(self.prio) }
     }
 
     /// Its policy, where a change was seen.
     pub const fn policy(&self) -> Option<Policy> {
         self.policy
+    }
+
+    /// A waking whose wake-up has not come yet.
+    #[inline]
+    pub(crate) fn pending(&self) -> Option<PendingWaking> {
+        let (time_ns, by, context) = (self.pending_ns, self.pending_by, self.pending_context);
+        (time_ns != NEVER).then_some(PendingWaking { time_ns, by, context })
+    }
+
+    #[inline]
+    pub(crate) fn set_pending(&mut self, pending: PendingWaking) {
+        self.pending_ns = pending.time_ns;
+        self.pending_by = pending.by;
+        self.pending_context = pending.context;
+    }
+
+    #[inline]
+    pub(crate) fn clear_pending(&mut self) {
+        self.pending_ns = NEVER;
+    }
+
+    pub(crate) fn end_at(&mut self, time_ns: u64) {
+        self.ended_ns = time_ns;
     }
 
     /// Whether the trace tells more of it than its names.
@@ -260,23 +297,26 @@ impl Tasks {
         }
         self.list.push(Task {
             since_ns: born_ns.unwrap_or(0),
+            waking_ns: 0,
+            pending_ns: NEVER,
+            cause: WaitCause::Unknown,
+            pending_by: Holder::Unknown,
+            tid,
+            process,
+            cpu: 0,
+            prio: NO_PRIO,
+            pending_context: Context::Unknown,
             state: State::Unknown,
+            slept_in: None,
             guessed: true,
             touched: false,
             named: true,
-            cpu: 0,
-            prio: None,
-            policy: None,
-            slept_in: None,
-            cause: WaitCause::Unknown,
-            waking_ns: 0,
-            moved: None,
-            pending: None,
-            tid,
-            process,
+            has_moved: false,
+            moved: (0, 0),
             comm,
-            born_ns,
-            ended_ns: None,
+            policy: None,
+            born_ns: born_ns.unwrap_or(NEVER),
+            ended_ns: NEVER,
         });
         self.bind(tid, Some(index));
         index
@@ -337,7 +377,7 @@ impl Tasks {
                 self.join(index, tgid);
                 let task = self.get_mut(index);
                 task.comm = comm;
-                task.born_ns = Some(time_ns);
+                task.born_ns = time_ns;
                 index
             }
             None => {

@@ -19,7 +19,7 @@ impl Timeline {
         let by = self.runner(cpu, waking.waker);
         let index = self.tasks.touch(waking.wakee, self.now_ns);
         let (time_ns, context) = (self.now_ns, waking.context);
-        self.tasks.get_mut(index).pending = Some(PendingWaking { time_ns, by, context });
+        self.tasks.get_mut(index).set_pending(PendingWaking { time_ns, by, context });
         if self.in_window() {
             to.waking(self, &Waking { time_ns, cpu, by, context, task: index });
         }
@@ -32,7 +32,8 @@ impl Timeline {
         }
         let index = self.tasks.touch(wakeup.tid, self.now_ns);
         let task = self.tasks.get_mut(index);
-        let pending = task.pending.take();
+        let pending = task.pending();
+        task.clear_pending();
         match (task.state, wakeup.kind) {
             (State::Blocked, WakeupKind::Again) => {
                 self.odd.wakeup_without_waking += u64::from(pending.is_none());
@@ -89,8 +90,8 @@ impl Timeline {
         task.cpu = cpu;
         task.cause = cause;
         task.waking_ns = waking_ns;
-        task.moved = None;
-        task.pending = None;
+        task.has_moved = false;
+        task.clear_pending();
         if self.in_window() {
             to.woken(self, &Woken { time_ns, task: index, cause });
         }

@@ -225,6 +225,8 @@ struct spry_nested {
 	__u64 words[SPRY_HOT_MAX / 8];
 };
 
+#define SPRY_RUNNING_KNOWN 0x80000000u
+
 /* One CPU's end of its ring. Positions count bytes since the start and never wrap. */
 struct spry_cpu {
 	/* Written by the CPU. Where the next record goes; everything before is complete. */
@@ -233,19 +235,23 @@ struct spry_cpu {
 	__u64 limit;
 	/* How many writers are at work: one, and those that interrupted it. */
 	__u64 nest;
-	/* When the task on the CPU got it, and its run time then; 0 if not seen. */
+	/* The task on the CPU (tid, and SPRY_RUNNING_KNOWN), when it got it, and its run time then. */
+	__u32 running;
+	/* The task that was there before. */
+	__u32 left;
 	__u64 since_ns;
 	__u64 exec_ns;
 	/* Where the CPU's preemption count is, once known. */
 	__u64 count_address;
-	/* Records that found no room since the last that did, and since the start. */
+	/* Records that have found no room since the last that did. */
 	__u64 missed;
-	__u64 lost;
 	/* Written by the recorder: everything before has been read. */
 	__u64 tail;
 	/* Records lost on the way to the shared ring; written by the CPU. */
 	__u64 meta_lost;
-	__u64 pad[6];
+	/* The run time of the task that was there before, when it left; written by the CPU. */
+	__u64 left_exec_ns;
+	__u64 pad[5];
 };
 
 /* Set before loading. */

@@ -99,7 +99,6 @@ static __noinline bool make_room(struct spry_cpu *c, u32 cpu, u64 now)
 		start += SPRY_CHUNK_BYTES;
 	if ((start > head ? start : head) + room > end) {
 		c->missed = missed + 1;
-		c->lost++;
 		c->limit = 0;
 		return false;
 	}

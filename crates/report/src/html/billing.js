@@ -7,8 +7,8 @@ function drawSteps(name) {
     const longest = Math.max(...steps.cells.map((cell) => cell[0]), period * 2);
     const most = Math.max(...steps.cells.map((cell) => cell[1]), 1, longest / period);
     const greatest = Math.max(...steps.cells.map((cell) => cell[2]), 1);
-    const x = linear(longest * 1.05, 40, 350, (value) => duration(value));
-    const y = linear(most * 1.05, 220, 10, (value) => String(Number(value.toPrecision(3))));
+    const x = linear(longest * 1.05, 40, 350, (value) => duration(value), 1);
+    const y = linear(most * 1.05, 220, 10, (value) => String(Number(value.toPrecision(3))), 1);
     const svg = element("svg", { class: "chart" });
     frame(svg, 366, 242, x, y);
     const end = Math.min(longest * 1.05, most * 1.05 * period);
@@ -21,7 +21,7 @@ function drawSteps(name) {
     }
     svg.dataset.drawn = steps.cells.length;
     const figure = element("figure", {});
-    figure.append(element("figcaption", {}, `${steps.hz.toLocaleString("en")} Hz: ticks billed, by length of quantum`), svg);
+    figure.append(element("figcaption", {}, `${steps.hz.toLocaleString("en")} Hz: ticks billed by length`), svg);
     place.append(figure);
   }
 }

@@ -51,10 +51,10 @@ function logarithmic(low, high, start, end) {
   return { ticks, place, start, end };
 }
 
-/* A linear axis from 0 to high with at most six ticks at round values. */
-function linear(high, start, end, label) {
+/* A linear axis from 0 to high with at most six ticks at round values, no closer than least. */
+function linear(high, start, end, label, least) {
   const power = 10 ** Math.floor(Math.log10(high / 5 || 1));
-  const step = [1, 2, 5, 10].map((factor) => factor * power).find((size) => high / size <= 5.5) || high;
+  const step = Math.max([1, 2, 5, 10].map((factor) => factor * power).find((size) => high / size <= 5.5) || high, least);
   const ticks = [];
   for (let value = 0; value <= high * 1.0001; value += step) ticks.push([value, label(value)]);
   return { ticks, place: (value) => start + value / high * (end - start), start, end };
@@ -67,7 +67,7 @@ function drawCurves(id, part) {
   const shown = picked.map((number) => [number, data.curves[number][part]]).filter(([, points]) => points && points.length);
   const values = shown.flatMap(([, points]) => [points[0][0], points[points.length - 1][0]]);
   const x = logarithmic(Math.min(...values, 1e6), Math.max(...values, 1e4), 44, 510);
-  const y = linear(1, 240, 10, (share) => Math.round(share * 100) + " %");
+  const y = linear(1, 240, 10, (share) => Math.round(share * 100) + " %", 0);
   frame(svg, 530, 262, x, y);
   shown.forEach(([number, points]) => {
     let way = `M${x.place(points[0][0]).toFixed(1)} ${y.place(0)}`;

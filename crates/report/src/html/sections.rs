@@ -156,13 +156,14 @@ fn tasks(findings: &Findings) -> String {
         "process",
         "run",
         "CPU",
+        "stolen",
         "wait share",
-        "p99 latency",
-        "worst",
+        "p99",
+        "max",
         "quanta/s",
-        "median quantum",
-        "voluntary",
-        "involuntary",
+        "quantum",
+        "vol.",
+        "invol.",
         "moves",
         "billed",
     ];
@@ -176,6 +177,7 @@ fn tasks(findings: &Findings) -> String {
             Cell::Figure(task.who.tgid.to_string(), f64::from(task.who.tgid.0)),
             Cell::duration(task.runtime_ns),
             Cell::percent(share(task.runtime_ns, window_ns)),
+            Cell::duration(task.stolen_ns),
             Cell::percent(task.dispatch.as_ref().and_then(|dispatch| dispatch.wait_share)),
             Cell::maybe_duration(waits.map(|waits| waits.p99)),
             Cell::maybe_duration(waits.map(|waits| waits.max)),
@@ -189,7 +191,8 @@ fn tasks(findings: &Findings) -> String {
     }
     let hz = findings.trace.hz.map_or("the machine's own rate".into(), |hz| format!("{hz} Hz"));
     let intro = format!(
-        "Wait share: of the time it was runnable. Billed: what ticks at {hz} account to it, of its run time."
+        "Wait share: of the time it was runnable. P99, max: dispatch latency. Quantum: the median. Vol., invol.: \
+         switches. Billed: what ticks at {hz} account to it, of its run time."
     );
     section("tasks", "Tasks", &intro, &table.finish())
 }

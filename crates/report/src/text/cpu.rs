@@ -9,7 +9,7 @@ use crate::words::{self, count, duration, percent, share};
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let mut table = Table::new(
         "CPU",
-        &["busy", "idle", "unknown", "irq", "not counted", "switches", "ticks", "in", "out", "lost"],
+        &["busy", "idle", "unknown", "irq", "stolen", "switches", "ticks", "in", "out", "lost"],
     );
     for cpu in &findings.cpus {
         table.row([

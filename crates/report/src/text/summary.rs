@@ -93,7 +93,7 @@ fn billed(findings: &Findings, task: &TaskFinding) -> Option<f64> {
 }
 
 fn cpus(findings: &Findings, style: Style) -> String {
-    let mut table = Table::new("CPU", &["busy", "share", "irq", "switches", "moved in", "lost"]);
+    let mut table = Table::new("CPU", &["busy", "share", "irq", "stolen", "switches", "moved in", "lost"]);
     for cpu in findings.cpus.iter().take(CPUS) {
         let known_ns = cpu.busy_ns + cpu.idle_ns;
         let busy = share(cpu.busy_ns, known_ns);
@@ -102,6 +102,7 @@ fn cpus(findings: &Findings, style: Style) -> String {
             or_dash(busy, |busy| bar(busy, 20)),
             or_dash(busy, percent),
             or_dash(cpu.irq_ns.and_then(|irq_ns| share(irq_ns, known_ns)), percent),
+            or_dash(share(cpu.stolen_ns, known_ns), percent),
             count(cpu.switches),
             count(cpu.migrations_in),
             or_dash(findings.trace.lost_by_cpu.get(usize::from(cpu.cpu)), |&lost| count(lost)),
@@ -109,7 +110,8 @@ fn cpus(findings: &Findings, style: Style) -> String {
     }
     let left = findings.cpus.len().saturating_sub(CPUS);
     let note = if left > 0 { format!("  and {left} more CPUs: --analysis cpu\n") } else { String::new() };
-    style.heading("CPUs") + &table.render(style) + &note
+    let legend = "stolen: wall time of tasks that the kernel did not count as their run time";
+    style.heading("CPUs") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, legend)
 }
 
 fn own_cost(findings: &Findings, style: Style) -> String {

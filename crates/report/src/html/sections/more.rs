@@ -52,6 +52,7 @@ pub(super) fn cpus(findings: &Findings) -> String {
         "idle",
         "unknown",
         "interrupts",
+        "stolen",
         "switches",
         "ticks",
         "moved in",
@@ -68,6 +69,7 @@ pub(super) fn cpus(findings: &Findings) -> String {
             Cell::duration(cpu.idle_ns),
             Cell::duration(cpu.unknown_ns),
             Cell::maybe_duration(cpu.irq_ns),
+            Cell::duration(cpu.stolen_ns),
             Cell::count(cpu.switches),
             Cell::count(cpu.ticks),
             Cell::count(cpu.migrations_in),
@@ -75,7 +77,13 @@ pub(super) fn cpus(findings: &Findings) -> String {
             Cell::of(lost, |lost| (words::count(lost), lost as f64)),
         ]);
     }
-    section("cpus", "CPUs", "Busy share: of the time that the trace tells of.", &table.finish())
+    section(
+        "cpus",
+        "CPUs",
+        "Busy share: of the time that the trace tells of. Stolen: wall time of tasks that the kernel did not count as \
+         their run time.",
+        &table.finish(),
+    )
 }
 
 pub(super) fn wakeups(findings: &Findings) -> String {

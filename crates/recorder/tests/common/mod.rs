@@ -1,0 +1,82 @@
+//! What the recorder's tests on the real kernel share. They need root.
+
+use std::fs::{self, File};
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use spry_recorder::{Recorder, Recording, Statistics, create};
+use spry_trace::{Group, Groups, Header, Reader, Stamped, Tid};
+
+/// A file that is gone when its test is over.
+pub struct TraceFile(pub PathBuf);
+
+impl TraceFile {
+    pub fn new() -> TraceFile {
+        static NEXT: AtomicU32 = AtomicU32::new(0);
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        TraceFile(std::env::temp_dir().join(format!("spry-test-{}-{number}.spry", std::process::id())))
+    }
+}
+
+impl Drop for TraceFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// What a recording brought.
+pub struct Recorded {
+    pub header: Header,
+    pub events: Vec<Stamped>,
+    pub statistics: Statistics,
+}
+
+pub fn start(path: &Path, groups: &[Group]) -> Recording {
+    let groups: Groups = groups.iter().copied().collect();
+    let file = create(path).expect("the file can be made");
+    Recorder::builder().groups(groups).start(file).expect("these tests need root and a kernel with BTF")
+}
+
+pub fn read(path: &Path) -> (Header, Vec<Stamped>) {
+    let mut reader = Reader::new(BufReader::new(File::open(path).unwrap())).unwrap();
+    let mut events = Vec::new();
+    while let Some(event) = reader.next_event().unwrap() {
+        events.push(event);
+    }
+    (reader.header().clone(), events)
+}
+
+/// Records while `work` runs.
+pub fn record(groups: &[Group], work: impl FnOnce()) -> Recorded {
+    let file = TraceFile::new();
+    let recording = start(&file.0, groups);
+    work();
+    let statistics = recording.stop().unwrap();
+    let (header, events) = read(&file.0);
+    Recorded { header, events, statistics }
+}
+
+/// The calling thread.
+pub fn own_tid() -> Tid {
+    // SAFETY: no preconditions.
+    Tid(unsafe { libc::gettid() } as u32)
+}
+
+/// Keeps the calling thread on one CPU.
+pub fn pin(cpu: usize) {
+    // SAFETY: a zeroed set is a valid one, and it lives through the call.
+    unsafe {
+        let mut set: libc::cpu_set_t = std::mem::zeroed();
+        libc::CPU_SET(cpu, &mut set);
+        assert_eq!(libc::sched_setaffinity(0, size_of_val(&set), &set), 0);
+    }
+}
+
+/// The clock of the trace, ns.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: a valid place for the answer.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}

@@ -1,0 +1,191 @@
+//! What can go wrong while recording costs no more than it must.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use spry_system_tests::{Recording, Table, need_root, number, report, run, spry};
+use tempfile::TempDir;
+
+/// Work that makes tens of thousands of events a second until it is dropped.
+struct Load(Child);
+
+impl Load {
+    fn start() -> Load {
+        let mut command = Command::new("perf");
+        command.args(["bench", "sched", "pipe", "-T", "-l", "1000000000"]);
+        Load(command.stdout(Stdio::null()).spawn().expect("perf starts"))
+    }
+}
+
+impl Drop for Load {
+    fn drop(&mut self) {
+        self.0.kill().expect("the load is still there");
+        self.0.wait().expect("it can be waited for");
+    }
+}
+
+/// A small file system of its own, gone when dropped.
+struct Mounted(TempDir);
+
+impl Mounted {
+    fn new(options: &str) -> Mounted {
+        let dir = tempfile::tempdir().expect("scratch space");
+        run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path()));
+        Mounted(dir)
+    }
+
+    fn path(&self) -> &Path {
+        self.0.path()
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        run(Command::new("umount").arg("-l").arg(self.path()));
+    }
+}
+
+fn record(file: &Path, args: &[&str]) -> Output {
+    let output = Command::new(spry()).args(["record", "--quiet", "-o"]).arg(file).args(args).output();
+    output.expect("spry starts")
+}
+
+/// That the command failed, and said why in one line.
+#[track_caller]
+fn failed_in_one_line(output: &Output) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it ended well");
+    assert_eq!(said.trim_end().lines().count(), 1, "it said:\n{said}");
+}
+
+#[test]
+fn a_killed_recorder_leaves_a_trace_that_reads_to_its_last_tenth_of_a_second() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let file = dir.path().join("killed.spry");
+    let _load = Load::start();
+    let mut recorder = Command::new(spry());
+    recorder.args(["record", "--quiet", "--duration", "60", "-o"]).arg(&file);
+    let mut recorder = recorder.spawn().expect("spry starts");
+    while fs::metadata(&file).map_or(0, |meta| meta.len()) < 4096 {
+        assert!(recorder.try_wait().expect("it can be asked").is_none(), "the recorder ended by itself");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let began = Instant::now();
+    thread::sleep(Duration::from_secs(2));
+    recorder.kill().expect("it runs");
+    let lived_ns = began.elapsed().as_nanos() as f64;
+    recorder.wait().expect("it can be waited for");
+    let report = report(&file);
+    // What was in the file when the clock started, and a busy machine's late flush, are granted another tenth.
+    assert!(number(&report["trace"]["duration_ns"]) > lived_ns - 200e6, "{}", report["trace"]);
+}
+
+#[test]
+fn a_full_disk_ends_the_recording_in_one_line_and_the_file_reads() {
+    need_root();
+    let disk = Mounted::new("size=512k");
+    let file = disk.path().join("full.spry");
+    let _load = Load::start();
+    let began = Instant::now();
+    let output = record(&file, &["--duration", "20", "--compress", "none"]);
+    assert!(began.elapsed() < Duration::from_secs(30), "it took {:?}", began.elapsed());
+    failed_in_one_line(&output);
+    assert!(number(&report(&file)["trace"]["events"]) > 1000.0);
+}
+
+#[test]
+fn a_read_only_directory_is_refused_in_one_line() {
+    need_root();
+    let disk = Mounted::new("ro");
+    failed_in_one_line(&record(&disk.path().join("no.spry"), &["--duration", "1"]));
+}
+
+#[test]
+fn two_recorders_at_once_see_the_same_switches() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let files: [PathBuf; 2] = ["one.spry", "two.spry"].map(|name| dir.path().join(name));
+    let recordings = files.each_ref().map(|file| Recording::start(file, "sched"));
+    let mut load =
+        Command::new("perf").args(["bench", "sched", "pipe", "-l", "20000"]).stdout(Stdio::null()).spawn();
+    let load = load.as_mut().expect("perf starts");
+    let tid = load.id();
+    assert!(load.wait().expect("it ends").success());
+    for recording in recordings {
+        recording.stop();
+    }
+    let switches = files.each_ref().map(|file| {
+        let mut count = 0;
+        Table::of(file, dir.path()).each(|row| {
+            let tids = [row.number("tid"), row.number("other_tid")];
+            count += u32::from(row.text("event") == "switch" && tids.contains(&Some(u64::from(tid))));
+        });
+        count
+    });
+    assert!(switches[0] > 20_000, "{switches:?}");
+    assert_eq!(switches[0], switches[1]);
+}
+
+/// How many events of a kind are in a trace, and how many of any kind were lost.
+fn count(file: &Path, kind: &str) -> (u64, u64) {
+    let (mut found, mut lost) = (0, 0);
+    Table::of(file, file.parent().expect("it is in a directory")).each(|row| {
+        found += u64::from(row.text("event") == kind);
+        lost += row.number("count").unwrap_or(0);
+    });
+    (found, lost)
+}
+
+#[test]
+fn a_storm_of_20_000_processes_is_recorded_or_counted_as_lost() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let file = dir.path().join("storm.spry");
+    let output = record(&file, &["--", "bash", "-c", "for ((i = 0; i < 20000; i++)); do (:); done"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (forks, lost) = count(&file, "fork");
+    assert!(forks + lost >= 20_000, "{forks} forks, {lost} lost");
+    assert!(number(&report(&file)["trace"]["events"]) >= forks as f64);
+}
+
+#[test]
+fn a_process_that_renames_itself_10_000_times_is_followed() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let file = dir.path().join("names.spry");
+    let rename = "for ((i = 0; i <= 10000; i++)); do echo name$i >/proc/$$/comm; done; sleep 0.2";
+    let output = record(&file, &["--", "bash", "-c", rename]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let (names, lost) = count(&file, "comm");
+    assert!(names + lost >= 10_000, "{names} names, {lost} lost");
+    let tasks = report(&file)["tasks"].as_array().expect("the report lists tasks").clone();
+    assert!(tasks.iter().any(|task| task["comm"] == "name10000"), "the last name is missing");
+}
+
+#[test]
+fn without_privilege_recording_is_refused_in_one_line() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    // Where an unprivileged user can reach both the program and the directory.
+    fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o777)).expect("it is ours");
+    let program = dir.path().join("spry");
+    fs::copy(spry(), &program).expect("it can be copied");
+    let mut command = Command::new("setpriv");
+    command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]).arg(&program);
+    command.args(["record", "--quiet", "--duration", "1", "-o"]).arg(dir.path().join("no.spry"));
+    failed_in_one_line(&command.output().expect("setpriv starts"));
+}
+
+#[test]
+fn a_trace_is_readable_by_its_owner_alone_and_the_commands_status_is_passed_on() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let file = dir.path().join("status.spry");
+    assert_eq!(record(&file, &["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
+    assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+}
