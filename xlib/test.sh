@@ -102,8 +102,9 @@ tests() {
         triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
         export "CARGO_TARGET_${triple}_RUNNER=$(root_word) --preserve-env"
     fi
+    # One after another: they load the machine and measure it.
     # shellcheck disable=SC2086
-    check_cargo_tests "tests of the running kernel, as root" $root
+    check_cargo_tests "tests of the running kernel, as root" $root -- --test-threads=1
 }
 
 finish() {

@@ -29,9 +29,9 @@ fn vmlinux_header(out: &Path) {
     if Path::new(&btf).is_file() {
         println!("cargo::rerun-if-changed={btf}");
     }
-    let dump = ["bpftool", "/usr/sbin/bpftool"].iter().find_map(|tool| {
-        Command::new(tool).args(["btf", "dump", "file", &btf, "format", "c"]).output().ok()
-    });
+    let dump = ["bpftool", "/usr/sbin/bpftool"]
+        .iter()
+        .find_map(|tool| Command::new(tool).args(["btf", "dump", "file", &btf, "format", "c"]).output().ok());
     let Some(dump) = dump else { panic!("bpftool is missing (Debian: apt install bpftool)") };
     assert!(
         dump.status.success() && !dump.stdout.is_empty(),

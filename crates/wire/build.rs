@@ -16,6 +16,7 @@ fn main() {
         .expect("bindgen reads include/wire.h: is libclang installed (Debian: libclang-19-dev)?")
         .write_to_file(out.join("wire.rs"))
         .expect("OUT_DIR can be written");
-    let include = PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("include");
+    let include =
+        PathBuf::from(std::env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it")).join("include");
     println!("cargo::metadata=include={}", include.display());
 }

@@ -7,7 +7,6 @@ use crate::culprits::Culprits;
 use crate::engine::Options;
 use crate::findings::{Absent, Findings, Party, Who};
 use crate::select::Selection;
-use crate::tasks::Counts;
 use crate::{billing, cpu, delays, dispatch, graph, ipc, marks, quanta, reasons, stolen, timers, wakeup};
 
 /// An analysis: it observes the time line and adds what it found to the findings.
@@ -119,8 +118,9 @@ pub struct Closing<'a> {
     pub to_ns: u64,
     /// The task of each row of `findings.tasks`.
     pub rows: &'a [TaskIndex],
-    pub(crate) counts: &'a PerTask<Counts>,
-    pub(crate) blame: &'a Culprits,
+    /// Run time of all threads of each process, by index.
+    pub(crate) process_runtime_ns: Vec<u64>,
+    pub(crate) culprits: Culprits,
 }
 
 impl Closing<'_> {
@@ -180,7 +180,7 @@ impl<T: Default> PerTask<T> {
     fn grow(&mut self, len: usize) {
         if len > self.list.capacity() {
             // Not by doubling: half of a large table would be unused.
-            self.list.reserve_exact(len - self.list.len() + len / 8 + 64);
+            self.list.reserve_exact(len - self.list.len() + len / 16 + 64);
         }
         self.list.resize_with(len, T::default);
     }
@@ -194,4 +194,40 @@ impl<T: Default> PerTask<T> {
     pub(crate) fn take(&mut self, task: TaskIndex) -> T {
         self.list.get_mut(task.at()).map(std::mem::take).unwrap_or_default()
     }
+}
+
+/// Values put by until there are many. Work on one task after another in one go waits for memory far less than
+/// the same work spread over the events: the next tasks' cache lines are fetched meanwhile.
+#[derive(Debug)]
+pub(crate) struct Batch<T> {
+    list: Vec<T>,
+}
+
+/// Values of a batch: small enough to stay in the first-level cache.
+const BATCH: usize = 512;
+
+impl<T> Batch<T> {
+    pub(crate) fn new() -> Batch<T> {
+        Batch { list: Vec::with_capacity(BATCH) }
+    }
+
+    /// Puts a value by. Whether it is time to drain.
+    #[inline]
+    #[must_use]
+    pub(crate) fn put(&mut self, value: T) -> Fill {
+        self.list.push(value);
+        if self.list.len() == BATCH { Fill::Full } else { Fill::Room }
+    }
+
+    /// All values, in order.
+    pub(crate) fn drain(&mut self) -> std::vec::Drain<'_, T> {
+        self.list.drain(..)
+    }
+}
+
+/// Whether a batch takes more.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fill {
+    Room,
+    Full,
 }

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use spry_timeline::{Holder, Slice, TaskIndex, Timeline, WaitCause, Waited};
 
-use crate::analysis::{Closing, PerTask};
+use crate::analysis::{Batch, Closing, Fill, PerTask};
 use crate::findings::{Blame, Culprit, Party};
 
 /// Stays looked at in every wait; earlier ones count as others'.
@@ -17,13 +17,41 @@ const LINES_MAX: usize = 1_000;
 const SHOWN_MAX: usize = 20;
 
 /// How much of whose waiting each task fills: kept for all waits, so with few stays of each.
-#[derive(Default)]
 pub(crate) struct Culprits {
+    batch: Batch<Stay>,
     victims: PerTask<Victim>,
     /// How long each task had a CPU that a woken task waited for.
     caused_ns: PerTask<u64>,
     idle_ns: u64,
     others_ns: u64,
+}
+
+impl Default for Culprits {
+    fn default() -> Culprits {
+        Culprits {
+            batch: Batch::new(),
+            victims: PerTask::default(),
+            caused_ns: PerTask::default(),
+            idle_ns: 0,
+            others_ns: 0,
+        }
+    }
+}
+
+/// A stay that filled a part of a wait.
+#[derive(Clone, Copy)]
+struct Stay {
+    victim: TaskIndex,
+    holder: Holder,
+    ran_ns: u64,
+    after: After,
+}
+
+/// What the wait came after.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum After {
+    Wakeup,
+    Another,
 }
 
 #[derive(Default)]
@@ -131,28 +159,43 @@ impl Shares {
 }
 
 impl Culprits {
-    /// Counts one wait.
+    /// Takes one wait.
     #[inline]
     pub(crate) fn waited(&mut self, now: &Timeline, waited: &Waited) {
-        let is_woken = matches!(waited.cause, WaitCause::Woken { .. });
-        let victim = self.victims.at(waited.task);
+        let after =
+            if matches!(waited.cause, WaitCause::Woken { .. }) { After::Wakeup } else { After::Another };
+        let victim = waited.task;
         let mut left_ns = waited.end_ns - waited.start_ns;
+        let mut fill = Fill::Room;
         each_stay(now, waited, STAYS_MAX, |_, slice| {
             let ran_ns = slice.end_ns - slice.start_ns;
             left_ns -= ran_ns;
-            victim.blame(code(slice.holder), ran_ns);
-            if is_woken {
-                match slice.holder {
-                    Holder::Task(task) => *self.caused_ns.at(task) += ran_ns,
-                    Holder::Idle => self.idle_ns += ran_ns,
-                    Holder::Unknown => self.others_ns += ran_ns,
-                }
+            if self.batch.put(Stay { victim, holder: slice.holder, ran_ns, after }) == Fill::Full {
+                fill = Fill::Full;
             }
         });
         if left_ns > 0 {
+            let victim = self.victims.at(victim);
             victim.others_ns += left_ns;
             victim.others_waits = victim.others_waits.saturating_add(1);
-            self.others_ns += if is_woken { left_ns } else { 0 };
+            self.others_ns += if after == After::Wakeup { left_ns } else { 0 };
+        }
+        if fill == Fill::Full {
+            self.count();
+        }
+    }
+
+    /// Counts what was put by.
+    pub(crate) fn count(&mut self) {
+        for stay in self.batch.drain() {
+            self.victims.at(stay.victim).blame(code(stay.holder), stay.ran_ns);
+            if stay.after == After::Wakeup {
+                match stay.holder {
+                    Holder::Task(task) => *self.caused_ns.at(task) += stay.ran_ns,
+                    Holder::Idle => self.idle_ns += stay.ran_ns,
+                    Holder::Unknown => self.others_ns += stay.ran_ns,
+                }
+            }
         }
     }
 

@@ -159,7 +159,7 @@ impl Analysis for Watch {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         self.keep_worst();
         let worst = self.worst.iter().map(|draft| draft.finding(closing)).collect();
-        findings.delays = Some(Delays { worst, blame: closing.blame.table(closing) });
+        findings.delays = Some(Delays { worst, blame: closing.culprits.table(closing) });
     }
 }
 

@@ -11,7 +11,7 @@ use crate::analysis::{ALL, About, Analysis, Closing, Hook, Setup};
 use crate::culprits::Culprits;
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
-use crate::tasks::Tasks;
+use crate::tasks::{Tasks, task_findings};
 
 /// Choices beside the tasks and the window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -99,7 +99,7 @@ struct Fan {
     tasks: Tasks,
     /// Shared by the analyses that name culprits; `None` if none of them runs.
     culprits: Option<Culprits>,
-    analyses: Vec<Box<dyn Analysis>>,
+    analyses: Vec<(&'static About, Box<dyn Analysis>)>,
     by_hook: [Vec<u8>; Hook::COUNT],
 }
 
@@ -139,7 +139,7 @@ impl Engine {
             for &hook in about.hooks {
                 fan.by_hook[hook as usize].push(fan.analyses.len() as u8);
             }
-            fan.analyses.push((about.make)(&setup));
+            fan.analyses.push((about, (about.make)(&setup)));
             if about.names_culprits {
                 fan.culprits = Some(Culprits::default());
             }
@@ -197,22 +197,28 @@ impl Engine {
             ..Findings::default()
         };
         let Fan { tasks, culprits, analyses, .. } = self.fan;
+        let mut culprits = culprits.unwrap_or_default();
+        culprits.count();
         let rows = tasks.rows(&self.timeline, &self.selection, from_ns..to_ns);
-        let closing = Closing {
+        tasks.fill_cpus(&mut findings.cpus, to_ns.saturating_sub(from_ns));
+        let mut closing = Closing {
             timeline: &self.timeline,
             groups: self.header.groups,
             start_ns,
             from_ns,
             to_ns,
             rows: &rows,
-            counts: &tasks.counts,
-            blame: &culprits.unwrap_or_default(),
+            process_runtime_ns: tasks.by_process(&self.timeline),
+            culprits,
         };
-        findings.tasks = tasks.findings(&closing);
-        tasks.fill_cpus(&mut findings.cpus, to_ns.saturating_sub(from_ns));
-        for analysis in analyses {
-            analysis.finish(&closing, &mut findings);
-        }
+        findings.tasks = task_findings(tasks, &closing);
+        // Those that name culprits first, then those that take least: memory that one frees makes room for the next.
+        let names_culprits = |about: &About| about.names_culprits;
+        let (named, others): (Vec<_>, Vec<_>) =
+            analyses.into_iter().partition(|(about, _)| names_culprits(about));
+        named.into_iter().for_each(|(_, analysis)| analysis.finish(&closing, &mut findings));
+        closing.culprits = Culprits::default();
+        others.into_iter().rev().for_each(|(_, analysis)| analysis.finish(&closing, &mut findings));
         findings
     }
 
@@ -247,7 +253,7 @@ impl Fan {
     #[inline]
     fn each(&mut self, hook: Hook, mut tell: impl FnMut(&mut dyn Analysis)) {
         for &at in &self.by_hook[hook as usize] {
-            tell(&mut *self.analyses[usize::from(at)]);
+            tell(&mut *self.analyses[usize::from(at)].1);
         }
     }
 }

@@ -4,9 +4,14 @@
 //! was not asked for, or that needs events the trace lacks, is `None`; [`Findings::absent`] then names the
 //! missing group. Nothing unknown is ever 0.
 
+mod delays;
+mod graph;
+
+pub use delays::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, Slice};
+pub use graph::{ChannelFinding, ChannelUser, Channels, Component, Edge, Graph, Node};
 use serde::{Serialize, Serializer};
 pub use spry_timeline::{InterruptKind, Oddities};
-use spry_trace::event::{ChannelKind, Comm, Context, Direction, Policy, PrevState, TimerKind};
+use spry_trace::event::{Comm, Policy, PrevState, TimerKind};
 use spry_trace::{Group, Groups, Tgid, Tid};
 
 use crate::histogram::{Histogram, Tally};
@@ -343,167 +348,6 @@ pub struct Overall {
     pub dispatch: Option<Histogram>,
 }
 
-/// Who wakes whom and sends bytes to whom; thread groups are the nodes.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Graph {
-    /// Every process that has an edge, by run time.
-    pub nodes: Vec<Node>,
-    /// Between different processes, by wake-ups.
-    pub edges: Vec<Edge>,
-    /// What is reachable from the root along edges in either direction; `None` if no root was chosen or found.
-    pub component: Option<Component>,
-    /// Wake-ups by interrupts and unknown wakers, which make no edges.
-    pub wakeups_without_task: u64,
-    /// Wake-ups on edges beyond the limit kept.
-    pub wakeups_dropped: u64,
-    /// Bytes read whose writers the trace does not show; `None` without group `ipc`.
-    pub bytes_without_writer: Option<u64>,
-}
-
-/// A process in the graph.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Node {
-    /// Process.
-    pub tgid: Tgid,
-    /// Its leader's name, or that of its first known thread.
-    #[serde(serialize_with = "comm_as_text")]
-    pub comm: Comm,
-    /// Threads seen.
-    pub threads: u32,
-    /// Run time of all of them.
-    pub runtime_ns: u64,
-    /// Wake-ups between its own threads.
-    pub inner_wakeups: u64,
-    /// Steps from the root; `None` outside the component.
-    pub distance: Option<u32>,
-}
-
-/// From the waker or writer to the wakee or reader.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Edge {
-    /// Waker or writer.
-    pub from_tgid: Tgid,
-    /// Wakee or reader.
-    pub to_tgid: Tgid,
-    /// Wake-ups by tasks (not interrupts).
-    pub wakeups: u64,
-    /// Bytes read by `to` that `from` wrote; `None` without group `ipc`.
-    pub bytes: Option<u64>,
-}
-
-/// The connected component of a root.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
-pub struct Component {
-    /// The root.
-    pub root_tgid: Tgid,
-    /// Its members with the root, nearest first.
-    pub tgids: Vec<Tgid>,
-}
-
-/// What delayed whom.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Delays {
-    /// The longest waits, longest first.
-    pub worst: Vec<Delay>,
-    /// Victim by culprit, most time first.
-    pub blame: Vec<Blame>,
-}
-
-/// One wait for a CPU.
-#[derive(Clone, Debug, Serialize)]
-pub struct Delay {
-    /// Who waited.
-    pub victim: Who,
-    /// Since when.
-    pub start_ns: u64,
-    /// How long.
-    pub wait_ns: u64,
-    /// The CPU it got, or was queued on when the trace ended.
-    pub cpu: u16,
-    /// How the wait started.
-    pub cause: DelayCause,
-    /// How it ended.
-    pub end: DelayEnd,
-    /// Who had the CPU meanwhile, most time first. Interrupts' time is also in that of the task they interrupted.
-    pub culprits: Vec<Culprit>,
-    /// In order of time, for drawing; at most [`Delay::SLICES_MAX`], the latest.
-    pub slices: Vec<Slice>,
-    /// Where the last culprit was in the code when it left, innermost first (group `stack`); empty if not known.
-    pub culprit_stack: Vec<Box<str>>,
-}
-
-impl Delay {
-    /// Most slices kept of one delay.
-    pub const SLICES_MAX: usize = 64;
-}
-
-/// How a wait started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DelayCause {
-    /// It was woken. `waker` is only to blame in [`Context::Task`].
-    Woken {
-        /// Who was running on the waker's CPU; `None` for the idle task and where unknown.
-        waker: Option<Who>,
-        /// In which context.
-        context: Context,
-    },
-    /// It was pushed off the CPU.
-    Preempted {
-        /// By whom; `None` where unknown.
-        by: Option<Who>,
-    },
-    /// It was created.
-    New,
-    /// It already waited when the trace began.
-    Unknown,
-}
-
-/// How a wait ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum DelayEnd {
-    /// It got a CPU.
-    Dispatched,
-    /// The window ended first.
-    Cut,
-}
-
-/// One who had the CPU during a wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Culprit {
-    /// Who.
-    pub party: Party,
-    /// How long during the wait.
-    pub ran_ns: u64,
-}
-
-/// A stay on a CPU.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Slice {
-    /// The CPU.
-    pub cpu: u16,
-    /// From.
-    pub start_ns: u64,
-    /// To.
-    pub end_ns: u64,
-    /// Whose.
-    pub party: Party,
-}
-
-/// How much of a victim's waiting one culprit filled.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct Blame {
-    /// Who waited.
-    pub victim: Who,
-    /// Who had the CPU. [`Party::Others`] gathers the ones with less.
-    pub culprit: Party,
-    /// Time.
-    pub total_ns: u64,
-    /// Waits in which it took part.
-    pub waits: u64,
-}
-
 /// The parts of wake-up latency over all selected tasks.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct WakeupFinding {
@@ -564,46 +408,6 @@ pub struct TimerFinding {
     pub past_slack: u64,
     /// Handled before the deadline (clock adjustment, or slack rounding of the kernel's).
     pub early: u64,
-}
-
-/// Channels between processes.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct Channels {
-    /// Those with the most bytes.
-    pub top: Vec<ChannelFinding>,
-    /// Channels seen.
-    pub seen: u64,
-    /// Bytes through channels that are not in `top`.
-    pub other_bytes: u64,
-}
-
-/// One channel.
-#[derive(Clone, Debug, Serialize)]
-pub struct ChannelFinding {
-    /// What it is.
-    pub kind: ChannelKind,
-    /// Its id.
-    pub id: u64,
-    /// Bytes written into it.
-    pub written_bytes: u64,
-    /// Bytes read from it.
-    pub read_bytes: u64,
-    /// Who used it, at most 8.
-    pub users: Vec<ChannelUser>,
-}
-
-/// A process at one end of a channel.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
-pub struct ChannelUser {
-    /// Process.
-    pub tgid: Tgid,
-    /// Its name.
-    #[serde(serialize_with = "comm_as_text")]
-    pub comm: Comm,
-    /// Which end.
-    pub direction: Direction,
-    /// Bytes.
-    pub bytes: u64,
 }
 
 /// Programs' own events.

@@ -11,7 +11,6 @@ use spry_trace::{Group, Stamped};
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
 use crate::findings::{Component, Edge, Findings, Graph, Node};
 use crate::select::Root;
-use crate::tasks::Counts;
 
 pub(crate) const ABOUT: About = About {
     name: "graph",
@@ -222,13 +221,13 @@ impl Edges {
                 let named = closing.process(process);
                 let inner_wakeups = self.inner.get(&process).copied().unwrap_or(0);
                 let (tgid, comm) = (named.tgid, named.comm);
-                (process, Node { tgid, comm, threads: 0, runtime_ns: 0, inner_wakeups, distance: None })
+                let runtime_ns = closing.process_runtime_ns[process.at()];
+                (process, Node { tgid, comm, threads: 0, runtime_ns, inner_wakeups, distance: None })
             })
             .collect();
         for index in closing.timeline.task_indices() {
             if let Some(node) = nodes.get_mut(&closing.timeline.task(index).process()) {
                 node.threads += 1;
-                node.runtime_ns += closing.counts.get(index).map_or(0, Counts::runtime_ns);
             }
         }
         nodes

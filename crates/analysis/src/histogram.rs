@@ -16,7 +16,7 @@ const BUCKETS: usize = ((TOP_BIT - SUB_BITS + 2) << SUB_BITS) as usize;
 /// Values kept exactly.
 const EXACT_MAX: usize = 8;
 /// Buckets kept sparsely.
-const SPARSE_MAX: usize = 32;
+const SPARSE_MAX: usize = 20;
 /// A sparse distribution of this many values earns a dense table for speed.
 const EARNED_AT: u64 = 256;
 

@@ -2,7 +2,7 @@
 
 use spry_timeline::{Observer, Ran, TaskIndex, Timeline};
 
-use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
+use crate::analysis::{About, Analysis, Batch, Closing, Fill, Hook, PerTask};
 use crate::findings::{Findings, QuantaFinding};
 use crate::histogram::{Budget, Histogram, Tally};
 
@@ -11,35 +11,42 @@ pub(crate) const ABOUT: About = About {
     tells: "effective quanta: how long each task keeps the CPU, and how often a second",
     needs: &[],
     uses: &[],
-    hooks: &[Hook::Ran, Hook::Ended],
+    hooks: &[Hook::Ran],
     names_culprits: false,
     make: |_| {
-        Box::new(Quanta { lengths: PerTask::default(), cut: PerTask::default(), budget: Budget::new(1_000) })
+        let (batch, budget) = (Batch::new(), Budget::new(1_000));
+        Box::new(Quanta { batch, lengths: PerTask::default(), cut: PerTask::default(), budget })
     },
 };
 
 struct Quanta {
+    batch: Batch<(TaskIndex, u64)>,
     lengths: PerTask<Histogram>,
     cut: PerTask<Tally>,
     budget: Budget,
 }
 
-impl Observer for Quanta {
-    fn ran(&mut self, _: &Timeline, ran: &Ran) {
-        if ran.cut.is_whole() {
-            self.lengths.at(ran.task).record(ran.wall_ns(), &mut self.budget);
-        } else {
-            self.cut.at(ran.task).add(ran.wall_ns());
+impl Quanta {
+    fn count(&mut self) {
+        for (task, length_ns) in self.batch.drain() {
+            self.lengths.at(task).record(length_ns, &mut self.budget);
         }
     }
+}
 
-    fn ended(&mut self, _: &Timeline, task: TaskIndex) {
-        self.lengths.at(task).shrink();
+impl Observer for Quanta {
+    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+        if !ran.cut.is_whole() {
+            self.cut.at(ran.task).add(ran.wall_ns());
+        } else if self.batch.put((ran.task, ran.wall_ns())) == Fill::Full {
+            self.count();
+        }
     }
 }
 
 impl Analysis for Quanta {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        self.count();
         let mut overall = Histogram::dense();
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             let (mut lengths, cut) = (self.lengths.take(index), self.cut.take(index));

@@ -45,8 +45,12 @@ struct Account {
 struct Accounts {
     first: Account,
     last: Account,
-    /// It had a CPU at the first one, but since when the trace had not told yet.
-    is_first_open: bool,
+}
+
+/// It had a CPU at its first account, but since when the trace had not told yet.
+#[derive(Debug, Default)]
+struct Open {
+    tasks: Vec<TaskIndex>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -59,8 +63,9 @@ struct CpuCounts {
 
 #[derive(Debug, Default)]
 pub(crate) struct Tasks {
-    pub(crate) counts: PerTask<Counts>,
-    accounts: PerTask<Option<Accounts>>,
+    counts: PerTask<Counts>,
+    accounts: PerTask<Option<Box<Accounts>>>,
+    open: Open,
     cpus: Vec<CpuCounts>,
 }
 
@@ -96,48 +101,14 @@ impl Tasks {
         rows
     }
 
-    pub(crate) fn findings(&self, closing: &Closing<'_>) -> Vec<TaskFinding> {
-        let mut findings = Vec::with_capacity(closing.rows.len());
-        findings.extend(closing.rows.iter().map(|&index| self.finding(closing, index)));
-        findings
-    }
-
-    fn finding(&self, closing: &Closing<'_>, index: TaskIndex) -> TaskFinding {
-        let task = closing.timeline.task(index);
-        let counts = self.counts.get(index).copied().unwrap_or_default();
-        let born_ns = task.born_ns().unwrap_or(closing.start_ns).max(closing.from_ns);
-        let died_ns = task.ended_ns().unwrap_or(closing.to_ns).min(closing.to_ns);
-        let life_ns = died_ns.saturating_sub(born_ns);
-        let known_ns = counts.wall_ns + counts.wait_ns + counts.blocked_ns;
-        TaskFinding {
-            who: closing.who(index),
-            start_ns: task.born_ns().map_or(0, |born_ns| closing.since_start_ns(born_ns)),
-            end_ns: task.ended_ns().map(|ended_ns| closing.since_start_ns(ended_ns)),
-            life_ns,
-            runtime_ns: counts.runtime_ns(),
-            runnable_wait_ns: counts.wait_ns,
-            blocked_ns: counts.blocked_ns,
-            unknown_ns: life_ns.saturating_sub(known_ns),
-            stolen_ns: counts.stolen_ns,
-            switches: counts.switches,
-            wakeups: counts.wakeups,
-            migrations: counts.migrations,
-            policy: task.policy(),
-            prio: task.prio(),
-            kernel: self
-                .accounts
-                .get(index)
-                .copied()
-                .flatten()
-                .and_then(|accounts| accounts.finding(closing)),
-            dispatch: None,
-            quanta: None,
-            billing: None,
-            reasons: None,
-            cpu_shares: None,
-            wakeup: None,
-            interrupted: None,
+    /// Run time of all threads of each process, by index.
+    pub(crate) fn by_process(&self, timeline: &Timeline) -> Vec<u64> {
+        let mut runtime_ns = vec![0; timeline.processes().len()];
+        for index in timeline.task_indices() {
+            runtime_ns[timeline.task(index).process().at()] +=
+                self.counts.get(index).map_or(0, Counts::runtime_ns);
         }
+        runtime_ns
     }
 
     pub(crate) fn fill_cpus(&self, findings: &mut [CpuFinding], window_ns: u64) {
@@ -155,10 +126,10 @@ impl Tasks {
     /// not count between the accounts.
     #[cold]
     fn close_first(&mut self, ran: &Ran) {
+        let Some(at) = self.open.tasks.iter().position(|&task| task == ran.task) else { return };
+        self.open.tasks.swap_remove(at);
         if let Some(accounts) = self.accounts.at(ran.task) {
-            if std::mem::take(&mut accounts.is_first_open) && ran.start_ns < accounts.first.time_ns {
-                accounts.first.runtime_ns += accounts.first.time_ns - ran.start_ns;
-            }
+            accounts.first.runtime_ns += accounts.first.time_ns.saturating_sub(ran.start_ns);
         }
     }
 }
@@ -226,11 +197,57 @@ impl Observer for Tasks {
             ticks_ns: stat.utime_ns + stat.stime_ns,
             runtime_ns: self.counts.at(index).runtime_ns() + open_ns,
         };
-        let is_first_open = stat.state == StatState::Running && !is_running;
-        self.accounts
-            .at(index)
-            .get_or_insert(Accounts { first: account, last: account, is_first_open })
-            .last = account;
+        match self.accounts.at(index) {
+            Some(accounts) => accounts.last = account,
+            first @ None => {
+                *first = Some(Box::new(Accounts { first: account, last: account }));
+                if stat.state == StatState::Running && !is_running {
+                    self.open.tasks.push(index);
+                }
+            }
+        }
+    }
+}
+
+/// The rows of the report, with the parts that are in every one.
+pub(crate) fn task_findings(mut tasks: Tasks, closing: &Closing<'_>) -> Vec<TaskFinding> {
+    let mut findings = Vec::with_capacity(closing.rows.len());
+    findings.extend(closing.rows.iter().map(|&index| {
+        let kernel = tasks.accounts.take(index).and_then(|accounts| accounts.finding(closing));
+        TaskFinding { kernel, ..finding(closing, index, tasks.counts.take(index)) }
+    }));
+    findings
+}
+
+fn finding(closing: &Closing<'_>, index: TaskIndex, counts: Counts) -> TaskFinding {
+    let task = closing.timeline.task(index);
+    let born_ns = task.born_ns().unwrap_or(closing.start_ns).max(closing.from_ns);
+    let died_ns = task.ended_ns().unwrap_or(closing.to_ns).min(closing.to_ns);
+    let life_ns = died_ns.saturating_sub(born_ns);
+    let known_ns = counts.wall_ns + counts.wait_ns + counts.blocked_ns;
+    TaskFinding {
+        who: closing.who(index),
+        start_ns: task.born_ns().map_or(0, |born_ns| closing.since_start_ns(born_ns)),
+        end_ns: task.ended_ns().map(|ended_ns| closing.since_start_ns(ended_ns)),
+        life_ns,
+        runtime_ns: counts.runtime_ns(),
+        runnable_wait_ns: counts.wait_ns,
+        blocked_ns: counts.blocked_ns,
+        unknown_ns: life_ns.saturating_sub(known_ns),
+        stolen_ns: counts.stolen_ns,
+        switches: counts.switches,
+        wakeups: counts.wakeups,
+        migrations: counts.migrations,
+        policy: task.policy(),
+        prio: task.prio(),
+        kernel: None,
+        dispatch: None,
+        quanta: None,
+        billing: None,
+        reasons: None,
+        cpu_shares: None,
+        wakeup: None,
+        interrupted: None,
     }
 }
 

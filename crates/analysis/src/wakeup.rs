@@ -7,7 +7,7 @@ use spry_trace::{Group, Stamped, Tid};
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
 use crate::findings::{Findings, WakeupFinding, WakeupParts};
-use crate::histogram::{Budget, Histogram};
+use crate::histogram::{Budget, Histogram, Tally};
 
 pub(crate) const ABOUT: About = About {
     name: "wakeup",
@@ -43,9 +43,20 @@ struct Cpu {
 
 #[derive(Default)]
 struct Task {
+    enqueue: Tally,
+    total: Tally,
+    /// Only with the groups `timer` or `resched`.
+    more: Option<Box<More>>,
+}
+
+#[derive(Default)]
+struct More {
     /// The latest waking by a timer: when, and which.
     by_timer: Option<(u64, Expiry)>,
-    parts: Option<Box<WakeupParts>>,
+    timer: Tally,
+    expiry: Tally,
+    resched: Tally,
+    switch: Tally,
 }
 
 struct Wakeups {
@@ -95,33 +106,36 @@ impl Wakeups {
     fn measure(&mut self, waited: &Waited) {
         let (waking_ns, enqueued_ns, switch_ns) = (waited.waking_ns, waited.start_ns, waited.end_ns);
         let cpu = *self.cpu(waited.cpu);
-        let parts = &mut self.overall;
-        let task = self.tasks.at(waited.task);
-        let own = task.parts.get_or_insert_default();
-        parts.enqueue.record(enqueued_ns - waking_ns, &mut self.budget);
+        let (overall, budget) = (&mut self.overall, &mut self.budget);
+        let own = self.tasks.at(waited.task);
+        overall.enqueue.record(enqueued_ns - waking_ns, budget);
         own.enqueue.add(enqueued_ns - waking_ns);
-        parts.total.record(switch_ns - waking_ns, &mut self.budget);
+        overall.total.record(switch_ns - waking_ns, budget);
         own.total.add(switch_ns - waking_ns);
+        if !self.has_timer && !self.has_resched {
+            return;
+        }
+        let own = own.more.get_or_insert_default();
         // Set since the CPU's switch before this one; already set when the task was woken counts from there.
-        if let (Some(resched), Some(switch)) = (&mut parts.resched, &mut parts.switch) {
+        if let (Some(resched), Some(switch)) = (&mut overall.resched, &mut overall.switch) {
             if cpu.resched_ns > cpu.earlier_switch_ns {
                 let set_ns = cpu.resched_ns.max(waking_ns);
-                resched.record(set_ns - waking_ns, &mut self.budget);
-                own.resched.get_or_insert_default().add(set_ns - waking_ns);
-                switch.record(switch_ns - set_ns, &mut self.budget);
-                own.switch.get_or_insert_default().add(switch_ns - set_ns);
+                resched.record(set_ns - waking_ns, budget);
+                own.resched.add(set_ns - waking_ns);
+                switch.record(switch_ns - set_ns, budget);
+                own.switch.add(switch_ns - set_ns);
             }
         }
-        let by_timer = task.by_timer.take().filter(|by_timer| by_timer.0 == waking_ns);
+        let by_timer = own.by_timer.take().filter(|by_timer| by_timer.0 == waking_ns);
         if let (Some((_, expiry)), Some(timer), Some(handler), Some(whole)) =
-            (by_timer, &mut parts.timer, &mut parts.expiry, &mut parts.deadline_to_switch)
+            (by_timer, &mut overall.timer, &mut overall.expiry, &mut overall.deadline_to_switch)
         {
             let late_ns = expiry.handler_ns.saturating_sub(expiry.deadline_ns);
-            timer.record(late_ns, &mut self.budget);
-            own.timer.get_or_insert_default().add(late_ns);
-            handler.record(waking_ns - expiry.handler_ns, &mut self.budget);
-            own.expiry.get_or_insert_default().add(waking_ns - expiry.handler_ns);
-            whole.record(switch_ns.saturating_sub(expiry.deadline_ns), &mut self.budget);
+            timer.record(late_ns, budget);
+            own.timer.add(late_ns);
+            handler.record(waking_ns - expiry.handler_ns, budget);
+            own.expiry.add(waking_ns - expiry.handler_ns);
+            whole.record(switch_ns.saturating_sub(expiry.deadline_ns), budget);
         }
     }
 }
@@ -141,7 +155,8 @@ impl Observer for Wakeups {
         // A timer that names its sleeper wakes only that one.
         let is_meant = expiry.sleeper.is_idle() || expiry.sleeper == now.task(waking.task).tid();
         if is_meant && waking.time_ns - expiry.handler_ns <= HANDLER_MAX_NS {
-            self.tasks.at(waking.task).by_timer = Some((waking.time_ns, expiry));
+            let more = self.tasks.at(waking.task).more.get_or_insert_default();
+            more.by_timer = Some((waking.time_ns, expiry));
         }
     }
 
@@ -171,19 +186,18 @@ impl Observer for Wakeups {
 
 impl Analysis for Wakeups {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
-        self.overall.culprits = closing.blame.of_wakeups(closing);
+        self.overall.culprits = closing.culprits.of_wakeups(closing);
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
-            let mut parts = self.tasks.take(index).parts.unwrap_or_default();
-            // A group that is there but told nothing of this task is no missing group.
-            if self.has_timer {
-                parts.timer.get_or_insert_default();
-                parts.expiry.get_or_insert_default();
-            }
-            if self.has_resched {
-                parts.resched.get_or_insert_default();
-                parts.switch.get_or_insert_default();
-            }
-            finding.wakeup = Some(parts);
+            let Task { enqueue, total, more } = self.tasks.take(index);
+            let more = more.unwrap_or_default();
+            finding.wakeup = Some(Box::new(WakeupParts {
+                timer: self.has_timer.then_some(more.timer),
+                expiry: self.has_timer.then_some(more.expiry),
+                enqueue,
+                resched: self.has_resched.then_some(more.resched),
+                switch: self.has_resched.then_some(more.switch),
+                total,
+            }));
         }
         findings.wakeup = Some(self.overall);
     }

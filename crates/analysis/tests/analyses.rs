@@ -142,7 +142,7 @@ fn the_machines_own_rate_is_billed_at_even_if_not_asked_for() {
 #[test]
 fn quanta_are_counted_whole_and_by_the_second_of_life() {
     let mut tape = Tape::new(&[]);
-    periodic(&mut tape, 7, 20 * MS, 1 * MS, 5 * MS);
+    periodic(&mut tape, 7, 20 * MS, MS, 5 * MS);
     tape.at(1_001 * MS, 0, switch(0, 7, Runnable));
     let findings = tape.findings(2_000 * MS);
     let quanta = task(&findings, 7).quanta.as_deref().unwrap();
@@ -157,7 +157,7 @@ fn quanta_are_counted_whole_and_by_the_second_of_life() {
 fn preemption() -> Tape {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, named(7, 7, "player")).at(0, 0, named(8, 8, "hog"));
-    tape.at(1 * US, 0, switch(7, 8, Sleeping)).at(10 * US, 0, waking(8, 7, Context::Task)).at(
+    tape.at(US, 0, switch(7, 8, Sleeping)).at(10 * US, 0, waking(8, 7, Context::Task)).at(
         10 * US,
         0,
         wakeup(7),
@@ -191,7 +191,7 @@ fn a_task_that_gives_way_to_its_own_wakee_is_voluntary_to_the_thesis_and_involun
 #[test]
 fn giving_way_to_one_who_waited_before_the_quantum_is_the_end_of_a_slice() {
     let mut tape = Tape::new(&[]);
-    tape.at(1 * MS, 0, switch(7, 8, Preempted)).at(5 * MS, 0, switch(8, 7, Runnable));
+    tape.at(MS, 0, switch(7, 8, Preempted)).at(5 * MS, 0, switch(8, 7, Runnable));
     tape.at(6 * MS, 0, waking(7, 9, Context::Hardirq)).at(6 * MS, 0, wakeup(9)).at(
         7 * MS,
         0,
@@ -207,7 +207,7 @@ fn giving_way_to_one_who_waited_before_the_quantum_is_the_end_of_a_slice() {
 fn the_worst_delay_names_its_victim_and_its_culprits_in_order_of_blame() {
     let mut tape = Tape::new(&[Group::Irq, Group::Stack]);
     tape.at(0, 0, named(7, 7, "player")).at(0, 0, named(8, 8, "hog")).at(0, 0, named(9, 9, "daemon"));
-    tape.at(1 * MS, 0, switch(7, 8, Sleeping)).at(2 * MS, 0, waking(8, 7, Context::Hardirq)).at(
+    tape.at(MS, 0, switch(7, 8, Sleeping)).at(2 * MS, 0, waking(8, 7, Context::Hardirq)).at(
         2 * MS,
         0,
         wakeup(7),
@@ -246,7 +246,7 @@ fn the_worst_delay_names_its_victim_and_its_culprits_in_order_of_blame() {
 fn a_wait_that_moved_blames_the_holders_of_both_cpus() {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, switch(7, 8, Sleeping)).at(0, 1, switch(0, 9, Runnable));
-    tape.at(1 * MS, 0, waking(8, 7, Context::Task)).at(1 * MS, 0, wakeup(7));
+    tape.at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
     tape.at(4 * MS, 1, Event::Migrate(Migrate { tid: Tid(7), from_cpu: 0, to_cpu: 1 }));
     tape.at(6 * MS, 1, switch(9, 7, Preempted));
     let findings = tape.findings(7 * MS);
@@ -261,7 +261,7 @@ fn a_wait_that_moved_blames_the_holders_of_both_cpus() {
 #[test]
 fn a_wait_that_the_end_of_the_trace_cuts_is_among_the_worst_delays() {
     let mut tape = Tape::new(&[]);
-    tape.at(1 * MS, 0, switch(7, 8, Preempted));
+    tape.at(MS, 0, switch(7, 8, Preempted));
     let findings = tape.findings(900 * MS);
     let worst = &findings.delays.as_ref().unwrap().worst[0];
     assert_eq!((worst.victim.tid, worst.wait_ns), (Tid(7), 899 * MS));
@@ -272,7 +272,7 @@ fn a_wait_that_the_end_of_the_trace_cuts_is_among_the_worst_delays() {
 fn timer_wakeup(groups: &[Group]) -> Findings {
     let mut tape = Tape::new(groups);
     let has = |group| groups.contains(&group);
-    tape.at(1 * US, 0, switch(7, 8, Sleeping));
+    tape.at(US, 0, switch(7, 8, Sleeping));
     if has(Group::Timer) {
         let (kind, deadline_ns, latest_ns) = (TimerKind::Sleep, START_NS + 100 * US, START_NS + 150 * US);
         tape.at(160 * US, 0, Event::TimerExpire(TimerExpire { tid: Tid(7), kind, deadline_ns, latest_ns }));
@@ -331,7 +331,7 @@ fn what_the_groups_lack_is_none_and_names_the_group() {
 #[test]
 fn a_timer_that_names_another_sleeper_is_not_this_wake_ups() {
     let mut tape = Tape::new(&[Group::Timer]);
-    tape.at(1 * US, 0, switch(7, 8, Sleeping));
+    tape.at(US, 0, switch(7, 8, Sleeping));
     let timer =
         TimerExpire { tid: Tid(9), kind: TimerKind::Sleep, deadline_ns: START_NS, latest_ns: START_NS };
     tape.at(10 * US, 0, Event::TimerExpire(timer)).at(11 * US, 0, waking(8, 7, Context::Hardirq));
@@ -364,10 +364,10 @@ fn time_that_the_hypervisor_stole_is_no_run_time_but_busy_time() {
     let (prev, next) = (Tid(7), Tid(0));
     let event =
         Switch { prev, next, prev_state: Sleeping, prev_prio: 120, next_prio: 120, stolen_ns: 300_000 };
-    tape.at(0, 0, switch(0, 7, Runnable)).at(1 * MS, 0, Event::Switch(event));
+    tape.at(0, 0, switch(0, 7, Runnable)).at(MS, 0, Event::Switch(event));
     let findings = tape.findings(2 * MS);
     assert_eq!((task(&findings, 7).runtime_ns, task(&findings, 7).stolen_ns), (700 * US, 300 * US));
-    assert_eq!((findings.cpus[0].busy_ns, findings.cpus[0].stolen_ns), (1 * MS, 300 * US));
+    assert_eq!((findings.cpus[0].busy_ns, findings.cpus[0].stolen_ns), (MS, 300 * US));
     assert_eq!(findings.cpus[1].unknown_ns, 2 * MS, "a CPU without a switch is not said to have been idle");
 }
 
@@ -406,7 +406,7 @@ fn talk(groups: &[Group]) -> Tape {
 fn edges_go_from_the_wakers_process_to_the_wakees_and_threads_are_merged() {
     let mut tape = talk(&[]);
     tape.options.root = Some(Root::parse("middle"));
-    let findings = tape.findings(1 * MS);
+    let findings = tape.findings(MS);
     let graph = findings.graph.as_ref().unwrap();
     let edges: Vec<_> =
         graph.edges.iter().map(|edge| (edge.from_tgid.0, edge.to_tgid.0, edge.wakeups)).collect();
@@ -425,7 +425,7 @@ fn edges_go_from_the_wakers_process_to_the_wakees_and_threads_are_merged() {
 fn interrupts_make_no_edges() {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, switch(7, 8, Sleeping)).at(10, 0, waking(8, 7, Context::Softirq)).at(11, 0, wakeup(7));
-    let graph = tape.findings(1 * MS).graph.unwrap();
+    let graph = tape.findings(MS).graph.unwrap();
     assert!(graph.edges.is_empty());
     assert_eq!(graph.wakeups_without_task, 1);
 }
@@ -437,7 +437,7 @@ fn bytes_go_from_the_writers_of_a_channel_to_its_reader_in_the_order_written() {
     let ipc = |tid, direction, bytes| Event::Ipc(Ipc { tid: Tid(tid), direction, channel: pipe, bytes });
     tape.at(600 * US, 0, ipc(10, Direction::Write, 100)).at(601 * US, 0, ipc(40, Direction::Write, 50));
     tape.at(602 * US, 0, ipc(30, Direction::Read, 120)).at(603 * US, 0, ipc(20, Direction::Read, 40));
-    let findings = tape.findings(1 * MS);
+    let findings = tape.findings(MS);
     let graph = findings.graph.as_ref().unwrap();
     let bytes = |from, to| {
         let edge = graph.edges.iter().find(|edge| edge.from_tgid == Tgid(from) && edge.to_tgid == Tgid(to));

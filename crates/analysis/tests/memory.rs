@@ -1,6 +1,5 @@
 //! Memory stays bounded: counted by an allocator that keeps the greatest sum.
 
-#[allow(dead_code)]
 mod toy;
 
 use std::alloc::{GlobalAlloc, Layout, System};

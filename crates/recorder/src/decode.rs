@@ -5,7 +5,7 @@ use std::ptr;
 use spry_trace::event::{
     Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Mark, Migrate,
     NeedResched, Policy, PrevState, Rename, Softirq, StatState, Switch, TaskInfo, TaskStat, Tgid, Tick, Tid,
-    TimerExpire, TimerKind, Urgency, Waking, Wakeup, WakeupKind,
+    TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
 };
 use spry_wire::*;
 

@@ -13,7 +13,7 @@ use spry_trace::writer::{Writer, Written};
 use spry_wire::{SPRY_CHUNK_BYTES, SPRY_PAD};
 
 use crate::clock;
-use crate::decode::{Decoder, Hot, RawSwitch, Rare, What};
+use crate::decode::{Decoder, Hot, Rare, RawSwitch, What};
 use crate::error::{Error, Result};
 use crate::ring::{Reached, Rings, Shared};
 use crate::symbols::Symbols;
@@ -174,7 +174,8 @@ impl<W: Write> Drain<W> {
                 position = (position / u64::from(SPRY_CHUNK_BYTES) + 1) * u64::from(SPRY_CHUNK_BYTES);
                 continue;
             }
-            let words = Decoder::hot_words(kind).ok_or_else(|| Error::Load("a ring holds nonsense".into()))?;
+            let words =
+                Decoder::hot_words(kind).ok_or_else(|| Error::Load("a ring holds nonsense".into()))?;
             let hot = self.decoder.hot(time_ns, kind, self.rings.words(cpu, position, head));
             self.write_hot(cpu, time_ns, hot)?;
             position += words as u64 * 8;
@@ -203,7 +204,9 @@ impl<W: Write> Drain<W> {
                 self.write(cpu, time_ns, Event::Prio(prio))?;
             }
             // Also where the task came back unseen.
-            if let Some((_, since_ns)) = last.filter(|(last, _)| [last.next, last.prev].contains(&switch.prev)) {
+            if let Some((_, since_ns)) =
+                last.filter(|(last, _)| [last.next, last.prev].contains(&switch.prev))
+            {
                 stolen_ns = self.tasks.stolen(switch.prev, raw.uncounted_ns, time_ns - since_ns);
             }
         }

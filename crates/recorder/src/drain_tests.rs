@@ -118,7 +118,8 @@ fn a_child_is_known_before_the_other_cpu_mentions_it() {
     let info = events.iter().position(|stamped| {
         matches!(stamped.event, Event::Task(TaskInfo { tid: Tid(9), tgid: Tgid(9), comm }) if comm.as_bytes() == b"maker")
     });
-    let mention = events.iter().position(|stamped| matches!(stamped.event, Event::Wakeup(w) if w.tid == Tid(9)));
+    let mention =
+        events.iter().position(|stamped| matches!(stamped.event, Event::Wakeup(w) if w.tid == Tid(9)));
     assert!(info.unwrap() < mention.unwrap());
     let times: Vec<_> = events.iter().map(|stamped| stamped.time_ns).collect();
     assert!(times.is_sorted());

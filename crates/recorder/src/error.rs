@@ -26,7 +26,9 @@ pub enum Error {
     #[error("the kernel does not accept the recorder's programs: {0}; please report this with `uname -a`")]
     Load(String),
     /// A tracepoint that the recorder cannot do without.
-    #[error("this kernel lacks the tracepoint {0}, without which nothing can be recorded: boot a kernel with it")]
+    #[error(
+        "this kernel lacks the tracepoint {0}, without which nothing can be recorded: boot a kernel with it"
+    )]
     NoTracepoint(&'static str),
     /// Memory for the rings.
     #[error("no memory for rings of {0} bytes a CPU: ask for smaller ones")]
@@ -35,7 +37,9 @@ pub enum Error {
     #[error("a ring cannot have {0} bytes: give a power of two of at least 131072")]
     RingSize(usize),
     /// The node through which programs make marks.
-    #[error("cannot make {0} for marks ({1}): leave out the group mark, or make it with `mknod -m 666 {0} c 1 3`")]
+    #[error(
+        "cannot make {0} for marks ({1}): leave out the group mark, or make it with `mknod -m 666 {0} c 1 3`"
+    )]
     MarkNode(PathBuf, io::Error),
     /// The trace's file cannot be made.
     #[error("cannot write {0}: {1}; choose another place with -o")]

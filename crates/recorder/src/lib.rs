@@ -31,5 +31,5 @@ mod tasks;
 mod tick;
 
 pub use error::{Error, Result};
-pub use mark::MARK_PATH;
 pub use recording::{Builder, RING_BYTES_DEFAULT, Recorder, Recording, Statistics, Switch, create};
+pub use spry_mark::MARK_PATH;

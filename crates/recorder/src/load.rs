@@ -84,7 +84,12 @@ pub(crate) struct Loaded {
     cpus: usize,
 }
 
-pub(crate) fn load(kernel: &Kernel, groups: Groups, ring_bytes: usize, node: Option<&Node>) -> Result<Loaded> {
+pub(crate) fn load(
+    kernel: &Kernel,
+    groups: Groups,
+    ring_bytes: usize,
+    node: Option<&Node>,
+) -> Result<Loaded> {
     if !ring_bytes.is_power_of_two() || ring_bytes < 2 * SPRY_CHUNK_BYTES as usize {
         return Err(Error::RingSize(ring_bytes));
     }
@@ -116,7 +121,13 @@ pub(crate) fn load(kernel: &Kernel, groups: Groups, ring_bytes: usize, node: Opt
     Ok(loaded)
 }
 
-fn knobs(kernel: &Kernel, groups: Groups, ring_bytes: usize, tick_is_irq: bool, node: Option<&Node>) -> spry_knobs {
+fn knobs(
+    kernel: &Kernel,
+    groups: Groups,
+    ring_bytes: usize,
+    tick_is_irq: bool,
+    node: Option<&Node>,
+) -> spry_knobs {
     let chunks = ring_bytes as u32 / SPRY_CHUNK_BYTES;
     let tick = kernel.function("tick_nohz_handler");
     spry_knobs {
@@ -171,16 +182,26 @@ fn size_maps(
 
 /// Tells apart why the kernel said no.
 fn refused(error: libbpf_rs::Error) -> Error {
-    // SAFETY: no preconditions.
-    let is_root = unsafe { libc::geteuid() } == 0;
     match error.kind() {
-        ErrorKind::PermissionDenied if !is_root => Error::NoPrivilege,
+        ErrorKind::PermissionDenied if !may_load_programs() => Error::NoPrivilege,
         ErrorKind::PermissionDenied => Error::BpfRefused(io::Error::from_raw_os_error(libc::EPERM)),
         _ if io_kind(&error) == Some(libc::ENOSYS) => {
             Error::BpfRefused(io::Error::from_raw_os_error(libc::ENOSYS))
         }
         _ => Error::Load(format!("{error:#}").replace('\n', " ")),
     }
+}
+
+/// Whether this process has CAP_BPF and CAP_PERFMON, or CAP_SYS_ADMIN, which stands for both.
+fn may_load_programs() -> bool {
+    const SYS_ADMIN: u32 = 21;
+    const PERFMON: u32 = 38;
+    const BPF: u32 = 39;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
+    let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    let has = |capability: u32| effective & 1 << capability != 0;
+    has(SYS_ADMIN) || (has(BPF) && has(PERFMON))
 }
 
 fn io_kind(error: &libbpf_rs::Error) -> Option<i32> {

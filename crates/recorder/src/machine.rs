@@ -22,13 +22,12 @@ fn uname() -> (String, String, String) {
     (text(&name.release), text(&name.machine), text(&name.version))
 }
 
-/// Describes the machine and a recording that starts at `start_ns`.
-pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>, start_ns: u64) -> Header {
+/// Describes the machine and a recording that starts now.
+pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
     let (kernel, arch, version) = uname();
     let config = configuration(&kernel);
     let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
     let boot_parameters = read("/proc/cmdline");
-    let elapsed_ns = clock::monotonic_ns().saturating_sub(start_ns);
     Header {
         preemption: preemption(&config, &version, boot_parameters.as_deref().unwrap_or_default()),
         kernel,
@@ -40,11 +39,12 @@ pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>, 
         scheduler: sched_ext(),
         boot_parameters,
         clock: "monotonic".into(),
-        start_ns,
-        start_unix_ns: Some(clock::unix_ns() - elapsed_ns),
         recorder_tgid: Some(process::id()),
         groups,
         command,
+        // Last, for what is above takes time.
+        start_ns: clock::monotonic_ns(),
+        start_unix_ns: Some(clock::unix_ns()),
     }
 }
 
@@ -78,11 +78,14 @@ fn preemption(config: &str, version: &str, boot_parameters: &str) -> Option<Stri
     if version.contains("PREEMPT_RT") {
         return Some("rt".into());
     }
-    if let Some(model) = boot_parameters.split_ascii_whitespace().find_map(|word| word.strip_prefix("preempt=")) {
+    if let Some(model) =
+        boot_parameters.split_ascii_whitespace().find_map(|word| word.strip_prefix("preempt="))
+    {
         return Some(model.into());
     }
     let models = [("NONE", "none"), ("VOLUNTARY", "voluntary"), ("LAZY", "lazy")];
-    let built = models.iter().find(|(name, _)| config.lines().any(|line| line == format!("CONFIG_PREEMPT_{name}=y")));
+    let built =
+        models.iter().find(|(name, _)| config.lines().any(|line| line == format!("CONFIG_PREEMPT_{name}=y")));
     match built {
         Some((_, model)) => Some((*model).into()),
         None => config.lines().any(|line| line == "CONFIG_PREEMPT=y").then(|| "full".into()),

@@ -1,6 +1,4 @@
-//! Marks: any program's own events, made by writing text to one well-known file.
-//!
-//! The file is a null device of its own: without a recorder a write to it costs a system call and does nothing.
+//! The node through which programs make marks: a null device of its own, so that a write to it can be told apart.
 
 use std::ffi::CString;
 use std::fs;
@@ -10,9 +8,6 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, PermissionsExt};
 use std::path::Path;
 
 use crate::error::{Error, Result};
-
-/// Where programs write their marks: at most 128 bytes of text each, one write a mark.
-pub const MARK_PATH: &str = "/dev/spry-mark";
 
 /// The device number of `/dev/null`.
 const NULL_DEVICE: (u32, u32) = (1, 3);

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use spry_mark::MARK_PATH;
 use spry_trace::writer::{Options, Writer};
 use spry_trace::{Group, Groups};
 use spry_wire::{SPRY_STAMP_SHIFT, SPRY_STAT_RUNNING, spry_stat_state};
@@ -20,7 +21,7 @@ use crate::error::{Error, Result, system};
 use crate::kernel::Kernel;
 use crate::load::{self, Loaded};
 use crate::machine;
-use crate::mark::{MARK_PATH, Node};
+use crate::mark::Node;
 use crate::queue::{Queue, Sink};
 use crate::ring::Control;
 use crate::symbols::Symbols;
@@ -140,15 +141,13 @@ impl Builder {
         let control = loaded.control()?;
         let rings = loaded.rings()?;
         let groups = load::available(&kernel, self.groups);
-        let mut header = machine::header(rings.cpus(), groups, self.command, clock::monotonic_ns());
-        let ages_ns = clock::monotonic_ns() - header.start_ns;
-        header.start_ns += ages_ns;
-        header.start_unix_ns = header.start_unix_ns.map(|unix_ns| unix_ns + ages_ns);
+        let header = machine::header(rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
         let queue = Arc::new(Queue::default());
         let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
         let decoder = Decoder::new(header.start_ns, tick_ns);
-        let symbols = Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
+        let symbols =
+            Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
         let drain = Drain::new(rings, loaded.shared()?, writer, decoder, symbols);
         Recording::start(loaded, control, header.start_ns, self.begin, queue, drain, file)
     }
@@ -213,9 +212,12 @@ impl Recording {
                 .map_err(system("starting the writer thread"))?
         };
         let draining = {
-            let (control, queue, statistics) = (Arc::clone(&control), Arc::clone(&queue), Arc::clone(&statistics));
+            let (control, queue, statistics) =
+                (Arc::clone(&control), Arc::clone(&queue), Arc::clone(&statistics));
             let pump = Pump { drain, control, queue, statistics, start_ns };
-            spawn("spry-drain").spawn(move || pump.run(&orders)).map_err(system("starting the drain thread"))?
+            spawn("spry-drain")
+                .spawn(move || pump.run(&orders))
+                .map_err(system("starting the drain thread"))?
         };
         Ok(Recording { loaded, control, start_ns, commands, queue, statistics, drain: draining, writer })
     }
@@ -357,7 +359,8 @@ impl Pump {
                 Err(RecvTimeoutError::Disconnected) => return Ok((clock::monotonic_ns(), 0)),
             }
             if self.queue.has_failed() {
-                let error = self.queue.take_error().unwrap_or_else(|| io::Error::other("the writer thread ended"));
+                let error =
+                    self.queue.take_error().unwrap_or_else(|| io::Error::other("the writer thread ended"));
                 return Err(Error::Write(error));
             }
             let fill = self.drain.fill();

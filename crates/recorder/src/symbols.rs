@@ -109,9 +109,7 @@ impl Process {
             return Arc::clone(name);
         }
         let name: Arc<str> = match self.place(address) {
-            Some(mapped) => {
-                format!("{}+{:#x}", mapped.file, address - mapped.start + mapped.offset).into()
-            }
+            Some(mapped) => format!("{}+{:#x}", mapped.file, address - mapped.start + mapped.offset).into(),
             None => format!("{address:#x}").into(),
         };
         self.names.insert(address, Arc::clone(&name));
@@ -167,6 +165,9 @@ mod tests {
             user: vec![],
         };
         let frames = Symbols::new(kernel).frames(&raw, 0);
-        assert_eq!(frames.iter().map(|name| &**name).collect::<Vec<_>>(), ["__schedule", "schedule", "pipe_read"]);
+        assert_eq!(
+            frames.iter().map(|name| &**name).collect::<Vec<_>>(),
+            ["__schedule", "schedule", "pipe_read"]
+        );
     }
 }

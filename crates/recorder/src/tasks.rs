@@ -52,8 +52,9 @@ impl Tasks {
 
     /// How much of a stay of `stay_ns` to call stolen, when the kernel did not count `uncounted_ns` of it as run.
     ///
-    /// The kernel's stays begin and end some 100 ns before the tracepoint, and not always the same: the
-    /// differences are carried over, so that a task's run time over many stays is the kernel's.
+    /// The kernel bills between its readings of the run queue's clock, which are before the tracepoints by 100 ns
+    /// to, where it reuses a wake-up's reading, many microseconds. So a difference is carried over until it is
+    /// large enough to tell; one below 0 (billed for more than the stay) waits for later ones above.
     #[must_use]
     pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> u32 {
         let task = self.task(tid);
@@ -61,7 +62,8 @@ impl Tasks {
         if task.owed_ns < STOLEN_MIN_NS {
             return 0;
         }
-        let stolen = u32::try_from(task.owed_ns).unwrap_or(u32::MAX).min(u32::try_from(stay_ns).unwrap_or(u32::MAX));
+        let stolen =
+            u32::try_from(task.owed_ns).unwrap_or(u32::MAX).min(u32::try_from(stay_ns).unwrap_or(u32::MAX));
         task.owed_ns -= i64::from(stolen);
         stolen
     }
@@ -76,10 +78,7 @@ mod tests {
         let mut tasks = Tasks::default();
         let tid = Tid(4_000_000);
         assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
-        assert_eq!(
-            tasks.seen(tid, Policy::Fifo, 98),
-            Some(Prio { tid, policy: Policy::Fifo, prio: 98 })
-        );
+        assert_eq!(tasks.seen(tid, Policy::Fifo, 98), Some(Prio { tid, policy: Policy::Fifo, prio: 98 }));
         assert_eq!(tasks.seen(tid, Policy::Fifo, 98), None);
         tasks.forget(tid);
         assert_eq!(tasks.seen(tid, Policy::Other, 120), None);

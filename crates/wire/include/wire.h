@@ -8,17 +8,19 @@
 #endif
 
 /*
- * Hot records lie in the CPU's own ring: multiples of 8 bytes, at most SPRY_HOT_MAX, never across the end of a
- * chunk. Each starts with its stamp: the low 56 bits of the time (CLOCK_MONOTONIC, ns) above the kind.
+ * Hot records lie in the CPU's own ring: multiples of 8 bytes, at most SPRY_HOT_MAX, never across the end of
+ * a chunk. Each starts with its stamp: the low 56 bits of the time (CLOCK_MONOTONIC, ns) above the kind.
  */
 #define SPRY_STAMP_SHIFT 8
 #define SPRY_HOT_MAX	 32
 
-/* A ring is a number of chunks, each one element of the map, so that an index can be checked with one compare. */
+/* A ring is a number of chunks, each one element of the map, so that an index can be checked with one
+ * compare. */
 #define SPRY_CHUNK_SHIFT 16
 #define SPRY_CHUNK_BYTES (1 << SPRY_CHUNK_SHIFT)
 
-/* A task as two fields of one word: its tid (the kernel's limit is 22 bits) and above it what goes with it. */
+/* A task as two fields of one word: its tid (the kernel's limit is 22 bits) and above it what goes with it.
+ */
 #define SPRY_TID_MASK	  0xffffff
 #define SPRY_POLICY_SHIFT 24
 #define SPRY_POLICY_MASK  0x7

@@ -3,7 +3,13 @@
 //! Everything here is generated from `include/wire.h`, which says what the fields mean. These types stop at the
 //! recorder's decoder; the rest of Spry sees `spry_trace::event`.
 
-#[allow(missing_docs, non_camel_case_types, non_upper_case_globals, clippy::all)]
+#[allow(
+    missing_docs,
+    non_camel_case_types,
+    non_upper_case_globals,
+    clippy::all,
+    clippy::undocumented_unsafe_blocks
+)]
 mod generated {
     include!(concat!(env!("OUT_DIR"), "/wire.rs"));
 }

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every difference between kernels that the programs must bridge; which tracepoints exist is probed in Rust. */
+/* Every difference between kernels that the programs must bridge; which tracepoints exist is probed in Rust.
+ */
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
 
 /*
- * The kernel's objects are read directly, not with BPF_CORE_READ: accesses are relocated all the same, and a call
- * to bpf_probe_read_kernel costs as much as all else that a record needs.
+ * The kernel's objects are read directly, not with BPF_CORE_READ: accesses are relocated all the same, and a
+ * call to bpf_probe_read_kernel costs as much as all else that a record needs.
  */
 
 /* 5.14 renamed task_struct.state. */
@@ -51,9 +52,9 @@ static __always_inline u32 task_cpu(struct task_struct *task)
 }
 
 /*
- * Where the count of preemption, softirq and hardirq levels is: on x86 a per-CPU variable (inside pcpu_hot from 6.2
- * to 6.14), elsewhere a field of thread_info. Kernels need not tell the addresses of variables; but the way from a
- * task to its CPU's run queue is known, and BTF tells how far the count is from there.
+ * Where the count of preemption, softirq and hardirq levels is: on x86 a per-CPU variable (inside pcpu_hot
+ * from 6.2 to 6.14), elsewhere a field of thread_info. Kernels need not tell the addresses of variables; but
+ * the way from a task to its CPU's run queue is known, and BTF tells how far the count is from there.
  */
 struct rq___any {
 } __attribute__((preserve_access_index));
@@ -135,8 +136,8 @@ static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct 
 }
 
 /*
- * Kernels that have these may run a tracepoint's program preemptibly; on kernels that lack them the tracepoint
- * itself disables preemption.
+ * Kernels that have these may run a tracepoint's program preemptibly; on kernels that lack them the
+ * tracepoint itself disables preemption.
  */
 extern void bpf_preempt_disable(void) __ksym __weak;
 extern void bpf_preempt_enable(void) __ksym __weak;
@@ -220,29 +221,29 @@ static __always_inline bool read_syscall(struct pt_regs *regs, struct task_struc
 }
 
 #if defined(__TARGET_ARCH_x86)
-#define NR_read	     0
-#define NR_write     1
-#define NR_pread64   17
-#define NR_readv     19
-#define NR_writev    20
-#define NR_sendfile  40
-#define NR_sendto    44
-#define NR_recvfrom  45
-#define NR_sendmsg   46
-#define NR_recvmsg   47
-#define NR_splice    275
+#define NR_read	    0
+#define NR_write    1
+#define NR_pread64  17
+#define NR_readv    19
+#define NR_writev   20
+#define NR_sendfile 40
+#define NR_sendto   44
+#define NR_recvfrom 45
+#define NR_sendmsg  46
+#define NR_recvmsg  47
+#define NR_splice   275
 #else
-#define NR_read	     63
-#define NR_write     64
-#define NR_pread64   67
-#define NR_readv     65
-#define NR_writev    66
-#define NR_sendfile  71
-#define NR_sendto    206
-#define NR_recvfrom  207
-#define NR_sendmsg   211
-#define NR_recvmsg   212
-#define NR_splice    76
+#define NR_read	    63
+#define NR_write    64
+#define NR_pread64  67
+#define NR_readv    65
+#define NR_writev   66
+#define NR_sendfile 71
+#define NR_sendto   206
+#define NR_recvfrom 207
+#define NR_sendmsg  211
+#define NR_recvmsg  212
+#define NR_splice   76
 #endif
 
 #endif

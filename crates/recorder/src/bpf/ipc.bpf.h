@@ -12,13 +12,13 @@
 #define AF_INET	 2
 #define AF_INET6 10
 
-#define DEV_MAJOR(device)     ((device) >> 20)
-#define TTY_MAJOR	      4
-#define TTYAUX_MAJOR	      5
-#define PTY_FIRST_MAJOR	      136
-#define PTY_LAST_MAJOR	      143
+#define DEV_MAJOR(device) ((device) >> 20)
+#define TTY_MAJOR	  4
+#define TTYAUX_MAJOR	  5
+#define PTY_FIRST_MAJOR	  136
+#define PTY_LAST_MAJOR	  143
 /* The drivers of both ends, as against the major of the node that was opened. */
-#define PTY_MASTER_MAJOR      128
+#define PTY_MASTER_MAJOR 128
 
 enum way { WRITES, READS };
 
@@ -98,7 +98,8 @@ static __always_inline u32 tty_channel(struct file *file, u32 device, enum way w
 	struct tty_file_private *private;
 	struct tty_struct *tty;
 
-	if (major != TTY_MAJOR && major != TTYAUX_MAJOR && (major < PTY_FIRST_MAJOR || major > PTY_LAST_MAJOR))
+	if (major != TTY_MAJOR && major != TTYAUX_MAJOR &&
+	    (major < PTY_FIRST_MAJOR || major > PTY_LAST_MAJOR))
 		return SPRY_CHANNEL_NONE;
 	private = BPF_CORE_READ(file, private_data);
 	tty = BPF_CORE_READ(private, tty);

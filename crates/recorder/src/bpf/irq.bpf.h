@@ -42,12 +42,12 @@ int BPF_PROG(spry_local_timer_entry)
 	return 0;
 }
 
-#define INTERRUPT(tracepoint, kind, number)                                                                          \
-	SEC("tp_btf/" #tracepoint)                                                                                   \
-	int BPF_PROG(spry_##tracepoint)                                                                              \
-	{                                                                                                            \
-		put_value(kind, number);                                                                             \
-		return 0;                                                                                            \
+#define INTERRUPT(tracepoint, kind, number)                                                                  \
+	SEC("tp_btf/" #tracepoint)                                                                           \
+	int BPF_PROG(spry_##tracepoint)                                                                      \
+	{                                                                                                    \
+		put_value(kind, number);                                                                     \
+		return 0;                                                                                    \
 	}
 
 INTERRUPT(local_timer_exit, SPRY_IRQ_EXIT, SPRY_IRQ_LOCAL_TIMER)

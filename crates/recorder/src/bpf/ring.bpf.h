@@ -33,8 +33,8 @@ struct stay {
 };
 
 /*
- * Begins a record; preemption must be off. While `nest` is not 0 the recorder knows that a record of the past may
- * still come. Interrupts nest strictly, so plain loads and stores leave the count right.
+ * Begins a record; preemption must be off. While `nest` is not 0 the recorder knows that a record of the past
+ * may still come. Interrupts nest strictly, so plain loads and stores leave the count right.
  */
 static __always_inline bool enter(struct stay *s)
 {
@@ -81,8 +81,8 @@ static __always_inline void put_word(u32 cpu, u64 position, u64 word)
 }
 
 /*
- * Called when the head has passed the limit: goes on to the next chunk, reads again how far the recorder is, says
- * how many records did not fit before. False if there is no room.
+ * Called when the head has passed the limit: goes on to the next chunk, reads again how far the recorder is,
+ * says how many records did not fit before. False if there is no room.
  */
 static __noinline bool make_room(struct spry_cpu *c, u32 cpu, u64 now)
 {

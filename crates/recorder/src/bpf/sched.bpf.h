@@ -51,8 +51,8 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	prev_exec = prev->se.sum_exec_runtime;
 	next_exec = next->se.sum_exec_runtime;
 	/*
-	 * A kernel may hide the switch away from some tasks (of init's threads in some virtual machines): then what
-	 * was there before them comes back unseen, and they are what its time does not count.
+	 * A kernel may hide the switch away from some tasks (of init's threads in some virtual machines):
+	 * then what was there before them comes back unseen, and they are what its time does not count.
 	 */
 	if (s.c->running == (prev->pid | SPRY_RUNNING_KNOWN))
 		uncounted = (s.now - s.c->since_ns) - (prev_exec - s.c->exec_ns);
@@ -71,7 +71,8 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	}
 	put(&s, SPRY_SWITCH, sizeof(struct spry_switch) / 8,
 	    (u64)tid_and_policy(next) << 32 | tid_and_policy(prev) | (preempt ? SPRY_PREEMPT_BIT : 0),
-	    (u64)(u32)uncounted << 32 | (u32)(u8)next->prio << 24 | (u32)(u8)prev->prio << 16 | (u16)state, 0);
+	    (u64)(u32)uncounted << 32 | (u32)(u8)next->prio << 24 | (u32)(u8)prev->prio << 16 | (u16)state,
+	    0);
 	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
 		put_stack(ctx, &s, prev);
 	leave(&s);
@@ -88,7 +89,8 @@ int BPF_PROG(spry_sched_waking, struct task_struct *task)
 		return 0;
 	waker = bpf_get_current_task_btf();
 	put(&s, SPRY_WAKING, sizeof(struct spry_waking) / 8,
-	    (u64)(u32)task->pid << 32 | waker_context(s.c, waker) << SPRY_POLICY_SHIFT | (u32)waker->pid, 0, 0);
+	    (u64)(u32)task->pid << 32 | waker_context(s.c, waker) << SPRY_POLICY_SHIFT | (u32)waker->pid, 0,
+	    0);
 	leave(&s);
 	return 0;
 }
@@ -197,7 +199,8 @@ int BPF_PROG(spry_task_rename, struct task_struct *task, const char *comm)
 	return 0;
 }
 
-/* Every thread that exists, for those that were there before the recording and for the accounts at its end. */
+/* Every thread that exists, for those that were there before the recording and for the accounts at its end.
+ */
 SEC("iter/task")
 int spry_tasks(struct bpf_iter__task *ctx)
 {

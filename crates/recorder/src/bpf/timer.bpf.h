@@ -14,19 +14,22 @@ static __always_inline u64 sleeper_and_kind(struct hrtimer *timer, u64 handler)
 	u64 tid = 0, kind = SPRY_TIMER_OTHER;
 
 	if (handler == knobs.sleep_handler) {
-		struct hrtimer_sleeper *sleeper = (void *)timer - bpf_core_field_offset(struct hrtimer_sleeper, timer);
+		struct hrtimer_sleeper *sleeper =
+			(void *)timer - bpf_core_field_offset(struct hrtimer_sleeper, timer);
 
 		kind = SPRY_TIMER_SLEEP;
 		tid = BPF_CORE_READ(sleeper, task, pid);
 	} else if (handler == knobs.timerfd_handler) {
 		kind = SPRY_TIMER_TIMERFD;
 	} else if (handler == knobs.posix_handler) {
-		struct k_itimer *posix = (void *)timer - bpf_core_field_offset(struct k_itimer, it.real.timer);
+		struct k_itimer *posix =
+			(void *)timer - bpf_core_field_offset(struct k_itimer, it.real.timer);
 
 		kind = SPRY_TIMER_POSIX;
 		tid = pid_number(BPF_CORE_READ(posix, it_pid));
 	} else if (handler == knobs.itimer_handler) {
-		struct signal_struct *signal = (void *)timer - bpf_core_field_offset(struct signal_struct, real_timer);
+		struct signal_struct *signal =
+			(void *)timer - bpf_core_field_offset(struct signal_struct, real_timer);
 
 		kind = SPRY_TIMER_ITIMER;
 		tid = pid_number(BPF_CORE_READ(signal, pids[PIDTYPE_TGID]));
@@ -68,8 +71,8 @@ int BPF_PROG(spry_timer_expire_entry, struct timer_list *timer)
 		tid = BPF_CORE_READ((struct process_timer *)timer, task, pid);
 	if (knobs.has_wheel_clock)
 		late = ctx[1] - timer->expires;
-	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8, (u64)SPRY_TIMER_WHEEL << SPRY_TIMER_SHIFT | tid,
-	    late, 0);
+	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8,
+	    (u64)SPRY_TIMER_WHEEL << SPRY_TIMER_SHIFT | tid, late, 0);
 	leave(&s);
 	return 0;
 }

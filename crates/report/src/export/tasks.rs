@@ -64,10 +64,9 @@ impl Tasks {
 
     /// Forgets a task whose last event this was, so that a reused tid starts afresh.
     pub(super) fn forget(&mut self, event: &Event) {
-        if let Event::Switch(switch) = event
-            && switch.prev_state.is_exit()
-        {
-            self.known.remove(&switch.prev);
+        match event {
+            Event::Switch(switch) if switch.prev_state.is_exit() => _ = self.known.remove(&switch.prev),
+            _ => {}
         }
     }
 

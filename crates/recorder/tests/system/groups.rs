@@ -1,7 +1,5 @@
 //! The other groups on the real kernel: timers, interrupts, channels, marks, stacks. Needs root.
 
-mod common;
-
 use std::collections::HashMap;
 use std::fs::OpenOptions;
 use std::io::{Read, Write};
@@ -10,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use common::{now_ns, own_tid, record};
+use crate::common::{now_ns, own_tid, record};
 use spry_recorder::MARK_PATH;
 use spry_trace::event::{Channel, ChannelKind, Direction, Event, Irq, TimerKind};
 use spry_trace::{Group, Tid};
@@ -89,7 +87,8 @@ fn who_runs_is_told_to_make_room_and_the_scheduler_is_entered_and_left() {
         assert!(!recorded.events.iter().any(|stamped| matches!(stamped.event, Event::NeedResched(_))));
         return;
     }
-    let count = |wanted: fn(&Event) -> bool| recorded.events.iter().filter(|stamped| wanted(&stamped.event)).count();
+    let count =
+        |wanted: fn(&Event) -> bool| recorded.events.iter().filter(|stamped| wanted(&stamped.event)).count();
     assert!(count(|event| matches!(event, Event::NeedResched(_))) >= 100);
     let enters = count(|event| matches!(event, Event::ScheduleEnter));
     let exits = count(|event| matches!(event, Event::ScheduleExit));
@@ -193,6 +192,7 @@ fn a_mark_arrives_with_its_text_cut_to_what_fits() {
     let mut tid = Tid::IDLE;
     let recorded = record(&[Group::Mark], || {
         tid = own_tid();
+        spry_mark::mark("by the library");
         let mut marks = OpenOptions::new().write(true).open(MARK_PATH).unwrap();
         marks.write_all(b"frame shown").unwrap();
         marks.write_all("\u{e9}".repeat(100).as_bytes()).unwrap();
@@ -206,7 +206,7 @@ fn a_mark_arrives_with_its_text_cut_to_what_fits() {
             _ => None,
         })
         .collect();
-    assert_eq!(marks, ["frame shown", &"\u{e9}".repeat(64)]);
+    assert_eq!(marks, ["by the library", "frame shown", &"\u{e9}".repeat(64)]);
 }
 
 #[test]
@@ -221,7 +221,8 @@ fn a_blocked_threads_stack_names_where_it_waits() {
     });
     let has_slept = recorded.events.iter().any(|stamped| match &stamped.event {
         Event::Stack(stack) if stack.tid == tid => {
-            stack.frames[0].starts_with("__schedule") && stack.frames.iter().any(|name| name.contains("nanosleep"))
+            stack.frames[0].starts_with("__schedule")
+                && stack.frames.iter().any(|name| name.contains("nanosleep"))
         }
         _ => false,
     });

@@ -1,13 +1,11 @@
 //! Recordings as a whole on the real kernel: on and off, two at once, files, failures. Needs root.
 
-mod common;
-
 use std::fs::{self, OpenOptions};
 use std::os::unix::fs::PermissionsExt;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use common::{TraceFile, now_ns, own_tid, read, record, start};
+use crate::common::{TraceFile, now_ns, own_tid, read, record, start};
 use spry_recorder::{Error, Recorder, Switch};
 use spry_trace::event::{Event, Lost};
 
