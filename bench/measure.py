@@ -5,6 +5,7 @@ import argparse
 import contextlib
 import fcntl
 import json
+import multiprocessing
 import os
 import platform
 import re
@@ -15,7 +16,6 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from pathlib import Path
 
@@ -30,9 +30,10 @@ class Failure(Exception):
 class Run:
     """A command that was run to its end: what it said, what it used."""
 
-    def __init__(self, command, watch=None):
+    def __init__(self, command, watch=None, words="kept"):
         self.command = [str(word) for word in command]
-        with tempfile.TemporaryFile() as output:
+        # A child's peak memory begins with its parent's: long texts are not taken in while memory is measured.
+        with tempfile.TemporaryFile() if words == "kept" else open(os.devnull, "r+b") as output:
             began = time.monotonic()
             streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
             child = subprocess.Popen(self.command, start_new_session=True, **streams)
@@ -149,10 +150,10 @@ class Ftrace(Recorder):
     def run_in_instance(self, load, watch):
         for event in EVENTS:
             (self.root / f"events/sched/{event}/enable").write_text("1")
-        over = threading.Event()
         cpus = sorted((self.root / "per_cpu").iterdir())
         files = [self.file.with_suffix(f".{cpu.name}") for cpu in cpus]
-        drains = [threading.Thread(target=self.drain, args=(*pair, over)) for pair in zip(cpus, files)]
+        over = multiprocessing.Event()
+        drains = [multiprocessing.Process(target=self.drain, args=(*pair, over)) for pair in zip(cpus, files)]
         for drain in drains:
             drain.start()
         try:
@@ -248,13 +249,14 @@ def share_watch(settle, seconds):
     return watch
 
 
-def spread(values, digits=0):
+def spread(values, digits=0, sign=""):
     """Median and range between the quartiles, as text."""
+    form = f"{sign},.{digits}f"
     middle = statistics.median(values)
     if len(values) < 2:
-        return f"{middle:,.{digits}f}"
+        return f"{middle:{form}}"
     low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{middle:,.{digits}f} ({low:,.{digits}f} to {high:,.{digits}f})"
+    return f"{middle:{form}} ({low:{form}} to {high:{form}})"
 
 
 def table(head, rows):

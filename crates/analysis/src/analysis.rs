@@ -1,6 +1,6 @@
 //! What an analysis is, and the list of all.
 
-use spry_timeline::{Holder, Observer, ProcessIndex, TaskIndex, Timeline};
+use spry_timeline::{Holder, Observer, ProcessIndex, Ran, TaskIndex, Timeline, Waited};
 use spry_trace::{Group, Groups, Header};
 
 use crate::culprits::Culprits;
@@ -11,18 +11,28 @@ use crate::{billing, cpu, delays, dispatch, graph, ipc, marks, quanta, reasons, 
 
 /// An analysis: it observes the time line and adds what it found to the findings.
 pub trait Analysis: Observer {
+    /// Stays on CPUs, in order but told some time later, many at once ([`Hook::Rans`]): work on one task after
+    /// another in one go waits for memory far less than the same work spread over the events, since the next
+    /// tasks' cache lines are fetched meanwhile. For analyses that need not look at the time line.
+    fn rans(&mut self, _rans: &[Ran]) {}
+
+    /// Waits, told in the same way ([`Hook::Waits`]).
+    fn waits(&mut self, _waits: &[Waited]) {}
+
     /// Adds what was found. `findings.tasks` and `findings.cpus` have their rows already.
     fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings);
 }
 
-/// A method of [`Observer`] that an analysis wants to have called.
+/// A method of [`Observer`] or [`Analysis`] that an analysis wants to have called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "each is the method of that name")]
 pub enum Hook {
     Switched,
     Ran,
+    Rans,
     Idled,
     Waited,
+    Waits,
     Slept,
     Waking,
     Woken,
@@ -196,15 +206,14 @@ impl<T: Default> PerTask<T> {
     }
 }
 
-/// Values put by until there are many. Work on one task after another in one go waits for memory far less than
-/// the same work spread over the events: the next tasks' cache lines are fetched meanwhile.
+/// Values put by until there are many; see [`Analysis::rans`].
 #[derive(Debug)]
 pub(crate) struct Batch<T> {
     list: Vec<T>,
 }
 
-/// Values of a batch: small enough to stay in the first-level cache.
-const BATCH: usize = 512;
+/// Values of a batch: few enough to stay in the nearest caches.
+const BATCH: usize = 256;
 
 impl<T> Batch<T> {
     pub(crate) fn new() -> Batch<T> {
@@ -216,10 +225,15 @@ impl<T> Batch<T> {
     #[must_use]
     pub(crate) fn put(&mut self, value: T) -> Fill {
         self.list.push(value);
-        if self.list.len() == BATCH { Fill::Full } else { Fill::Room }
+        if self.list.len() >= BATCH { Fill::Full } else { Fill::Room }
     }
 
-    /// All values, in order.
+    /// The values, in order.
+    pub(crate) fn list(&self) -> &[T] {
+        &self.list
+    }
+
+    /// The values, in order, which are then gone.
     pub(crate) fn drain(&mut self) -> std::vec::Drain<'_, T> {
         self.list.drain(..)
     }

@@ -13,7 +13,7 @@ pub(crate) const ABOUT: About = About {
     tells: "what tick sampling bills each task at several rates, and the quanta that it misses",
     needs: &[],
     uses: &[],
-    hooks: &[Hook::Ran, Hook::Ticked],
+    hooks: &[Hook::Rans, Hook::Ticked],
     names_culprits: false,
     make: |setup| Box::new(Billing::new(setup)),
 };
@@ -68,8 +68,9 @@ impl Billing {
     }
 }
 
-impl Observer for Billing {
-    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+impl Billing {
+    #[inline]
+    fn ran(&mut self, ran: &Ran) {
         while usize::from(ran.cpu) >= self.cpus.len() {
             self.add_cpu();
         }
@@ -93,7 +94,9 @@ impl Observer for Billing {
             }
         }
     }
+}
 
+impl Observer for Billing {
     fn ticked(&mut self, _: &Timeline, ticked: &Ticked) {
         self.has_ticks = true;
         if let Some(task) = ticked.holder.task() {
@@ -103,6 +106,10 @@ impl Observer for Billing {
 }
 
 impl Analysis for Billing {
+    fn rans(&mut self, rans: &[Ran]) {
+        rans.iter().for_each(|ran| self.ran(ran));
+    }
+
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             let task = self.tasks.take(index);

@@ -12,7 +12,7 @@ pub(crate) const ABOUT: About = About {
     tells: "CPU distribution: busy, idle and interrupt time, each task's share of each CPU, migrations, time line",
     needs: &[],
     uses: &[(Group::Irq, "cpus[].irq_ns")],
-    hooks: &[Hook::Ran, Hook::Idled, Hook::Migrated, Hook::Ticked, Hook::Interrupted],
+    hooks: &[Hook::Rans, Hook::Idled, Hook::Migrated, Hook::Ticked, Hook::Interrupted],
     names_culprits: false,
     make: |setup| Box::new(Cpus::new(setup)),
 };
@@ -28,13 +28,13 @@ struct Counts {
     migrations_out: u64,
 }
 
-/// Wall time on the CPU where it ran first, and on others.
+/// Run time on the CPU where it ran first, and on others; below 0 only for a moment.
 #[derive(Default)]
 struct Shares {
     first: Option<u16>,
-    first_ns: u64,
-    others: Vec<(u16, u64)>,
-    rest_ns: u64,
+    first_ns: i64,
+    others: Vec<(u16, i64)>,
+    rest_ns: i64,
 }
 
 struct Cpus {
@@ -64,34 +64,30 @@ impl Cpus {
 
 impl Shares {
     #[inline]
-    fn add(&mut self, cpu: u16, wall_ns: u64) {
+    fn add(&mut self, cpu: u16, run_ns: i64) {
         if *self.first.get_or_insert(cpu) == cpu {
-            self.first_ns += wall_ns;
+            self.first_ns += run_ns;
         } else if let Some(share) = self.others.iter_mut().find(|share| share.0 == cpu) {
-            share.1 += wall_ns;
+            share.1 += run_ns;
         } else if self.others.len() < SHARES_MAX {
             self.others.reserve_exact(1);
-            self.others.push((cpu, wall_ns));
+            self.others.push((cpu, run_ns));
         } else {
-            self.rest_ns += wall_ns;
+            self.rest_ns += run_ns;
         }
     }
 
     fn finding(mut self) -> Box<[CpuShare]> {
         self.others.extend(self.first.map(|cpu| (cpu, self.first_ns)));
         self.others.sort_unstable();
-        let kept = self.others.into_iter().map(|(cpu, ns)| CpuShare { cpu: Some(cpu), runtime_ns: ns });
-        let rest = CpuShare { cpu: None, runtime_ns: self.rest_ns };
+        let share = |cpu, run_ns: i64| CpuShare { cpu, runtime_ns: run_ns.try_into().unwrap_or(0) };
+        let kept = self.others.into_iter().map(|(cpu, run_ns)| share(Some(cpu), run_ns));
+        let rest = share(None, self.rest_ns);
         kept.chain((rest.runtime_ns > 0).then_some(rest)).collect()
     }
 }
 
 impl Observer for Cpus {
-    fn ran(&mut self, _: &Timeline, ran: &Ran) {
-        self.tasks.at(ran.task).add(ran.cpu, ran.wall_ns() - ran.stolen_ns);
-        self.canvas.ran(ran);
-    }
-
     fn idled(&mut self, _: &Timeline, idled: &Idled) {
         self.canvas.idled(idled);
     }
@@ -111,6 +107,13 @@ impl Observer for Cpus {
 }
 
 impl Analysis for Cpus {
+    fn rans(&mut self, rans: &[Ran]) {
+        for ran in rans {
+            self.tasks.at(ran.task).add(ran.cpu, ran.wall_ns() as i64 - ran.stolen_ns);
+            self.canvas.ran(ran);
+        }
+    }
+
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         for (at, finding) in findings.cpus.iter_mut().enumerate() {
             let counts = self.counts.get(at).copied().unwrap_or_default();

@@ -1,9 +1,9 @@
 //! Dispatch latency: from run-queue insertion or preemption to getting the CPU, and the share of runnable time
 //! spent waiting (thesis, section 6.3.1).
 
-use spry_timeline::{Observer, TaskIndex, Timeline, WaitCause, Waited};
+use spry_timeline::{Observer, WaitCause, Waited};
 
-use crate::analysis::{About, Analysis, Batch, Closing, Fill, Hook, PerTask};
+use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
 use crate::findings::{DispatchFinding, Findings};
 use crate::histogram::{Budget, Histogram};
 
@@ -12,62 +12,40 @@ pub(crate) const ABOUT: About = About {
     tells: "dispatch latency: from run-queue insertion or preemption to the CPU; share of runnable time waiting",
     needs: &[],
     uses: &[],
-    hooks: &[Hook::Waited],
+    hooks: &[Hook::Waits],
     names_culprits: false,
-    make: |_| {
-        Box::new(Dispatch { batch: Batch::new(), tasks: PerTask::default(), budget: Budget::new(2_000) })
-    },
+    make: |_| Box::new(Dispatch { tasks: PerTask::default(), budget: Budget::new(2_000) }),
 };
 
+/// The head of each fills one cache line.
 #[derive(Default)]
+#[repr(align(64))]
 struct Task {
     wakeup: Histogram,
     preemption: Histogram,
 }
 
 struct Dispatch {
-    batch: Batch<(TaskIndex, After, u64)>,
     tasks: PerTask<Task>,
     budget: Budget,
 }
 
-/// What a wait came after.
-#[derive(Clone, Copy)]
-enum After {
-    Wakeup,
-    Preemption,
-}
-
-impl Dispatch {
-    fn count(&mut self) {
-        for (task, after, wait_ns) in self.batch.drain() {
-            let task = self.tasks.at(task);
-            let histogram = match after {
-                After::Wakeup => &mut task.wakeup,
-                After::Preemption => &mut task.preemption,
-            };
-            histogram.record(wait_ns, &mut self.budget);
-        }
-    }
-}
-
-impl Observer for Dispatch {
-    fn waited(&mut self, _: &Timeline, waited: &Waited) {
-        let after = match waited.cause {
-            _ if !waited.cut.is_whole() => return,
-            WaitCause::Woken { .. } | WaitCause::New => After::Wakeup,
-            WaitCause::Preempted { .. } => After::Preemption,
-            WaitCause::Unknown => return,
-        };
-        if self.batch.put((waited.task, after, waited.end_ns - waited.start_ns)) == Fill::Full {
-            self.count();
-        }
-    }
-}
+impl Observer for Dispatch {}
 
 impl Analysis for Dispatch {
+    fn waits(&mut self, waits: &[Waited]) {
+        for waited in waits.iter().filter(|waited| waited.cut.is_whole()) {
+            let task = self.tasks.at(waited.task);
+            let histogram = match waited.cause {
+                WaitCause::Woken { .. } | WaitCause::New => &mut task.wakeup,
+                WaitCause::Preempted { .. } => &mut task.preemption,
+                WaitCause::Unknown => continue,
+            };
+            histogram.record(waited.end_ns - waited.start_ns, &mut self.budget);
+        }
+    }
+
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
-        self.count();
         let mut overall = Histogram::dense();
         // `all` is as precise as the two it is made of: it needs no dense table that they have not earned.
         let mut none = Budget::new(0);

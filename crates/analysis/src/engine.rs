@@ -7,7 +7,7 @@ use spry_timeline::{
 use spry_trace::event::{Event, TaskStat};
 use spry_trace::{Header, Stamped, Tgid};
 
-use crate::analysis::{ALL, About, Analysis, Closing, Hook, Setup};
+use crate::analysis::{ALL, About, Analysis, Batch, Closing, Fill, Hook, Setup};
 use crate::culprits::Culprits;
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
@@ -99,6 +99,8 @@ struct Fan {
     tasks: Tasks,
     /// Shared by the analyses that name culprits; `None` if none of them runs.
     culprits: Option<Culprits>,
+    rans: Batch<Ran>,
+    waits: Batch<Waited>,
     analyses: Vec<(&'static About, Box<dyn Analysis>)>,
     by_hook: [Vec<u8>; Hook::COUNT],
 }
@@ -132,6 +134,8 @@ impl Engine {
         let mut fan = Fan {
             tasks: Tasks::default(),
             culprits: None,
+            rans: Batch::new(),
+            waits: Batch::new(),
             analyses: Vec::new(),
             by_hook: Default::default(),
         };
@@ -185,6 +189,8 @@ impl Engine {
         if !self.is_over {
             self.timeline.finish(end_ns.min(self.window_end_ns), &mut self.fan);
         }
+        self.fan.tell_rans();
+        self.fan.tell_waits();
         let start_ns = self.header.start_ns;
         let (from_ns, to_ns) = (self.timeline.window().from_ns, self.timeline.now_ns());
         let mut findings = Findings {
@@ -212,7 +218,7 @@ impl Engine {
             culprits,
         };
         findings.tasks = task_findings(tasks, &closing);
-        // Those that name culprits first, then those that take least: memory that one frees makes room for the next.
+        // Those that name culprits first, then those that find least: memory that one frees makes room for the next.
         let names_culprits = |about: &About| about.names_culprits;
         let (named, others): (Vec<_>, Vec<_>) =
             analyses.into_iter().partition(|(about, _)| names_culprits(about));
@@ -258,6 +264,22 @@ impl Fan {
     }
 }
 
+impl Fan {
+    fn tell_rans(&mut self) {
+        for &at in &self.by_hook[Hook::Rans as usize] {
+            self.analyses[usize::from(at)].1.rans(self.rans.list());
+        }
+        self.rans.drain();
+    }
+
+    fn tell_waits(&mut self) {
+        for &at in &self.by_hook[Hook::Waits as usize] {
+            self.analyses[usize::from(at)].1.waits(self.waits.list());
+        }
+        self.waits.drain();
+    }
+}
+
 impl Observer for Fan {
     #[inline]
     fn switched(&mut self, now: &Timeline, switched: &Switched) {
@@ -269,6 +291,9 @@ impl Observer for Fan {
     fn ran(&mut self, now: &Timeline, ran: &Ran) {
         self.tasks.ran(now, ran);
         self.each(Hook::Ran, |analysis| analysis.ran(now, ran));
+        if self.rans.put(*ran) == Fill::Full {
+            self.tell_rans();
+        }
     }
 
     #[inline]
@@ -284,6 +309,9 @@ impl Observer for Fan {
             culprits.waited(now, waited);
         }
         self.each(Hook::Waited, |analysis| analysis.waited(now, waited));
+        if self.waits.put(*waited) == Fill::Full {
+            self.tell_waits();
+        }
     }
 
     #[inline]

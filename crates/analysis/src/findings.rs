@@ -139,7 +139,8 @@ pub enum Party {
 
 /// One task.
 ///
-/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`.
+/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`, except that the run time is
+/// greater by what the kernel counted beyond the task's stays on a CPU, where it counted more in all.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskFinding {
     /// Its names.
@@ -158,7 +159,7 @@ pub struct TaskFinding {
     pub blocked_ns: u64,
     /// Time of its life of which the trace does not tell.
     pub unknown_ns: u64,
-    /// Wall time on a CPU that the kernel did not count as its run time (hypervisor's steal).
+    /// Wall time on a CPU that the kernel did not count as its run time (hypervisor's steal); 0 where it counted more.
     pub stolen_ns: u64,
     /// Switches away from it, as the kernel counts them.
     pub switches: Switches,

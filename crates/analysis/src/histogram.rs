@@ -85,7 +85,6 @@ pub struct Summary {
 
 /// A distribution of durations, ns.
 #[derive(Clone, Debug, Default)]
-#[repr(align(64))] // Its head fills one cache line.
 pub struct Histogram {
     count: u64,
     sum: u64,

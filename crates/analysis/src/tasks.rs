@@ -17,7 +17,7 @@ use crate::select::Selection;
 pub(crate) struct Counts {
     /// Wall time on a CPU, stolen time included.
     pub(crate) wall_ns: u64,
-    pub(crate) stolen_ns: u64,
+    pub(crate) stolen_ns: i64,
     pub(crate) wait_ns: u64,
     pub(crate) blocked_ns: u64,
     pub(crate) switches: Switches,
@@ -26,8 +26,8 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub(crate) const fn runtime_ns(&self) -> u64 {
-        self.wall_ns - self.stolen_ns
+    pub(crate) fn runtime_ns(&self) -> u64 {
+        self.wall_ns.saturating_add_signed(-self.stolen_ns)
     }
 }
 
@@ -57,7 +57,7 @@ struct Open {
 struct CpuCounts {
     busy_ns: u64,
     idle_ns: u64,
-    stolen_ns: u64,
+    stolen_ns: i64,
     switches: u64,
 }
 
@@ -117,7 +117,7 @@ impl Tasks {
             finding.busy_ns = counts.busy_ns;
             finding.idle_ns = counts.idle_ns;
             finding.unknown_ns = window_ns.saturating_sub(counts.busy_ns + counts.idle_ns);
-            finding.stolen_ns = counts.stolen_ns;
+            finding.stolen_ns = counts.stolen_ns.try_into().unwrap_or(0);
             finding.switches = counts.switches;
         }
     }
@@ -234,7 +234,7 @@ fn finding(closing: &Closing<'_>, index: TaskIndex, counts: Counts) -> TaskFindi
         runnable_wait_ns: counts.wait_ns,
         blocked_ns: counts.blocked_ns,
         unknown_ns: life_ns.saturating_sub(known_ns),
-        stolen_ns: counts.stolen_ns,
+        stolen_ns: counts.stolen_ns.try_into().unwrap_or(0),
         switches: counts.switches,
         wakeups: counts.wakeups,
         migrations: counts.migrations,

@@ -17,7 +17,7 @@ pub(crate) const ABOUT: About = About {
         (Group::Timer, "wakeup.timer, wakeup.expiry, wakeup.deadline_to_switch"),
         (Group::Resched, "wakeup.resched, wakeup.switch"),
     ],
-    hooks: &[Hook::Switched, Hook::Waking, Hook::Waited, Hook::Other],
+    hooks: &[Hook::Switched, Hook::Waking, Hook::Waited, Hook::Waits, Hook::Other],
     names_culprits: true,
     make: |setup| Box::new(Wakeups::new(setup)),
 };
@@ -103,19 +103,24 @@ impl Wakeups {
         &mut self.cpus[at]
     }
 
+    /// The parts that any trace has.
     fn measure(&mut self, waited: &Waited) {
-        let (waking_ns, enqueued_ns, switch_ns) = (waited.waking_ns, waited.start_ns, waited.end_ns);
-        let cpu = *self.cpu(waited.cpu);
         let (overall, budget) = (&mut self.overall, &mut self.budget);
         let own = self.tasks.at(waited.task);
-        overall.enqueue.record(enqueued_ns - waking_ns, budget);
-        own.enqueue.add(enqueued_ns - waking_ns);
-        overall.total.record(switch_ns - waking_ns, budget);
-        own.total.add(switch_ns - waking_ns);
-        if !self.has_timer && !self.has_resched {
-            return;
-        }
-        let own = own.more.get_or_insert_default();
+        let enqueue_ns = waited.start_ns - waited.waking_ns;
+        overall.enqueue.record(enqueue_ns, budget);
+        own.enqueue.add(enqueue_ns);
+        let total_ns = waited.end_ns - waited.waking_ns;
+        overall.total.record(total_ns, budget);
+        own.total.add(total_ns);
+    }
+
+    /// The parts that take the groups `timer` and `resched`.
+    fn measure_more(&mut self, waited: &Waited) {
+        let (waking_ns, switch_ns) = (waited.waking_ns, waited.end_ns);
+        let cpu = *self.cpu(waited.cpu);
+        let (overall, budget) = (&mut self.overall, &mut self.budget);
+        let own = self.tasks.at(waited.task).more.get_or_insert_default();
         // Set since the CPU's switch before this one; already set when the task was woken counts from there.
         if let (Some(resched), Some(switch)) = (&mut overall.resched, &mut overall.switch) {
             if cpu.resched_ns > cpu.earlier_switch_ns {
@@ -161,8 +166,8 @@ impl Observer for Wakeups {
     }
 
     fn waited(&mut self, _: &Timeline, waited: &Waited) {
-        if waited.cut.is_whole() && matches!(waited.cause, WaitCause::Woken { .. }) {
-            self.measure(waited);
+        if (self.has_timer || self.has_resched) && is_known(waited) {
+            self.measure_more(waited);
         }
     }
 
@@ -184,7 +189,16 @@ impl Observer for Wakeups {
     }
 }
 
+/// Whether the wait was one after a wake-up, seen from its start to its end.
+fn is_known(waited: &Waited) -> bool {
+    waited.cut.is_whole() && matches!(waited.cause, WaitCause::Woken { .. })
+}
+
 impl Analysis for Wakeups {
+    fn waits(&mut self, waits: &[Waited]) {
+        waits.iter().filter(|waited| is_known(waited)).for_each(|waited| self.measure(waited));
+    }
+
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         self.overall.culprits = closing.culprits.of_wakeups(closing);
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {

@@ -13,7 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::json;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
-use spry_recorder::{Recorder, Recording, Statistics, Switch, create};
+use spry_recorder::{Recorder, Recording, Statistics, Switch};
 use spry_trace::writer::ZSTD_LEVEL_DEFAULT;
 use spry_trace::{Compression, Options};
 
@@ -71,7 +71,7 @@ fn start(args: &RecordArgs) -> Result<Recording> {
     if args.paused {
         builder = builder.paused();
     }
-    Ok(builder.start(create(&args.output)?)?)
+    Ok(builder.start_into(&args.output)?)
 }
 
 fn signals() -> Result<Receiver<i32>> {

@@ -132,6 +132,19 @@ impl Builder {
     /// # Errors
     /// Every [`Error`] but those of writing and creating files.
     pub fn start(self, file: File) -> Result<Recording> {
+        self.start_with(|| Ok(file))
+    }
+
+    /// Starts recording into a new file (see [`create`]). A trace that was there before is gone only once recording
+    /// is sure to start.
+    ///
+    /// # Errors
+    /// Every [`Error`] but those of writing.
+    pub fn start_into(self, path: &Path) -> Result<Recording> {
+        self.start_with(|| create(path))
+    }
+
+    fn start_with(self, open: impl FnOnce() -> Result<File>) -> Result<Recording> {
         let kernel = Kernel::probe()?;
         let node = match self.groups.contains(Group::Mark) {
             true => Some(Node::find_or_make(Path::new(MARK_PATH))?),
@@ -149,7 +162,7 @@ impl Builder {
         let symbols =
             Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
         let drain = Drain::new(rings, loaded.shared()?, writer, decoder, symbols);
-        Recording::start(loaded, control, header.start_ns, self.begin, queue, drain, file)
+        Recording::start(loaded, control, header.start_ns, self.begin, queue, drain, open()?)
     }
 }
 

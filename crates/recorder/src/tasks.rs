@@ -53,17 +53,17 @@ impl Tasks {
     /// How much of a stay of `stay_ns` to call stolen, when the kernel did not count `uncounted_ns` of it as run.
     ///
     /// The kernel bills between its readings of the run queue's clock, which are before the tracepoints by 100 ns
-    /// to, where it reuses a wake-up's reading, many microseconds. So a difference is carried over until it is
-    /// large enough to tell; one below 0 (billed for more than the stay) waits for later ones above.
+    /// to, where it reuses a wake-up's reading, many microseconds. So a difference may be below 0 (billed for more
+    /// than the stay), and a small one is carried over until it is large enough to tell.
     #[must_use]
-    pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> u32 {
+    pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> i32 {
         let task = self.task(tid);
         task.owed_ns += i64::from(uncounted_ns);
-        if task.owed_ns < STOLEN_MIN_NS {
+        if task.owed_ns.abs() < STOLEN_MIN_NS {
             return 0;
         }
-        let stolen =
-            u32::try_from(task.owed_ns).unwrap_or(u32::MAX).min(u32::try_from(stay_ns).unwrap_or(u32::MAX));
+        let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
+        let stolen = i32::try_from(task.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);
         task.owed_ns -= i64::from(stolen);
         stolen
     }
@@ -93,6 +93,7 @@ mod tests {
         assert_eq!(tasks.stolen(tid, 600, 10_000), 0);
         assert_eq!(tasks.stolen(tid, -600, 10_000), 0);
         assert_eq!(tasks.stolen(tid, 999, 10_000), 0);
+        assert_eq!(tasks.stolen(tid, -2000, 10_000), -1001);
     }
 
     #[test]

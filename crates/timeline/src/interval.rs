@@ -37,8 +37,9 @@ pub struct Ran {
     pub start_ns: u64,
     /// To.
     pub end_ns: u64,
-    /// Wall time in between that the kernel did not count as the task's, ns; at most the interval.
-    pub stolen_ns: u64,
+    /// Wall time up to here that the kernel did not count as the task's and that no earlier stay tells of, ns. Below
+    /// 0 where the kernel counted more than the stay (see [`spry_trace::event::Switch::stolen_ns`]).
+    pub stolen_ns: i64,
     /// How it ended.
     pub end: RunEnd,
     /// Which ends are cut.

@@ -128,7 +128,7 @@ impl Timeline {
         cpu: u16,
         holder: Holder,
         slice: Slice,
-        stolen_ns: u32,
+        stolen_ns: i32,
         end: RunEnd,
         cut: Cut,
         to: &mut impl Observer,
@@ -137,7 +137,9 @@ impl Timeline {
         let Some((start_ns, end_ns, cut)) = self.clip(slice.start_ns, slice.end_ns, cut) else { return };
         match holder {
             Holder::Task(task) => {
-                let stolen_ns = u64::from(stolen_ns).min(end_ns - start_ns);
+                // Of a stay that the window cuts, nobody knows in which part the time was stolen.
+                let most_ns = if start_ns > slice.start_ns { (end_ns - start_ns) as i64 } else { i64::MAX };
+                let stolen_ns = i64::from(stolen_ns).clamp(-most_ns, most_ns);
                 to.ran(self, &Ran { task, cpu, start_ns, end_ns, stolen_ns, end, cut });
             }
             Holder::Idle => to.idled(self, &Idled { cpu, start_ns, end_ns }),

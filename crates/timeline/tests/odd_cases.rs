@@ -489,19 +489,24 @@ fn time_that_goes_backwards_is_counted_and_held() {
     assert_eq!(bench.timeline.oddities().backwards, 1);
 }
 
+fn switch_with_stolen(prev: u32, stolen_ns: i32) -> Event {
+    let (prev, next) = (Tid(prev), Tid(0));
+    Event::Switch(Switch { prev, next, prev_state: Sleeping, prev_prio: 120, next_prio: 120, stolen_ns })
+}
+
 #[test]
-fn stolen_time_is_at_most_the_stay() {
+fn stolen_time_is_told_as_the_kernel_counts_it_even_beyond_the_stay() {
     let mut bench = Bench::new();
-    let event = Switch {
-        prev: Tid(7),
-        next: Tid(0),
-        prev_state: Sleeping,
-        prev_prio: 120,
-        next_prio: 120,
-        stolen_ns: 5_000,
-    };
-    bench.at(10, 0, switch(0, 7, Runnable)).at(40, 0, Event::Switch(event)).end(60);
-    assert_eq!(bench.heard.ran[0].stolen_ns, 30);
+    bench.at(10, 0, switch(0, 7, Runnable)).at(40, 0, switch_with_stolen(7, 5_000));
+    bench.at(50, 0, switch(0, 7, Runnable)).at(60, 0, switch_with_stolen(7, -4_000)).end(60);
+    assert_eq!(bench.heard.ran.iter().map(|ran| ran.stolen_ns).collect::<Vec<_>>(), [5_000, -4_000]);
+}
+
+#[test]
+fn stolen_time_of_a_stay_that_the_window_cuts_is_at_most_what_is_left_of_it() {
+    let mut bench = Bench::of_window(30, 100);
+    bench.at(10, 0, switch(0, 7, Runnable)).at(40, 0, switch_with_stolen(7, 5_000)).end(60);
+    assert_eq!(bench.heard.ran[0].stolen_ns, 10);
 }
 
 #[test]

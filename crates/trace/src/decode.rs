@@ -121,7 +121,7 @@ impl Decoder {
             return None;
         }
         let prev = if first & FLAG_A != 0 { self.index(cursor)? } else { self.current? };
-        let stolen_ns = if first & FLAG_B != 0 { u32::try_from(cursor.varint()?).ok()? } else { 0 };
+        let stolen_ns = if first & FLAG_B != 0 { i32::try_from(unzigzag(cursor.varint()?)).ok()? } else { 0 };
         if first & FLAG_C != 0 {
             self.tasks[prev as usize].prio = cursor.byte()?;
             self.tasks[next as usize].prio = cursor.byte()?;

@@ -130,7 +130,7 @@ impl Stream {
             put(&mut self.bytes, prev);
         }
         if switch.stolen_ns != 0 {
-            put(&mut self.bytes, u64::from(switch.stolen_ns));
+            put(&mut self.bytes, zigzag(i64::from(switch.stolen_ns)));
         }
         if prio_given {
             self.bytes.push(switch.prev_prio);

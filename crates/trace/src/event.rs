@@ -149,9 +149,10 @@ pub struct Switch {
     pub prev_prio: u8,
     /// The kernel's priority of `next`.
     pub next_prio: u8,
-    /// Wall time of `prev`'s stay on the CPU that the kernel did not count as its run time (stolen by the
-    /// hypervisor, or interrupt time where the kernel accounts it), ns. 0 where the difference is within 1 us.
-    pub stolen_ns: u32,
+    /// Wall time of `prev`'s stays on a CPU up to here that the kernel did not count as its run time (stolen by
+    /// the hypervisor, or interrupt time where the kernel accounts it), ns. Below 0 where the kernel counted more than
+    /// the stay, for it may bill from an older reading of its clock. Differences within 1 us are carried over to later switches.
+    pub stolen_ns: i32,
 }
 
 /// The priority shown for deadline tasks, which rank before 0.

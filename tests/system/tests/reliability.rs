@@ -158,7 +158,7 @@ fn a_process_that_renames_itself_10_000_times_is_followed() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let file = dir.path().join("names.spry");
-    let rename = "for ((i = 0; i <= 10000; i++)); do echo name$i >/proc/$$/comm; done; sleep 0.2; true";
+    let rename = "for ((i = 0; i <= 10000; i++)); do printf name$i >/proc/$$/comm; done; sleep 0.2; true";
     let output = record(&file, &["--", "bash", "-c", rename]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let (names, lost) = count(&file, "comm");

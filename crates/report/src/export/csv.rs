@@ -40,6 +40,7 @@ impl<W: Write> Export for CsvExport<W> {
                     let mut digits = [0; 20];
                     self.writer.write_field(decimal(*value, &mut digits))?;
                 }
+                Cell::Signed(value) => self.writer.write_field(value.to_string())?,
                 Cell::Text(text) => self.writer.write_field(text.as_bytes())?,
             }
         }

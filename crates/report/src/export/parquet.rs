@@ -103,7 +103,7 @@ impl Column {
     fn new(kind: Kind) -> Column {
         let values = match kind {
             Kind::U16 | Kind::U32 => Values::Int32(Vec::new()),
-            Kind::U64 => Values::Int64(Vec::new()),
+            Kind::U64 | Kind::I64 => Values::Int64(Vec::new()),
             Kind::Text => Values::Text(Vec::new(), HashMap::new()),
         };
         Column { levels: Vec::new(), values }
@@ -115,6 +115,7 @@ impl Column {
             // Unsigned columns are stored in the signed type of their width, as the format prescribes.
             (Cell::Int(value), Values::Int32(values)) => values.push(*value as u32 as i32),
             (Cell::Int(value), Values::Int64(values)) => values.push(*value as i64),
+            (Cell::Signed(value), Values::Int64(values)) => values.push(*value),
             (Cell::Text(text), Values::Text(values, seen)) => {
                 let shared = match seen.get(&**text) {
                     Some(shared) => shared.clone(),
@@ -158,10 +159,12 @@ fn schema() -> Result<TypePtr, ParquetError> {
         .iter()
         .map(|&(name, kind)| {
             let integer = |bit_width| LogicalType::integer(bit_width, false);
+            let signed = |bit_width| LogicalType::integer(bit_width, true);
             let (physical, logical) = match kind {
                 Kind::U16 => (PhysicalType::INT32, integer(16)),
                 Kind::U32 => (PhysicalType::INT32, integer(32)),
                 Kind::U64 => (PhysicalType::INT64, integer(64)),
+                Kind::I64 => (PhysicalType::INT64, signed(64)),
                 Kind::Text => (PhysicalType::BYTE_ARRAY, LogicalType::String),
             };
             let field = Type::primitive_type_builder(name, physical)

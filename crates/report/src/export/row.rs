@@ -18,6 +18,8 @@ pub(super) enum Kind {
     U32,
     /// 0 to 2^64 - 1.
     U64,
+    /// -2^63 to 2^63 - 1.
+    I64,
     /// UTF-8.
     Text,
 }
@@ -68,7 +70,7 @@ pub(super) const COLUMNS: [(&str, Kind); 25] = [
     ("other_prio", Kind::U16),
     ("from_cpu", Kind::U16),
     ("target_cpu", Kind::U16),
-    ("stolen_ns", Kind::U64),
+    ("stolen_ns", Kind::I64),
     ("due_ns", Kind::U64),
     ("latest_ns", Kind::U64),
     ("irq", Kind::U16),
@@ -86,6 +88,7 @@ pub(super) const COLUMNS: [(&str, Kind); 25] = [
 pub(super) enum Cell<'a> {
     Null,
     Int(u64),
+    Signed(i64),
     Text(Cow<'a, str>),
 }
 
@@ -155,7 +158,7 @@ impl<'a> Row<'a> {
                 self.other(switch.next);
                 self.int(Column::Prio, switch.prev_prio);
                 self.int(Column::OtherPrio, switch.next_prio);
-                self.int(Column::StolenNs, switch.stolen_ns);
+                self.cells[Column::StolenNs as usize] = Cell::Signed(switch.stolen_ns.into());
             }
             Event::Waking(waking) => {
                 self.event("waking", context_name(waking.context));

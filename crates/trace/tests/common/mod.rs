@@ -53,7 +53,7 @@ pub fn any_event(random: &mut Random) -> Event {
             prev_state: PrevState::ALL[random.below(6) as usize],
             prev_prio: 100 + random.below(3) as u8,
             next_prio: 120,
-            stolen_ns: if random.below(4) == 0 { random.below(1 << 32) as u32 } else { 0 },
+            stolen_ns: if random.below(4) == 0 { random.below(1 << 32) as u32 as i32 } else { 0 },
         }),
         5..=8 => Event::Waking(Waking {
             waker: task,
