@@ -19,7 +19,8 @@ fn time(name: &str, header: &Header, events: &[Stamped]) {
     for _ in 0..9 {
         let analyses = std::env::args().skip(2).collect();
         let options = Options { analyses, ..Options::default() };
-        let mut engine = Engine::new(header, Selection::default(), options).expect("the options are possible");
+        let mut engine =
+            Engine::new(header, Selection::default(), options).expect("the options are possible");
         let start_ns = on_cpu_ns();
         for event in events {
             engine.push(event);
@@ -45,7 +46,8 @@ fn main() {
         ("all: 20 tasks, 2 CPUs, all groups", 20, 20_000, true),
     ] {
         if name.starts_with(&only) {
-            let plan = toy::Plan { seed: 1, cpus: 2, tasks, events: 1_000_000, burst_ns, churn: false, all_groups };
+            let plan =
+                toy::Plan { seed: 1, cpus: 2, tasks, events: 1_000_000, burst_ns, churn: false, all_groups };
             let made = toy::make(plan);
             time(name, &made.header, &made.events);
         }

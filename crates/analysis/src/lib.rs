@@ -1,7 +1,8 @@
 //! What a trace says: one file an analysis, and an engine that feeds them all in one pass.
 //!
 //! [`Engine`] takes a trace's events in order of time and gives [`findings::Findings`]. [`analysis::ALL`] lists
-//! the analyses. Memory is bounded: about 100 MiB for the first 1,000 tasks, 2 KiB for each further one.
+//! the analyses. Memory is bounded however long the trace: under 100 MiB for the first 1,000 tasks, 2 KiB for each
+//! further one.
 
 pub mod analysis;
 mod billing;

@@ -41,8 +41,8 @@ pub(crate) enum Round {
 struct Cpu {
     position: u64,
     head: u64,
-    /// The last switch on it and when it was.
-    last: Option<(Switch, u64)>,
+    /// When its last switch was, if that is known.
+    switched_ns: Option<u64>,
     shared_lost: u64,
     lost: u64,
 }
@@ -68,7 +68,7 @@ impl<W: Write> Drain<W> {
         symbols: Symbols,
     ) -> Drain<W> {
         let cpus = (0..rings.cpus())
-            .map(|_| Cpu { position: 0, head: 0, last: None, shared_lost: 0, lost: 0 })
+            .map(|_| Cpu { position: 0, head: 0, switched_ns: None, shared_lost: 0, lost: 0 })
             .collect();
         Drain { rings, shared, writer, decoder, tasks: Tasks::default(), symbols, cpus, waiting: Vec::new() }
     }
@@ -189,7 +189,7 @@ impl<W: Write> Drain<W> {
             Hot::Event(event) => self.write(cpu, time_ns, event),
             Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
             Hot::Lost(count) => {
-                self.cpus[cpu].last = None;
+                self.cpus[cpu].switched_ns = None;
                 self.lose(cpu, time_ns, count)
             }
         }
@@ -197,16 +197,14 @@ impl<W: Write> Drain<W> {
 
     fn write_switch(&mut self, cpu: usize, time_ns: u64, raw: &RawSwitch) -> Result<()> {
         let switch = raw.switch;
-        let last = self.cpus[cpu].last.replace((switch, time_ns));
+        let since_ns = self.cpus[cpu].switched_ns.replace(time_ns);
         let mut stolen_ns = 0;
         if !switch.prev.is_idle() {
             if let Some(prio) = self.tasks.seen(switch.prev, raw.prev_policy, switch.prev_prio) {
                 self.write(cpu, time_ns, Event::Prio(prio))?;
             }
-            // Also where the task came back unseen.
-            if let Some((_, since_ns)) =
-                last.filter(|(last, _)| [last.next, last.prev].contains(&switch.prev))
-            {
+            // Also where a hidden switch brought the task: then what ran before it is not counted either.
+            if let Some(since_ns) = since_ns {
                 stolen_ns = self.tasks.stolen(switch.prev, raw.uncounted_ns, time_ns - since_ns);
             }
         }
@@ -248,7 +246,7 @@ impl<W: Write> Drain<W> {
             }
             What::Resumed => {
                 for cpu in 0..self.cpus.len() {
-                    self.cpus[cpu].last = None;
+                    self.cpus[cpu].switched_ns = None;
                     self.lose(cpu, time_ns, 0)?;
                 }
                 Ok(())

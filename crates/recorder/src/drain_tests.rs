@@ -225,7 +225,7 @@ fn a_nested_record_takes_its_place_in_time() {
 fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
-    switch(&mut maps, 0, START_NS + 9_000, 7, 0, 5_000);
+    switch(&mut maps, 0, START_NS + 90_000, 7, 0, 50_000);
     let stolen: Vec<_> = finish(maps.drain())
         .into_iter()
         .filter_map(|stamped| match stamped.event {
@@ -233,7 +233,7 @@ fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
             _ => None,
         })
         .collect();
-    assert_eq!(stolen, [0, 5_000]);
+    assert_eq!(stolen, [0, 50_000]);
 }
 
 #[test]

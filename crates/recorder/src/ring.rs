@@ -147,10 +147,8 @@ impl Rings {
         self.field(cpu, std::mem::offset_of!(spry_cpu, tail)).store(position, Ordering::Release);
     }
 
-    /// Forgets which task is running and which was before; only while nothing records.
+    /// Forgets which task is running; only while nothing records.
     pub(crate) fn forget_running(&self, cpu: usize) {
-        // Two fields of half a word.
-        const { assert!(std::mem::offset_of!(spry_cpu, left) == std::mem::offset_of!(spry_cpu, running) + 4) };
         self.field(cpu, std::mem::offset_of!(spry_cpu, running)).store(0, Ordering::Release);
     }
 

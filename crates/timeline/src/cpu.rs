@@ -48,6 +48,8 @@ pub struct Cpu {
     pub(crate) holder: Holder,
     /// Since when; where the holder is unknown, since when nothing of the CPU has been lost.
     pub(crate) since_ns: u64,
+    /// Who lost it to the holder.
+    pub(crate) left: Holder,
     /// Whether the holder may have had it earlier.
     pub(crate) start_cut: bool,
     /// The latest event.
@@ -78,6 +80,7 @@ impl Cpu {
         Cpu {
             holder: Holder::Unknown,
             since_ns: start_ns,
+            left: Holder::Unknown,
             start_cut: true,
             last_event_ns: start_ns,
             lost_at_ns: 0,
@@ -121,6 +124,7 @@ impl Cpu {
     /// The holder is not known any more; `since_ns` is when nothing was lost any more.
     pub(crate) fn forget(&mut self, since_ns: u64) {
         self.holder = Holder::Unknown;
+        self.left = Holder::Unknown;
         self.since_ns = since_ns;
         self.start_cut = true;
     }

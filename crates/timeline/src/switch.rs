@@ -12,10 +12,13 @@ impl Timeline {
     #[inline]
     pub(crate) fn switch(&mut self, cpu: u16, switch: &Switch, to: &mut impl Observer) {
         let at = usize::from(cpu);
-        let known = self.leaver(cpu, switch.prev);
+        let known = self.leaver(cpu, switch);
+        let last_ns = self.cpus[at].since_ns;
         // A known holder whose tid changed under it (exec) keeps its identity; all others go by tid.
         let prev = match (known, self.cpus[at].holder) {
-            (Known::Since(_), Holder::Task(task)) => Holder::Task(task),
+            (Known::Since(_), Holder::Task(task)) if self.tasks.get(task).tid == switch.prev => {
+                Holder::Task(task)
+            }
             _ => self.holder(switch.prev),
         };
         let next = self.holder(switch.next);
@@ -31,7 +34,7 @@ impl Timeline {
                     cpu,
                     prev,
                     Slice { start_ns, end_ns: self.now_ns, holder: prev },
-                    switch.stolen_ns,
+                    i64::from(switch.stolen_ns) - (start_ns - last_ns) as i64,
                     end,
                     cut,
                     to,
@@ -48,20 +51,43 @@ impl Timeline {
         let since_ns = self.now_ns;
         let cpu = &mut self.cpus[at];
         cpu.holder = next;
+        cpu.left = prev;
         cpu.since_ns = since_ns;
         cpu.start_cut = false;
     }
 
     /// Since when the task that leaves had the CPU, and the repair of what contradicts that it had it.
     #[inline]
-    fn leaver(&mut self, cpu: u16, prev: Tid) -> Known {
+    fn leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
+        let prev = switch.prev;
         let (holder, since_ns) = (self.cpus[usize::from(cpu)].holder, self.cpus[usize::from(cpu)].since_ns);
         match holder {
             Holder::Idle if prev.is_idle() => Known::Since(since_ns),
             Holder::Task(task) if self.tasks.get(task).tid == prev => Known::Since(since_ns),
             Holder::Unknown => self.first_leaver(prev, since_ns),
             Holder::Task(task) if self.took_over(task, prev) => Known::Since(since_ns),
-            _ => self.wrong_leaver(cpu, prev),
+            _ => self.wrong_leaver(cpu, switch),
+        }
+    }
+
+    /// Since when one that leaves, but was not seen to come, had the CPU at the earliest. Some kernels do not show
+    /// certain tasks' switches away (of init's threads in some virtual machines). A task that had lost the CPU to
+    /// such a one and stayed runnable has had it since; so has any task of which the switch says how much of the
+    /// time since then the kernel did not count. An idle CPU has been idle: a short unseen stay is not worth the
+    /// whole idle time.
+    fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
+        let this = &self.cpus[usize::from(cpu)];
+        if switch.prev.is_idle() {
+            return Known::Since(this.since_ns);
+        }
+        let Some(index) = self.tasks.find(switch.prev) else { return Known::Not };
+        let task = self.tasks.get(index);
+        let is_waiting = task.state == State::Waiting;
+        let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
+        match (stayed || switch.stolen_ns != 0, task.state) {
+            (true, State::Waiting) => Known::Since(this.since_ns.max(task.since_ns)),
+            (true, State::Unknown) => Known::Since(this.since_ns),
+            _ => Known::Not,
         }
     }
 
@@ -86,19 +112,24 @@ impl Timeline {
         }
     }
 
-    /// Somebody leaves who was not known to have the CPU: a switch is missing, nobody's stay is known.
+    /// Somebody leaves who was not known to have the CPU: a switch is missing.
     #[cold]
-    fn wrong_leaver(&mut self, cpu: u16, prev: Tid) -> Known {
+    fn wrong_leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
         self.odd.missing_switch_in += 1;
-        if let Holder::Task(task) = self.cpus[usize::from(cpu)].holder {
+        let known = self.unseen_since(cpu, switch);
+        let this = &mut self.cpus[usize::from(cpu)];
+        let (holder, since_ns) = (this.holder, this.since_ns);
+        this.start_cut = true;
+        if let Holder::Task(task) = holder {
             self.forget_task(task);
+            self.tasks.get_mut(task).since_ns = since_ns;
         }
-        if let Some(index) = self.tasks.find(prev).filter(|_| !prev.is_idle()) {
+        if let Some(index) = self.tasks.find(switch.prev).filter(|_| !switch.prev.is_idle()) {
             if self.tasks.get(index).state == State::Running {
                 self.take_away(index);
             }
         }
-        Known::Not
+        known
     }
 
     /// The task is in no known state from now on.
@@ -128,7 +159,7 @@ impl Timeline {
         cpu: u16,
         holder: Holder,
         slice: Slice,
-        stolen_ns: i32,
+        stolen_ns: i64,
         end: RunEnd,
         cut: Cut,
         to: &mut impl Observer,
@@ -139,7 +170,7 @@ impl Timeline {
             Holder::Task(task) => {
                 // Of a stay that the window cuts, nobody knows in which part the time was stolen.
                 let most_ns = if start_ns > slice.start_ns { (end_ns - start_ns) as i64 } else { i64::MAX };
-                let stolen_ns = i64::from(stolen_ns).clamp(-most_ns, most_ns);
+                let stolen_ns = stolen_ns.clamp(-most_ns, most_ns);
                 to.ran(self, &Ran { task, cpu, start_ns, end_ns, stolen_ns, end, cut });
             }
             Holder::Idle => to.idled(self, &Idled { cpu, start_ns, end_ns }),

@@ -436,6 +436,41 @@ fn a_switch_away_from_a_task_that_should_not_have_the_cpu_tells_of_nobodys_stay(
 }
 
 #[test]
+fn one_that_comes_back_unseen_has_had_the_cpu_all_along_but_for_what_the_kernel_does_not_count() {
+    let mut bench = Bench::new();
+    bench.at(10, 0, switch(0, 7, Runnable)).at(50, 0, switch(7, 8, Preempted)).at(
+        90,
+        0,
+        switch_with_stolen(7, 15),
+    );
+    bench.end(90);
+    assert_eq!(bench.stays(), [(7, 10, 50), (7, 50, 90)]);
+    assert_eq!((bench.heard.ran[1].stolen_ns, bench.heard.ran[1].cut.start), (15, true));
+    assert_eq!(bench.waits(), []);
+    assert_eq!(bench.timeline.task(bench.task(8)).state(), State::Unknown);
+    assert_eq!(bench.timeline.oddities().missing_switch_in, 1);
+}
+
+#[test]
+fn one_that_comes_unseen_is_told_of_if_the_switch_says_what_the_kernel_did_not_count() {
+    let mut bench = Bench::new();
+    bench.at(10, 0, switch(7, 8, Sleeping)).at(30, 1, waking(0, 9)).at(31, 1, wakeup(9, 0));
+    bench.at(90, 0, switch_with_stolen(9, 50)).end(90);
+    assert_eq!(bench.stays(), [(7, 0, 10), (9, 31, 90)]);
+    // 50 of the 80 since the CPU's last switch were not counted: it ran for 30.
+    assert_eq!(bench.heard.ran[1].stolen_ns, 29);
+    assert!(bench.heard.ran[1].cut.start);
+}
+
+#[test]
+fn a_cpu_that_goes_idle_unseen_is_idle_since_its_last_switch() {
+    let mut bench = Bench::new();
+    bench.at(10, 0, switch(7, 8, Sleeping)).at(50, 0, switch(0, 9, Runnable)).end(50);
+    assert_eq!(bench.stays(), [(7, 0, 10), (9, 50, 50)]);
+    assert_eq!(bench.heard.idle_ns, 40);
+}
+
+#[test]
 fn a_switch_to_a_task_that_is_still_on_another_cpu_takes_it_from_there() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(0, 7, Runnable)).at(50, 1, switch(0, 7, Runnable)).at(

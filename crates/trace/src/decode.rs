@@ -9,8 +9,10 @@ use crate::event::{
     Tgid, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
-    CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, SYMBOL_BYTES_MAX, SYMBOLS_MAX, TID_MAX, code,
+    CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, SYMBOL_BYTES_MAX,
+    SYMBOLS_MAX, TID_MAX, code,
 };
+use crate::predict::{Predictor, Shape};
 use crate::varint::{Cursor, unzigzag};
 
 /// A task that the block has introduced.
@@ -28,6 +30,9 @@ pub(crate) struct Decoder {
     symbols: Vec<Arc<str>>,
     current: Option<u32>,
     last_wakee: Option<u32>,
+    tick_ns: u64,
+    tick_due_ns: Option<u64>,
+    predictor: Predictor,
 }
 
 /// One record of a stream.
@@ -40,7 +45,7 @@ pub(crate) enum Record {
 
 impl Decoder {
     /// At the start of a block.
-    pub(crate) fn new(cpu: u16, first_ns: u64) -> Decoder {
+    pub(crate) fn new(cpu: u16, tick_ns: u64, first_ns: u64) -> Decoder {
         let idle = Known { tid: Tid::IDLE, prio: PRIO_DEFAULT };
         Decoder {
             cpu,
@@ -49,6 +54,9 @@ impl Decoder {
             symbols: Vec::new(),
             current: None,
             last_wakee: None,
+            tick_ns,
+            tick_due_ns: None,
+            predictor: Predictor::default(),
         }
     }
 
@@ -70,7 +78,30 @@ impl Decoder {
             }
             _ => {}
         }
-        self.last_ns = self.last_ns.checked_add(cursor.varint()?)?;
+        let time = cursor.varint()?;
+        if code == code::PREDICTED {
+            let time = time.checked_mul(1 << PREDICTED_TIME_BITS)? | u64::from(first >> CODE_BITS);
+            let shape = self.predictor.guess();
+            let (first, rest, len) = shape.parts()?;
+            self.predictor.learn(Some(shape));
+            let mut cursor = Cursor::new(&rest[..len]);
+            let record = self.record(first, time, &mut cursor)?;
+            return cursor.is_empty().then_some(record);
+        }
+        let rest_at = cursor.position();
+        let record = self.record(first, time, cursor)?;
+        self.predictor.learn(Shape::new(first, cursor.since(rest_at)));
+        Some(record)
+    }
+
+    /// A record whose first byte and time have been read.
+    #[inline]
+    fn record(&mut self, first: u8, time: u64, cursor: &mut Cursor<'_>) -> Option<Record> {
+        let code = first & ((1 << CODE_BITS) - 1);
+        if code == code::TICK && first & FLAG_A != 0 {
+            return self.tick_on_time(time, cursor).map(Record::Event);
+        }
+        self.last_ns = self.last_ns.checked_add(time)?;
         let event = match code {
             code::SWITCH => self.switch(first, cursor)?,
             code::WAKING => self.waking(first, cursor)?,
@@ -84,6 +115,18 @@ impl Decoder {
             _ => self.rare(code, first, cursor)?,
         };
         Some(Record::Event(event))
+    }
+
+    /// A tick whole periods after the one before, whose time is given by how late it is.
+    fn tick_on_time(&mut self, late: u64, cursor: &mut Cursor<'_>) -> Option<Event> {
+        let due_ns = self.tick_due_ns?.checked_add(cursor.varint()?.checked_mul(self.tick_ns)?)?;
+        let time_ns = due_ns.checked_add_signed(unzigzag(late))?;
+        if time_ns < self.last_ns {
+            return None;
+        }
+        self.tick_due_ns = Some(due_ns);
+        self.last_ns = time_ns;
+        Some(Event::Tick(Tick { due_ns }))
     }
 
     #[inline]
@@ -121,7 +164,8 @@ impl Decoder {
             return None;
         }
         let prev = if first & FLAG_A != 0 { self.index(cursor)? } else { self.current? };
-        let stolen_ns = if first & FLAG_B != 0 { i32::try_from(unzigzag(cursor.varint()?)).ok()? } else { 0 };
+        let stolen_ns =
+            if first & FLAG_B != 0 { i32::try_from(unzigzag(cursor.varint()?)).ok()? } else { 0 };
         if first & FLAG_C != 0 {
             self.tasks[prev as usize].prio = cursor.byte()?;
             self.tasks[next as usize].prio = cursor.byte()?;
@@ -182,7 +226,11 @@ impl Decoder {
                 let from_cpu = if first & FLAG_A != 0 { self.cpu } else { raw_cpu(cursor)? };
                 Event::Migrate(Migrate { tid, from_cpu, to_cpu })
             }
-            code::TICK => Event::Tick(Tick { due_ns: self.earlier(cursor)? }),
+            code::TICK => {
+                let due_ns = self.earlier(cursor)?;
+                self.tick_due_ns = Some(due_ns);
+                Event::Tick(Tick { due_ns })
+            }
             code::TIMER_EXPIRE => self.timer_expire(cursor)?,
             code::IRQ_ENTER => Event::IrqEnter(irq(first, cursor)?),
             code::IRQ_EXIT => Event::IrqExit(irq(first, cursor)?),

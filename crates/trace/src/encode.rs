@@ -8,7 +8,10 @@ use crate::event::{
     Channel, Comm, Context, Direction, Event, Irq, Stack, Switch, TaskInfo, Tgid, Tid, TimerExpire, Urgency,
     Wakeup, WakeupKind, Waking,
 };
-use crate::format::{FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, SYMBOL_BYTES_MAX, SYMBOLS_MAX, code};
+use crate::format::{
+    CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, SYMBOL_BYTES_MAX, SYMBOLS_MAX, code,
+};
+use crate::predict::{Predictor, Shape};
 use crate::varint::{put, zigzag};
 
 /// What is known of the tasks, for blocks to restate.
@@ -34,9 +37,27 @@ pub(crate) struct Stream {
     current: Option<Tid>,
     last_wakee: Option<Tid>,
     last_ns: u64,
+    /// The time between ticks, 0 if unknown, and when the block's last tick was due.
+    tick_ns: u64,
+    tick_due_ns: Option<u64>,
+    predictor: Predictor,
+    written: Written,
+}
+
+/// Where the record that was last written is in the segment, and its time.
+#[derive(Clone, Copy, Default)]
+struct Written {
+    first_at: usize,
+    rest_at: usize,
+    time: u64,
 }
 
 impl Stream {
+    /// For a machine whose ticks are so far apart, 0 if unknown.
+    pub(crate) fn new(tick_ns: u64) -> Stream {
+        Stream { tick_ns, ..Stream::default() }
+    }
+
     /// The time that the next event's is counted from.
     pub(crate) fn last_ns(&self) -> u64 {
         self.last_ns
@@ -49,6 +70,8 @@ impl Stream {
         self.tasks_defined = 0;
         self.symbols.clear();
         self.last_wakee = None;
+        self.tick_due_ns = None;
+        self.predictor.clear();
         self.last_ns = self.last_ns.max(first_ns);
         if let Some(current) = self.current {
             let index = self.task(current, names);
@@ -66,16 +89,37 @@ impl Stream {
             Event::Task(_) => return,
             other => self.rare(time_ns, cpu, other, names),
         }
+        self.shorten();
         if !matches!(event, Event::Lost(_)) {
             self.count += 1;
         }
     }
 
-    /// The code, then the time since the event before.
-    fn head(&mut self, code: u8, time_ns: u64) {
-        self.bytes.push(code);
-        put(&mut self.bytes, time_ns.saturating_sub(self.last_ns));
+    /// The first byte, then the time since the event before.
+    fn head(&mut self, first: u8, time_ns: u64) {
+        let since_ns = time_ns.saturating_sub(self.last_ns);
         self.last_ns = self.last_ns.max(time_ns);
+        self.head_with(first, since_ns);
+    }
+
+    fn head_with(&mut self, first: u8, time: u64) {
+        let first_at = self.bytes.len();
+        self.bytes.push(first);
+        put(&mut self.bytes, time);
+        self.written = Written { first_at, rest_at: self.bytes.len(), time };
+    }
+
+    /// Takes back the record that was just written, if a reader guesses it.
+    fn shorten(&mut self) {
+        let Written { first_at, rest_at, time } = self.written;
+        let shape = Shape::new(self.bytes[first_at], &self.bytes[rest_at..]);
+        if shape == Some(self.predictor.guess()) {
+            self.bytes.truncate(first_at);
+            let low = time as u8 & ((1 << PREDICTED_TIME_BITS) - 1);
+            self.bytes.push(code::PREDICTED | low << CODE_BITS);
+            put(&mut self.bytes, time >> PREDICTED_TIME_BITS);
+        }
+        self.predictor.learn(shape);
     }
 
     /// The block's number for a task, which is introduced first if the block has not mentioned it. 0 is idle.
@@ -212,7 +256,7 @@ impl Stream {
                     put(&mut self.bytes, u64::from(migrate.from_cpu));
                 }
             }
-            Event::Tick(tick) => self.plain(code::TICK, time_ns, &[since(time_ns, tick.due_ns)]),
+            Event::Tick(tick) => self.tick(time_ns, tick.due_ns),
             Event::TimerExpire(expire) => self.timer_expire(time_ns, &expire, names),
             Event::IrqEnter(irq) => self.irq(code::IRQ_ENTER, time_ns, irq),
             Event::IrqExit(irq) => self.irq(code::IRQ_EXIT, time_ns, irq),
@@ -263,6 +307,21 @@ impl Stream {
         self.head(first, time_ns);
         put(&mut self.bytes, task);
         self.numbers(numbers);
+    }
+
+    /// A tick is due whole periods after the one before: then how late it is gives its time.
+    fn tick(&mut self, time_ns: u64, due_ns: u64) {
+        let time_ns = time_ns.max(self.last_ns);
+        let passed_ns = self.tick_due_ns.replace(due_ns).and_then(|last_ns| due_ns.checked_sub(last_ns));
+        let late = since(time_ns, due_ns);
+        match passed_ns {
+            Some(passed_ns) if self.tick_ns > 0 && passed_ns % self.tick_ns == 0 => {
+                self.head_with(code::TICK | FLAG_A, late);
+                self.last_ns = time_ns;
+                put(&mut self.bytes, passed_ns / self.tick_ns);
+            }
+            _ => self.plain(code::TICK, time_ns, &[late]),
+        }
     }
 
     fn timer_expire(&mut self, time_ns: u64, expire: &TimerExpire, names: &Names) {

@@ -46,6 +46,13 @@ pub const SYMBOLS_MAX: usize = 1 << 16;
 /// The deepest stack.
 pub const FRAMES_MAX: usize = 256;
 
+/// Entries in a block's table of predictions.
+pub const PREDICTIONS: usize = 512;
+/// Records with more bytes than this beside the first and the time are not predicted.
+pub const PREDICTED_BYTES_MAX: usize = 6;
+/// Bits of a predicted record's time that stand in its first byte.
+pub const PREDICTED_TIME_BITS: u32 = 3;
+
 /// The low bits of a record's first byte are its code, the high three its flags.
 pub const CODE_BITS: u32 = 5;
 /// First flag.
@@ -55,7 +62,7 @@ pub const FLAG_B: u8 = 0x40;
 /// Third flag.
 pub const FLAG_C: u8 = 0x80;
 
-/// Record codes. Codes 25 to 30 are free; 31 carries a length, so that readers skip what they do not know.
+/// Record codes. Codes 26 to 30 are free; 31 carries a length, so that readers skip what they do not know.
 pub mod code {
     #![allow(missing_docs)]
     pub const DEFINE: u8 = 0;
@@ -83,5 +90,6 @@ pub mod code {
     pub const LOST: u8 = 22;
     pub const STAT: u8 = 23;
     pub const CURRENT: u8 = 24;
+    pub const PREDICTED: u8 = 25;
     pub const EXTENDED: u8 = 31;
 }

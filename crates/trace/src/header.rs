@@ -38,6 +38,11 @@ pub struct Header {
     pub command: Option<Vec<String>>,
 }
 
+/// The time between two ticks of the machine, ns; 0 if it is not known.
+pub(crate) fn tick_ns(header: &Header) -> u64 {
+    header.hz.and_then(|hz| 1_000_000_000u64.checked_div(u64::from(hz))).unwrap_or(0)
+}
+
 /// A group of events that is switched on and off together.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -48,6 +48,7 @@ const WINDOW_LOG_MAX: u32 = 21;
 /// One CPU's stream.
 pub(crate) struct Lane {
     cpu: u16,
+    tick_ns: u64,
     waiting: VecDeque<Waiting>,
     raw: Vec<u8>,
     position: usize,
@@ -63,9 +64,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(cpu: u16) -> Lane {
+    pub(crate) fn new(cpu: u16, tick_ns: u64) -> Lane {
         Lane {
             cpu,
+            tick_ns,
             waiting: VecDeque::new(),
             raw: Vec::new(),
             position: 0,
@@ -182,7 +184,7 @@ impl Lane {
 
     /// Begins a block. What the CPU has by the block's count, and this reader has not seen, was lost.
     fn start_block(&mut self, starts: &BlockStart) {
-        self.decoder = Some(Decoder::new(self.cpu, starts.first_ns));
+        self.decoder = Some(Decoder::new(self.cpu, self.tick_ns, starts.first_ns));
         self.unpacker = None;
         let missing = match self.events {
             Some(events) => {

@@ -11,6 +11,7 @@ mod frame;
 pub mod header;
 pub mod index;
 mod lane;
+mod predict;
 pub mod reader;
 pub mod varint;
 pub mod writer;

@@ -13,7 +13,7 @@ use crate::format::{
     SEGMENT_FLAG_BITS, SEGMENT_STARTS_BLOCK, SEGMENT_ZSTD, VERSION_MAJOR,
 };
 use crate::frame::{Before, Frames, is_checksum_of};
-use crate::header::Header;
+use crate::header::{Header, tick_ns};
 use crate::index::Index;
 use crate::lane::{BlockStart, Lane, Segment};
 use crate::varint::Cursor;
@@ -221,6 +221,7 @@ impl<R: Read> Reader<R> {
             return Ok(());
         }
         self.safe_ns = self.safe_ns.max(self.header.start_ns.saturating_add(safe));
+        let tick_ns = tick_ns(&self.header);
         while !cursor.is_empty() {
             let Some((cpu, segment)) = segment(&mut cursor, self.header.start_ns, self.header.cpus) else {
                 self.totals.damaged_bytes += (frame.payload.len() - cursor.position()) as u64;
@@ -231,7 +232,7 @@ impl<R: Read> Reader<R> {
             if self.lanes.len() <= at {
                 self.lanes.resize_with(at + 1, || None);
             }
-            let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu)));
+            let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu, tick_ns)));
             self.waiting_bytes += segment.len();
             lane.add(segment);
             if lane.time_ns().is_none() {

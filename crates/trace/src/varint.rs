@@ -42,6 +42,12 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
+    /// The bytes read since `position`.
+    #[inline]
+    pub fn since(&self, position: usize) -> &'a [u8] {
+        self.bytes.get(position..self.position).unwrap_or_default()
+    }
+
     /// Whether every byte has been read.
     pub const fn is_empty(&self) -> bool {
         self.position >= self.bytes.len()

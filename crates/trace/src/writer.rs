@@ -11,7 +11,7 @@ use crate::format::{
     FOOTER_MAGIC, FRAME_INDEX, FRAME_RESTART, FRAME_ROUND, MAGIC, SEGMENT_FLAG_BITS, SEGMENT_STARTS_BLOCK,
     SEGMENT_ZSTD, SYNC, VERSION_MAJOR, VERSION_MINOR,
 };
-use crate::header::Header;
+use crate::header::{Header, tick_ns};
 use crate::varint::put;
 
 /// Whether blocks are compressed.
@@ -127,7 +127,7 @@ impl<W: Write> Writer<W> {
             sink,
             options,
             start_ns: header.start_ns,
-            cpus: (0..header.cpus).map(|_| Cpu::new()).collect(),
+            cpus: (0..header.cpus).map(|_| Cpu::new(tick_ns(header))).collect(),
             names: Names::default(),
             restarts: vec![Restart { before_ns: 0, offset: written.bytes }],
             safe_ns: header.start_ns,
@@ -281,9 +281,9 @@ impl<W: Write> Writer<W> {
 }
 
 impl Cpu {
-    fn new() -> Cpu {
+    fn new(tick_ns: u64) -> Cpu {
         Cpu {
-            stream: Stream::default(),
+            stream: Stream::new(tick_ns),
             encoder: None,
             phase: Phase::BetweenBlocks,
             events: 0,

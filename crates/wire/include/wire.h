@@ -70,7 +70,10 @@ struct spry_switch {
 	/* The kernel's priorities; 255 for a deadline task's -1. */
 	__u8 prev_prio;
 	__u8 next_prio;
-	/* Wall time of prev's stay less the run time that the kernel counted for it, ns, saturating. */
+	/*
+	 * Wall time since the CPU's last switch less the run time that the kernel counted for prev's stay, ns,
+	 * saturating; 0 where the last switch is not known.
+	 */
 	__s32 uncounted_ns;
 };
 
@@ -238,9 +241,7 @@ struct spry_cpu {
 	/* How many writers are at work: one, and those that interrupted it. */
 	__u64 nest;
 	/* The task on the CPU (tid, and SPRY_RUNNING_KNOWN), when it got it, and its run time then. */
-	__u32 running;
-	/* The task that was there before. */
-	__u32 left;
+	__u64 running;
 	__u64 since_ns;
 	__u64 exec_ns;
 	/* Where the CPU's preemption count is, once known. */
@@ -251,9 +252,7 @@ struct spry_cpu {
 	__u64 tail;
 	/* Records lost on the way to the shared ring; written by the CPU. */
 	__u64 meta_lost;
-	/* The run time of the task that was there before, when it left; written by the CPU. */
-	__u64 left_exec_ns;
-	__u64 pad[5];
+	__u64 pad[6];
 };
 
 /* Set before loading. */

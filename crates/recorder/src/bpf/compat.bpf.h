@@ -136,6 +136,51 @@ static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct 
 }
 
 /*
+ * A kernel may hide switches (those away from init's threads in some virtual machines). The task that such a
+ * switch brought is first seen when it leaves; how long it ran since it came, only the kernel's own notes tell:
+ * for fair tasks their run time then, for all the run queue's clock then, where the kernel keeps them.
+ */
+struct sched_info___arrival {
+	u64 last_arrival;
+} __attribute__((preserve_access_index));
+
+struct task_struct___arrival {
+	struct sched_info___arrival sched_info;
+} __attribute__((preserve_access_index));
+
+struct rq___clock {
+	u64 clock;
+} __attribute__((preserve_access_index));
+
+struct cfs_rq___clock {
+	struct rq___clock *rq;
+} __attribute__((preserve_access_index));
+
+#define MAX_RT_PRIO 100
+
+/* Run time of a task that leaves its CPU since it came there; at most that long. */
+static __always_inline u64 unseen_run_time(struct task_struct *task, u64 most_ns)
+{
+	struct task_struct___arrival *noted = (void *)task;
+	struct cfs_rq___clock *queue = (void *)task->se.cfs_rq;
+	u64 run_ns = most_ns, counted_ns;
+
+	if (bpf_core_field_exists(noted->sched_info.last_arrival) && bpf_core_field_exists(queue->rq)) {
+		u64 stay_ns = queue->rq->clock - noted->sched_info.last_arrival;
+
+		if (stay_ns < run_ns)
+			run_ns = stay_ns;
+	}
+	if (task->prio >= MAX_RT_PRIO) {
+		counted_ns = task->se.sum_exec_runtime - task->se.prev_sum_exec_runtime;
+		/* Other schedulers than the fair one do not keep this up. */
+		if (counted_ns < run_ns)
+			run_ns = counted_ns;
+	}
+	return run_ns;
+}
+
+/*
  * Kernels that have these may run a tracepoint's program preemptibly; on kernels that lack them the
  * tracepoint itself disables preemption.
  */

@@ -50,18 +50,12 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	state = knobs.has_prev_state ? (u32)ctx[3] : task_state(prev);
 	prev_exec = prev->se.sum_exec_runtime;
 	next_exec = next->se.sum_exec_runtime;
-	/*
-	 * A kernel may hide the switch away from some tasks (of init's threads in some virtual machines):
-	 * then what was there before them comes back unseen, and they are what its time does not count.
-	 */
 	if (s.c->running == (prev->pid | SPRY_RUNNING_KNOWN))
 		uncounted = (s.now - s.c->since_ns) - (prev_exec - s.c->exec_ns);
-	else if (s.c->left == (prev->pid | SPRY_RUNNING_KNOWN))
-		uncounted = (s.now - s.c->since_ns) - (prev_exec - s.c->left_exec_ns);
+	else if (s.c->running && prev->pid)
+		uncounted = (s.now - s.c->since_ns) - unseen_run_time(prev, s.now - s.c->since_ns);
 	if (uncounted != (s32)uncounted)
 		uncounted = uncounted < 0 ? -0x7fffffff : 0x7fffffff;
-	s.c->left = prev->pid | SPRY_RUNNING_KNOWN;
-	s.c->left_exec_ns = prev_exec;
 	s.c->running = next->pid | SPRY_RUNNING_KNOWN;
 	s.c->since_ns = s.now;
 	s.c->exec_ns = next_exec;

@@ -30,6 +30,7 @@ pub fn header() -> Header {
         kernel: "6.18".into(),
         machine: "host".into(),
         cpus: CPUS,
+        hz: Some(250),
         start_ns: START_NS,
         ..Header::default()
     }
@@ -77,7 +78,10 @@ pub fn any_event(random: &mut Random) -> Event {
         15 => Event::Comm(Rename { tid: task, comm: Comm::new(b"fifteen bytes!!and more") }),
         16 => Event::Prio(Prio { tid: task, policy: Policy::Rr, prio: random.below(140) as u8 }),
         17 => Event::Migrate(Migrate { tid: task, from_cpu: random.below(3) as u16, to_cpu: 2 }),
-        18 => Event::Tick(Tick { due_ns: START_NS + random.below(1 << 40) }),
+        18 => {
+            let ticks = 4_000_000 * random.below(1 << 10);
+            Event::Tick(Tick { due_ns: START_NS + ticks + random.below(2) * random.below(1 << 40) })
+        }
         19 => {
             let deadline_ns = random.below(1 << 50);
             let latest_ns = deadline_ns + random.below(60_000);

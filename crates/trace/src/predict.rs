@@ -1,0 +1,105 @@
+//! Guesses a CPU's next record from its last two, so that what repeats takes one byte beside its time.
+//!
+//! Scheduling is repetitive: the same pair wakes each other, the same timer wakes the same task. Writer and reader keep
+//! the same table, so a right guess need not be written.
+
+use crate::format::{PREDICTED_BYTES_MAX, PREDICTIONS};
+
+/// A record without its time: the first byte, then what follows the time, then how much that is.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+pub(crate) struct Shape(u64);
+
+impl Shape {
+    /// Of a record that is short enough to be guessed.
+    #[inline]
+    pub(crate) fn new(first: u8, rest: &[u8]) -> Option<Shape> {
+        if rest.len() > PREDICTED_BYTES_MAX {
+            return None;
+        }
+        let mut bytes = [0; 8];
+        bytes[0] = first;
+        bytes[1..=rest.len()].copy_from_slice(rest);
+        // The length makes every shape different from the empty one.
+        bytes[7] = rest.len() as u8 + 1;
+        Some(Shape(u64::from_le_bytes(bytes)))
+    }
+
+    /// The first byte, the rest in an array, and the rest's length; `None` if there is nothing to repeat.
+    #[inline]
+    pub(crate) fn parts(self) -> Option<(u8, [u8; PREDICTED_BYTES_MAX], usize)> {
+        let bytes = self.0.to_le_bytes();
+        let mut rest = [0; PREDICTED_BYTES_MAX];
+        rest.copy_from_slice(&bytes[1..=PREDICTED_BYTES_MAX]);
+        Some((bytes[0], rest, usize::from(bytes[7]).checked_sub(1)?))
+    }
+}
+
+/// What followed each pair of records when it was last seen. A block begins with an empty one.
+pub(crate) struct Predictor {
+    table: Box<[Shape; PREDICTIONS]>,
+    last: [u64; 2],
+}
+
+impl Default for Predictor {
+    fn default() -> Predictor {
+        Predictor { table: Box::new([Shape::default(); PREDICTIONS]), last: [0; 2] }
+    }
+}
+
+impl Predictor {
+    /// Forgets everything.
+    pub(crate) fn clear(&mut self) {
+        self.table.fill(Shape::default());
+        self.last = [0; 2];
+    }
+
+    #[inline]
+    fn place(&self) -> usize {
+        let mixed = (self.last[0].rotate_left(23) ^ self.last[1]).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        (mixed >> (64 - PREDICTIONS.trailing_zeros())) as usize
+    }
+
+    /// What the next record should be.
+    #[inline]
+    pub(crate) fn guess(&self) -> Shape {
+        self.table[self.place()]
+    }
+
+    /// What it was; `None` for one that is too long to be guessed.
+    #[inline]
+    pub(crate) fn learn(&mut self, shape: Option<Shape>) {
+        if let Some(shape) = shape {
+            let place = self.place();
+            self.table[place] = shape;
+        }
+        self.last = [self.last[1], shape.unwrap_or_default().0];
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_followed_twice_the_same_is_guessed() {
+        let mut predictor = Predictor::default();
+        let shapes: Vec<_> = (0..6u8).map(|number| Shape::new(number, &[number % 3]).unwrap()).collect();
+        let mut right = 0;
+        for round in 0..10 {
+            for &shape in &shapes {
+                right += usize::from(round >= 2 && predictor.guess() == shape);
+                predictor.learn(Some(shape));
+            }
+        }
+        assert_eq!(right, 8 * shapes.len());
+    }
+
+    #[test]
+    fn a_shape_gives_its_parts_back_and_a_long_record_has_none() {
+        let shape = Shape::new(9, &[1, 2, 0]).unwrap();
+        assert_eq!(shape.parts(), Some((9, [1, 2, 0, 0, 0, 0], 3)));
+        assert!(Shape::new(9, &[0; 7]).is_none());
+        assert_eq!(Shape::default().parts(), None);
+        assert!(Shape::new(0, &[]).unwrap() != Shape::default());
+    }
+}
