@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Error, Result, anyhow};
+use anyhow::{Context, Error, Result};
 use indicatif::ProgressBar;
 use serde_json::json;
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
@@ -43,13 +43,14 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let ended = watch(args, &recording, &signals, child.as_mut());
     let stopped = recording.stop();
     if let Err(error) = &stopped {
-        eprintln!("spry: {error}");
+        // Told now, since the command may go on for long, and not again at its end.
+        eprintln!("spry: {}: {error}", args.output.display());
     }
     let status = match ended {
         Ended::Command(status) => Some(status),
         Ended::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
     };
-    let statistics = stopped.map_err(|error| failed(anyhow!("{}: {error}", args.output.display())))?;
+    let Ok(statistics) = stopped else { return Ok(ExitCode::from(code)) };
     tell(args, &statistics);
     Ok(status.map_or(ExitCode::SUCCESS, code_of))
 }

@@ -237,6 +237,18 @@ fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
 }
 
 #[test]
+fn what_ran_before_a_hidden_switch_is_stolen_from_whom_it_brought() {
+    let mut maps = Maps::new();
+    switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
+    switch(&mut maps, 0, START_NS + 90_000, 8, 0, 50_000);
+    let stolen = finish(maps.drain()).into_iter().find_map(|stamped| match stamped.event {
+        Event::Switch(Switch { prev: Tid(8), stolen_ns, .. }) => Some(stolen_ns),
+        _ => None,
+    });
+    assert_eq!(stolen, Some(50_000));
+}
+
+#[test]
 fn a_class_that_differs_from_the_known_is_told_before_the_switch() {
     let mut maps = Maps::new();
     let fifo = 1 << SPRY_POLICY_SHIFT;

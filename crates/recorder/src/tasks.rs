@@ -2,6 +2,7 @@
 
 use spry_trace::Tid;
 use spry_trace::event::{Policy, Prio};
+use spry_trace::format::STOLEN_GRAIN_NS;
 
 /// Differences between wall and run time below this are kept back until they add up, ns: no byte is spent on less,
 /// and a task's run time is never further off.
@@ -65,6 +66,8 @@ impl Tasks {
         }
         let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
         let stolen = i32::try_from(task.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);
+        // Whole grains take less room in the trace; the rest stays owed.
+        let stolen = stolen - stolen % STOLEN_GRAIN_NS;
         task.owed_ns -= i64::from(stolen);
         stolen
     }

@@ -9,8 +9,8 @@ use crate::event::{
     Tgid, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
-    CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, SYMBOL_BYTES_MAX,
-    SYMBOLS_MAX, TID_MAX, code,
+    CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS,
+    SYMBOL_BYTES_MAX, SYMBOLS_MAX, TID_MAX, code,
 };
 use crate::predict::{Predictor, Shape};
 use crate::varint::{Cursor, unzigzag};
@@ -164,8 +164,7 @@ impl Decoder {
             return None;
         }
         let prev = if first & FLAG_A != 0 { self.index(cursor)? } else { self.current? };
-        let stolen_ns =
-            if first & FLAG_B != 0 { i32::try_from(unzigzag(cursor.varint()?)).ok()? } else { 0 };
+        let stolen_ns = if first & FLAG_B != 0 { stolen(cursor.varint()?)? } else { 0 };
         if first & FLAG_C != 0 {
             self.tasks[prev as usize].prio = cursor.byte()?;
             self.tasks[next as usize].prio = cursor.byte()?;
@@ -316,6 +315,11 @@ impl Decoder {
         }
         Some(Event::Stack(Stack { tid, frames: frames.into() }))
     }
+}
+
+fn stolen(number: u64) -> Option<i32> {
+    let ns = i32::try_from(unzigzag(number >> 1)).ok()?;
+    if number & 1 != 0 { ns.checked_mul(STOLEN_GRAIN_NS) } else { Some(ns) }
 }
 
 fn raw_tid(cursor: &mut Cursor<'_>) -> Option<Tid> {

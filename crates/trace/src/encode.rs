@@ -9,7 +9,8 @@ use crate::event::{
     Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
-    CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, SYMBOL_BYTES_MAX, SYMBOLS_MAX, code,
+    CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS, SYMBOL_BYTES_MAX,
+    SYMBOLS_MAX, code,
 };
 use crate::predict::{Predictor, Shape};
 use crate::varint::{put, zigzag};
@@ -174,7 +175,7 @@ impl Stream {
             put(&mut self.bytes, prev);
         }
         if switch.stolen_ns != 0 {
-            put(&mut self.bytes, zigzag(i64::from(switch.stolen_ns)));
+            put(&mut self.bytes, stolen(switch.stolen_ns));
         }
         if prio_given {
             self.bytes.push(switch.prev_prio);
@@ -376,6 +377,15 @@ fn channel_flags(channel: Channel, direction: Direction) -> u8 {
     match direction {
         Direction::Write => kind,
         Direction::Read => kind | FLAG_C,
+    }
+}
+
+/// Nanoseconds, or more briefly grains of 4096 ns, with the lowest bit set.
+fn stolen(ns: i32) -> u64 {
+    if ns % STOLEN_GRAIN_NS == 0 {
+        zigzag(i64::from(ns / STOLEN_GRAIN_NS)) << 1 | 1
+    } else {
+        zigzag(i64::from(ns)) << 1
     }
 }
 

@@ -53,6 +53,9 @@ pub const PREDICTED_BYTES_MAX: usize = 6;
 /// Bits of a predicted record's time that stand in its first byte.
 pub const PREDICTED_TIME_BITS: u32 = 3;
 
+/// Stolen time in whole grains takes less room.
+pub const STOLEN_GRAIN_NS: i32 = 4096;
+
 /// The low bits of a record's first byte are its code, the high three its flags.
 pub const CODE_BITS: u32 = 5;
 /// First flag.

@@ -35,6 +35,9 @@ pub struct Options {
     pub block_bytes: usize,
     /// Or when they are this old, ns.
     pub block_ns: u64,
+    /// A CPU's blocks are compressed from where its segments have this many bytes: a flush costs about ten, so short
+    /// ones gain nothing.
+    pub compress_bytes: usize,
 }
 
 impl Default for Options {
@@ -43,12 +46,17 @@ impl Default for Options {
             compression: Compression::Zstd(ZSTD_LEVEL_DEFAULT),
             block_bytes: 2 << 20,
             block_ns: 10_000_000_000,
+            compress_bytes: 2048,
         }
     }
 }
 
 /// A segment is sent on when it is this long, even within a round.
 const SEGMENT_BYTES: usize = 512 << 10;
+
+/// A compressed CPU's segments go on plain when they are so many times shorter than those that begin to be
+/// compressed; the gap keeps a CPU from going back and forth.
+const PLAIN_FACTOR: usize = 4;
 
 /// What has been written.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -67,11 +75,20 @@ pub struct Written {
 struct Cpu {
     stream: Stream,
     encoder: Option<Encoder<'static>>,
+    /// Whether the block, or the next one, is compressed.
+    compressed: Compressed,
     phase: Phase,
     events: u64,
     lost: u64,
     block_first_ns: u64,
     block_lost: u64,
+}
+
+/// Whether a block is compressed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Compressed {
+    Yes,
+    No,
 }
 
 /// Where a CPU is in its block.
@@ -127,7 +144,7 @@ impl<W: Write> Writer<W> {
             sink,
             options,
             start_ns: header.start_ns,
-            cpus: (0..header.cpus).map(|_| Cpu::new(tick_ns(header))).collect(),
+            cpus: (0..header.cpus).map(|_| Cpu::new(tick_ns(header), &options)).collect(),
             names: Names::default(),
             restarts: vec![Restart { before_ns: 0, offset: written.bytes }],
             safe_ns: header.start_ns,
@@ -259,7 +276,7 @@ impl<W: Write> Writer<W> {
             self.block_raw_bytes += cpu.stream.bytes.len();
             self.written.raw_bytes += cpu.stream.bytes.len() as u64;
             self.written.events += cpu.stream.count;
-            cpu.segment(number as u64, &mut self.payload, &mut self.packed)?;
+            cpu.segment(number as u64, &self.options, &mut self.payload, &mut self.packed)?;
         }
         self.frame(kind)?;
         let age_ns = self.latest_ns.saturating_sub(self.blocks_began_ns);
@@ -281,10 +298,16 @@ impl<W: Write> Writer<W> {
 }
 
 impl Cpu {
-    fn new(tick_ns: u64) -> Cpu {
+    fn new(tick_ns: u64, options: &Options) -> Cpu {
+        // A recording begins with what is known of every task.
+        let compressed = match options.compression {
+            Compression::Zstd(_) => Compressed::Yes,
+            Compression::None => Compressed::No,
+        };
         Cpu {
             stream: Stream::new(tick_ns),
             encoder: None,
+            compressed,
             phase: Phase::BetweenBlocks,
             events: 0,
             lost: 0,
@@ -304,22 +327,29 @@ impl Cpu {
         self.block_first_ns = self.stream.last_ns() - start_ns;
         self.block_lost = self.lost;
         self.phase = Phase::Begun;
-        match (how, &mut self.encoder) {
-            (Compression::None, _) => {}
-            (Compression::Zstd(_), Some(encoder)) => encoder.reinit()?,
-            (Compression::Zstd(level), none) => *none = Some(Encoder::new(level)?),
+        match (how, self.compressed, &mut self.encoder) {
+            (Compression::None, _, _) | (_, Compressed::No, _) => {}
+            (Compression::Zstd(_), _, Some(encoder)) => encoder.reinit()?,
+            (Compression::Zstd(level), _, none) => *none = Some(Encoder::new(level)?),
         }
         Ok(())
     }
 
     /// Moves what the stream holds into the payload of a frame.
-    fn segment(&mut self, number: u64, payload: &mut Vec<u8>, packed: &mut Vec<u8>) -> io::Result<()> {
+    fn segment(
+        &mut self,
+        number: u64,
+        options: &Options,
+        payload: &mut Vec<u8>,
+        packed: &mut Vec<u8>,
+    ) -> io::Result<()> {
         let starts = self.phase == Phase::Begun;
         let mut flags = 0;
         if starts {
             flags |= SEGMENT_STARTS_BLOCK;
         }
-        if self.encoder.is_some() {
+        let encoder = self.encoder.as_mut().filter(|_| self.compressed == Compressed::Yes);
+        if encoder.is_some() {
             flags |= SEGMENT_ZSTD;
         }
         put(payload, number << SEGMENT_FLAG_BITS | flags);
@@ -329,7 +359,7 @@ impl Cpu {
             put(payload, self.block_lost);
         }
         put(payload, self.stream.count);
-        if let Some(encoder) = &mut self.encoder {
+        if let Some(encoder) = encoder {
             put(payload, self.stream.bytes.len() as u64);
             compress(encoder, &self.stream.bytes, packed)?;
             put(payload, packed.len() as u64);
@@ -339,9 +369,17 @@ impl Cpu {
             payload.extend_from_slice(&self.stream.bytes);
         }
         self.events += self.stream.count;
+        let (len, compressed) = (self.stream.bytes.len(), self.compressed);
+        self.compressed = match compressed {
+            Compressed::Yes if len < options.compress_bytes / PLAIN_FACTOR => Compressed::No,
+            Compressed::No if len >= options.compress_bytes && options.compression != Compression::None => {
+                Compressed::Yes
+            }
+            same => same,
+        };
         self.stream.bytes.clear();
         self.stream.count = 0;
-        self.phase = Phase::Sent;
+        self.phase = if self.compressed == compressed { Phase::Sent } else { Phase::BetweenBlocks };
         Ok(())
     }
 }

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use common::{CPUS, START_NS, events, file, fix_checksums, header, options};
 use spry_trace::event::{Event, Lost};
 use spry_trace::reader::Ending;
-use spry_trace::{Compression, ReadError, Reader, Stamped, Totals, Writer};
+use spry_trace::{Compression, Options, ReadError, Reader, Stamped, Totals, Writer};
 
 const BOTH: [Compression; 2] = [Compression::None, Compression::Zstd(1)];
 
@@ -187,6 +187,26 @@ fn an_older_event_after_a_promise_is_moved_up_to_it() {
 fn an_event_on_a_cpu_that_the_header_lacks_is_refused() {
     let mut writer = Writer::new(Vec::new(), &header(), options(Compression::None)).unwrap();
     assert!(writer.event(&Stamped { time_ns: START_NS, cpu: CPUS, event: Event::ScheduleExit }).is_err());
+}
+
+#[test]
+fn only_segments_that_gain_by_it_are_compressed() {
+    // Quiet, then busy, then quiet again.
+    let written = events(11, 6000);
+    let options = Options { compression: Compression::Zstd(1), ..Options::default() };
+    let mut writer = Writer::new(Vec::new(), &header(), options).unwrap();
+    for (number, stamped) in written.iter().enumerate() {
+        writer.event(stamped).unwrap();
+        let every = if (2000..4000).contains(&number) { 1000 } else { 20 };
+        if number % every == every - 1 {
+            writer.round(stamped.time_ns).unwrap();
+        }
+    }
+    let (bytes, summary) = writer.finish(written[5999].time_ns).unwrap();
+    assert!(bytes.len() < summary.raw_bytes as usize, "{} of {}", bytes.len(), summary.raw_bytes);
+    let (found, totals) = read(&bytes);
+    assert_same(&without_names(found), &written, "mixed");
+    assert_eq!((totals.lost, totals.damaged_bytes), (0, 0));
 }
 
 #[test]

@@ -71,8 +71,8 @@ struct spry_switch {
 	__u8 prev_prio;
 	__u8 next_prio;
 	/*
-	 * Wall time since the CPU's last switch less the run time that the kernel counted for prev's stay, ns,
-	 * saturating; 0 where the last switch is not known.
+	 * Wall time since the CPU's last switch less the run time that the kernel counted for prev's stay,
+	 * ns, saturating; 0 where the last switch is not known.
 	 */
 	__s32 uncounted_ns;
 };

@@ -137,8 +137,8 @@ static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct 
 
 /*
  * A kernel may hide switches (those away from init's threads in some virtual machines). The task that such a
- * switch brought is first seen when it leaves; how long it ran since it came, only the kernel's own notes tell:
- * for fair tasks their run time then, for all the run queue's clock then, where the kernel keeps them.
+ * switch brought is first seen when it leaves; how long it ran since it came, only the kernel's own notes
+ * tell: for fair tasks their run time then, for all the run queue's clock then, where the kernel keeps them.
  */
 struct sched_info___arrival {
 	u64 last_arrival;

@@ -177,7 +177,7 @@ fn a_thread_that_renames_itself_10_000_times_is_followed() {
 }
 
 #[test]
-fn a_busy_threads_run_time_is_not_more_than_the_kernels() {
+fn a_busy_threads_run_time_is_the_kernels_within_a_thousandth_or_20_us() {
     let mut tid = Tid::IDLE;
     let recorded = record(&[], || {
         let busy = thread::spawn(|| {
@@ -195,27 +195,24 @@ fn a_busy_threads_run_time_is_not_more_than_the_kernels() {
     for stamped in &recorded.events {
         match stamped.event {
             Event::Switch(switch) => {
-                let last = last.insert(stamped.cpu, (switch, stamped.time_ns));
-                // It may have come back by a switch that the kernel hides; that part is then called stolen.
-                let began = last.filter(|(last, _)| last.next == tid || last.prev == tid);
-                if let Some((_, since_ns)) = began.filter(|_| switch.prev == tid) {
-                    run_ns += stamped.time_ns - since_ns - u64::from(switch.stolen_ns);
+                // Whoever the last switch is seen to have brought: where a switch was hidden, what ran before it is
+                // stolen too.
+                if let Some(since_ns) =
+                    last.insert(stamped.cpu, stamped.time_ns).filter(|_| switch.prev == tid)
+                {
+                    run_ns += (stamped.time_ns - since_ns) as i64 - i64::from(switch.stolen_ns);
                 }
             }
-            Event::Stat(stat) if stat.tid == tid => kernel_ns = Some(stat.exec_ns),
+            Event::Stat(stat) if stat.tid == tid => kernel_ns = Some(stat.exec_ns as i64),
             _ => {}
         }
     }
     let kernel_ns = kernel_ns.expect("the thread's account was taken when it ended");
-    let more_ns = run_ns.saturating_sub(kernel_ns);
+    let off_ns = (run_ns - kernel_ns).abs();
     assert!(
-        more_ns <= (kernel_ns / 1000).max(20_000),
+        off_ns <= (kernel_ns / 1000).max(20_000),
         "{run_ns} ns by switches, {kernel_ns} ns by the kernel"
     );
-    // The kernel also counts what passes between its reading of the clock and the switch, with the hypervisor
-    // at work milliseconds; `stolen_ns` cannot take that back.
-    let less_ns = kernel_ns.saturating_sub(run_ns);
-    assert!(less_ns <= kernel_ns / 20, "{run_ns} ns by switches, {kernel_ns} ns by the kernel");
 }
 
 #[test]

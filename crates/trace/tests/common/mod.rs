@@ -37,7 +37,7 @@ pub fn header() -> Header {
 }
 
 pub fn options(compression: Compression) -> Options {
-    Options { compression, block_bytes: 2000, ..Options::default() }
+    Options { compression, block_bytes: 2000, compress_bytes: 0, ..Options::default() }
 }
 
 fn tid(random: &mut Random) -> Tid {
@@ -54,7 +54,11 @@ pub fn any_event(random: &mut Random) -> Event {
             prev_state: PrevState::ALL[random.below(6) as usize],
             prev_prio: 100 + random.below(3) as u8,
             next_prio: 120,
-            stolen_ns: if random.below(4) == 0 { random.below(1 << 32) as u32 as i32 } else { 0 },
+            stolen_ns: if random.below(4) == 0 {
+                random.below(1 << 32) as u32 as i32 & [-1, -4096][random.below(2) as usize]
+            } else {
+                0
+            },
         }),
         5..=8 => Event::Waking(Waking {
             waker: task,
