@@ -7,6 +7,7 @@ use std::os::fd::{AsFd, FromRawFd};
 use std::os::unix::fs::FileExt;
 
 use spry_trace::event::{Event, Lost, Prio, Switch, TaskInfo};
+use spry_trace::format::STOLEN_GRAIN_NS;
 use spry_trace::{Header, Reader, Stamped, Tgid, Tid, Writer};
 use spry_wire::*;
 
@@ -225,7 +226,7 @@ fn a_nested_record_takes_its_place_in_time() {
 fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
-    switch(&mut maps, 0, START_NS + 90_000, 7, 0, 50_000);
+    switch(&mut maps, 0, START_NS + 90_000, 7, 0, 12 * STOLEN_GRAIN_NS);
     let stolen: Vec<_> = finish(maps.drain())
         .into_iter()
         .filter_map(|stamped| match stamped.event {
@@ -233,19 +234,19 @@ fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
             _ => None,
         })
         .collect();
-    assert_eq!(stolen, [0, 50_000]);
+    assert_eq!(stolen, [0, 12 * STOLEN_GRAIN_NS]);
 }
 
 #[test]
 fn what_ran_before_a_hidden_switch_is_stolen_from_whom_it_brought() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
-    switch(&mut maps, 0, START_NS + 90_000, 8, 0, 50_000);
+    switch(&mut maps, 0, START_NS + 90_000, 8, 0, 12 * STOLEN_GRAIN_NS);
     let stolen = finish(maps.drain()).into_iter().find_map(|stamped| match stamped.event {
         Event::Switch(Switch { prev: Tid(8), stolen_ns, .. }) => Some(stolen_ns),
         _ => None,
     });
-    assert_eq!(stolen, Some(50_000));
+    assert_eq!(stolen, Some(12 * STOLEN_GRAIN_NS));
 }
 
 #[test]

@@ -4,9 +4,13 @@ use spry_trace::Tid;
 use spry_trace::event::{Policy, Prio};
 use spry_trace::format::STOLEN_GRAIN_NS;
 
-/// Differences between wall and run time below this are kept back until they add up, ns: no byte is spent on less,
-/// and a task's run time is never further off.
-const STOLEN_MIN_NS: i64 = 10_000;
+/// Differences between wall and run time are kept back until they add up to this part of what a task has run: no byte is
+/// spent on less, and its run time is never further off.
+const STOLEN_SHARE: u64 = 2000;
+/// But not below this, ns.
+const STOLEN_MIN_NS: u64 = 10_000;
+/// And from this on they are told at once, ns.
+const STOLEN_MIN_MOST_NS: u64 = 50_000;
 
 const PAGE: usize = 1024;
 
@@ -15,10 +19,11 @@ struct Task {
     policy: Policy,
     prio: u8,
     owed_ns: i64,
+    ran_ns: u64,
 }
 
 /// As every task begins that nobody gave a class.
-const ORDINARY: Task = Task { policy: Policy::Other, prio: 120, owed_ns: 0 };
+const ORDINARY: Task = Task { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
 
 /// A table by tid, in pages that appear when used.
 #[derive(Default)]
@@ -61,7 +66,9 @@ impl Tasks {
     pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> i32 {
         let task = self.task(tid);
         task.owed_ns += i64::from(uncounted_ns);
-        if task.owed_ns.abs() < STOLEN_MIN_NS {
+        task.ran_ns += stay_ns;
+        let least_ns = (task.ran_ns / STOLEN_SHARE).clamp(STOLEN_MIN_NS, STOLEN_MIN_MOST_NS);
+        if task.owed_ns.unsigned_abs() < least_ns {
             return 0;
         }
         let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
@@ -92,18 +99,27 @@ mod tests {
     fn small_differences_add_up_and_cancel_out() {
         let mut tasks = Tasks::default();
         let tid = Tid(7);
-        assert_eq!(tasks.stolen(tid, 6000, 100_000), 0);
-        assert_eq!(tasks.stolen(tid, 6000, 100_000), 12_000);
-        assert_eq!(tasks.stolen(tid, 6000, 100_000), 0);
-        assert_eq!(tasks.stolen(tid, -6000, 100_000), 0);
-        assert_eq!(tasks.stolen(tid, 9999, 100_000), 0);
-        assert_eq!(tasks.stolen(tid, -20_000, 100_000), -10_001);
+        const GRAIN: i32 = STOLEN_GRAIN_NS;
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN + 5, 100_000), 3 * GRAIN);
+        assert_eq!(tasks.stolen(tid, -GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, -3 * GRAIN - 5, 100_000), -3 * GRAIN);
+    }
+
+    #[test]
+    fn what_is_kept_back_grows_with_what_the_task_has_run() {
+        let mut tasks = Tasks::default();
+        assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 36_864);
+        assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 0);
+        assert_eq!(tasks.stolen(Tid(7), 60_000, 900_000_000), 102_400);
     }
 
     #[test]
     fn no_more_is_stolen_from_a_stay_than_it_lasted() {
         let mut tasks = Tasks::default();
-        assert_eq!(tasks.stolen(Tid(7), 50_000, 30_000), 30_000);
-        assert_eq!(tasks.stolen(Tid(7), 0, 30_000), 20_000);
+        assert_eq!(tasks.stolen(Tid(7), 12 * STOLEN_GRAIN_NS, 7 * STOLEN_GRAIN_NS as u64), 7 * STOLEN_GRAIN_NS);
+        assert_eq!(tasks.stolen(Tid(7), 0, 30_000), 5 * STOLEN_GRAIN_NS);
     }
 }

@@ -190,21 +190,24 @@ fn an_event_on_a_cpu_that_the_header_lacks_is_refused() {
 }
 
 #[test]
-fn only_segments_that_gain_by_it_are_compressed() {
+fn plain_and_compressed_blocks_mix() {
     // Quiet, then busy, then quiet again.
     let written = events(11, 6000);
-    let options = Options { compression: Compression::Zstd(1), ..Options::default() };
-    let mut writer = Writer::new(Vec::new(), &header(), options).unwrap();
-    for (number, stamped) in written.iter().enumerate() {
-        writer.event(stamped).unwrap();
-        let every = if (2000..4000).contains(&number) { 1000 } else { 20 };
-        if number % every == every - 1 {
-            writer.round(stamped.time_ns).unwrap();
+    let file = |compress_bytes| {
+        let options = Options { compression: Compression::Zstd(1), compress_bytes, ..Options::default() };
+        let mut writer = Writer::new(Vec::new(), &header(), options).unwrap();
+        for (number, stamped) in written.iter().enumerate() {
+            writer.event(stamped).unwrap();
+            let every = if (2000..4000).contains(&number) { 1000 } else { 20 };
+            if number % every == every - 1 {
+                writer.round(stamped.time_ns).unwrap();
+            }
         }
-    }
-    let (bytes, summary) = writer.finish(written[5999].time_ns).unwrap();
-    assert!(bytes.len() < summary.raw_bytes as usize, "{} of {}", bytes.len(), summary.raw_bytes);
-    let (found, totals) = read(&bytes);
+        writer.finish(written[5999].time_ns).unwrap().0
+    };
+    let (chosen, never, always) = (file(Options::default().compress_bytes), file(usize::MAX), file(0));
+    assert!(chosen != never && chosen != always);
+    let (found, totals) = read(&chosen);
     assert_same(&without_names(found), &written, "mixed");
     assert_eq!((totals.lost, totals.damaged_bytes), (0, 0));
 }
