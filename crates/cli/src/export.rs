@@ -38,7 +38,7 @@ fn export(mut reader: FileReader, bytes: u64, format: Format, out: impl Write + 
     let mut exporter = format.exporter(BufWriter::with_capacity(1 << 20, out), &header)?;
     let mut events = 0u64;
     while let Some(stamped) = reader.next_event()? {
-        exporter.event(&stamped)?;
+        exporter.event(stamped)?;
         events += 1;
         if events % UPDATE_EVENTS == 0 {
             bar.set_position(reader.totals().bytes);

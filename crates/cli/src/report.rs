@@ -65,7 +65,7 @@ fn analyse(mut reader: FileReader, mut engine: Engine, bytes: u64) -> Result<Fin
     let bar = progress::reading(bytes);
     let mut events = 0u64;
     while let Some(stamped) = reader.next_event()? {
-        if engine.push(&stamped) == Progress::Enough {
+        if engine.push(stamped) == Progress::Enough {
             break;
         }
         events += 1;

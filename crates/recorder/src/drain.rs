@@ -8,6 +8,7 @@ use std::io::Write;
 use std::thread;
 use std::time::Duration;
 
+use spry_trace::Tid;
 use spry_trace::event::{Event, Stack, Stamped, Switch, TaskInfo};
 use spry_trace::writer::{Writer, Written};
 use spry_wire::{SPRY_CHUNK_BYTES, SPRY_PAD};
@@ -41,8 +42,8 @@ pub(crate) enum Round {
 struct Cpu {
     position: u64,
     head: u64,
-    /// When its last switch was, if that is known.
-    switched_ns: Option<u64>,
+    /// Whom its last switch brought and when, if that is known.
+    switched: Option<(Tid, u64)>,
     shared_lost: u64,
     lost: u64,
 }
@@ -68,7 +69,7 @@ impl<W: Write> Drain<W> {
         symbols: Symbols,
     ) -> Drain<W> {
         let cpus = (0..rings.cpus())
-            .map(|_| Cpu { position: 0, head: 0, switched_ns: None, shared_lost: 0, lost: 0 })
+            .map(|_| Cpu { position: 0, head: 0, switched: None, shared_lost: 0, lost: 0 })
             .collect();
         Drain { rings, shared, writer, decoder, tasks: Tasks::default(), symbols, cpus, waiting: Vec::new() }
     }
@@ -189,7 +190,7 @@ impl<W: Write> Drain<W> {
             Hot::Event(event) => self.write(cpu, time_ns, event),
             Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
             Hot::Lost(count) => {
-                self.cpus[cpu].switched_ns = None;
+                self.cpus[cpu].switched = None;
                 self.lose(cpu, time_ns, count)
             }
         }
@@ -197,15 +198,19 @@ impl<W: Write> Drain<W> {
 
     fn write_switch(&mut self, cpu: usize, time_ns: u64, raw: &RawSwitch) -> Result<()> {
         let switch = raw.switch;
-        let since_ns = self.cpus[cpu].switched_ns.replace(time_ns);
+        let last = self.cpus[cpu].switched.replace((switch.next, time_ns));
         let mut stolen_ns = 0;
         if !switch.prev.is_idle() {
             if let Some(prio) = self.tasks.seen(switch.prev, raw.prev_policy, switch.prev_prio) {
                 self.write(cpu, time_ns, Event::Prio(prio))?;
             }
-            // Also where a hidden switch brought the task: then what ran before it is not counted either.
-            if let Some(since_ns) = since_ns {
-                stolen_ns = self.tasks.stolen(switch.prev, raw.uncounted_ns, time_ns - since_ns);
+            if let Some((running, since_ns)) = last {
+                let (tid, since_switch_ns) = (switch.prev, time_ns - since_ns);
+                stolen_ns = match running == tid {
+                    true => self.tasks.stolen(tid, raw.uncounted_ns, since_switch_ns),
+                    // A hidden switch brought it: what ran before it is not counted either.
+                    false => self.tasks.stolen_before(tid, raw.uncounted_ns, since_switch_ns),
+                };
             }
         }
         if !switch.next.is_idle() {
@@ -246,7 +251,7 @@ impl<W: Write> Drain<W> {
             }
             What::Resumed => {
                 for cpu in 0..self.cpus.len() {
-                    self.cpus[cpu].switched_ns = None;
+                    self.cpus[cpu].switched = None;
                     self.lose(cpu, time_ns, 0)?;
                 }
                 Ok(())

@@ -5,7 +5,10 @@ use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::slice;
 
-use libbpf_rs::{ErrorKind, Iter, Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{
+    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject,
+    PrintLevel,
+};
 use spry_trace::{Group, Groups};
 use spry_wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_stat};
 
@@ -20,6 +23,9 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"
 /// Bytes of the ring of rare records, with and without stacks.
 const SHARED_BYTES: u32 = 8 << 20;
 const SHARED_BYTES_WITH_STACKS: u32 = 64 << 20;
+
+/// Chunks in each of the maps that rings are made of; 64 take a CPU less than a millisecond to clear.
+const PIECE_CHUNKS: u32 = 64;
 
 /// Every program's tracepoint, and the groups that need it.
 const PROGRAMS: &[(&str, &[Group])] = &[
@@ -79,6 +85,7 @@ pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
 pub(crate) struct Loaded {
     object: Object,
     links: Vec<Link>,
+    pieces: Vec<MapHandle>,
     ring_bytes: usize,
     shared_bytes: usize,
     cpus: usize,
@@ -110,13 +117,16 @@ pub(crate) fn load(
     }
     let shared_bytes = if groups.contains(Group::Stack) { SHARED_BYTES_WITH_STACKS } else { SHARED_BYTES };
     let knobs = knobs(kernel, groups, ring_bytes, tick_is_irq, node);
-    size_maps(&mut open, &knobs, cpus, shared_bytes).map_err(refused)?;
-    let object = open.load().map_err(|error| match io_kind(&error) {
+    let failed = |error| match io_kind(&error) {
         Some(libc::ENOMEM) => Error::NoMemory(ring_bytes),
         _ => refused(error),
-    })?;
+    };
+    let pieces = make_pieces(&knobs, cpus).map_err(failed)?;
+    size_maps(&mut open, &knobs, cpus, shared_bytes, &pieces).map_err(refused)?;
+    let object = open.load().map_err(failed)?;
     let mut loaded =
-        Loaded { object, links: Vec::new(), ring_bytes, shared_bytes: shared_bytes as usize, cpus };
+        Loaded { object, links: Vec::new(), pieces, ring_bytes, shared_bytes: shared_bytes as usize, cpus };
+    loaded.fill_in_pieces()?;
     loaded.attach()?;
     Ok(loaded)
 }
@@ -133,6 +143,7 @@ fn knobs(
     spry_knobs {
         chunk_mask: chunks - 1,
         chunks_shift: chunks.ilog2(),
+        piece_shift: chunks.min(PIECE_CHUNKS).ilog2(),
         ring_bytes: ring_bytes as u64,
         has_prev_state: u8::from(kernel.tracepoint("sched_switch").is_some_and(|count| count >= 4)),
         has_wheel_clock: u8::from(kernel.tracepoint("timer_expire_entry").is_some_and(|count| count >= 2)),
@@ -156,16 +167,33 @@ fn knobs(
     }
 }
 
+/// The memory of all CPUs' rings.
+fn make_pieces(knobs: &spry_knobs, cpus: usize) -> libbpf_rs::Result<Vec<MapHandle>> {
+    let options = libbpf_sys::bpf_map_create_opts {
+        sz: size_of::<libbpf_sys::bpf_map_create_opts>() as libbpf_sys::size_t,
+        map_flags: libbpf_sys::BPF_F_MMAPABLE,
+        ..Default::default()
+    };
+    let chunks = 1 << knobs.piece_shift;
+    let pieces = cpus << (knobs.chunks_shift - knobs.piece_shift);
+    let make = |_| MapHandle::create(MapType::Array, Some("piece"), 4, SPRY_CHUNK_BYTES, chunks, &options);
+    (0..pieces).map(make).collect()
+}
+
 fn size_maps(
     open: &mut OpenObject,
     knobs: &spry_knobs,
     cpus: usize,
     shared_bytes: u32,
+    pieces: &[MapHandle],
 ) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
         match map.name().to_str() {
             Some("cpus") => map.set_max_entries(cpus as u32)?,
-            Some("chunks") => map.set_max_entries((knobs.chunk_mask + 1) * cpus as u32)?,
+            Some("pieces") => {
+                map.set_max_entries(pieces.len() as u32)?;
+                map.set_inner_map_fd(pieces[0].as_fd())?;
+            }
             Some("shared") => map.set_max_entries(shared_bytes)?,
             Some(".rodata.knobs") => {
                 // SAFETY: plain data without padding that is read as the bytes it is made of.
@@ -216,6 +244,15 @@ fn io_kind(error: &libbpf_rs::Error) -> Option<i32> {
 }
 
 impl Loaded {
+    fn fill_in_pieces(&self) -> Result<()> {
+        let pieces = self.map("pieces")?;
+        for (number, piece) in (0_u32..).zip(&self.pieces) {
+            let fd = piece.as_fd().as_raw_fd();
+            pieces.update(&number.to_ne_bytes(), &fd.to_ne_bytes(), MapFlags::ANY).map_err(refused)?;
+        }
+        Ok(())
+    }
+
     fn attach(&mut self) -> Result<()> {
         for program in self.object.progs_mut() {
             if program.autoload() && program.name() != "spry_tasks" {
@@ -237,7 +274,8 @@ impl Loaded {
     }
 
     pub(crate) fn rings(&self) -> Result<Rings> {
-        Rings::new(self.map("cpus")?.as_fd(), self.map("chunks")?.as_fd(), self.ring_bytes, self.cpus)
+        let pieces: Vec<_> = self.pieces.iter().map(AsFd::as_fd).collect();
+        Rings::new(self.map("cpus")?.as_fd(), &pieces, self.ring_bytes, self.cpus)
             .map_err(system("mapping the rings"))
     }
 

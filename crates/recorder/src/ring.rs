@@ -39,6 +39,45 @@ impl Mapping {
         Ok(Mapping { start, len })
     }
 
+    /// Several maps of one size in a row, to be read.
+    fn in_a_row(maps: &[BorrowedFd<'_>], each_bytes: usize) -> io::Result<Mapping> {
+        let len = maps.len() * each_bytes;
+        // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
+        let start = unsafe {
+            libc::mmap(
+                std::ptr::null_mut(),
+                len,
+                libc::PROT_NONE,
+                libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | libc::MAP_NORESERVE,
+                -1,
+                0,
+            )
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).expect("mmap does not map address 0");
+        let row = Mapping { start, len };
+        for (number, map) in maps.iter().enumerate() {
+            let place = row.at::<u8>(number * each_bytes);
+            // SAFETY: the place is inside the mapping above, which nobody else uses yet.
+            let placed = unsafe {
+                libc::mmap(
+                    place.cast(),
+                    each_bytes,
+                    libc::PROT_READ,
+                    libc::MAP_SHARED | libc::MAP_FIXED,
+                    map.as_raw_fd(),
+                    0,
+                )
+            };
+            if placed == libc::MAP_FAILED {
+                return Err(io::Error::last_os_error());
+            }
+        }
+        Ok(row)
+    }
+
     fn at<T>(&self, offset: usize) -> *mut T {
         assert!(offset + size_of::<T>() <= self.len);
         // SAFETY: the offset is inside the mapping.
@@ -102,14 +141,14 @@ pub(crate) struct Rings {
 impl Rings {
     pub(crate) fn new(
         state: BorrowedFd<'_>,
-        data: BorrowedFd<'_>,
+        pieces: &[BorrowedFd<'_>],
         ring_bytes: usize,
         cpus: usize,
     ) -> io::Result<Rings> {
         let state_bytes = whole_pages(cpus * size_of::<spry_cpu>());
         Ok(Rings {
             state: Mapping::new(state, 0, state_bytes, libc::PROT_READ | libc::PROT_WRITE)?,
-            data: Mapping::new(data, 0, cpus * ring_bytes, libc::PROT_READ)?,
+            data: Mapping::in_a_row(pieces, cpus * ring_bytes / pieces.len())?,
             ring_bytes,
             cpus,
         })

@@ -71,11 +71,31 @@ impl Tasks {
         if task.owed_ns.unsigned_abs() < least_ns {
             return 0;
         }
+        task.tell(stay_ns)
+    }
+
+    /// The same for a stay that a hidden switch began. It is never 0: that tells that the stay's time is known.
+    #[must_use]
+    pub(crate) fn stolen_before(&mut self, tid: Tid, uncounted_ns: i32, since_switch_ns: u64) -> i32 {
+        let task = self.task(tid);
+        task.owed_ns += i64::from(uncounted_ns);
+        match task.tell(since_switch_ns) {
+            0 => {
+                task.owed_ns -= i64::from(STOLEN_GRAIN_NS);
+                STOLEN_GRAIN_NS
+            }
+            stolen => stolen,
+        }
+    }
+}
+
+impl Task {
+    /// What is owed, of a stay that long, in whole grains: they take less room in the trace. The rest stays owed.
+    fn tell(&mut self, stay_ns: u64) -> i32 {
         let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
-        let stolen = i32::try_from(task.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);
-        // Whole grains take less room in the trace; the rest stays owed.
+        let stolen = i32::try_from(self.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);
         let stolen = stolen - stolen % STOLEN_GRAIN_NS;
-        task.owed_ns -= i64::from(stolen);
+        self.owed_ns -= i64::from(stolen);
         stolen
     }
 }
@@ -119,7 +139,10 @@ mod tests {
     #[test]
     fn no_more_is_stolen_from_a_stay_than_it_lasted() {
         let mut tasks = Tasks::default();
-        assert_eq!(tasks.stolen(Tid(7), 12 * STOLEN_GRAIN_NS, 7 * STOLEN_GRAIN_NS as u64), 7 * STOLEN_GRAIN_NS);
+        assert_eq!(
+            tasks.stolen(Tid(7), 12 * STOLEN_GRAIN_NS, 7 * STOLEN_GRAIN_NS as u64),
+            7 * STOLEN_GRAIN_NS
+        );
         assert_eq!(tasks.stolen(Tid(7), 0, 30_000), 5 * STOLEN_GRAIN_NS);
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use zstd::stream::raw::{DParameter, Decoder as Unpacker, InBuffer, Operation, OutBuffer};
 
 use crate::decode::{Decoder, Record};
-use crate::event::{Event, Lost};
+use crate::event::{Event, Lost, Stamped};
 use crate::reader::Totals;
 use crate::varint::Cursor;
 
@@ -60,7 +60,9 @@ pub(crate) struct Lane {
     /// Events that the segment still owes.
     owed: u64,
     lost: u64,
-    next: Option<(u64, Event)>,
+    /// The event to give out next, where `is_ready` says that there is one.
+    next: Stamped,
+    is_ready: bool,
 }
 
 impl Lane {
@@ -76,7 +78,8 @@ impl Lane {
             events: None,
             owed: 0,
             lost: 0,
-            next: None,
+            next: Stamped { time_ns: 0, cpu, event: Event::ScheduleEnter },
+            is_ready: false,
         }
     }
 
@@ -89,20 +92,23 @@ impl Lane {
         self.waiting.push_back(Waiting::Gap);
     }
 
-    /// The time of the event that [`Lane::take`] would give.
+    /// The event to give out next.
     #[inline]
-    pub(crate) fn time_ns(&self) -> Option<u64> {
-        self.next.as_ref().map(|&(time_ns, _)| time_ns)
+    pub(crate) fn ready(&self) -> Option<&Stamped> {
+        self.is_ready.then_some(&self.next)
     }
 
+    /// The event that is given out, to be moved up to `time_ns` if it is older.
     #[inline]
-    pub(crate) fn take(&mut self) -> Option<Event> {
-        self.next.take().map(|(_, event)| event)
+    pub(crate) fn give(&mut self, time_ns: u64) -> &Stamped {
+        self.next.time_ns = self.next.time_ns.max(time_ns);
+        &self.next
     }
 
     /// Gets the next event ready, if what has been read holds one.
     #[inline]
     pub(crate) fn decode(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) {
+        self.is_ready = false;
         loop {
             while self.position < self.raw.len() {
                 let Some(decoder) = &mut self.decoder else { break };
@@ -116,7 +122,9 @@ impl Lane {
                             Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
                             _ => self.owed = self.owed.saturating_sub(1),
                         }
-                        self.next = Some((decoder.last_ns(), event));
+                        self.next.time_ns = decoder.last_ns();
+                        self.next.event = event;
+                        self.is_ready = true;
                         return;
                     }
                     Some(Record::Nothing) => self.position = cursor.position(),
@@ -126,7 +134,7 @@ impl Lane {
                     }
                 }
             }
-            if !self.next_segment(waiting_bytes, totals) || self.next.is_some() {
+            if !self.next_segment(waiting_bytes, totals) || self.is_ready {
                 return;
             }
         }
@@ -195,7 +203,9 @@ impl Lane {
         self.events = Some(starts.events_before);
         self.lost = starts.lost_before;
         if missing > 0 {
-            self.next = Some((starts.first_ns, Event::Lost(Lost { count: missing })));
+            let event = Event::Lost(Lost { count: missing });
+            self.next = Stamped { time_ns: starts.first_ns, cpu: self.cpu, event };
+            self.is_ready = true;
         }
     }
 

@@ -1,8 +1,5 @@
 //! Reads a trace: frames in, the events of all CPUs out in one order of time, in bounded memory.
 
-use std::cmp::Reverse;
-use std::collections::BinaryHeap;
-use std::collections::binary_heap::PeekMut;
 use std::io::{self, Read, Seek, SeekFrom};
 
 use rustc_hash::FxHashMap;
@@ -66,6 +63,8 @@ pub struct Totals {
 
 /// At most this much waits to be merged; a file that holds back its promises longer is merged without them.
 const WAITING_BYTES_MAX: usize = 64 << 20;
+/// The time of a lane that has nothing ready.
+const NEVER: u64 = u64::MAX;
 /// Names are remembered for this many tasks, then learnt anew.
 const NAMES_MAX: usize = 1 << 20;
 
@@ -74,7 +73,11 @@ pub struct Reader<R> {
     frames: Frames<R>,
     header: Header,
     lanes: Vec<Option<Box<Lane>>>,
-    order: BinaryHeap<Reverse<(u64, u16)>>,
+    /// When each lane's next event is; [`NEVER`] where none is ready.
+    times_ns: Vec<u64>,
+    /// The lane whose event was given out, and until when no other lane comes before it.
+    given: Option<usize>,
+    others_ns: u64,
     names: FxHashMap<Tid, TaskInfo>,
     safe_ns: u64,
     waiting_bytes: usize,
@@ -102,7 +105,9 @@ impl<R: Read> Reader<R> {
             },
             header,
             lanes: Vec::new(),
-            order: BinaryHeap::new(),
+            times_ns: Vec::new(),
+            given: None,
+            others_ns: 0,
             names: FxHashMap::default(),
             safe_ns: start_ns,
             waiting_bytes: 0,
@@ -126,27 +131,42 @@ impl<R: Read> Reader<R> {
 
     /// The next event of any CPU, in order of time; `None` at the end of the trace.
     #[inline]
-    pub fn next_event(&mut self) -> Result<Option<Stamped>, ReadError> {
+    pub fn next_event(&mut self) -> Result<Option<&Stamped>, ReadError> {
         loop {
-            let Some(stamped) = self.merged()? else { return Ok(None) };
-            match stamped.event {
-                Event::Switch(switch) if switch.prev_state.is_exit() => {
-                    self.names.remove(&switch.prev);
-                    self.totals.events += 1;
-                }
-                Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
-                    if !self.is_news(&stamped) {
-                        continue;
-                    }
-                }
-                _ => self.totals.events += 1,
+            let Some(at) = self.merged()? else { return Ok(None) };
+            self.given = Some(at);
+            let lane = self.lanes[at].as_mut().expect("a lane with an event is there");
+            // A damaged file may go back in time; what it gives out does not.
+            self.given_ns = lane.give(self.given_ns).time_ns;
+            if self.is_news(at) {
+                return Ok(self.lanes[at].as_ref().and_then(|lane| lane.ready()));
             }
-            return Ok(Some(stamped));
+        }
+    }
+
+    /// Counts the event that the lane gives out; whether the caller does not know it yet.
+    #[inline]
+    fn is_news(&mut self, at: usize) -> bool {
+        let Some(stamped) = self.lanes[at].as_ref().and_then(|lane| lane.ready()) else { return false };
+        match stamped.event {
+            Event::Switch(switch) if switch.prev_state.is_exit() => {
+                self.names.remove(&switch.prev);
+                self.totals.events += 1;
+                true
+            }
+            Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
+                let stamped = stamped.clone();
+                self.is_new_name(&stamped)
+            }
+            _ => {
+                self.totals.events += 1;
+                true
+            }
         }
     }
 
     /// Keeps the books for what names tasks or loses events; whether the caller does not know it yet.
-    fn is_news(&mut self, stamped: &Stamped) -> bool {
+    fn is_new_name(&mut self, stamped: &Stamped) -> bool {
         if self.names.len() >= NAMES_MAX {
             self.names.clear();
         }
@@ -174,28 +194,45 @@ impl<R: Read> Reader<R> {
         true
     }
 
+    /// The lane with the earliest event.
     #[inline]
-    fn merged(&mut self) -> Result<Option<Stamped>, ReadError> {
-        loop {
-            if let Some(mut first) = self.order.peek_mut() {
-                let Reverse((time_ns, cpu)) = *first;
-                if time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX {
-                    let lane = self.lanes[usize::from(cpu)].as_mut().expect("a CPU in the order has a lane");
-                    let event = lane.take().expect("a CPU in the order has an event");
-                    lane.decode(&mut self.waiting_bytes, &mut self.totals);
-                    match lane.time_ns() {
-                        Some(next_ns) => *first = Reverse((next_ns, cpu)),
-                        None => drop(PeekMut::pop(first)),
-                    }
-                    // A damaged file may go back in time; what it gives out does not.
-                    self.given_ns = self.given_ns.max(time_ns);
-                    return Ok(Some(Stamped { time_ns: self.given_ns, cpu, event }));
-                }
-            } else if self.at_end {
-                return Ok(None);
+    fn merged(&mut self) -> Result<Option<usize>, ReadError> {
+        if let Some(at) = self.given.take() {
+            let lane = self.lanes[at].as_mut().expect("a lane that gave an event is there");
+            lane.decode(&mut self.waiting_bytes, &mut self.totals);
+            let time_ns = lane.ready().map_or(NEVER, |next| next.time_ns);
+            self.times_ns[at] = time_ns;
+            if time_ns < self.others_ns && time_ns <= self.safe_ns {
+                return Ok(Some(at));
             }
-            self.read_frame()?;
         }
+        loop {
+            let (first, others_ns) = self.earliest();
+            let is_over = |time_ns| {
+                time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX
+            };
+            match first {
+                Some(at) if is_over(self.times_ns[at]) => {
+                    self.others_ns = others_ns;
+                    return Ok(Some(at));
+                }
+                None if self.at_end => return Ok(None),
+                _ => self.read_frame()?,
+            }
+        }
+    }
+
+    /// The lane with the earliest event, the lowest of several, and when the next one of any other lane is.
+    fn earliest(&self) -> (Option<usize>, u64) {
+        let (mut first, mut first_ns, mut others_ns) = (None, NEVER, NEVER);
+        for (at, &time_ns) in self.times_ns.iter().enumerate() {
+            if time_ns < first_ns {
+                (others_ns, first, first_ns) = (first_ns, Some(at), time_ns);
+            } else {
+                others_ns = others_ns.min(time_ns);
+            }
+        }
+        (first, others_ns)
     }
 
     fn read_frame(&mut self) -> Result<(), ReadError> {
@@ -231,15 +268,14 @@ impl<R: Read> Reader<R> {
             let at = usize::from(cpu);
             if self.lanes.len() <= at {
                 self.lanes.resize_with(at + 1, || None);
+                self.times_ns.resize(at + 1, NEVER);
             }
             let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu, tick_ns)));
             self.waiting_bytes += segment.len();
             lane.add(segment);
-            if lane.time_ns().is_none() {
+            if lane.ready().is_none() {
                 lane.decode(&mut self.waiting_bytes, &mut self.totals);
-                if let Some(time_ns) = lane.time_ns() {
-                    self.order.push(Reverse((time_ns, cpu)));
-                }
+                self.times_ns[at] = lane.ready().map_or(NEVER, |next| next.time_ns);
             }
         }
         Ok(())

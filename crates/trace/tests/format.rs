@@ -15,7 +15,7 @@ fn read(bytes: &[u8]) -> (Vec<Stamped>, Totals) {
     let mut reader = Reader::new(bytes).unwrap();
     let mut found = Vec::new();
     while let Some(stamped) = reader.next_event().unwrap() {
-        found.push(stamped);
+        found.push(stamped.clone());
     }
     (found, reader.totals())
 }
@@ -160,7 +160,7 @@ fn reading_can_begin_in_the_middle() {
             let mut reader = Reader::starting_at(Cursor::new(bytes), from_ns).unwrap();
             let mut found = Vec::new();
             while let Some(stamped) = reader.next_event().unwrap() {
-                found.push(stamped);
+                found.push(stamped.clone());
             }
             let found = without_names(found);
             let skipped =

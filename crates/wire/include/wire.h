@@ -260,6 +260,9 @@ struct spry_knobs {
 	/* Chunks a CPU, less one; the number is a power of two. */
 	__u32 chunk_mask;
 	__u32 chunks_shift;
+	/* Chunks a piece. */
+	__u32 piece_shift;
+	__u32 piece_pad;
 	__u64 ring_bytes;
 	/* Whether sched_switch carries the state itself. */
 	__u8 has_prev_state;

@@ -11,13 +11,24 @@ struct {
 	__type(value, struct spry_cpu);
 } cpus SEC(".maps");
 
-struct {
+/*
+ * The rings' memory, in pieces of some chunks. A kernel clears a map's memory without letting anybody else
+ * run, so that one large map would hold up its CPU for long.
+ */
+struct piece {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
 	__uint(max_entries, 1);
 	__uint(key_size, sizeof(u32));
 	__uint(value_size, SPRY_CHUNK_BYTES);
-} chunks SEC(".maps");
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY_OF_MAPS);
+	__uint(max_entries, 1);
+	__type(key, u32);
+	__array(values, struct piece);
+} pieces SEC(".maps");
 
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
@@ -65,16 +76,21 @@ static __always_inline u64 stamp(u64 now, u32 kind)
 	return now << SPRY_STAMP_SHIFT | kind;
 }
 
-static __always_inline u32 chunk_index(u32 cpu, u64 position)
+/* The chunk of that position in the CPU's ring. */
+static __always_inline char *chunk_of(u32 cpu, u64 position)
 {
-	return (cpu << knobs.chunks_shift) + ((u32)(position >> SPRY_CHUNK_SHIFT) & knobs.chunk_mask);
+	u32 chunk = (cpu << knobs.chunks_shift) + ((u32)(position >> SPRY_CHUNK_SHIFT) & knobs.chunk_mask);
+	u32 number = chunk >> knobs.piece_shift;
+	u32 place = chunk & ((1 << knobs.piece_shift) - 1);
+	void *piece = bpf_map_lookup_elem(&pieces, &number);
+
+	return piece ? bpf_map_lookup_elem(piece, &place) : NULL;
 }
 
 static __always_inline void put_word(u32 cpu, u64 position, u64 word)
 {
-	u32 index = chunk_index(cpu, position);
 	u32 offset = position & (SPRY_CHUNK_BYTES - 8);
-	char *chunk = bpf_map_lookup_elem(&chunks, &index);
+	char *chunk = chunk_of(cpu, position);
 
 	if (chunk)
 		*(u64 *)(chunk + offset) = word;
@@ -145,7 +161,7 @@ static __always_inline void put(struct stay *s, u32 kind, u32 words, u64 w1, u64
 {
 	struct spry_cpu *c = s->c;
 	u64 w0 = stamp(s->now, kind);
-	u32 index, offset;
+	u32 offset;
 	u64 *record;
 	char *chunk;
 
@@ -155,9 +171,8 @@ static __always_inline void put(struct stay *s, u32 kind, u32 words, u64 w1, u64
 	}
 	if (c->head > c->limit && !make_room(c, s->cpu, s->now))
 		return;
-	index = chunk_index(s->cpu, c->head);
 	offset = c->head & (SPRY_CHUNK_BYTES - 8);
-	chunk = bpf_map_lookup_elem(&chunks, &index);
+	chunk = chunk_of(s->cpu, c->head);
 	if (!chunk || offset > SPRY_CHUNK_BYTES - SPRY_HOT_MAX)
 		return;
 	record = (u64 *)(chunk + offset);

@@ -42,7 +42,7 @@ pub fn read(path: &Path) -> (Header, Vec<Stamped>) {
     let mut reader = Reader::new(BufReader::new(File::open(path).unwrap())).unwrap();
     let mut events = Vec::new();
     while let Some(event) = reader.next_event().unwrap() {
-        events.push(event);
+        events.push(event.clone());
     }
     (reader.header().clone(), events)
 }
