@@ -35,9 +35,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         json::write(&findings, &mut out)?;
         writeln!(out)?;
     } else if args.analysis.is_empty() {
-        if args.html.is_none() {
-            write!(out, "{}", text::summary(&findings, style(args)))?;
-        }
+        write!(out, "{}", text::summary(&findings, style(args)))?;
     } else {
         for page in args.analysis.iter().filter_map(|name| text::analysis(name, &findings, style(args))) {
             writeln!(out, "{page}")?;

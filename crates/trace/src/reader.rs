@@ -208,9 +208,8 @@ impl<R: Read> Reader<R> {
         }
         loop {
             let (first, others_ns) = self.earliest();
-            let is_over = |time_ns| {
-                time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX
-            };
+            let is_over =
+                |time_ns| time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX;
             match first {
                 Some(at) if is_over(self.times_ns[at]) => {
                     self.others_ns = others_ns;

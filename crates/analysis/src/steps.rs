@@ -1,0 +1,170 @@
+//! Quanta by their length and the ticks that hit them, for a picture of what sampling bills (Etsion, Tsafrir,
+//! Feitelson 2003, figure 4).
+
+use crate::findings::StepCell;
+
+/// A task gets its table at this whole quantum: short-lived tasks need no picture.
+const EARNED_AT: u64 = 16;
+/// Tables kept: 2 KiB each at four rates, and 3 KiB more at most for each rate.
+const TABLES_MAX: u32 = 256;
+/// Lengths to a factor of two, as a power of two.
+const SUB_BITS: u32 = 2;
+/// Shorter quanta, and those from 2^36 ns (69 s) on, count with the shortest and the longest of the table.
+const FIRST_BIT: u32 = 10;
+const LAST_BIT: u32 = 36;
+const LENGTHS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
+/// Cells with ticks kept for one rate; further ones are left out of the picture.
+const HIT_CELLS_MAX: usize = 256;
+
+/// How many tables may still be made.
+#[derive(Debug)]
+pub(crate) struct Tables {
+    left: u32,
+}
+
+impl Default for Tables {
+    fn default() -> Tables {
+        Tables { left: TABLES_MAX }
+    }
+}
+
+/// One task's quanta, if it has earned a table.
+#[derive(Debug, Default)]
+pub(crate) struct Steps {
+    table: Option<Box<Table>>,
+}
+
+#[derive(Debug)]
+struct Table {
+    /// Quanta by length; most are hit at no rate, so each is counted here once.
+    all: [u32; LENGTHS],
+    rates: Box<[Rate]>,
+}
+
+/// Quanta that ticks of one rate hit.
+#[derive(Clone, Debug)]
+struct Rate {
+    by_length: [u32; LENGTHS],
+    /// Length, ticks, quanta; sorted.
+    cells: Vec<(u16, u32, u32)>,
+}
+
+impl Steps {
+    /// Counts a whole quantum, the `whole`th of its task; the ticks that hit it follow.
+    #[inline]
+    pub(crate) fn count(&mut self, whole: u64, length_ns: u64, rates: usize, tables: &mut Tables) {
+        if whole == EARNED_AT {
+            self.earn(rates, tables);
+        }
+        if let Some(table) = &mut self.table {
+            let count = &mut table.all[length_of(length_ns)];
+            *count = count.saturating_add(1);
+        }
+    }
+
+    #[cold]
+    fn earn(&mut self, rates: usize, tables: &mut Tables) {
+        if tables.left > 0 {
+            tables.left -= 1;
+            let rate = Rate { by_length: [0; LENGTHS], cells: Vec::new() };
+            self.table = Some(Box::new(Table { all: [0; LENGTHS], rates: vec![rate; rates].into() }));
+        }
+    }
+
+    /// Ticks of one rate hit the quantum that was counted last.
+    pub(crate) fn hit(&mut self, rate: usize, length_ns: u64, ticks: u64) {
+        if let Some(table) = self.table.as_mut().filter(|_| ticks > 0) {
+            table.rates[rate].hit(length_of(length_ns), ticks.min(u64::from(u32::MAX)) as u32);
+        }
+    }
+
+    /// The cells of one rate in order of length, then ticks; `None` if the task earned no table.
+    pub(crate) fn cells(&self, rate: usize) -> Option<Vec<StepCell>> {
+        let table = self.table.as_ref()?;
+        let rate = &table.rates[rate];
+        let missed = table.all.iter().zip(&rate.by_length).map(|(all, hit)| all - hit).enumerate();
+        let missed = missed.filter(|&(_, count)| count > 0).map(|(length, count)| (length as u16, 0, count));
+        let mut cells: Vec<(u16, u32, u32)> = missed.chain(rate.cells.iter().copied()).collect();
+        cells.sort_unstable();
+        let cell = |(length, ticks, count): (u16, u32, u32)| StepCell {
+            quantum_ns: middle_of(usize::from(length)),
+            ticks,
+            count: u64::from(count),
+        };
+        Some(cells.into_iter().map(cell).collect())
+    }
+}
+
+impl Rate {
+    fn hit(&mut self, length: usize, ticks: u32) {
+        self.by_length[length] = self.by_length[length].saturating_add(1);
+        let key = (length as u16, ticks);
+        match self.cells.binary_search_by_key(&key, |&(length, ticks, _)| (length, ticks)) {
+            Ok(at) => self.cells[at].2 = self.cells[at].2.saturating_add(1),
+            Err(at) if self.cells.len() < HIT_CELLS_MAX => self.cells.insert(at, (key.0, ticks, 1)),
+            Err(_) => {}
+        }
+    }
+}
+
+#[inline]
+fn length_of(length_ns: u64) -> usize {
+    let bounded = length_ns.clamp(1 << FIRST_BIT, (1 << LAST_BIT) - 1);
+    let octave = bounded.ilog2();
+    let within = (bounded >> (octave - SUB_BITS)) & ((1 << SUB_BITS) - 1);
+    (((octave - FIRST_BIT) << SUB_BITS) + within as u32) as usize
+}
+
+fn middle_of(length: usize) -> u64 {
+    let octave = FIRST_BIT + (length >> SUB_BITS) as u32;
+    let quarter = (length & ((1 << SUB_BITS) - 1)) as u64;
+    (1 << octave) + ((2 * quarter + 1) << (octave - SUB_BITS - 1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filled(quanta: &[(u64, u64)]) -> Vec<StepCell> {
+        let (mut steps, mut tables) = (Steps::default(), Tables::default());
+        for (at, &(length_ns, ticks)) in quanta.iter().enumerate() {
+            steps.count(EARNED_AT + at as u64, length_ns, 1, &mut tables);
+            steps.hit(0, length_ns, ticks);
+        }
+        steps.cells(0).unwrap()
+    }
+
+    #[test]
+    fn a_length_is_shown_within_an_eighth() {
+        for length_ns in [1_024, 1_500, 4_000, 999_999, 10_000_000, 60_000_000_000] {
+            let shown_ns = filled(&[(length_ns, 0)])[0].quantum_ns;
+            assert!(shown_ns.abs_diff(length_ns) * 8 <= length_ns, "{length_ns} as {shown_ns}");
+        }
+    }
+
+    #[test]
+    fn quanta_of_like_length_and_ticks_share_a_cell() {
+        let cells = filled(&[(2_000_000, 0), (2_010_000, 0), (2_000_000, 1), (12_000_000, 1)]);
+        let counts: Vec<(u32, u64)> = cells.iter().map(|cell| (cell.ticks, cell.count)).collect();
+        assert_eq!(counts, [(0, 2), (1, 1), (1, 1)]);
+    }
+
+    #[test]
+    fn the_cells_of_a_rate_are_bounded() {
+        let many: Vec<(u64, u64)> = (1..100_000).map(|at| (at * 50_000, at)).collect();
+        assert!(filled(&many).len() <= HIT_CELLS_MAX + LENGTHS);
+    }
+
+    #[test]
+    fn tables_run_out_and_short_lived_tasks_have_none() {
+        let (mut tables, mut made) = (Tables::default(), 0);
+        for _ in 0..TABLES_MAX + 50 {
+            let mut steps = Steps::default();
+            steps.count(EARNED_AT - 1, 5_000, 1, &mut tables);
+            assert!(steps.cells(0).is_none());
+            steps.count(EARNED_AT, 5_000, 1, &mut tables);
+            made += u32::from(steps.cells(0).is_some());
+        }
+        assert_eq!(made, TABLES_MAX);
+    }
+}
