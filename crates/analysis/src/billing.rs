@@ -5,8 +5,12 @@ use spry_timeline::{Observer, Ran, Ticked, Timeline};
 use spry_trace::Header;
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
-use crate::findings::{BillingFinding, Findings};
-use crate::phases::{Grid, Hits, Whole, period_ns};
+use crate::findings::{BillingFinding, BillingSteps, Findings, TaskFinding};
+use crate::phases::{Grid, Hits, Whole, period_ns, ticks_between};
+use crate::steps::{Place, Tables};
+
+/// Tasks whose billing steps are shown.
+const STEPS_SHOWN: usize = 12;
 
 pub(crate) const ABOUT: About = About {
     name: "billing",
@@ -26,6 +30,7 @@ struct Task {
     ticks: u64,
     /// It ran on a CPU whose tick phase is not known.
     unphased: bool,
+    steps: Place,
 }
 
 struct Cpu {
@@ -42,6 +47,7 @@ struct Billing {
     rates_hz: Vec<u32>,
     cpus: Vec<Cpu>,
     tasks: PerTask<Task>,
+    steps: Tables,
     has_ticks: bool,
 }
 
@@ -53,6 +59,7 @@ impl Billing {
             rates_hz: setup.options.rates_hz.clone(),
             cpus: Vec::new(),
             tasks: PerTask::default(),
+            steps: Tables::default(),
             has_ticks: false,
         };
         (0..setup.header.cpus).for_each(|_| billing.add_cpu());
@@ -86,9 +93,17 @@ impl Billing {
         task.whole += u64::from(whole == Whole::Yes);
         task.unphased |= !cpu.is_phased;
         let rates = cpu.grids.len();
+        let is_shown = whole == Whole::Yes && cpu.is_phased;
+        if is_shown {
+            self.steps.count(&mut task.steps, task.whole, ran.wall_ns(), rates);
+        }
         for (rate, (grid, slot)) in cpu.grids.iter_mut().zip(&mut cpu.slots).enumerate() {
             let end = grid.slot_at(ran.end_ns);
             if end != *slot {
+                let ticks = ticks_between(*slot, end);
+                if is_shown && ticks > 0 {
+                    self.steps.hit(task.steps, rate, ran.wall_ns(), ticks);
+                }
                 task.hits.add(rate, rates, *slot, end, whole);
                 *slot = end;
             }
@@ -111,16 +126,28 @@ impl Analysis for Billing {
     }
 
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        let mut steps = Vec::new();
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             let task = self.tasks.take(index);
+            if steps.len() < STEPS_SHOWN * self.rates_hz.len() {
+                steps.extend(self.steps_of(finding, task.steps));
+            }
             let rates = self.rates_hz.iter().enumerate();
             finding.billing =
                 Some(rates.map(|(at, &hz)| self.bill(&task, at, hz, finding.runtime_ns)).collect());
         }
+        findings.billing_steps = self.cpus.iter().any(|cpu| cpu.is_phased).then_some(steps);
     }
 }
 
 impl Billing {
+    /// Its billing steps at each rate, if it has a table.
+    fn steps_of(&self, finding: &TaskFinding, place: Place) -> impl Iterator<Item = BillingSteps> {
+        let who = finding.who;
+        let rates = self.rates_hz.iter().enumerate();
+        rates.filter_map(move |(at, &hz)| Some(BillingSteps { who, hz, cells: self.steps.cells(place, at)? }))
+    }
+
     fn bill(&self, task: &Task, at: usize, hz: u32, runtime_ns: u64) -> BillingFinding {
         let ratio_of =
             |ticks: u64| (runtime_ns > 0).then(|| ticks as f64 * period_ns(hz) as f64 / runtime_ns as f64);

@@ -47,7 +47,8 @@ pub struct Findings {
     pub marks: Option<Marks>,
     /// Who had each CPU when, coarse enough to draw (`cpu`).
     pub drawing: Option<Drawing>,
-    /// Billed ticks against quanta of the tasks with the most run time (`billing`), by task, then by rate.
+    /// Billed ticks against quanta of the tasks with the most run time (`billing`), by task, then by rate; `None`
+    /// if the phase of no CPU's tick is known.
     pub billing_steps: Option<Vec<BillingSteps>>,
 }
 

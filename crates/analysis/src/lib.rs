@@ -21,6 +21,7 @@ mod phases;
 mod quanta;
 mod reasons;
 pub mod select;
+mod steps;
 mod stolen;
 mod tasks;
 mod timers;

@@ -80,6 +80,12 @@ impl Grid {
     }
 }
 
+/// Ticks of phase 0 after slot `from` and up to slot `to`: they are the slots that 64 divides.
+#[inline]
+pub(crate) fn ticks_between(from: u64, to: u64) -> u64 {
+    (to >> PHASE_BITS) - (from >> PHASE_BITS)
+}
+
 /// How often the ticks of one task's stays hit it, by rate and phase.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
@@ -156,7 +162,7 @@ impl Hits {
         let points = to - from;
         let counts = &mut self.rates[rate];
         counts.everywhere += points >> PHASE_BITS;
-        if is_whole == Whole::Yes && to >> PHASE_BITS != from >> PHASE_BITS {
+        if is_whole == Whole::Yes && ticks_between(from, to) > 0 {
             counts.hit_at_own += 1;
         }
         let rest = (points as usize) % PHASES;

@@ -1,12 +1,14 @@
 //! Quanta by their length and the ticks that hit them, for a picture of what sampling bills (Etsion, Tsafrir,
 //! Feitelson 2003, figure 4).
 
+use std::num::NonZeroU16;
+
 use crate::findings::StepCell;
 
 /// A task gets its table at this whole quantum: short-lived tasks need no picture.
 const EARNED_AT: u64 = 16;
 /// Tables kept: 2 KiB each at four rates, and 3 KiB more at most for each rate.
-const TABLES_MAX: u32 = 256;
+const TABLES_MAX: usize = 1_000;
 /// Lengths to a factor of two, as a power of two.
 const SUB_BITS: u32 = 2;
 /// Shorter quanta, and those from 2^36 ns (69 s) on, count with the shortest and the longest of the table.
@@ -16,24 +18,17 @@ const LENGTHS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
 /// Cells with ticks kept for one rate; further ones are left out of the picture.
 const HIT_CELLS_MAX: usize = 256;
 
-/// How many tables may still be made.
-#[derive(Debug)]
-pub(crate) struct Tables {
-    left: u32,
-}
-
-impl Default for Tables {
-    fn default() -> Tables {
-        Tables { left: TABLES_MAX }
-    }
-}
-
-/// One task's quanta, if it has earned a table.
+/// The tables of the tasks that earned one.
 #[derive(Debug, Default)]
-pub(crate) struct Steps {
-    table: Option<Box<Table>>,
+pub(crate) struct Tables {
+    list: Vec<Table>,
 }
 
+/// Which table is a task's, counted from 1; two bytes, so that a task's figures stay in one cache line.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Place(Option<NonZeroU16>);
+
+/// One task's quanta.
 #[derive(Debug)]
 struct Table {
     /// Quanta by length; most are hit at no rate, so each is counted here once.
@@ -49,38 +44,39 @@ struct Rate {
     cells: Vec<(u16, u32, u32)>,
 }
 
-impl Steps {
+impl Tables {
     /// Counts a whole quantum, the `whole`th of its task; the ticks that hit it follow.
     #[inline]
-    pub(crate) fn count(&mut self, whole: u64, length_ns: u64, rates: usize, tables: &mut Tables) {
+    pub(crate) fn count(&mut self, place: &mut Place, whole: u64, length_ns: u64, rates: usize) {
         if whole == EARNED_AT {
-            self.earn(rates, tables);
+            *place = self.earn(rates);
         }
-        if let Some(table) = &mut self.table {
-            let count = &mut table.all[length_of(length_ns)];
+        if let Some(at) = place.at() {
+            let count = &mut self.list[at].all[length_of(length_ns)];
             *count = count.saturating_add(1);
         }
     }
 
     #[cold]
-    fn earn(&mut self, rates: usize, tables: &mut Tables) {
-        if tables.left > 0 {
-            tables.left -= 1;
-            let rate = Rate { by_length: [0; LENGTHS], cells: Vec::new() };
-            self.table = Some(Box::new(Table { all: [0; LENGTHS], rates: vec![rate; rates].into() }));
+    fn earn(&mut self, rates: usize) -> Place {
+        if self.list.len() == TABLES_MAX {
+            return Place(None);
         }
+        let rate = Rate { by_length: [0; LENGTHS], cells: Vec::new() };
+        self.list.push(Table { all: [0; LENGTHS], rates: vec![rate; rates].into() });
+        Place(NonZeroU16::new(self.list.len() as u16))
     }
 
     /// Ticks of one rate hit the quantum that was counted last.
-    pub(crate) fn hit(&mut self, rate: usize, length_ns: u64, ticks: u64) {
-        if let Some(table) = self.table.as_mut().filter(|_| ticks > 0) {
-            table.rates[rate].hit(length_of(length_ns), ticks.min(u64::from(u32::MAX)) as u32);
+    pub(crate) fn hit(&mut self, place: Place, rate: usize, length_ns: u64, ticks: u64) {
+        if let Some(at) = place.at() {
+            self.list[at].rates[rate].hit(length_of(length_ns), ticks.min(u64::from(u32::MAX)) as u32);
         }
     }
 
     /// The cells of one rate in order of length, then ticks; `None` if the task earned no table.
-    pub(crate) fn cells(&self, rate: usize) -> Option<Vec<StepCell>> {
-        let table = self.table.as_ref()?;
+    pub(crate) fn cells(&self, place: Place, rate: usize) -> Option<Vec<StepCell>> {
+        let table = &self.list[place.at()?];
         let rate = &table.rates[rate];
         let missed = table.all.iter().zip(&rate.by_length).map(|(all, hit)| all - hit).enumerate();
         let missed = missed.filter(|&(_, count)| count > 0).map(|(length, count)| (length as u16, 0, count));
@@ -92,6 +88,13 @@ impl Steps {
             count: u64::from(count),
         };
         Some(cells.into_iter().map(cell).collect())
+    }
+}
+
+impl Place {
+    #[inline]
+    fn at(self) -> Option<usize> {
+        self.0.map(|place| usize::from(place.get()) - 1)
     }
 }
 
@@ -126,12 +129,14 @@ mod tests {
     use super::*;
 
     fn filled(quanta: &[(u64, u64)]) -> Vec<StepCell> {
-        let (mut steps, mut tables) = (Steps::default(), Tables::default());
+        let (mut place, mut tables) = (Place::default(), Tables::default());
         for (at, &(length_ns, ticks)) in quanta.iter().enumerate() {
-            steps.count(EARNED_AT + at as u64, length_ns, 1, &mut tables);
-            steps.hit(0, length_ns, ticks);
+            tables.count(&mut place, EARNED_AT + at as u64, length_ns, 1);
+            if ticks > 0 {
+                tables.hit(place, 0, length_ns, ticks);
+            }
         }
-        steps.cells(0).unwrap()
+        tables.cells(place, 0).unwrap()
     }
 
     #[test]
@@ -159,11 +164,11 @@ mod tests {
     fn tables_run_out_and_short_lived_tasks_have_none() {
         let (mut tables, mut made) = (Tables::default(), 0);
         for _ in 0..TABLES_MAX + 50 {
-            let mut steps = Steps::default();
-            steps.count(EARNED_AT - 1, 5_000, 1, &mut tables);
-            assert!(steps.cells(0).is_none());
-            steps.count(EARNED_AT, 5_000, 1, &mut tables);
-            made += u32::from(steps.cells(0).is_some());
+            let mut place = Place::default();
+            tables.count(&mut place, EARNED_AT - 1, 5_000, 1);
+            assert!(tables.cells(place, 0).is_none());
+            tables.count(&mut place, EARNED_AT, 5_000, 1);
+            made += usize::from(tables.cells(place, 0).is_some());
         }
         assert_eq!(made, TABLES_MAX);
     }

@@ -73,7 +73,7 @@ impl Timeline {
     /// Since when one that leaves, but was not seen to come, had the CPU at the earliest. Some kernels do not show
     /// certain tasks' switches away (of init's threads in some virtual machines). A task that had lost the CPU to
     /// such a one and stayed runnable has had it since; so has any task of which the switch says how much of the
-    /// time since then the kernel did not count. An idle CPU has been idle: a short unseen stay is not worth the
+    /// time since then the kernel did not count: that much was the hidden one's. An idle CPU has been idle: a short unseen stay is not worth the
     /// whole idle time.
     fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
         let this = &self.cpus[usize::from(cpu)];
@@ -84,9 +84,11 @@ impl Timeline {
         let task = self.tasks.get(index);
         let is_waiting = task.state == State::Waiting;
         let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
+        let uncounted_ns = u64::try_from(switch.stolen_ns).unwrap_or(0);
+        let came_ns = (this.since_ns + uncounted_ns).min(self.now_ns);
         match (stayed || switch.stolen_ns != 0, task.state) {
-            (true, State::Waiting) => Known::Since(this.since_ns.max(task.since_ns)),
-            (true, State::Unknown) => Known::Since(this.since_ns),
+            (true, State::Waiting | State::Blocked) => Known::Since(came_ns.max(task.since_ns)),
+            (true, State::Unknown) => Known::Since(came_ns),
             _ => Known::Not,
         }
     }

@@ -444,8 +444,8 @@ fn one_that_comes_back_unseen_has_had_the_cpu_all_along_but_for_what_the_kernel_
         switch_with_stolen(7, 15),
     );
     bench.end(90);
-    assert_eq!(bench.stays(), [(7, 10, 50), (7, 50, 90)]);
-    assert_eq!((bench.heard.ran[1].stolen_ns, bench.heard.ran[1].cut.start), (15, true));
+    assert_eq!(bench.stays(), [(7, 10, 50), (7, 65, 90)]);
+    assert_eq!((bench.heard.ran[1].stolen_ns, bench.heard.ran[1].cut.start), (0, true));
     assert_eq!(bench.waits(), []);
     assert_eq!(bench.timeline.task(bench.task(8)).state(), State::Unknown);
     assert_eq!(bench.timeline.oddities().missing_switch_in, 1);
@@ -456,10 +456,17 @@ fn one_that_comes_unseen_is_told_of_if_the_switch_says_what_the_kernel_did_not_c
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(30, 1, waking(0, 9)).at(31, 1, wakeup(9, 0));
     bench.at(90, 0, switch_with_stolen(9, 50)).end(90);
-    assert_eq!(bench.stays(), [(7, 0, 10), (9, 31, 90)]);
+    assert_eq!(bench.stays(), [(7, 0, 10), (9, 60, 90)]);
     // 50 of the 80 since the CPU's last switch were not counted: it ran for 30.
-    assert_eq!(bench.heard.ran[1].stolen_ns, 29);
+    assert_eq!(bench.heard.ran[1].stolen_ns, 0);
     assert!(bench.heard.ran[1].cut.start);
+}
+
+#[test]
+fn one_that_was_blocked_and_comes_unseen_ran_for_what_the_kernel_counted() {
+    let mut bench = Bench::new();
+    bench.at(10, 0, switch(7, 8, Sleeping)).at(90, 0, switch_with_stolen(7, 50)).end(90);
+    assert_eq!(bench.stays(), [(7, 0, 10), (7, 60, 90)]);
 }
 
 #[test]
