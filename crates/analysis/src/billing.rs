@@ -93,16 +93,17 @@ impl Billing {
         task.whole += u64::from(whole == Whole::Yes);
         task.unphased |= !cpu.is_phased;
         let rates = cpu.grids.len();
-        let is_shown = whole == Whole::Yes && cpu.is_phased;
-        if is_shown {
-            self.steps.count(&mut task.steps, task.whole, ran.wall_ns(), rates);
-        }
+        let counted = match whole {
+            Whole::Yes if cpu.is_phased => {
+                self.steps.count(&mut task.steps, task.whole, ran.wall_ns(), rates)
+            }
+            _ => None,
+        };
         for (rate, (grid, slot)) in cpu.grids.iter_mut().zip(&mut cpu.slots).enumerate() {
             let end = grid.slot_at(ran.end_ns);
             if end != *slot {
-                let ticks = ticks_between(*slot, end);
-                if is_shown && ticks > 0 {
-                    self.steps.hit(task.steps, rate, ran.wall_ns(), ticks);
+                if let Some(counted) = counted {
+                    self.steps.hit(counted, rate, ticks_between(*slot, end));
                 }
                 task.hits.add(rate, rates, *slot, end, whole);
                 *slot = end;

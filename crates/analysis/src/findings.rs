@@ -275,7 +275,7 @@ pub struct StepCell {
     pub quantum_ns: u64,
     /// Ticks that hit each.
     pub ticks: u32,
-    /// How many quanta.
+    /// How many quanta, about: of a task's many, one in eight is looked at and stands for eight.
     pub count: u64,
 }
 

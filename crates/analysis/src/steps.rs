@@ -1,5 +1,9 @@
 //! Quanta by their length and the ticks that hit them, for a picture of what sampling bills (Etsion, Tsafrir,
 //! Feitelson 2003, figure 4).
+//!
+//! The picture needs no more than a sample: a task's first quanta all count, of the later ones one in
+//! [`ONE_IN`] does, as that many. Which one steps by the golden ratio, so that it falls in with no period of the
+//! task's own.
 
 use std::num::NonZeroU16;
 
@@ -7,8 +11,13 @@ use crate::findings::StepCell;
 
 /// A task gets its table at this whole quantum: short-lived tasks need no picture.
 const EARNED_AT: u64 = 16;
+/// From this one on its quanta are sampled.
+const SAMPLED_FROM: u64 = 64;
+/// Quanta for which a sampled one stands: 2^3.
+const ONE_IN: u32 = 1 << ONE_IN_BITS;
+const ONE_IN_BITS: u32 = 3;
 /// Tables kept: 2 KiB each at four rates, and 3 KiB more at most for each rate.
-const TABLES_MAX: usize = 1_000;
+const TABLES_MAX: usize = 256;
 /// Lengths to a factor of two, as a power of two.
 const SUB_BITS: u32 = 2;
 /// Shorter quanta, and those from 2^36 ns (69 s) on, count with the shortest and the longest of the table.
@@ -28,6 +37,14 @@ pub(crate) struct Tables {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place(Option<NonZeroU16>);
 
+/// A quantum in the sample.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Counted {
+    at: usize,
+    length: usize,
+    weight: u32,
+}
+
 /// One task's quanta.
 #[derive(Debug)]
 struct Table {
@@ -45,16 +62,23 @@ struct Rate {
 }
 
 impl Tables {
-    /// Counts a whole quantum, the `whole`th of its task; the ticks that hit it follow.
+    /// Counts a whole quantum, the `whole`th of its task, if it is in the sample; the ticks that hit it follow.
     #[inline]
-    pub(crate) fn count(&mut self, place: &mut Place, whole: u64, length_ns: u64, rates: usize) {
+    pub(crate) fn count(
+        &mut self,
+        place: &mut Place,
+        whole: u64,
+        length_ns: u64,
+        rates: usize,
+    ) -> Option<Counted> {
+        let weight = weight_of(whole)?;
         if whole == EARNED_AT {
             *place = self.earn(rates);
         }
-        if let Some(at) = place.at() {
-            let count = &mut self.list[at].all[length_of(length_ns)];
-            *count = count.saturating_add(1);
-        }
+        let counted = Counted { at: place.at()?, length: length_of(length_ns), weight };
+        let count = &mut self.list[counted.at].all[counted.length];
+        *count = count.saturating_add(weight);
+        Some(counted)
     }
 
     #[cold]
@@ -67,10 +91,10 @@ impl Tables {
         Place(NonZeroU16::new(self.list.len() as u16))
     }
 
-    /// Ticks of one rate hit the quantum that was counted last.
-    pub(crate) fn hit(&mut self, place: Place, rate: usize, length_ns: u64, ticks: u64) {
-        if let Some(at) = place.at() {
-            self.list[at].rates[rate].hit(length_of(length_ns), ticks.min(u64::from(u32::MAX)) as u32);
+    /// So many ticks of one rate hit the quantum.
+    pub(crate) fn hit(&mut self, counted: Counted, rate: usize, ticks: u64) {
+        if ticks > 0 {
+            self.list[counted.at].rates[rate].hit(counted, ticks.min(u64::from(u32::MAX)) as u32);
         }
     }
 
@@ -99,15 +123,26 @@ impl Place {
 }
 
 impl Rate {
-    fn hit(&mut self, length: usize, ticks: u32) {
-        self.by_length[length] = self.by_length[length].saturating_add(1);
+    fn hit(&mut self, counted: Counted, ticks: u32) {
+        let Counted { length, weight, .. } = counted;
+        self.by_length[length] = self.by_length[length].saturating_add(weight);
         let key = (length as u16, ticks);
         match self.cells.binary_search_by_key(&key, |&(length, ticks, _)| (length, ticks)) {
-            Ok(at) => self.cells[at].2 = self.cells[at].2.saturating_add(1),
-            Err(at) if self.cells.len() < HIT_CELLS_MAX => self.cells.insert(at, (key.0, ticks, 1)),
+            Ok(at) => self.cells[at].2 = self.cells[at].2.saturating_add(weight),
+            Err(at) if self.cells.len() < HIT_CELLS_MAX => self.cells.insert(at, (key.0, ticks, weight)),
             Err(_) => {}
         }
     }
+}
+
+/// How many quanta the `whole`th stands for; `None` if it is not in the sample.
+#[inline]
+fn weight_of(whole: u64) -> Option<u32> {
+    const GOLDEN: u64 = 0x9E37_79B9_7F4A_7C15;
+    if whole < SAMPLED_FROM {
+        return (whole >= EARNED_AT).then_some(1);
+    }
+    (whole.wrapping_mul(GOLDEN) >> (u64::BITS - ONE_IN_BITS) == 0).then_some(ONE_IN)
 }
 
 #[inline]
@@ -128,13 +163,13 @@ fn middle_of(length: usize) -> u64 {
 mod tests {
     use super::*;
 
+    /// All are as a task's first after it has earned its table.
     fn filled(quanta: &[(u64, u64)]) -> Vec<StepCell> {
-        let (mut place, mut tables) = (Place::default(), Tables::default());
-        for (at, &(length_ns, ticks)) in quanta.iter().enumerate() {
-            tables.count(&mut place, EARNED_AT + at as u64, length_ns, 1);
-            if ticks > 0 {
-                tables.hit(place, 0, length_ns, ticks);
-            }
+        let mut tables = Tables::default();
+        let mut place = tables.earn(1);
+        for &(length_ns, ticks) in quanta {
+            let counted = tables.count(&mut place, EARNED_AT + 1, length_ns, 1).unwrap();
+            tables.hit(counted, 0, ticks);
         }
         tables.cells(place, 0).unwrap()
     }
@@ -155,6 +190,24 @@ mod tests {
     }
 
     #[test]
+    fn a_sample_of_any_period_stands_for_all_quanta() {
+        for period in 1..=40 {
+            let (mut place, mut tables) = (Place::default(), Tables::default());
+            for whole in 1..=100_000 {
+                let is_long = whole % period == 0;
+                let length_ns = if is_long { 4_000_000 } else { 5_000 };
+                if let Some(counted) = tables.count(&mut place, whole, length_ns, 1).filter(|_| is_long) {
+                    tables.hit(counted, 0, 1);
+                }
+            }
+            let cells = tables.cells(place, 0).unwrap();
+            let count: u64 = cells.iter().filter(|cell| cell.ticks == 1).map(|cell| cell.count).sum();
+            let expected = 100_000 / period;
+            assert!(count.abs_diff(expected) * 20 <= expected, "{count} of {expected} each {period}th");
+        }
+    }
+
+    #[test]
     fn the_cells_of_a_rate_are_bounded() {
         let many: Vec<(u64, u64)> = (1..100_000).map(|at| (at * 50_000, at)).collect();
         assert!(filled(&many).len() <= HIT_CELLS_MAX + LENGTHS);
@@ -165,9 +218,9 @@ mod tests {
         let (mut tables, mut made) = (Tables::default(), 0);
         for _ in 0..TABLES_MAX + 50 {
             let mut place = Place::default();
-            tables.count(&mut place, EARNED_AT - 1, 5_000, 1);
+            assert!(tables.count(&mut place, EARNED_AT - 1, 5_000, 1).is_none());
             assert!(tables.cells(place, 0).is_none());
-            tables.count(&mut place, EARNED_AT, 5_000, 1);
+            _ = tables.count(&mut place, EARNED_AT, 5_000, 1);
             made += usize::from(tables.cells(place, 0).is_some());
         }
         assert_eq!(made, TABLES_MAX);
