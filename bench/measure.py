@@ -288,11 +288,12 @@ def write_section(name, text):
     page.write_text(new)
 
 
-def main(name, arguments, measure):
-    """Parses, measures in a scratch directory that goes away, prints, writes; the exit status."""
+def main(name, arguments, parts):
+    """Parses, measures part by part in a scratch directory that goes away, prints, writes; the exit status."""
     parser = argparse.ArgumentParser(prog=f"bench/{name}")
     parser.add_argument("--spry", type=Path, required=True, help="the spry to measure, built for release")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each measurement (default: 7)")
+    parser.add_argument("--part", choices=parts, action="append", help="only this part; can be given several times")
     parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
     parser.add_argument("--scratch", type=Path, help="where recordings go meanwhile; needs up to 12 GB")
     for flag, settings in arguments.items():
@@ -302,11 +303,12 @@ def main(name, arguments, measure):
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     scratch = Path(tempfile.mkdtemp(prefix="spry-bench-", dir=options.scratch or "/var/tmp"))
     try:
-        about = machine()
-        text = f"## `./x bench {name}`\n\n{about}; {options.rounds} rounds.\n\n" + measure(options, scratch)
-        print(text)
-        if options.write:
-            write_section(name, text)
+        for part in options.part or parts:
+            about = f"## `./x bench {name} --part {part}`\n\n{machine()}; {options.rounds} rounds.\n\n"
+            text = about + parts[part](options, scratch)
+            print(text, flush=True)
+            if options.write:
+                write_section(f"{name} {part}", text)
         return 0
     except Failure as failure:
         print(f"bench/{name}: {failure}", file=sys.stderr)

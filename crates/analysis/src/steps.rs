@@ -203,7 +203,7 @@ mod tests {
             let cells = tables.cells(place, 0).unwrap();
             let count: u64 = cells.iter().filter(|cell| cell.ticks == 1).map(|cell| cell.count).sum();
             let expected = 100_000 / period;
-            assert!(count.abs_diff(expected) * 20 <= expected, "{count} of {expected} each {period}th");
+            assert!(count.abs_diff(expected) * 10 <= expected, "{count} of {expected} each {period}th");
         }
     }
 
