@@ -73,7 +73,7 @@ fn each_cpu_is_in_time_order_and_switches_from_whom_it_switched_to() {
         }
     }
     assert!(switches > 4000);
-    // Some virtual machines hide the switches of their own agent's threads, a few a second.
+    // Some virtual machines hide the switches of init's threads, a few a second.
     assert!(breaks < switches / 100, "{breaks} breaks in {switches} switches");
 }
 
