@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
+use std::ops::ControlFlow;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -9,11 +10,7 @@ use anyhow::{Context, Result};
 use spry_report::export::Format;
 
 use crate::args::{ExportArgs, FormatArg};
-use crate::progress;
 use crate::source::{self, FileReader};
-
-/// Events between two updates of the progress bar.
-const UPDATE_EVENTS: u64 = 1 << 16;
 
 /// Exports a whole trace.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
@@ -33,19 +30,12 @@ pub fn run(args: &ExportArgs) -> Result<ExitCode> {
 }
 
 fn export(mut reader: FileReader, bytes: u64, format: Format, out: impl Write + Send) -> Result<ExitCode> {
-    let bar = progress::reading(bytes);
     let header = reader.header().clone();
     let mut exporter = format.exporter(BufWriter::with_capacity(1 << 20, out), &header)?;
-    let mut events = 0u64;
-    while let Some(stamped) = reader.next_event()? {
+    source::read(&mut reader, bytes, |stamped| {
         exporter.event(stamped)?;
-        events += 1;
-        if events % UPDATE_EVENTS == 0 {
-            bar.set_position(reader.totals().bytes);
-        }
-    }
+        Ok(ControlFlow::Continue(()))
+    })?;
     exporter.finish()?;
-    bar.finish_and_clear();
-    source::warn_of_damage(&reader.totals());
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, BufWriter, IsTerminal, Write};
+use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
@@ -10,13 +11,10 @@ use spry_report::text::{Colour, Style};
 use spry_report::{html, json, text};
 
 use crate::args::{ColourArg, ReportArgs};
-use crate::progress;
 use crate::source::{self, FileReader};
 
 /// Columns where nobody says how many.
 const COLUMNS_DEFAULT: u16 = 100;
-/// Events between two updates of the progress bar.
-const UPDATE_EVENTS: u64 = 1 << 18;
 
 /// Reads the trace once and prints, or writes, what was found.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
@@ -60,21 +58,13 @@ fn engine(args: &ReportArgs, reader: &FileReader, from_ns: u64) -> Result<Engine
 }
 
 fn analyse(mut reader: FileReader, mut engine: Engine, bytes: u64) -> Result<Findings> {
-    let bar = progress::reading(bytes);
-    let mut events = 0u64;
-    while let Some(stamped) = reader.next_event()? {
-        if engine.push(stamped) == Progress::Enough {
-            break;
-        }
-        events += 1;
-        if events % UPDATE_EVENTS == 0 {
-            bar.set_position(reader.totals().bytes);
-        }
-    }
-    bar.finish_and_clear();
-    let totals = reader.totals();
-    source::warn_of_damage(&totals);
-    Ok(engine.finish(TraceTotals { bytes, end_ns: Some(totals.end_ns), ..TraceTotals::default() }))
+    source::read(&mut reader, bytes, |stamped| {
+        Ok(match engine.push(stamped) {
+            Progress::More => ControlFlow::Continue(()),
+            Progress::Enough => ControlFlow::Break(()),
+        })
+    })?;
+    Ok(engine.finish(TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() }))
 }
 
 fn style(args: &ReportArgs) -> Style {

@@ -1,11 +1,14 @@
 //! Opening traces.
 
 use std::fs::File;
+use std::ops::ControlFlow;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use spry_trace::reader::Ending;
-use spry_trace::{Reader, Totals};
+use spry_trace::{Reader, Stamped, Totals};
+
+use crate::progress;
 
 /// A trace on disk.
 pub type FileReader = Reader<File>;
@@ -24,8 +27,40 @@ pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
     reader.with_context(|| name.to_string())
 }
 
+/// Events between two updates of the progress bar.
+const UPDATE_EVENTS: u64 = 1 << 17;
+
+/// Gives every event of a trace of so many bytes to `take`, until it breaks off, behind a progress bar.
+pub fn read(
+    reader: &mut FileReader,
+    bytes: u64,
+    mut take: impl FnMut(&Stamped) -> Result<ControlFlow<()>>,
+) -> Result<()> {
+    let bar = progress::reading(bytes);
+    let mut events = 0u64;
+    let mut is_whole = true;
+    while let Some(stamped) = reader.next_event()? {
+        if take(stamped)?.is_break() {
+            is_whole = false;
+            break;
+        }
+        events += 1;
+        if events % UPDATE_EVENTS == 0 {
+            bar.set_position(reader.totals().bytes);
+        }
+    }
+    bar.finish_and_clear();
+    let mut totals = reader.totals();
+    if !is_whole {
+        // Nobody has looked how it ends.
+        totals.ending = Ending::Finished;
+    }
+    warn_of_damage(&totals);
+    Ok(())
+}
+
 /// Says on standard error what of a trace could not be read.
-pub fn warn_of_damage(totals: &Totals) {
+fn warn_of_damage(totals: &Totals) {
     if totals.damaged_bytes > 0 {
         eprintln!(
             "spry: {} bytes of the trace are damaged or cut off and were left out",
