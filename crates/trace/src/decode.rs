@@ -35,10 +35,11 @@ pub(crate) struct Decoder {
     predictor: Predictor,
 }
 
-/// One record of a stream.
-pub(crate) enum Record {
+/// What a record told.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Told {
     /// An event, or what is known of a task, at [`Decoder::last_ns`].
-    Event(Event),
+    Event,
     /// Something of the stream's own, or of a later version: nothing for the caller.
     Nothing,
 }
@@ -65,56 +66,62 @@ impl Decoder {
         self.last_ns
     }
 
-    /// The next record; `None` where the bytes make no sense.
+    /// Reads the next record, its event into `to`; `None` where the bytes make no sense.
     #[inline]
-    pub(crate) fn next(&mut self, cursor: &mut Cursor<'_>) -> Option<Record> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
         let first = cursor.byte()?;
         let code = first & ((1 << CODE_BITS) - 1);
-        match code {
-            code::DEFINE => return self.define(cursor).map(Record::Event),
-            code::CURRENT => {
-                self.current = Some(self.index(cursor)?);
-                return Some(Record::Nothing);
-            }
-            _ => {}
+        if code == code::DEFINE || code == code::CURRENT {
+            return self.own(code, cursor, to);
         }
         let time = cursor.varint()?;
-        if code == code::PREDICTED {
-            let time = time.checked_mul(1 << PREDICTED_TIME_BITS)? | u64::from(first >> CODE_BITS);
-            let shape = self.predictor.guess();
-            let (first, rest, len) = shape.parts()?;
-            self.predictor.learn(Some(shape));
-            let mut cursor = Cursor::new(&rest[..len]);
-            let record = self.record(first, time, &mut cursor)?;
-            return cursor.is_empty().then_some(record);
+        if code != code::PREDICTED {
+            let rest_at = cursor.position();
+            let told = self.record(first, time, cursor, to)?;
+            self.predictor.learn(Shape::at(first, cursor.bytes(), rest_at, cursor.position() - rest_at));
+            return Some(told);
         }
-        let rest_at = cursor.position();
-        let record = self.record(first, time, cursor)?;
-        self.predictor.learn(Shape::new(first, cursor.since(rest_at)));
-        Some(record)
+        let time = time.checked_mul(1 << PREDICTED_TIME_BITS)? | u64::from(first >> CODE_BITS);
+        let shape = self.predictor.guess();
+        let (first, rest, len) = shape.parts()?;
+        self.predictor.confirm(shape);
+        let mut cursor = Cursor::new(&rest[..len]);
+        let told = self.record(first, time, &mut cursor, to)?;
+        cursor.is_empty().then_some(told)
+    }
+
+    /// A record that has no time.
+    fn own(&mut self, code: u8, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
+        if code == code::DEFINE {
+            *to = self.define(cursor)?;
+            return Some(Told::Event);
+        }
+        self.current = Some(self.index(cursor)?);
+        Some(Told::Nothing)
     }
 
     /// A record whose first byte and time have been read.
-    #[inline]
-    fn record(&mut self, first: u8, time: u64, cursor: &mut Cursor<'_>) -> Option<Record> {
+    #[inline(always)]
+    fn record(&mut self, first: u8, time: u64, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
         let code = first & ((1 << CODE_BITS) - 1);
         if code == code::TICK && first & FLAG_A != 0 {
-            return self.tick_on_time(time, cursor).map(Record::Event);
+            *to = self.tick_on_time(time, cursor)?;
+            return Some(Told::Event);
         }
         self.last_ns = self.last_ns.checked_add(time)?;
-        let event = match code {
-            code::SWITCH => self.switch(first, cursor)?,
-            code::WAKING => self.waking(first, cursor)?,
-            code::WAKEUP => self.wakeup(first, cursor)?,
+        match code {
+            code::SWITCH => put(to, self.switch(first, cursor)?),
+            code::WAKING => put(to, self.waking(first, cursor)?),
+            code::WAKEUP => put(to, self.wakeup(first, cursor)?),
             code::EXTENDED => {
                 cursor.varint()?;
                 let len = usize::try_from(cursor.varint()?).ok()?;
                 cursor.take(len)?;
-                return Some(Record::Nothing);
+                return Some(Told::Nothing);
             }
-            _ => self.rare(code, first, cursor)?,
-        };
-        Some(Record::Event(event))
+            _ => *to = self.rare(code, first, cursor)?,
+        }
+        Some(Told::Event)
     }
 
     /// A tick whole periods after the one before, whose time is given by how late it is.
@@ -153,7 +160,7 @@ impl Decoder {
         Some(Event::Task(TaskInfo { tid, tgid, comm }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn switch(&mut self, first: u8, cursor: &mut Cursor<'_>) -> Option<Event> {
         let second = cursor.byte()?;
         let prev_state = PrevState::from_number(second & 0xf)?;
@@ -181,7 +188,7 @@ impl Decoder {
         }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn waking(&mut self, first: u8, cursor: &mut Cursor<'_>) -> Option<Event> {
         let wakee = self.index(cursor)?;
         let waker = if first & FLAG_C != 0 { self.index(cursor)? } else { self.current? };
@@ -196,7 +203,7 @@ impl Decoder {
         Some(Event::Waking(Waking { waker, wakee, context }))
     }
 
-    #[inline]
+    #[inline(always)]
     fn wakeup(&mut self, first: u8, cursor: &mut Cursor<'_>) -> Option<Event> {
         let task = if first & FLAG_A != 0 { self.index(cursor)? } else { self.last_wakee? };
         let target_cpu = if first & FLAG_B != 0 { raw_cpu(cursor)? } else { self.cpu };
@@ -315,6 +322,15 @@ impl Decoder {
         }
         Some(Event::Stack(Stack { tid, frames: frames.into() }))
     }
+}
+
+/// Sets an event. Most own nothing that had to be given back, and then nobody is asked to.
+#[inline(always)]
+fn put(to: &mut Event, event: Event) {
+    if matches!(to, Event::Mark(_) | Event::Stack(_)) {
+        *to = Event::ScheduleExit;
+    }
+    std::mem::forget(std::mem::replace(to, event));
 }
 
 fn stolen(number: u64) -> Option<i32> {

@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use zstd::stream::raw::{DParameter, Decoder as Unpacker, InBuffer, Operation, OutBuffer};
 
-use crate::decode::{Decoder, Record};
+use crate::decode::{Decoder, Told};
 use crate::event::{Event, Lost, Stamped};
 use crate::reader::Totals;
 use crate::varint::Cursor;
@@ -34,6 +34,9 @@ impl Segment {
         self.data.len()
     }
 }
+
+/// The time of a lane that has no event ready.
+pub(crate) const NEVER: u64 = u64::MAX;
 
 /// What a lane is given, in the file's order.
 enum Waiting {
@@ -92,42 +95,47 @@ impl Lane {
         self.waiting.push_back(Waiting::Gap);
     }
 
-    /// The event to give out next.
+    /// When the next event is; [`NEVER`] if none is ready.
     #[inline]
-    pub(crate) fn ready(&self) -> Option<&Stamped> {
-        self.is_ready.then_some(&self.next)
+    pub(crate) fn time_ns(&self) -> u64 {
+        if self.is_ready { self.next.time_ns } else { NEVER }
     }
 
-    /// The event that is given out, to be moved up to `time_ns` if it is older.
+    /// The event that is ready, or was given out last.
     #[inline]
-    pub(crate) fn give(&mut self, time_ns: u64) -> &Stamped {
-        self.next.time_ns = self.next.time_ns.max(time_ns);
+    pub(crate) fn event(&self) -> &Stamped {
         &self.next
     }
 
-    /// Gets the next event ready, if what has been read holds one.
+    /// The ready event is given out, moved up to `time_ns` if it is older; its time.
     #[inline]
+    pub(crate) fn give(&mut self, time_ns: u64) -> u64 {
+        self.next.time_ns = self.next.time_ns.max(time_ns);
+        self.next.time_ns
+    }
+
+    /// Gets the next event ready, if what has been read holds one. It is a loop's body: spread out once for it.
+    #[inline(always)]
     pub(crate) fn decode(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) {
         self.is_ready = false;
         loop {
             while self.position < self.raw.len() {
                 let Some(decoder) = &mut self.decoder else { break };
                 let mut cursor = Cursor::at(&self.raw, self.position);
-                let record = decoder.next(&mut cursor);
-                match record {
-                    Some(Record::Event(event)) => {
+                let told = decoder.next(&mut cursor, &mut self.next.event);
+                match told {
+                    Some(Told::Event) => {
                         self.position = cursor.position();
-                        match event {
+                        match self.next.event {
                             Event::Task(_) => {}
                             Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
                             _ => self.owed = self.owed.saturating_sub(1),
                         }
                         self.next.time_ns = decoder.last_ns();
-                        self.next.event = event;
                         self.is_ready = true;
                         return;
                     }
-                    Some(Record::Nothing) => self.position = cursor.position(),
+                    Some(Told::Nothing) => self.position = cursor.position(),
                     None => {
                         totals.damaged_bytes += (self.raw.len() - self.position) as u64;
                         self.break_block();

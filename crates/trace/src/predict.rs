@@ -16,21 +16,34 @@ impl Shape {
         if rest.len() > PREDICTED_BYTES_MAX {
             return None;
         }
-        let mut bytes = [0; 8];
-        bytes[0] = first;
-        bytes[1..=rest.len()].copy_from_slice(rest);
+        let rest_bits = rest.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        Some(Shape::of(first, rest_bits, rest.len()))
+    }
+
+    /// The same of the `len` bytes at `at`.
+    #[inline]
+    pub(crate) fn at(first: u8, bytes: &[u8], at: usize, len: usize) -> Option<Shape> {
+        match bytes.get(at..).and_then(|bytes| bytes.first_chunk()) {
+            Some(eight) if len <= PREDICTED_BYTES_MAX => {
+                let rest_bits = u64::from_le_bytes(*eight) & ((1 << (8 * len)) - 1);
+                Some(Shape::of(first, rest_bits, len))
+            }
+            Some(_) => None,
+            None => Shape::new(first, bytes.get(at..at + len)?),
+        }
+    }
+
+    #[inline]
+    fn of(first: u8, rest_bits: u64, len: usize) -> Shape {
         // The length makes every shape different from the empty one.
-        bytes[7] = rest.len() as u8 + 1;
-        Some(Shape(u64::from_le_bytes(bytes)))
+        Shape((len as u64 + 1) << 56 | rest_bits << 8 | u64::from(first))
     }
 
     /// The first byte, the rest in an array, and the rest's length; `None` if there is nothing to repeat.
     #[inline]
-    pub(crate) fn parts(self) -> Option<(u8, [u8; PREDICTED_BYTES_MAX], usize)> {
-        let bytes = self.0.to_le_bytes();
-        let mut rest = [0; PREDICTED_BYTES_MAX];
-        rest.copy_from_slice(&bytes[1..=PREDICTED_BYTES_MAX]);
-        Some((bytes[0], rest, usize::from(bytes[7]).checked_sub(1)?))
+    pub(crate) fn parts(self) -> Option<(u8, [u8; 8], usize)> {
+        let len = ((self.0 >> 56) as usize).checked_sub(1)?;
+        Some((self.0 as u8, (self.0 >> 8).to_le_bytes(), len))
     }
 }
 
@@ -72,7 +85,13 @@ impl Predictor {
             let place = self.place();
             self.table[place] = shape;
         }
-        self.last = [self.last[1], shape.unwrap_or_default().0];
+        self.confirm(shape.unwrap_or_default());
+    }
+
+    /// It was what was guessed.
+    #[inline]
+    pub(crate) fn confirm(&mut self, shape: Shape) {
+        self.last = [self.last[1], shape.0];
     }
 }
 
@@ -97,7 +116,13 @@ mod tests {
     #[test]
     fn a_shape_gives_its_parts_back_and_a_long_record_has_none() {
         let shape = Shape::new(9, &[1, 2, 0]).unwrap();
-        assert_eq!(shape.parts(), Some((9, [1, 2, 0, 0, 0, 0], 3)));
+        let (first, rest, len) = shape.parts().unwrap();
+        assert_eq!((first, &rest[..len]), (9, &[1, 2, 0][..]));
+        for after in 0..8 {
+            let bytes = [&[7, 1, 2, 0][..], &vec![5; after]].concat();
+            assert!(Shape::at(9, &bytes, 1, 3) == Some(shape), "{after} bytes follow");
+            assert!(Shape::at(9, &[0; 20], after, 7).is_none());
+        }
         assert!(Shape::new(9, &[0; 7]).is_none());
         assert_eq!(Shape::default().parts(), None);
         assert!(Shape::new(0, &[]).unwrap() != Shape::default());

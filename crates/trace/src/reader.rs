@@ -12,7 +12,7 @@ use crate::format::{
 use crate::frame::{Before, Frames, is_checksum_of};
 use crate::header::{Header, tick_ns};
 use crate::index::Index;
-use crate::lane::{BlockStart, Lane, Segment};
+use crate::lane::{BlockStart, Lane, NEVER, Segment};
 use crate::varint::Cursor;
 
 /// Why a file cannot be read as a trace. Damage after the header is no error; see [`Totals::damaged_bytes`].
@@ -63,8 +63,8 @@ pub struct Totals {
 
 /// At most this much waits to be merged; a file that holds back its promises longer is merged without them.
 const WAITING_BYTES_MAX: usize = 64 << 20;
-/// The time of a lane that has nothing ready.
-const NEVER: u64 = u64::MAX;
+/// No lane has this number.
+const NO_LANE: usize = usize::MAX;
 /// Names are remembered for this many tasks, then learnt anew.
 const NAMES_MAX: usize = 1 << 20;
 
@@ -73,10 +73,10 @@ pub struct Reader<R> {
     frames: Frames<R>,
     header: Header,
     lanes: Vec<Option<Box<Lane>>>,
-    /// When each lane's next event is; [`NEVER`] where none is ready.
+    /// When each lane's next event is, [`NEVER`] where none is ready; not kept up for the one given out from.
     times_ns: Vec<u64>,
-    /// The lane whose event was given out, and until when no other lane comes before it.
-    given: Option<usize>,
+    /// The lane whose event was given out ([`NO_LANE`] for none), and until when no other lane comes before it.
+    given: usize,
     others_ns: u64,
     names: FxHashMap<Tid, TaskInfo>,
     safe_ns: u64,
@@ -106,7 +106,7 @@ impl<R: Read> Reader<R> {
             header,
             lanes: Vec::new(),
             times_ns: Vec::new(),
-            given: None,
+            given: NO_LANE,
             others_ns: 0,
             names: FxHashMap::default(),
             safe_ns: start_ns,
@@ -133,35 +133,26 @@ impl<R: Read> Reader<R> {
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<&Stamped>, ReadError> {
         loop {
-            let Some(at) = self.merged()? else { return Ok(None) };
-            self.given = Some(at);
-            let lane = self.lanes[at].as_mut().expect("a lane with an event is there");
+            if !self.follow() && !self.merge()? {
+                return Ok(None);
+            }
             // A damaged file may go back in time; what it gives out does not.
-            self.given_ns = lane.give(self.given_ns).time_ns;
-            if self.is_news(at) {
-                return Ok(self.lanes[at].as_ref().and_then(|lane| lane.ready()));
+            let lane = self.lanes[self.given].as_deref_mut().expect("the lane that was followed or found");
+            self.given_ns = lane.give(self.given_ns);
+            match &lane.event().event {
+                Event::Switch(switch) if switch.prev_state.is_exit() => {
+                    self.names.remove(&switch.prev);
+                    self.totals.events += 1;
+                }
+                Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
+                    let stamped = lane.event().clone();
+                    if !self.is_new_name(&stamped) {
+                        continue;
+                    }
+                }
+                _ => self.totals.events += 1,
             }
-        }
-    }
-
-    /// Counts the event that the lane gives out; whether the caller does not know it yet.
-    #[inline]
-    fn is_news(&mut self, at: usize) -> bool {
-        let Some(stamped) = self.lanes[at].as_ref().and_then(|lane| lane.ready()) else { return false };
-        match stamped.event {
-            Event::Switch(switch) if switch.prev_state.is_exit() => {
-                self.names.remove(&switch.prev);
-                self.totals.events += 1;
-                true
-            }
-            Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
-                let stamped = stamped.clone();
-                self.is_new_name(&stamped)
-            }
-            _ => {
-                self.totals.events += 1;
-                true
-            }
+            return Ok(self.lanes[self.given].as_deref().map(Lane::event));
         }
     }
 
@@ -194,18 +185,22 @@ impl<R: Read> Reader<R> {
         true
     }
 
-    /// The lane with the earliest event.
-    #[inline]
-    fn merged(&mut self) -> Result<Option<usize>, ReadError> {
-        if let Some(at) = self.given.take() {
-            let lane = self.lanes[at].as_mut().expect("a lane that gave an event is there");
-            lane.decode(&mut self.waiting_bytes, &mut self.totals);
-            let time_ns = lane.ready().map_or(NEVER, |next| next.time_ns);
-            self.times_ns[at] = time_ns;
-            if time_ns < self.others_ns && time_ns <= self.safe_ns {
-                return Ok(Some(at));
-            }
+    /// Gets the next event of the lane given out from ready; whether it is the next of all.
+    #[inline(always)]
+    fn follow(&mut self) -> bool {
+        let Some(Some(lane)) = self.lanes.get_mut(self.given) else { return false };
+        lane.decode(&mut self.waiting_bytes, &mut self.totals);
+        let time_ns = lane.time_ns();
+        if time_ns < self.others_ns && time_ns <= self.safe_ns {
+            return true;
         }
+        self.times_ns[self.given] = time_ns;
+        self.given = NO_LANE;
+        false
+    }
+
+    /// Finds the lane with the earliest event; whether there is one.
+    fn merge(&mut self) -> Result<bool, ReadError> {
         loop {
             let (first, others_ns) = self.earliest();
             let is_over =
@@ -213,9 +208,10 @@ impl<R: Read> Reader<R> {
             match first {
                 Some(at) if is_over(self.times_ns[at]) => {
                     self.others_ns = others_ns;
-                    return Ok(Some(at));
+                    self.given = at;
+                    return Ok(true);
                 }
-                None if self.at_end => return Ok(None),
+                None if self.at_end => return Ok(false),
                 _ => self.read_frame()?,
             }
         }
@@ -272,9 +268,9 @@ impl<R: Read> Reader<R> {
             let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu, tick_ns)));
             self.waiting_bytes += segment.len();
             lane.add(segment);
-            if lane.ready().is_none() {
+            if lane.time_ns() == NEVER {
                 lane.decode(&mut self.waiting_bytes, &mut self.totals);
-                self.times_ns[at] = lane.ready().map_or(NEVER, |next| next.time_ns);
+                self.times_ns[at] = lane.time_ns();
             }
         }
         Ok(())

@@ -42,10 +42,10 @@ impl<'a> Cursor<'a> {
         self.position
     }
 
-    /// The bytes read since `position`.
+    /// All the bytes, read or not.
     #[inline]
-    pub fn since(&self, position: usize) -> &'a [u8] {
-        self.bytes.get(position..self.position).unwrap_or_default()
+    pub const fn bytes(&self) -> &'a [u8] {
+        self.bytes
     }
 
     /// Whether every byte has been read.
