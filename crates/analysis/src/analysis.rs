@@ -1,8 +1,9 @@
 //! What an analysis is, and the list of all.
 
-use spry_timeline::{Holder, Observer, ProcessIndex, Ran, TaskIndex, Timeline, Waited};
+use spry_timeline::{Holder, Observer, ProcessIndex, TaskIndex, Timeline};
 use spry_trace::{Group, Groups, Header};
 
+use crate::batch::{Run, Wait};
 use crate::culprits::Culprits;
 use crate::engine::Options;
 use crate::findings::{Absent, Findings, Party, Who};
@@ -11,13 +12,13 @@ use crate::{billing, cpu, delays, dispatch, graph, ipc, marks, quanta, reasons, 
 
 /// An analysis: it observes the time line and adds what it found to the findings.
 pub trait Analysis: Observer {
-    /// Stays on CPUs, in order but told some time later, many at once ([`Hook::Rans`]): work on one task after
-    /// another in one go waits for memory far less than the same work spread over the events, since the next
-    /// tasks' cache lines are fetched meanwhile. For analyses that need not look at the time line.
-    fn rans(&mut self, _rans: &[Ran]) {}
+    /// Stays on CPUs, told some time later, many at once ([`Hook::Runs`]): those of one task in order and, where
+    /// tasks are many, together. Work on one task after another in one go waits for memory far less than the same
+    /// work spread over the events. For analyses that need not look at the time line.
+    fn runs(&mut self, _runs: &[Run]) {}
 
     /// Waits, told in the same way ([`Hook::Waits`]).
-    fn waits(&mut self, _waits: &[Waited]) {}
+    fn waits(&mut self, _waits: &[Wait]) {}
 
     /// Adds what was found. `findings.tasks` and `findings.cpus` have their rows already.
     fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings);
@@ -29,7 +30,7 @@ pub trait Analysis: Observer {
 pub enum Hook {
     Switched,
     Ran,
-    Rans,
+    Runs,
     Idled,
     Waited,
     Waits,
@@ -204,44 +205,4 @@ impl<T: Default> PerTask<T> {
     pub(crate) fn take(&mut self, task: TaskIndex) -> T {
         self.list.get_mut(task.at()).map(std::mem::take).unwrap_or_default()
     }
-}
-
-/// Values put by until there are many; see [`Analysis::rans`].
-#[derive(Debug)]
-pub(crate) struct Batch<T> {
-    list: Vec<T>,
-}
-
-/// Values of a batch: few enough to stay in the nearest caches.
-const BATCH: usize = 256;
-
-impl<T> Batch<T> {
-    pub(crate) fn new() -> Batch<T> {
-        Batch { list: Vec::with_capacity(BATCH) }
-    }
-
-    /// Puts a value by. Whether it is time to drain.
-    #[inline]
-    #[must_use]
-    pub(crate) fn put(&mut self, value: T) -> Fill {
-        self.list.push(value);
-        if self.list.len() >= BATCH { Fill::Full } else { Fill::Room }
-    }
-
-    /// The values, in order.
-    pub(crate) fn list(&self) -> &[T] {
-        &self.list
-    }
-
-    /// The values, in order, which are then gone.
-    pub(crate) fn drain(&mut self) -> std::vec::Drain<'_, T> {
-        self.list.drain(..)
-    }
-}
-
-/// Whether a batch takes more.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Fill {
-    Room,
-    Full,
 }

@@ -1,12 +1,13 @@
 //! Billing: what sampling at a clock tick would have billed each task, and which quanta it would have missed
 //! (Etsion, Tsafrir, Feitelson 2003, section 4).
 
-use spry_timeline::{Observer, Ran, Ticked, Timeline};
+use spry_timeline::{Observer, Ticked, Timeline};
 use spry_trace::Header;
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::batch::{Run, Whole};
 use crate::findings::{BillingFinding, BillingSteps, Findings, TaskFinding};
-use crate::phases::{Grid, Hits, Whole, period_ns, ticks_between};
+use crate::phases::{Grid, Hits, period_ns, ticks_between};
 use crate::steps::{Place, Tables};
 
 /// Tasks whose billing steps are shown.
@@ -17,7 +18,7 @@ pub(crate) const ABOUT: About = About {
     tells: "what tick sampling bills each task at several rates, and the quanta that it misses",
     needs: &[],
     uses: &[],
-    hooks: &[Hook::Rans, Hook::Ticked],
+    hooks: &[Hook::Runs, Hook::Ticked],
     names_culprits: false,
     make: |setup| Box::new(Billing::new(setup)),
 };
@@ -35,9 +36,6 @@ struct Task {
 
 struct Cpu {
     grids: Vec<Grid>,
-    /// The present slot of each grid at the end of the latest stay, and when that was.
-    slots: Vec<u64>,
-    at_ns: u64,
     is_phased: bool,
 }
 
@@ -68,45 +66,37 @@ impl Billing {
 
     fn add_cpu(&mut self) {
         let phase_ns = self.header.tick_phase_ns.get(self.cpus.len()).copied().flatten();
-        let grids: Vec<Grid> =
-            self.rates_hz.iter().map(|&hz| Grid::new(hz, phase_ns.unwrap_or(0), self.start_ns)).collect();
-        let slots = vec![0; grids.len()];
-        self.cpus.push(Cpu { grids, slots, at_ns: 0, is_phased: phase_ns.is_some() });
+        let grid = |&hz: &u32| Grid::new(hz, phase_ns.unwrap_or(0), self.start_ns);
+        let grids = self.rates_hz.iter().map(grid).collect();
+        self.cpus.push(Cpu { grids, is_phased: phase_ns.is_some() });
     }
 }
 
 impl Billing {
     #[inline]
-    fn ran(&mut self, ran: &Ran) {
-        while usize::from(ran.cpu) >= self.cpus.len() {
+    fn ran(&mut self, run: &Run) {
+        while usize::from(run.cpu) >= self.cpus.len() {
             self.add_cpu();
         }
-        let cpu = &mut self.cpus[usize::from(ran.cpu)];
-        if cpu.at_ns != ran.start_ns {
-            for (grid, slot) in cpu.grids.iter_mut().zip(&mut cpu.slots) {
-                *slot = grid.slot_at(ran.start_ns);
-            }
-        }
-        cpu.at_ns = ran.end_ns;
-        let task = self.tasks.at(ran.task);
-        let whole = if ran.cut.is_whole() { Whole::Yes } else { Whole::No };
-        task.whole += u64::from(whole == Whole::Yes);
+        let cpu = &self.cpus[usize::from(run.cpu)];
+        let task = self.tasks.at(run.task);
+        task.whole += u64::from(run.whole == Whole::Yes);
         task.unphased |= !cpu.is_phased;
         let rates = cpu.grids.len();
-        let counted = match whole {
+        let counted = match run.whole {
             Whole::Yes if cpu.is_phased => {
-                self.steps.count(&mut task.steps, task.whole, ran.wall_ns(), rates)
+                self.steps.count(&mut task.steps, task.whole, run.wall_ns(), rates)
             }
             _ => None,
         };
-        for (rate, (grid, slot)) in cpu.grids.iter_mut().zip(&mut cpu.slots).enumerate() {
-            let end = grid.slot_at(ran.end_ns);
-            if end != *slot {
+        for (rate, grid) in cpu.grids.iter().enumerate() {
+            let start = grid.spot(run.start_ns);
+            let end = grid.slot_after(start, run.wall_ns());
+            if end != start.slot {
                 if let Some(counted) = counted {
-                    self.steps.hit(counted, rate, ticks_between(*slot, end));
+                    self.steps.hit(counted, rate, ticks_between(start.slot, end));
                 }
-                task.hits.add(rate, rates, *slot, end, whole);
-                *slot = end;
+                task.hits.add(rate, rates, start.slot, end, run.whole);
             }
         }
     }
@@ -122,8 +112,8 @@ impl Observer for Billing {
 }
 
 impl Analysis for Billing {
-    fn rans(&mut self, rans: &[Ran]) {
-        rans.iter().for_each(|ran| self.ran(ran));
+    fn runs(&mut self, runs: &[Run]) {
+        runs.iter().for_each(|run| self.ran(run));
     }
 
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {

@@ -4,6 +4,7 @@ use spry_timeline::{Idled, Interrupted, Migrated, Observer, Ran, Ticked, Timelin
 use spry_trace::Group;
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::batch::Run;
 use crate::drawing::Canvas;
 use crate::findings::{CpuShare, Findings};
 
@@ -12,7 +13,7 @@ pub(crate) const ABOUT: About = About {
     tells: "CPU distribution: busy, idle and interrupt time, each task's share of each CPU, migrations, time line",
     needs: &[],
     uses: &[(Group::Irq, "cpus[].irq_ns")],
-    hooks: &[Hook::Rans, Hook::Idled, Hook::Migrated, Hook::Ticked, Hook::Interrupted],
+    hooks: &[Hook::Ran, Hook::Runs, Hook::Idled, Hook::Migrated, Hook::Ticked, Hook::Interrupted],
     names_culprits: false,
     make: |setup| Box::new(Cpus::new(setup)),
 };
@@ -88,6 +89,10 @@ impl Shares {
 }
 
 impl Observer for Cpus {
+    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+        self.canvas.ran(ran);
+    }
+
     fn idled(&mut self, _: &Timeline, idled: &Idled) {
         self.canvas.idled(idled);
     }
@@ -107,10 +112,9 @@ impl Observer for Cpus {
 }
 
 impl Analysis for Cpus {
-    fn rans(&mut self, rans: &[Ran]) {
-        for ran in rans {
-            self.tasks.at(ran.task).add(ran.cpu, ran.wall_ns() as i64 - ran.stolen_ns);
-            self.canvas.ran(ran);
+    fn runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            self.tasks.at(run.task).add(run.cpu, run.wall_ns() as i64 - run.stolen_ns);
         }
     }
 

@@ -2,9 +2,10 @@
 
 use std::cmp::Reverse;
 
-use spry_timeline::{Holder, Slice, TaskIndex, Timeline, WaitCause, Waited};
+use spry_timeline::{Holder, Slice, TaskIndex, Timeline, Waited};
 
-use crate::analysis::{Batch, Closing, Fill, PerTask};
+use crate::analysis::{Closing, PerTask};
+use crate::batch::{After, Batch, Fill, Grouper, Keyed};
 use crate::findings::{Blame, Culprit, Party};
 
 /// Stays looked at in every wait; earlier ones count as others'.
@@ -47,11 +48,11 @@ struct Stay {
     after: After,
 }
 
-/// What the wait came after.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum After {
-    Wakeup,
-    Another,
+impl Keyed for Stay {
+    #[inline]
+    fn key(&self) -> usize {
+        self.victim.at()
+    }
 }
 
 #[derive(Default)]
@@ -159,9 +160,8 @@ impl Shares {
 impl Culprits {
     /// Takes one wait.
     #[inline]
-    pub(crate) fn waited(&mut self, now: &Timeline, waited: &Waited) {
-        let after =
-            if matches!(waited.cause, WaitCause::Woken { .. }) { After::Wakeup } else { After::Another };
+    pub(crate) fn waited(&mut self, now: &Timeline, waited: &Waited, grouper: &mut Grouper) {
+        let after = waited.cause.into();
         let victim = waited.task;
         let mut left_ns = waited.end_ns - waited.start_ns;
         let mut fill = Fill::Room;
@@ -179,13 +179,14 @@ impl Culprits {
             self.others_ns += if after == After::Wakeup { left_ns } else { 0 };
         }
         if fill == Fill::Full {
-            self.count();
+            self.count(grouper);
         }
     }
 
     /// Counts what was put by.
-    pub(crate) fn count(&mut self) {
-        for stay in self.batch.drain() {
+    #[cold]
+    pub(crate) fn count(&mut self, grouper: &mut Grouper) {
+        for stay in self.batch.take(grouper) {
             self.victims.at(stay.victim).blame(code(stay.holder), stay.ran_ns);
             if stay.after == After::Wakeup {
                 match stay.holder {

@@ -1,15 +1,17 @@
 //! What delayed whom: the worst waits of the trace with their culprits, and how much each culprit delays each victim.
 
 use std::cmp::Reverse;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
-use spry_timeline::{Holder, InterruptKind, Interrupted, Observer, TaskIndex, Timeline, WaitCause, Waited};
-use spry_trace::event::{Event, Stack};
+use spry_timeline::{
+    Holder, InterruptKind, Interrupted, Migrated, Observer, State, TaskIndex, Timeline, WaitCause, Waited,
+};
+use spry_trace::event::{Comm, Event, Irq, Softirq, Stack};
 use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Setup};
-use crate::culprits::{code, each_stay};
-use crate::findings::{Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, Party, Slice};
+use crate::findings::{Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, NameShare, Party, Slice};
+use crate::history::{History, Span, Sums};
 use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
@@ -20,22 +22,28 @@ pub(crate) const ABOUT: About = About {
         (Group::Irq, "delays.worst[].culprits of interrupts"),
         (Group::Stack, "delays.worst[].culprit_stack"),
     ],
-    hooks: &[Hook::Waited, Hook::Interrupted, Hook::Other],
+    hooks: &[Hook::Waited, Hook::Migrated, Hook::Interrupted, Hook::Other],
     names_culprits: true,
     make: |setup| Box::new(Watch::new(setup)),
 };
 
-/// Stays looked at in one of the worst waits: as many as the time line remembers.
-const STAYS_OF_WORST_MAX: usize = 256;
-/// Interrupts remembered of each CPU.
-const INTERRUPTS_MAX: usize = 128;
+/// Waits that end on a CPU between two looks at its stays. Hardly more than two stays go with one, and the time line
+/// remembers 256.
+const WAITS_UNSEEN_MAX: u32 = 96;
+/// Moves remembered of one wait.
+const MOVES_MAX: usize = 32;
 
 /// One of the worst waits, before tasks have their last names.
 struct Draft {
     waited: Waited,
-    /// Oldest first.
-    stays: Vec<(u16, spry_timeline::Slice)>,
-    interrupts: Vec<(InterruptKind, u64)>,
+    /// Numbers of those who had a CPU meanwhile, most time first.
+    ran: Box<[(u32, u64)]>,
+    /// Known to have been somebody's.
+    others_ns: u64,
+    /// Of the time above.
+    interrupts: Box<[(u32, u64)]>,
+    /// The latest stays, with their CPUs, oldest first.
+    latest: Vec<(u16, Span)>,
     stack: Option<Stack>,
 }
 
@@ -45,17 +53,12 @@ impl Draft {
     }
 }
 
-#[derive(Clone, Copy)]
-struct Span {
-    kind: InterruptKind,
-    start_ns: u64,
-    end_ns: u64,
-    own_ns: u64,
-}
-
 #[derive(Default)]
 struct Cpu {
-    interrupts: std::collections::VecDeque<Span>,
+    stays: History,
+    interrupts: History,
+    /// Waits that have ended here since its stays were last looked at.
+    waits_unseen: u32,
     /// The culprit that just left this CPU for a victim among the worst, whose stack may follow: the draft's start
     /// and victim, and the culprit.
     awaited: Option<(u64, TaskIndex, TaskIndex)>,
@@ -68,6 +71,9 @@ struct Watch {
     worst: Vec<Draft>,
     threshold_ns: u64,
     cpus: Vec<Cpu>,
+    sums: Sums,
+    /// From which CPUs, and when, tasks that wait have moved.
+    moves: HashMap<TaskIndex, Vec<(u16, u64)>>,
 }
 
 impl Watch {
@@ -78,6 +84,8 @@ impl Watch {
             worst: Vec::new(),
             threshold_ns: 0,
             cpus: Vec::new(),
+            sums: Sums::new(setup.header.cpus),
+            moves: HashMap::new(),
         }
     }
 
@@ -89,28 +97,68 @@ impl Watch {
         &mut self.cpus[at]
     }
 
+    /// Takes the stays that the time line remembers of a CPU and the history has not yet.
+    #[cold]
+    fn look(&mut self, now: &Timeline, cpu: u16) {
+        self.cpu(cpu).waits_unseen = 0;
+        let Some(known) = now.cpus().get(usize::from(cpu)) else { return };
+        let stays = &mut self.cpus[usize::from(cpu)].stays;
+        let seen_ns = stays.end_ns();
+        let is_new = |back: &usize| known.recent(*back).is_some_and(|stay| stay.end_ns > seen_ns);
+        let new = (0..).take_while(is_new).count();
+        for stay in (0..new).rev().filter_map(|back| known.recent(back)) {
+            let span = Span { whose: number(stay.holder), start_ns: stay.start_ns, end_ns: stay.end_ns };
+            stays.push(span, &mut self.sums);
+        }
+    }
+
+    /// The CPUs on whose queues a task waited, each with the time.
+    fn queues(&mut self, waited: &Waited) -> Vec<(u16, u64, u64)> {
+        let mut moves = self.moves.remove(&waited.task).unwrap_or_default();
+        moves.retain(|&(_, moved_ns)| (waited.start_ns..waited.end_ns).contains(&moved_ns));
+        let mut since_ns = waited.start_ns;
+        let mut queues: Vec<(u16, u64, u64)> = Vec::with_capacity(moves.len() + 1);
+        for (cpu, to_ns) in moves.into_iter().chain([(waited.cpu, waited.end_ns)]) {
+            queues.push((cpu, since_ns, to_ns));
+            since_ns = to_ns;
+        }
+        queues
+    }
+
     #[cold]
     fn consider(&mut self, now: &Timeline, waited: &Waited) {
         let task = now.task(waited.task);
         if self.worst_max == 0 || !self.selection.matches(task.tid(), now.tgid(waited.task), task.comm()) {
             return;
         }
-        let mut stays = Vec::new();
-        each_stay(now, waited, STAYS_OF_WORST_MAX, |cpu, slice| stays.push((cpu, slice)));
-        stays.reverse();
-        let cpu = self.cpu(waited.cpu);
-        let mut interrupts: Vec<(InterruptKind, u64)> = Vec::new();
-        for span in cpu.interrupts.iter().rev().take_while(|span| span.end_ns > waited.start_ns) {
-            let own_ns =
-                if span.start_ns < waited.start_ns { span.end_ns - waited.start_ns } else { span.own_ns };
-            match interrupts.iter_mut().find(|known| known.0 == span.kind) {
-                Some(known) => known.1 += own_ns,
-                None => interrupts.push((span.kind, own_ns)),
+        let mut latest = Vec::new();
+        let queues = self.queues(waited);
+        // First, for histories that grow use the sums too.
+        queues.iter().for_each(|&(cpu, ..)| self.look(now, cpu));
+        for &(cpu, from_ns, to_ns) in &queues {
+            let stays = &self.cpus[usize::from(cpu)].stays;
+            stays.sum(from_ns, to_ns, &mut self.sums);
+            latest.extend(stays.latest(from_ns, to_ns, Delay::SLICES_MAX).map(|span| (cpu, span)));
+            // The waiter's CPU is just switching; others are held.
+            let held = now.cpus().get(usize::from(cpu)).filter(|_| cpu != waited.cpu);
+            let open = held.and_then(|held| {
+                let whose = number(held.holder());
+                Span { whose, start_ns: held.since_ns(), end_ns: now.now_ns() }.within(from_ns, to_ns)
+            });
+            if let Some(open) = open.filter(|open| open.whose != NOBODY_KNOWN) {
+                self.sums.add(open.whose, open.end_ns - open.start_ns);
+                latest.push((cpu, open));
             }
         }
-        let last = stays.last().and_then(|(_, slice)| slice.holder.task());
-        cpu.awaited = last.map(|culprit| (waited.start_ns, waited.task, culprit));
-        self.worst.push(Draft { waited: *waited, stays, interrupts, stack: None });
+        latest.drain(..latest.len().saturating_sub(Delay::SLICES_MAX));
+        let (ran, others_ns) = self.sums.take();
+        for &(cpu, from_ns, to_ns) in &queues {
+            self.cpus[usize::from(cpu)].interrupts.sum(from_ns, to_ns, &mut self.sums);
+        }
+        let (interrupts, _) = self.sums.take();
+        let last = latest.last().and_then(|(_, span)| task_of(now, span.whose));
+        self.cpu(waited.cpu).awaited = last.map(|culprit| (waited.start_ns, waited.task, culprit));
+        self.worst.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, stack: None });
         // Sorting now and then is cheaper than a heap: most waits are far under the threshold.
         if self.worst.len() >= 2 * self.worst_max {
             self.keep_worst();
@@ -128,19 +176,37 @@ impl Watch {
 
 impl Observer for Watch {
     fn waited(&mut self, now: &Timeline, waited: &Waited) {
-        let wait_ns = waited.end_ns - waited.start_ns;
-        if wait_ns > self.threshold_ns {
+        let cpu = self.cpu(waited.cpu);
+        cpu.waits_unseen += 1;
+        if cpu.waits_unseen == WAITS_UNSEEN_MAX {
+            self.look(now, waited.cpu);
+        }
+        if waited.end_ns - waited.start_ns > self.threshold_ns {
             self.consider(now, waited);
+        } else if waited.moved.is_some() {
+            self.moves.remove(&waited.task);
+        }
+    }
+
+    fn migrated(&mut self, now: &Timeline, migrated: &Migrated) {
+        if now.task(migrated.task).state() == State::Waiting {
+            let moves = self.moves.entry(migrated.task).or_default();
+            if moves.len() == MOVES_MAX {
+                moves.remove(0);
+            }
+            moves.push((migrated.from_cpu, now.now_ns()));
         }
     }
 
     fn interrupted(&mut self, _: &Timeline, span: &Interrupted) {
-        let Interrupted { kind, start_ns, end_ns, own_ns, .. } = *span;
-        let interrupts = &mut self.cpu(span.cpu).interrupts;
-        if interrupts.len() == INTERRUPTS_MAX {
-            interrupts.pop_front();
+        let at = usize::from(span.cpu);
+        if at >= self.cpus.len() {
+            self.cpus.resize_with(at + 1, Cpu::default);
         }
-        interrupts.push_back(Span { kind, start_ns, end_ns, own_ns });
+        // Its own time only: that of the interrupts inside it is told apart.
+        let start_ns = span.end_ns - span.own_ns.min(span.end_ns);
+        let span = Span { whose: interrupt_number(span.kind), start_ns, end_ns: span.end_ns };
+        self.cpus[at].interrupts.push(span, &mut self.sums);
     }
 
     fn other(&mut self, now: &Timeline, event: &Stamped) {
@@ -166,29 +232,6 @@ impl Analysis for Watch {
 impl Draft {
     fn finding(&self, closing: &Closing<'_>) -> Delay {
         let waited = &self.waited;
-        let mut by_holder: BTreeMap<u32, (Holder, u64)> = BTreeMap::new();
-        for (_, stay) in &self.stays {
-            by_holder.entry(code(stay.holder)).or_insert((stay.holder, 0)).1 += stay.end_ns - stay.start_ns;
-        }
-        let stays_ns: u64 = by_holder.values().map(|(_, ran_ns)| ran_ns).sum();
-        let of_tasks =
-            by_holder.values().map(|&(holder, ran_ns)| Culprit { party: closing.party(holder), ran_ns });
-        let of_interrupts =
-            self.interrupts.iter().map(|&(kind, ran_ns)| Culprit { party: Party::Interrupt(kind), ran_ns });
-        let mut culprits: Vec<Culprit> = of_tasks.chain(of_interrupts).collect();
-        let rest_ns = self.wait_ns().saturating_sub(stays_ns);
-        if rest_ns > 0 {
-            let party = if self.stays.len() < STAYS_OF_WORST_MAX { Party::Unknown } else { Party::Others };
-            culprits.push(Culprit { party, ran_ns: rest_ns });
-        }
-        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
-        let latest = &self.stays[self.stays.len().saturating_sub(Delay::SLICES_MAX)..];
-        let slices = latest.iter().map(|&(cpu, stay)| Slice {
-            cpu,
-            start_ns: closing.since_start_ns(stay.start_ns),
-            end_ns: closing.since_start_ns(stay.end_ns),
-            party: closing.party(stay.holder),
-        });
         Delay {
             victim: closing.who(waited.task),
             start_ns: closing.since_start_ns(waited.start_ns),
@@ -196,8 +239,9 @@ impl Draft {
             cpu: waited.cpu,
             cause: cause(waited.cause, closing),
             end: if waited.cut.end { DelayEnd::Cut } else { DelayEnd::Dispatched },
-            culprits,
-            slices: slices.collect(),
+            culprits: self.culprits(closing),
+            names: self.names(closing),
+            slices: self.latest.iter().map(|&(cpu, span)| slice(cpu, span, closing)).collect(),
             culprit_stack: self
                 .stack
                 .iter()
@@ -206,6 +250,108 @@ impl Draft {
                 .collect(),
         }
     }
+
+    fn culprits(&self, closing: &Closing<'_>) -> Vec<Culprit> {
+        let mut others_ns = self.others_ns;
+        let mut unknown_ns = self.wait_ns().saturating_sub(others_ns);
+        let mut culprits = Vec::new();
+        for &(whose, ran_ns) in &self.ran {
+            let party = party(closing, whose);
+            if party != Party::Unknown {
+                unknown_ns = unknown_ns.saturating_sub(ran_ns);
+                match culprits.len() < Delay::CULPRITS_MAX {
+                    true => culprits.push(Culprit { party, ran_ns }),
+                    false => others_ns += ran_ns,
+                }
+            }
+        }
+        let rest = [(Party::Others, others_ns), (Party::Unknown, unknown_ns)];
+        culprits.extend(rest.map(|(party, ran_ns)| Culprit { party, ran_ns }));
+        culprits.extend(
+            self.interrupts
+                .iter()
+                .map(|&(whose, ran_ns)| Culprit { party: Party::Interrupt(interrupt_of(whose)), ran_ns }),
+        );
+        culprits.retain(|culprit| culprit.ran_ns > 0);
+        culprits.sort_by_key(|culprit| Reverse(culprit.ran_ns));
+        culprits
+    }
+
+    fn names(&self, closing: &Closing<'_>) -> Vec<NameShare> {
+        let mut by_name: BTreeMap<Comm, (u32, u64)> = BTreeMap::new();
+        for &(whose, ran_ns) in &self.ran {
+            if let Some(task) = task_of(closing.timeline, whose) {
+                let share = by_name.entry(closing.who(task).comm).or_default();
+                *share = (share.0 + 1, share.1 + ran_ns);
+            }
+        }
+        let share = |(comm, (tasks, ran_ns))| NameShare { comm, tasks, ran_ns };
+        let mut names: Vec<NameShare> = by_name.into_iter().map(share).collect();
+        names.sort_by_key(|name| Reverse(name.ran_ns));
+        names.truncate(Delay::NAMES_MAX);
+        names
+    }
+}
+
+fn slice(cpu: u16, span: Span, closing: &Closing<'_>) -> Slice {
+    let Span { whose, start_ns, end_ns } = span;
+    let (start_ns, end_ns) = (closing.since_start_ns(start_ns), closing.since_start_ns(end_ns));
+    Slice { cpu, start_ns, end_ns, party: party(closing, whose) }
+}
+
+/// The number in histories of an idle CPU.
+const NOBODY: u32 = 0;
+/// And of one whose holder is not known.
+const NOBODY_KNOWN: u32 = 1;
+/// The first task's.
+const FIRST_TASK: u32 = 2;
+
+/// A holder's number in histories.
+fn number(holder: Holder) -> u32 {
+    match holder {
+        Holder::Idle => NOBODY,
+        Holder::Unknown => NOBODY_KNOWN,
+        Holder::Task(task) => FIRST_TASK + task.at() as u32,
+    }
+}
+
+fn task_of(timeline: &Timeline, number: u32) -> Option<TaskIndex> {
+    timeline.index_at(number.checked_sub(FIRST_TASK)? as usize)
+}
+
+fn party(closing: &Closing<'_>, number: u32) -> Party {
+    match task_of(closing.timeline, number) {
+        Some(task) => Party::Task(closing.who(task)),
+        None if number == NOBODY => Party::Idle,
+        None => Party::Unknown,
+    }
+}
+
+/// Interrupts without a line, by number.
+const INNER_IRQS: [Irq; 4] = [Irq::LocalTimer, Irq::Reschedule, Irq::CallFunction, Irq::IrqWork];
+/// Numbers of softirqs, which are a byte.
+const SOFTIRQS: u32 = 256;
+
+/// An interrupt's number in histories.
+fn interrupt_number(kind: InterruptKind) -> u32 {
+    match kind {
+        InterruptKind::Softirq(Softirq(vector)) => u32::from(vector),
+        InterruptKind::Irq(Irq::Device(line)) => SOFTIRQS + INNER_IRQS.len() as u32 + u32::from(line),
+        InterruptKind::Irq(inner) => {
+            let at = INNER_IRQS.iter().position(|&known| known == inner);
+            SOFTIRQS + at.map_or(0, |at| at as u32)
+        }
+    }
+}
+
+fn interrupt_of(number: u32) -> InterruptKind {
+    let Some(irq) = number.checked_sub(SOFTIRQS) else {
+        return InterruptKind::Softirq(Softirq(number as u8));
+    };
+    InterruptKind::Irq(match INNER_IRQS.get(irq as usize) {
+        Some(&inner) => inner,
+        None => Irq::Device((irq as usize - INNER_IRQS.len()) as u16),
+    })
 }
 
 fn cause(cause: WaitCause, closing: &Closing<'_>) -> DelayCause {

@@ -1,9 +1,10 @@
 //! Dispatch latency: from run-queue insertion or preemption to getting the CPU, and the share of runnable time
 //! spent waiting (thesis, section 6.3.1).
 
-use spry_timeline::{Observer, WaitCause, Waited};
+use spry_timeline::Observer;
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
+use crate::batch::{After, Wait, Whole};
 use crate::findings::{DispatchFinding, Findings};
 use crate::histogram::{Budget, Histogram};
 
@@ -33,15 +34,15 @@ struct Dispatch {
 impl Observer for Dispatch {}
 
 impl Analysis for Dispatch {
-    fn waits(&mut self, waits: &[Waited]) {
-        for waited in waits.iter().filter(|waited| waited.cut.is_whole()) {
-            let task = self.tasks.at(waited.task);
-            let histogram = match waited.cause {
-                WaitCause::Woken { .. } | WaitCause::New => &mut task.wakeup,
-                WaitCause::Preempted { .. } => &mut task.preemption,
-                WaitCause::Unknown => continue,
+    fn waits(&mut self, waits: &[Wait]) {
+        for wait in waits.iter().filter(|wait| wait.whole == Whole::Yes) {
+            let task = self.tasks.at(wait.task);
+            let histogram = match wait.after {
+                After::Wakeup | After::Birth => &mut task.wakeup,
+                After::Preemption => &mut task.preemption,
+                After::Unknown => continue,
             };
-            histogram.record(waited.end_ns - waited.start_ns, &mut self.budget);
+            histogram.record(wait.wait_ns, &mut self.budget);
         }
     }
 
@@ -57,7 +58,8 @@ impl Analysis for Dispatch {
             all.merge(&preemption, &mut none);
             all.shrink();
             overall.merge(&all, &mut none);
-            let runnable_ns = finding.runnable_wait_ns + finding.runtime_ns + finding.stolen_ns;
+            let runnable_ns =
+                (finding.runnable_wait_ns + finding.runtime_ns).saturating_add_signed(finding.stolen_ns);
             let wait_share = (runnable_ns > 0).then(|| finding.runnable_wait_ns as f64 / runnable_ns as f64);
             finding.dispatch = Some(Box::new(DispatchFinding { wakeup, preemption, all, wait_share }));
         }

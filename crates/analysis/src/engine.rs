@@ -7,7 +7,8 @@ use spry_timeline::{
 use spry_trace::event::{Event, TaskStat};
 use spry_trace::{Header, Stamped, Tgid};
 
-use crate::analysis::{ALL, About, Analysis, Batch, Closing, Fill, Hook, Setup};
+use crate::analysis::{ALL, About, Analysis, Closing, Hook, Setup};
+use crate::batch::{Batch, Fill, Grouper, Run, Wait};
 use crate::culprits::Culprits;
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
@@ -99,8 +100,9 @@ struct Fan {
     tasks: Tasks,
     /// Shared by the analyses that name culprits; `None` if none of them runs.
     culprits: Option<Culprits>,
-    rans: Batch<Ran>,
-    waits: Batch<Waited>,
+    runs: Batch<Run>,
+    waits: Batch<Wait>,
+    grouper: Grouper,
     analyses: Vec<(&'static About, Box<dyn Analysis>)>,
     by_hook: [Vec<u8>; Hook::COUNT],
 }
@@ -134,8 +136,9 @@ impl Engine {
         let mut fan = Fan {
             tasks: Tasks::default(),
             culprits: None,
-            rans: Batch::new(),
+            runs: Batch::new(),
             waits: Batch::new(),
+            grouper: Grouper::default(),
             analyses: Vec::new(),
             by_hook: Default::default(),
         };
@@ -164,7 +167,7 @@ impl Engine {
     /// Takes the next event, in order of time over all CPUs.
     #[inline]
     pub fn push(&mut self, event: &Stamped) -> Progress {
-        self.events += u64::from(!matches!(event.event, Event::Task(_) | Event::Stat(_) | Event::Lost(_)));
+        self.events += u64::from(!matches!(event.event, Event::Task(_) | Event::Lost(_)));
         if event.time_ns >= self.window_end_ns {
             return self.over(event);
         }
@@ -189,7 +192,7 @@ impl Engine {
         if !self.is_over {
             self.timeline.finish(end_ns.min(self.window_end_ns), &mut self.fan);
         }
-        self.fan.tell_rans();
+        self.fan.tell_runs();
         self.fan.tell_waits();
         let start_ns = self.header.start_ns;
         let (from_ns, to_ns) = (self.timeline.window().from_ns, self.timeline.now_ns());
@@ -202,9 +205,10 @@ impl Engine {
                 .collect(),
             ..Findings::default()
         };
-        let Fan { tasks, culprits, analyses, .. } = self.fan;
+        let Fan { tasks, culprits, mut grouper, analyses, .. } = self.fan;
         let mut culprits = culprits.unwrap_or_default();
-        culprits.count();
+        culprits.count(&mut grouper);
+        drop(grouper);
         let rows = tasks.rows(&self.timeline, &self.selection, from_ns..to_ns);
         tasks.fill_cpus(&mut findings.cpus, to_ns.saturating_sub(from_ns));
         let mut closing = Closing {
@@ -265,18 +269,20 @@ impl Fan {
 }
 
 impl Fan {
-    fn tell_rans(&mut self) {
-        for &at in &self.by_hook[Hook::Rans as usize] {
-            self.analyses[usize::from(at)].1.rans(self.rans.list());
+    #[cold]
+    fn tell_runs(&mut self) {
+        let runs = self.runs.take(&mut self.grouper);
+        for &at in &self.by_hook[Hook::Runs as usize] {
+            self.analyses[usize::from(at)].1.runs(runs);
         }
-        self.rans.drain();
     }
 
+    #[cold]
     fn tell_waits(&mut self) {
+        let waits = self.waits.take(&mut self.grouper);
         for &at in &self.by_hook[Hook::Waits as usize] {
-            self.analyses[usize::from(at)].1.waits(self.waits.list());
+            self.analyses[usize::from(at)].1.waits(waits);
         }
-        self.waits.drain();
     }
 }
 
@@ -291,8 +297,8 @@ impl Observer for Fan {
     fn ran(&mut self, now: &Timeline, ran: &Ran) {
         self.tasks.ran(now, ran);
         self.each(Hook::Ran, |analysis| analysis.ran(now, ran));
-        if self.rans.put(*ran) == Fill::Full {
-            self.tell_rans();
+        if self.runs.put(ran.into()) == Fill::Full {
+            self.tell_runs();
         }
     }
 
@@ -306,10 +312,10 @@ impl Observer for Fan {
     fn waited(&mut self, now: &Timeline, waited: &Waited) {
         self.tasks.waited(now, waited);
         if let Some(culprits) = &mut self.culprits {
-            culprits.waited(now, waited);
+            culprits.waited(now, waited, &mut self.grouper);
         }
         self.each(Hook::Waited, |analysis| analysis.waited(now, waited));
-        if self.waits.put(*waited) == Fill::Full {
+        if self.waits.put(waited.into()) == Fill::Full {
             self.tell_waits();
         }
     }

@@ -7,7 +7,7 @@
 mod delays;
 mod graph;
 
-pub use delays::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, Slice};
+pub use delays::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, NameShare, Slice};
 pub use graph::{ChannelFinding, ChannelUser, Channels, Component, Edge, Graph, Node};
 use serde::{Serialize, Serializer};
 pub use spry_timeline::{InterruptKind, Oddities};
@@ -66,7 +66,7 @@ pub struct Absent {
 /// The trace and the machine it was taken on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceFinding {
-    /// Events (without restated names, accounts and loss records).
+    /// Events, the kernel's accounts of tasks among them; restated names and records of losses are none.
     pub events: u64,
     /// Events lost on all CPUs.
     pub lost: u64,
@@ -140,8 +140,7 @@ pub enum Party {
 
 /// One task.
 ///
-/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`, except that the run time is
-/// greater by what the kernel counted beyond the task's stays on a CPU, where it counted more in all.
+/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskFinding {
     /// Its names.
@@ -160,8 +159,9 @@ pub struct TaskFinding {
     pub blocked_ns: u64,
     /// Time of its life of which the trace does not tell.
     pub unknown_ns: u64,
-    /// Wall time on a CPU that the kernel did not count as its run time (hypervisor's steal); 0 where it counted more.
-    pub stolen_ns: u64,
+    /// Wall time on a CPU that the kernel did not count as its run time (hypervisor's steal); below 0 where it
+    /// counted more than the stays on a CPU.
+    pub stolen_ns: i64,
     /// Switches away from it, as the kernel counts them.
     pub switches: Switches,
     /// Wake-ups from a block, and its first.
@@ -329,8 +329,8 @@ pub struct CpuFinding {
     pub unknown_ns: u64,
     /// Time in interrupts and softirqs, part of the above; `None` without group `irq`.
     pub irq_ns: Option<u64>,
-    /// Wall time of tasks that the kernel did not count, part of `busy_ns`.
-    pub stolen_ns: u64,
+    /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where it counted more.
+    pub stolen_ns: i64,
     /// Switches.
     pub switches: u64,
     /// Clock ticks handled.

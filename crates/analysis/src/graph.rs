@@ -8,7 +8,8 @@ use spry_timeline::{Holder, Observer, ProcessIndex, Timeline, WaitCause, Woken};
 use spry_trace::event::{Channel, Context, Direction, Event, Ipc};
 use spry_trace::{Group, Stamped};
 
-use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::analysis::{About, Analysis, Closing, Hook, Setup};
+use crate::batch::{Batch, Fill, Grouper, Keyed};
 use crate::findings::{Component, Edge, Findings, Graph, Node};
 use crate::select::Root;
 
@@ -29,6 +30,7 @@ const CHANNELS_MAX: usize = 1 << 14;
 /// Writers under way kept of one channel.
 const WRITERS_MAX: usize = 64;
 
+/// What goes from one process to another, or between the threads of one.
 #[derive(Clone, Copy)]
 struct Counted {
     from: ProcessIndex,
@@ -37,18 +39,35 @@ struct Counted {
     bytes: u64,
 }
 
-/// The wakee's latest edge: most tasks are woken by one process again and again.
-#[derive(Clone, Copy, Default)]
-struct Latest {
-    edge: Option<(ProcessIndex, u32)>,
+/// What leads to one process, in order of where from; those apart, so that a search looks at few cache lines.
+#[derive(Default)]
+struct Inward {
+    from: Vec<ProcessIndex>,
+    counted: Vec<Counted>,
+}
+
+/// One process wakes another, or threads of its own.
+#[derive(Clone, Copy)]
+struct Wake {
+    from: ProcessIndex,
+    to: ProcessIndex,
+}
+
+impl Keyed for Wake {
+    #[inline]
+    fn key(&self) -> usize {
+        self.to.at()
+    }
 }
 
 struct Edges {
     root: Option<Root>,
-    list: Vec<Counted>,
-    by_ends: FxHashMap<(ProcessIndex, ProcessIndex), u32>,
-    latest: PerTask<Latest>,
-    inner: FxHashMap<ProcessIndex, u64>,
+    wakes: Batch<Wake>,
+    grouper: Grouper,
+    /// By the process that they lead to.
+    to: Vec<Inward>,
+    /// Between different processes.
+    edges: usize,
     /// Who wrote the bytes that are in a channel, in order.
     under_way: FxHashMap<Channel, VecDeque<(ProcessIndex, u64)>>,
     wakeups_without_task: u64,
@@ -60,10 +79,10 @@ impl Edges {
     fn new(setup: &Setup<'_>) -> Edges {
         Edges {
             root: setup.options.root.clone(),
-            list: Vec::new(),
-            by_ends: FxHashMap::default(),
-            latest: PerTask::default(),
-            inner: FxHashMap::default(),
+            wakes: Batch::new(),
+            grouper: Grouper::default(),
+            to: Vec::new(),
+            edges: 0,
             under_way: FxHashMap::default(),
             wakeups_without_task: 0,
             wakeups_dropped: 0,
@@ -71,18 +90,15 @@ impl Edges {
         }
     }
 
-    /// The edge between two processes; `None` if there are too many.
-    fn edge(&mut self, from: ProcessIndex, to: ProcessIndex) -> Option<u32> {
-        if let Some(&edge) = self.by_ends.get(&(from, to)) {
-            return Some(edge);
+    #[cold]
+    fn count(&mut self) {
+        let (to, edges) = (&mut self.to, &mut self.edges);
+        for wake in self.wakes.take(&mut self.grouper) {
+            match edge(to, edges, wake.from, wake.to) {
+                Some(edge) => edge.wakeups += 1,
+                None => self.wakeups_dropped += 1,
+            }
         }
-        if self.list.len() == EDGES_MAX {
-            return None;
-        }
-        let edge = self.list.len() as u32;
-        self.list.push(Counted { from, to, wakeups: 0, bytes: 0 });
-        self.by_ends.insert((from, to), edge);
-        Some(edge)
     }
 
     fn ipc(&mut self, now: &Timeline, ipc: &Ipc) {
@@ -132,11 +148,49 @@ impl Edges {
                 }
             }
             if writer != reader {
-                if let Some(edge) = self.edge(writer, reader) {
-                    self.list[edge as usize].bytes += part;
+                if let Some(edge) = edge(&mut self.to, &mut self.edges, writer, reader) {
+                    edge.bytes += part;
                 }
             }
         }
+    }
+}
+
+/// The edge between two processes; `None` if there are too many.
+#[inline]
+fn edge<'a>(
+    all: &'a mut Vec<Inward>,
+    edges: &mut usize,
+    from: ProcessIndex,
+    to: ProcessIndex,
+) -> Option<&'a mut Counted> {
+    if to.at() >= all.len() {
+        all.reserve_exact(to.at() + 1 - all.len() + to.at() / 16 + 64);
+        all.resize_with(all.capacity(), Inward::default);
+    }
+    let inward = &mut all[to.at()];
+    match inward.from.binary_search(&from) {
+        Ok(at) => Some(&mut inward.counted[at]),
+        Err(_) if from != to && *edges == EDGES_MAX => None,
+        Err(at) => {
+            *edges += usize::from(from != to);
+            Some(inward.insert(at, Counted { from, to, wakeups: 0, bytes: 0 }))
+        }
+    }
+}
+
+impl Inward {
+    #[cold]
+    fn insert(&mut self, at: usize, counted: Counted) -> &mut Counted {
+        if self.from.len() == self.from.capacity() {
+            // Not by doubling: most processes have one waker or two.
+            let more = 1 + self.from.len() / 4;
+            self.from.reserve_exact(more);
+            self.counted.reserve_exact(more);
+        }
+        self.from.insert(at, counted.from);
+        self.counted.insert(at, counted);
+        &mut self.counted[at]
     }
 }
 
@@ -147,19 +201,8 @@ impl Observer for Edges {
             return;
         };
         let (from, to) = (now.task(waker).process(), now.task(woken.task).process());
-        if let Some((known, edge)) = self.latest.at(woken.task).edge {
-            if known == from {
-                self.list[edge as usize].wakeups += 1;
-                return;
-            }
-        }
-        if from == to {
-            *self.inner.entry(from).or_default() += 1;
-        } else if let Some(edge) = self.edge(from, to) {
-            self.latest.at(woken.task).edge = Some((from, edge));
-            self.list[edge as usize].wakeups += 1;
-        } else {
-            self.wakeups_dropped += 1;
+        if self.wakes.put(Wake { from, to }) == Fill::Full {
+            self.count();
         }
     }
 
@@ -171,11 +214,15 @@ impl Observer for Edges {
 }
 
 impl Analysis for Edges {
-    fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        self.count();
         let has_ipc = closing.groups.contains(Group::Ipc);
-        let mut nodes = self.nodes(closing);
+        let inner: BTreeMap<ProcessIndex, u64> = self.all().filter_map(Counted::inner).collect();
+        let list: Vec<Counted> = self.all().filter(|edge| edge.from != edge.to).collect();
+        self.to = Vec::new();
+        let mut nodes = nodes(&list, &inner, closing);
         let root = self.root.as_ref().and_then(|root| find_root(root, &nodes));
-        let distances = root.map(|root| self.distances(root)).unwrap_or_default();
+        let distances = root.map(|root| distances(&list, root)).unwrap_or_default();
         for (process, node) in &mut nodes {
             node.distance = distances.get(process).copied();
         }
@@ -187,8 +234,7 @@ impl Analysis for Edges {
             let tgids = members.into_iter().map(|(_, process)| tgid(process)).collect();
             Component { root_tgid: tgid(root), tgids }
         });
-        let mut edges: Vec<Edge> = self
-            .list
+        let mut edges: Vec<Edge> = list
             .iter()
             .map(|edge| Edge {
                 from_tgid: tgid(edge.from),
@@ -212,46 +258,62 @@ impl Analysis for Edges {
 }
 
 impl Edges {
-    /// Every process with an edge, or with threads that wake each other.
-    fn nodes(&self, closing: &Closing<'_>) -> BTreeMap<ProcessIndex, Node> {
-        let with_edges = self.list.iter().flat_map(|edge| [edge.from, edge.to]);
-        let mut nodes: BTreeMap<ProcessIndex, Node> = with_edges
-            .chain(self.inner.keys().copied())
-            .map(|process| {
-                let named = closing.process(process);
-                let inner_wakeups = self.inner.get(&process).copied().unwrap_or(0);
-                let (tgid, comm) = (named.tgid, named.comm);
-                let runtime_ns = closing.process_runtime_ns[process.at()];
-                (process, Node { tgid, comm, threads: 0, runtime_ns, inner_wakeups, distance: None })
-            })
-            .collect();
-        for index in closing.timeline.task_indices() {
-            if let Some(node) = nodes.get_mut(&closing.timeline.task(index).process()) {
-                node.threads += 1;
-            }
-        }
-        nodes
+    /// Everything counted, in order of where it leads to.
+    fn all(&self) -> impl Iterator<Item = Counted> {
+        self.to.iter().flat_map(|inward| &inward.counted).copied()
     }
+}
 
-    /// Steps from the root to each process that it reaches along edges in either direction.
-    fn distances(&self, root: ProcessIndex) -> BTreeMap<ProcessIndex, u32> {
-        let mut neighbours: BTreeMap<ProcessIndex, Vec<ProcessIndex>> = BTreeMap::new();
-        for edge in &self.list {
-            neighbours.entry(edge.from).or_default().push(edge.to);
-            neighbours.entry(edge.to).or_default().push(edge.from);
-        }
-        let mut distances = BTreeMap::from([(root, 0)]);
-        let mut queue = VecDeque::from([(root, 0)]);
-        while let Some((process, steps)) = queue.pop_front() {
-            for &next in neighbours.get(&process).into_iter().flatten() {
-                distances.entry(next).or_insert_with(|| {
-                    queue.push_back((next, steps + 1));
-                    steps + 1
-                });
-            }
-        }
-        distances
+impl Counted {
+    /// A process whose threads wake each other, and how often.
+    fn inner(self) -> Option<(ProcessIndex, u64)> {
+        (self.from == self.to).then_some((self.to, self.wakeups))
     }
+}
+
+/// Every process with an edge, or with threads that wake each other.
+fn nodes(
+    list: &[Counted],
+    inner: &BTreeMap<ProcessIndex, u64>,
+    closing: &Closing<'_>,
+) -> BTreeMap<ProcessIndex, Node> {
+    let with_edges = list.iter().flat_map(|edge| [edge.from, edge.to]);
+    let mut nodes: BTreeMap<ProcessIndex, Node> = with_edges
+        .chain(inner.keys().copied())
+        .map(|process| {
+            let named = closing.process(process);
+            let inner_wakeups = inner.get(&process).copied().unwrap_or(0);
+            let (tgid, comm) = (named.tgid, named.comm);
+            let runtime_ns = closing.process_runtime_ns[process.at()];
+            (process, Node { tgid, comm, threads: 0, runtime_ns, inner_wakeups, distance: None })
+        })
+        .collect();
+    for index in closing.timeline.task_indices() {
+        if let Some(node) = nodes.get_mut(&closing.timeline.task(index).process()) {
+            node.threads += 1;
+        }
+    }
+    nodes
+}
+
+/// Steps from the root to each process that it reaches along edges in either direction.
+fn distances(list: &[Counted], root: ProcessIndex) -> BTreeMap<ProcessIndex, u32> {
+    let mut neighbours: BTreeMap<ProcessIndex, Vec<ProcessIndex>> = BTreeMap::new();
+    for edge in list {
+        neighbours.entry(edge.from).or_default().push(edge.to);
+        neighbours.entry(edge.to).or_default().push(edge.from);
+    }
+    let mut distances = BTreeMap::from([(root, 0)]);
+    let mut queue = VecDeque::from([(root, 0)]);
+    while let Some((process, steps)) = queue.pop_front() {
+        for &next in neighbours.get(&process).into_iter().flatten() {
+            distances.entry(next).or_insert_with(|| {
+                queue.push_back((next, steps + 1));
+                steps + 1
+            });
+        }
+    }
+    distances
 }
 
 /// The process meant; of several of a name the one that ran longest.

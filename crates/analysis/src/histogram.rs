@@ -2,14 +2,16 @@
 //!
 //! Buckets are log-linear: 64 to each power of two, so a bucket's middle is within 1/128 of every value in it.
 //! A distribution starts as a short list of exact values, becomes a short sorted list of buckets, and then either
-//! earns a dense table from a [`Budget`] or, when the budget is spent, halves its precision each time that it is
+//! earns a dense table (of the octaves that it uses) from a [`Budget`] or, when the budget is spent, halves its precision each time that it is
 //! full (uniform collapse, as in UDDSketch: Epicoco, Melle, Cafaro, Pulimeno, Morleo 2020).
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
 
+use crate::dense::Dense;
+
 /// Buckets to a power of two, as a power of two.
-const SUB_BITS: u32 = 6;
+pub(crate) const SUB_BITS: u32 = 6;
 /// Values at or above 2^40 ns (18 minutes) count as the last bucket; the maximum stays exact.
 const TOP_BIT: u32 = 39;
 const BUCKETS: usize = ((TOP_BIT - SUB_BITS + 2) << SUB_BITS) as usize;
@@ -20,7 +22,7 @@ const SPARSE_MAX: usize = 20;
 /// A sparse distribution of this many values earns a dense table for speed.
 const EARNED_AT: u64 = 256;
 
-/// How many distributions may still become dense (each takes 9 KiB).
+/// How many distributions may still become dense (each takes 4 KiB at most while no bucket has 2^16 values, and usually half of it).
 #[derive(Clone, Copy, Debug)]
 pub struct Budget {
     dense_left: u32,
@@ -101,8 +103,11 @@ enum Store {
         level: u8,
         entries: Vec<Entry>,
     },
-    Dense(Box<Dense>),
+    Dense(Dense),
 }
+
+// A distribution's head fills one cache line.
+const _: () = assert!(size_of::<Histogram>() == 64);
 
 /// A bucket (shifted right by the level) and its count, in 6 bytes.
 #[derive(Clone, Copy, Debug)]
@@ -122,13 +127,6 @@ impl Entry {
     }
 }
 
-#[derive(Clone, Debug)]
-struct Dense {
-    counts: [u32; BUCKETS],
-    /// Each mention of a bucket stands for 2^32 values more in it.
-    carries: Vec<u16>,
-}
-
 impl Default for Store {
     fn default() -> Store {
         Store::Exact(Vec::new())
@@ -138,7 +136,7 @@ impl Default for Store {
 impl Histogram {
     /// A distribution that is dense from the start.
     pub fn dense() -> Histogram {
-        Histogram { store: Store::Dense(Dense::boxed()), ..Histogram::default() }
+        Histogram { store: Store::Dense(Dense::new()), ..Histogram::default() }
     }
 
     /// Counts one value.
@@ -152,8 +150,8 @@ impl Histogram {
         self.min = self.min.min(value_ns);
         self.max = self.max.max(value_ns);
         match &mut self.store {
-            Store::Dense(dense) => dense.add(bucket_of(value_ns), 1),
-            _ => self.record_small(value_ns, budget),
+            Store::Dense(dense) => dense.count(bucket_of(value_ns)),
+            Store::Exact(_) | Store::Sparse { .. } => self.record_small(value_ns, budget),
         }
     }
 
@@ -177,11 +175,11 @@ impl Histogram {
     }
 
     fn make_dense(&mut self) {
-        let mut dense = Dense::boxed();
+        let mut dense = Dense::new();
         if let Store::Sparse { level, entries } = &self.store {
             for entry in entries {
                 let (first, last) = span(usize::from(entry.bucket), *level);
-                dense.add(usize::midpoint(first, last), entry.count());
+                dense.add(usize::midpoint(first, last), u64::from(entry.count()));
             }
         }
         self.store = Store::Dense(dense);
@@ -192,7 +190,6 @@ impl Histogram {
         loop {
             match &mut self.store {
                 Store::Exact(_) => unreachable!("left before buckets are counted"),
-                Store::Dense(dense) => return dense.add(bucket, count),
                 Store::Sparse { level, entries } => {
                     let key = (bucket >> *level) as u16;
                     match entries.binary_search_by_key(&key, |entry| entry.bucket) {
@@ -214,6 +211,7 @@ impl Histogram {
                         Err(_) => collapse(level, entries),
                     }
                 }
+                Store::Dense(dense) => return dense.add(bucket, u64::from(count)),
             }
         }
     }
@@ -242,21 +240,22 @@ impl Histogram {
         self.sum = self.sum.saturating_add(other.sum);
         self.min = self.min.min(other.min);
         self.max = self.max.max(other.max);
-        other.for_each_bucket(|first, last, mut count| {
-            while count > 0 {
-                let part = count.min(u64::from(u32::MAX));
-                self.add_bucket(usize::midpoint(first, last), part as u32, budget);
-                count -= part;
-            }
+        if let Store::Dense(dense) = &mut self.store {
+            other.for_each_bucket(|first, last, count| dense.add(usize::midpoint(first, last), count));
+            return;
+        }
+        other.for_each_bucket(|first, last, count| {
+            let count = u32::try_from(count).expect("a sparse distribution's counts");
+            self.add_bucket(usize::midpoint(first, last), count, budget);
         });
     }
 
-    /// Gives back memory that no value uses.
+    /// Gives back memory that no value uses, and makes ready for reading.
     pub fn shrink(&mut self) {
         match &mut self.store {
             Store::Exact(values) => values.shrink_to_fit(),
             Store::Sparse { entries, .. } => entries.shrink_to_fit(),
-            Store::Dense(dense) => dense.carries.shrink_to_fit(),
+            Store::Dense(dense) => dense.settle(),
         }
     }
 
@@ -364,15 +363,7 @@ impl Histogram {
                     each(first, last, u64::from(entry.count()));
                 }
             }
-            Store::Dense(dense) => {
-                for (bucket, &count) in dense.counts.iter().enumerate() {
-                    let carried = dense.carries.iter().filter(|&&carry| usize::from(carry) == bucket).count();
-                    let count = u64::from(count) + ((carried as u64) << 32);
-                    if count > 0 {
-                        each(bucket, bucket, count);
-                    }
-                }
-            }
+            Store::Dense(dense) => dense.for_each(|bucket, count| each(bucket, bucket, count)),
         }
     }
 }
@@ -390,21 +381,6 @@ impl Serialize for Histogram {
         out.serialize_field("max", &summary.map(|s| s.max))?;
         out.serialize_field("cdf", &self.cdf())?;
         out.end()
-    }
-}
-
-impl Dense {
-    fn boxed() -> Box<Dense> {
-        Box::new(Dense { counts: [0; BUCKETS], carries: Vec::new() })
-    }
-
-    #[inline]
-    fn add(&mut self, bucket: usize, count: u32) {
-        let (sum, carry) = self.counts[bucket].overflowing_add(count);
-        self.counts[bucket] = sum;
-        if carry {
-            self.carries.push(bucket as u16);
-        }
     }
 }
 
@@ -548,18 +524,6 @@ mod tests {
         }
         assert_eq!(left.count(), 20_000);
         assert!(worst_error(&values, &left) < 0.02);
-    }
-
-    #[test]
-    fn a_bucket_counts_past_four_thousand_million() {
-        let mut dense = Dense::boxed();
-        dense.add(5, u32::MAX);
-        dense.add(5, 2);
-        let histogram =
-            Histogram { count: (1 << 32) + 1, store: Store::Dense(dense), ..Histogram::default() };
-        let mut total = 0;
-        histogram.for_each_bucket(|_, _, count| total += count);
-        assert_eq!(total, (1 << 32) + 1);
     }
 
     #[test]

@@ -5,16 +5,19 @@
 //! further one.
 
 pub mod analysis;
+pub mod batch;
 mod billing;
 mod cpu;
 mod culprits;
 mod delays;
+mod dense;
 mod dispatch;
 mod drawing;
 mod engine;
 pub mod findings;
 mod graph;
 pub mod histogram;
+mod history;
 mod ipc;
 mod marks;
 mod phases;

@@ -2,8 +2,10 @@
 //!
 //! A tick grid of period `T` shifted by `j T / 64` hits a stay on the CPU once for each of its points in it. The
 //! points of all 64 grids together are the multiples of `T / 64`: a stay hits all points between the slots of its
-//! start and of its end. So each CPU keeps the slot it is in ([`Grid`]), and each task ([`Hits`]) a difference
-//! array over the phases: two additions a stay, none while no slot ends.
+//! start and of its end ([`Grid`]). So each task ([`Hits`]) keeps a difference array over the phases: two additions a
+//! stay, none while no slot ends.
+
+use crate::batch::Whole;
 
 /// Phases looked at.
 pub(crate) const PHASES: usize = 64;
@@ -15,19 +17,27 @@ pub(crate) const fn period_ns(hz: u32) -> u64 {
     (NS_PER_S + hz as u64 / 2) / hz as u64
 }
 
-/// The tick grid of one rate on one CPU, moving forward in time.
+/// The tick grid of one rate on one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
+    /// A tick of phase 0 at or before all times asked for.
+    origin_ns: u64,
     period_ns: u64,
-    /// Slots a nanosecond in 2^32 parts, rounded down.
-    slots_per_ns: u64,
-    /// The latest tick of phase 0.
-    tick_ns: u64,
-    /// Slots since the grid's origin.
-    slot: u64,
-    /// When the next slot begins.
-    slot_end_ns: u64,
+    /// 2^64 / `period_ns`, rounded down.
+    reciprocal: u64,
 }
+
+/// Where a time lies on a grid.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Spot {
+    /// Slots since the grid's origin.
+    pub(crate) slot: u64,
+    /// How far into the slot, in 64th parts of a nanosecond; below the period in nanoseconds.
+    past: u64,
+}
+
+/// Nine years: times further from the origin are taken as that.
+const SINCE_NS_MAX: u64 = (1 << (64 - PHASE_BITS)) - 1;
 
 impl Grid {
     /// A grid with a tick at every time that is `phase_ns` modulo the period, from `start_ns` on.
@@ -35,48 +45,37 @@ impl Grid {
         let period_ns = period_ns(hz);
         let phase_ns = phase_ns % period_ns;
         let since_tick_ns = (start_ns % period_ns + period_ns - phase_ns) % period_ns;
-        let mut grid = Grid {
-            period_ns,
-            slots_per_ns: ((PHASES as u64) << 32) / period_ns,
+        Grid {
             // Before time 0 for the first slots of a clock that starts at 0: start at the tick after instead.
-            tick_ns: start_ns.checked_sub(since_tick_ns).unwrap_or(phase_ns),
-            slot: 0,
-            slot_end_ns: 0,
-        };
-        grid.slot_end_ns = grid.slot_start_ns(1);
-        grid.slot_at(start_ns.max(grid.tick_ns));
-        grid
+            origin_ns: start_ns.checked_sub(since_tick_ns).unwrap_or(phase_ns),
+            period_ns,
+            reciprocal: u64::MAX / period_ns,
+        }
     }
 
-    /// When a slot of the present tick begins.
-    fn slot_start_ns(&self, slot: u64) -> u64 {
-        self.tick_ns + (slot * self.period_ns).div_ceil(PHASES as u64)
-    }
-
-    /// The slot of a time; times must not go backwards (an earlier one gives the present slot).
+    /// Where a time lies; one before the grid's origin counts as that.
     #[inline]
-    pub(crate) fn slot_at(&mut self, time_ns: u64) -> u64 {
-        if time_ns >= self.slot_end_ns {
-            self.advance(time_ns);
-        }
-        self.slot
+    pub(crate) fn spot(&self, time_ns: u64) -> Spot {
+        self.divide(time_ns.saturating_sub(self.origin_ns).min(SINCE_NS_MAX) << PHASE_BITS)
     }
 
-    fn advance(&mut self, time_ns: u64) {
-        let mut since_tick_ns = time_ns - self.tick_ns;
-        if since_tick_ns >= self.period_ns {
-            let ticks = if since_tick_ns < 2 * self.period_ns { 1 } else { since_tick_ns / self.period_ns };
-            self.tick_ns += ticks * self.period_ns;
-            self.slot = ((self.slot >> PHASE_BITS) + ticks) << PHASE_BITS;
-            since_tick_ns -= ticks * self.period_ns;
+    /// The slot of a time so many nanoseconds later.
+    #[inline]
+    pub(crate) fn slot_after(&self, spot: Spot, ns: u64) -> u64 {
+        let past = spot.past + (ns.min(SINCE_NS_MAX - (1 << 30)) << PHASE_BITS);
+        if past < self.period_ns { spot.slot } else { spot.slot + self.divide(past).slot }
+    }
+
+    #[inline]
+    fn divide(&self, parts: u64) -> Spot {
+        let slot = ((u128::from(parts) * u128::from(self.reciprocal)) >> 64) as u64;
+        let past = parts - slot * self.period_ns;
+        // The reciprocal is rounded down, so the slot may be one too low.
+        if past < self.period_ns {
+            Spot { slot, past }
+        } else {
+            Spot { slot: slot + 1, past: past - self.period_ns }
         }
-        let mut within = (since_tick_ns * self.slots_per_ns) >> 32;
-        // The factor is rounded down, so the slot may be one too low.
-        if time_ns >= self.slot_start_ns(within + 1) {
-            within += 1;
-        }
-        self.slot = ((self.slot >> PHASE_BITS) << PHASE_BITS) | within;
-        self.slot_end_ns = self.slot_start_ns(within + 1);
     }
 }
 
@@ -112,8 +111,26 @@ enum Steps {
 }
 
 impl Steps {
+    /// One up at `up` and one down at `down`.
     #[inline]
-    fn add(&mut self, at: usize, by: i8, len: usize) {
+    fn add(&mut self, up: usize, down: Option<usize>, len: usize) {
+        if let Steps::Middle(steps) = self {
+            let down_to = down.map_or(0, |down| steps[down]);
+            if steps[up] < i16::MAX && down_to > i16::MIN {
+                steps[up] += 1;
+                if let Some(down) = down {
+                    steps[down] -= 1;
+                }
+                return;
+            }
+        }
+        self.add_one(up, 1, len);
+        if let Some(down) = down {
+            self.add_one(down, -1, len);
+        }
+    }
+
+    fn add_one(&mut self, at: usize, by: i8, len: usize) {
         match self {
             Steps::Wide(steps) => return steps[at] += i64::from(by),
             Steps::Middle(steps) => {
@@ -129,7 +146,7 @@ impl Steps {
             Steps::None => {}
         }
         self.widen(len);
-        self.add(at, by, len);
+        self.add_one(at, by, len);
     }
 
     #[cold]
@@ -172,12 +189,9 @@ impl Hits {
             if end > PHASES {
                 counts.everywhere += 1;
             }
-            let len = rates * PHASES;
-            self.steps.add(rate * PHASES + first, 1, len);
             // The step at phase 64 would be for nobody.
-            if end != PHASES {
-                self.steps.add(rate * PHASES + end % PHASES, -1, len);
-            }
+            let down = (end != PHASES).then_some(rate * PHASES + end % PHASES);
+            self.steps.add(rate * PHASES + first, down, rates * PHASES);
         }
     }
 
@@ -196,13 +210,6 @@ impl Hits {
     }
 }
 
-/// Whether a stay on the CPU was seen from its start to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Whole {
-    Yes,
-    No,
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -218,7 +225,7 @@ mod tests {
     fn hits_equal_those_counted_one_by_one_at_every_phase() {
         for hz in [100, 250, 300, 1_000, 20_000] {
             let (period, origin) = (period_ns(hz), 777_777 % period_ns(hz));
-            let mut grid = Grid::new(hz, origin, 1_000_000);
+            let grid = Grid::new(hz, origin, 1_000_000);
             let mut hits = Hits::default();
             let mut expected = [0; PHASES];
             let (mut time_ns, mut seed) = (1_000_000, 1_u64);
@@ -226,9 +233,11 @@ mod tests {
                 seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let start_ns = time_ns + (seed >> 40) % 40_000;
                 let end_ns = start_ns + (seed >> 33) % 3_000_000 / (1 + (seed >> 60));
-                let (from, to) = (grid.slot_at(start_ns), grid.slot_at(end_ns));
-                if to > from {
-                    hits.add(0, 1, from, to, Whole::Yes);
+                let spot = grid.spot(start_ns);
+                let to = grid.slot_after(spot, end_ns - start_ns);
+                assert_eq!(to, grid.spot(end_ns).slot);
+                if to > spot.slot {
+                    hits.add(0, 1, spot.slot, to, Whole::Yes);
                 }
                 for (phase, expected) in expected.iter_mut().enumerate() {
                     *expected += by_hand(period, origin, phase as u64, start_ns, end_ns);
@@ -241,9 +250,29 @@ mod tests {
 
     #[test]
     fn a_grid_of_a_clock_that_starts_at_zero_begins_at_its_first_tick() {
-        let mut grid = Grid::new(100, 4_000_000, 0);
-        let before = grid.slot_at(3_999_999);
-        assert_eq!(grid.slot_at(4_000_000), before, "the first tick is the grid's origin");
-        assert_eq!(grid.slot_at(14_000_000), before + 64);
+        let grid = Grid::new(100, 4_000_000, 0);
+        let before = grid.spot(3_999_999).slot;
+        assert_eq!(grid.spot(4_000_000).slot, before, "the first tick is the grid's origin");
+        assert_eq!(grid.spot(14_000_000).slot, before + 64);
+    }
+
+    #[test]
+    fn a_slot_begins_at_the_first_nanosecond_that_is_in_it_however_late() {
+        for hz in [1, 7, 100, 300, 1_024, 999_983, 1_000_000] {
+            let (grid, period_ns) = (Grid::new(hz, 0, 0), period_ns(hz));
+            for ticks in [0, 1, 1_000_003, (1 << 57) / period_ns] {
+                for slot in 1..=PHASES as u64 {
+                    let first_ns = ticks * period_ns + (slot * period_ns).div_ceil(PHASES as u64);
+                    assert_eq!(grid.spot(first_ns).slot, ticks * PHASES as u64 + slot, "{hz} Hz, {first_ns}");
+                    assert_eq!(grid.spot(first_ns - 1).slot, ticks * PHASES as u64 + slot - 1);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn times_that_no_clock_shows_are_no_harm() {
+        let grid = Grid::new(1, 999_999_999, u64::MAX - 5);
+        assert!(grid.slot_after(grid.spot(0), u64::MAX) >= grid.spot(u64::MAX).slot);
     }
 }

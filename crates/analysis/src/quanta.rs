@@ -1,8 +1,9 @@
 //! Effective quanta: from getting the CPU to losing it (Etsion, Tsafrir, Feitelson 2003, sections 4 and 6).
 
-use spry_timeline::{Observer, Ran};
+use spry_timeline::Observer;
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask};
+use crate::batch::{Run, Whole};
 use crate::findings::{Findings, QuantaFinding};
 use crate::histogram::{Budget, Histogram, Tally};
 
@@ -11,7 +12,7 @@ pub(crate) const ABOUT: About = About {
     tells: "effective quanta: how long each task keeps the CPU, and how often a second",
     needs: &[],
     uses: &[],
-    hooks: &[Hook::Rans],
+    hooks: &[Hook::Runs],
     names_culprits: false,
     make: |_| {
         let budget = Budget::new(1_000);
@@ -33,12 +34,11 @@ struct Lengths(Histogram);
 impl Observer for Quanta {}
 
 impl Analysis for Quanta {
-    fn rans(&mut self, rans: &[Ran]) {
-        for ran in rans {
-            if ran.cut.is_whole() {
-                self.lengths.at(ran.task).0.record(ran.wall_ns(), &mut self.budget);
-            } else {
-                self.cut.at(ran.task).add(ran.wall_ns());
+    fn runs(&mut self, runs: &[Run]) {
+        for run in runs {
+            match run.whole {
+                Whole::Yes => self.lengths.at(run.task).0.record(run.wall_ns(), &mut self.budget),
+                Whole::No => self.cut.at(run.task).add(run.wall_ns()),
             }
         }
     }

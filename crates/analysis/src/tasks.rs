@@ -47,12 +47,6 @@ struct Accounts {
     last: Account,
 }
 
-/// It had a CPU at its first account, but since when the trace had not told yet.
-#[derive(Debug, Default)]
-struct Open {
-    tasks: Vec<TaskIndex>,
-}
-
 #[derive(Clone, Copy, Debug, Default)]
 struct CpuCounts {
     busy_ns: u64,
@@ -65,7 +59,6 @@ struct CpuCounts {
 pub(crate) struct Tasks {
     counts: PerTask<Counts>,
     accounts: PerTask<Option<Box<Accounts>>>,
-    open: Open,
     cpus: Vec<CpuCounts>,
 }
 
@@ -117,19 +110,8 @@ impl Tasks {
             finding.busy_ns = counts.busy_ns;
             finding.idle_ns = counts.idle_ns;
             finding.unknown_ns = window_ns.saturating_sub(counts.busy_ns + counts.idle_ns);
-            finding.stolen_ns = counts.stolen_ns.try_into().unwrap_or(0);
+            finding.stolen_ns = counts.stolen_ns;
             finding.switches = counts.switches;
-        }
-    }
-
-    /// The stay that ends with `ran` began before the trace: the part of it before the task's first account does
-    /// not count between the accounts.
-    #[cold]
-    fn close_first(&mut self, ran: &Ran) {
-        let Some(at) = self.open.tasks.iter().position(|&task| task == ran.task) else { return };
-        self.open.tasks.swap_remove(at);
-        if let Some(accounts) = self.accounts.at(ran.task) {
-            accounts.first.runtime_ns += accounts.first.time_ns.saturating_sub(ran.start_ns);
         }
     }
 }
@@ -150,9 +132,6 @@ impl Observer for Tasks {
 
     #[inline]
     fn ran(&mut self, _: &Timeline, ran: &Ran) {
-        if ran.cut.start {
-            self.close_first(ran);
-        }
         let counts = self.counts.at(ran.task);
         counts.wall_ns += ran.wall_ns();
         counts.stolen_ns += ran.stolen_ns;
@@ -199,12 +178,10 @@ impl Observer for Tasks {
         };
         match self.accounts.at(index) {
             Some(accounts) => accounts.last = account,
-            first @ None => {
-                *first = Some(Box::new(Accounts { first: account, last: account }));
-                if stat.state == StatState::Running && !is_running {
-                    self.open.tasks.push(index);
-                }
-            }
+            // The account of a task that runs is as old as the last tick as long as the trace does not tell since
+            // when it does; the next one will do.
+            None if stat.state == StatState::Running && !is_running => {}
+            first @ None => *first = Some(Box::new(Accounts { first: account, last: account })),
         }
     }
 }
@@ -234,7 +211,7 @@ fn finding(closing: &Closing<'_>, index: TaskIndex, counts: Counts) -> TaskFindi
         runnable_wait_ns: counts.wait_ns,
         blocked_ns: counts.blocked_ns,
         unknown_ns: life_ns.saturating_sub(known_ns),
-        stolen_ns: counts.stolen_ns.try_into().unwrap_or(0),
+        stolen_ns: counts.stolen_ns,
         switches: counts.switches,
         wakeups: counts.wakeups,
         migrations: counts.migrations,

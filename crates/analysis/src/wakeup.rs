@@ -6,6 +6,7 @@ use spry_trace::event::{Context, Event};
 use spry_trace::{Group, Stamped, Tid};
 
 use crate::analysis::{About, Analysis, Closing, Hook, PerTask, Setup};
+use crate::batch::{After, Wait, Whole};
 use crate::findings::{Findings, WakeupFinding, WakeupParts};
 use crate::histogram::{Budget, Histogram, Tally};
 
@@ -104,13 +105,13 @@ impl Wakeups {
     }
 
     /// The parts that any trace has.
-    fn measure(&mut self, waited: &Waited) {
+    #[inline]
+    fn measure(&mut self, wait: &Wait) {
         let (overall, budget) = (&mut self.overall, &mut self.budget);
-        let own = self.tasks.at(waited.task);
-        let enqueue_ns = waited.start_ns - waited.waking_ns;
-        overall.enqueue.record(enqueue_ns, budget);
-        own.enqueue.add(enqueue_ns);
-        let total_ns = waited.end_ns - waited.waking_ns;
+        let own = self.tasks.at(wait.task);
+        overall.enqueue.record(wait.enqueue_ns, budget);
+        own.enqueue.add(wait.enqueue_ns);
+        let total_ns = wait.enqueue_ns + wait.wait_ns;
         overall.total.record(total_ns, budget);
         own.total.add(total_ns);
     }
@@ -195,8 +196,9 @@ fn is_known(waited: &Waited) -> bool {
 }
 
 impl Analysis for Wakeups {
-    fn waits(&mut self, waits: &[Waited]) {
-        waits.iter().filter(|waited| is_known(waited)).for_each(|waited| self.measure(waited));
+    fn waits(&mut self, waits: &[Wait]) {
+        let known = |wait: &&Wait| wait.whole == Whole::Yes && wait.after == After::Wakeup;
+        waits.iter().filter(known).for_each(|wait| self.measure(wait));
     }
 
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {

@@ -366,9 +366,60 @@ fn time_that_the_hypervisor_stole_is_no_run_time_but_busy_time() {
         Switch { prev, next, prev_state: Sleeping, prev_prio: 120, next_prio: 120, stolen_ns: 300_000 };
     tape.at(0, 0, switch(0, 7, Runnable)).at(MS, 0, Event::Switch(event));
     let findings = tape.findings(2 * MS);
-    assert_eq!((task(&findings, 7).runtime_ns, task(&findings, 7).stolen_ns), (700 * US, 300 * US));
-    assert_eq!((findings.cpus[0].busy_ns, findings.cpus[0].stolen_ns), (MS, 300 * US));
+    assert_eq!((task(&findings, 7).runtime_ns, task(&findings, 7).stolen_ns), (700 * US, 300_000));
+    assert_eq!((findings.cpus[0].busy_ns, findings.cpus[0].stolen_ns), (MS, 300_000));
     assert_eq!(findings.cpus[1].unknown_ns, 2 * MS, "a CPU without a switch is not said to have been idle");
+}
+
+#[test]
+fn time_that_the_kernel_counted_beyond_the_stays_is_stolen_below_0() {
+    let mut tape = Tape::new(&[]);
+    let (prev, next) = (Tid(7), Tid(0));
+    let event =
+        Switch { prev, next, prev_state: Sleeping, prev_prio: 120, next_prio: 120, stolen_ns: -40_000 };
+    tape.at(0, 0, switch(0, 7, Runnable)).at(MS, 0, Event::Switch(event));
+    let findings = tape.findings(2 * MS);
+    assert_eq!((task(&findings, 7).runtime_ns, task(&findings, 7).stolen_ns), (1_040 * US, -40_000));
+    assert_eq!((findings.cpus[0].busy_ns, findings.cpus[0].stolen_ns), (MS, -40_000));
+}
+
+#[test]
+fn a_wait_behind_thousands_of_stays_names_those_who_had_them() {
+    let mut tape = Tape::new(&[]);
+    (0..100).for_each(|tid| _ = tape.at(0, 0, named(100 + tid, 100 + tid, "crowd")));
+    tape.at(US, 0, switch(7, 100, Preempted));
+    let turns = 20_000;
+    for turn in 0..turns {
+        let (prev, next) = (100 + turn % 100, 100 + (turn + 1) % 100);
+        tape.at((u64::from(turn) + 2) * 10 * US, 0, switch(prev, next, Preempted));
+    }
+    let end_ns = (u64::from(turns) + 2) * 10 * US;
+    tape.at(end_ns, 0, switch(100 + turns % 100, 7, Preempted));
+    let findings = tape.findings(end_ns + MS);
+    let delays = findings.delays.as_ref().unwrap();
+    let worst = &delays.worst[0];
+    assert_eq!((worst.victim.tid, worst.wait_ns), (Tid(7), end_ns - US));
+    let [crowd] = &worst.names[..] else { panic!("{:?}", worst.names) };
+    assert_eq!((crowd.comm, crowd.tasks), (Comm::new(b"crowd"), 100));
+    assert!(crowd.ran_ns > worst.wait_ns / 20 * 19, "{} of {}", crowd.ran_ns, worst.wait_ns);
+    let sum_ns: u64 = worst.culprits.iter().map(|culprit| culprit.ran_ns).sum();
+    assert_eq!(sum_ns, worst.wait_ns);
+    assert!(worst.culprits.iter().all(|culprit| culprit.party != Party::Unknown), "{:?}", worst.culprits);
+}
+
+#[test]
+fn a_wait_that_moved_twice_blames_the_holders_of_all_three_stays() {
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, switch(7, 8, Sleeping)).at(0, 1, switch(0, 9, Runnable));
+    tape.at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
+    tape.at(4 * MS, 1, Event::Migrate(Migrate { tid: Tid(7), from_cpu: 0, to_cpu: 1 }));
+    tape.at(6 * MS, 0, Event::Migrate(Migrate { tid: Tid(7), from_cpu: 1, to_cpu: 0 }));
+    tape.at(7 * MS, 0, switch(8, 7, Preempted));
+    let findings = tape.findings(8 * MS);
+    let worst = &findings.delays.as_ref().unwrap().worst[0];
+    let blamed: Vec<_> = worst.culprits.iter().map(|culprit| (culprit.party, culprit.ran_ns)).collect();
+    let party = |tid| Party::Task(task(&findings, tid).who);
+    assert_eq!(blamed, [(party(8), 4 * MS), (party(9), 2 * MS)]);
 }
 
 /// Process 10 (threads 10, 11) wakes 20, which wakes 30; 40 wakes 50 apart from them.
@@ -469,14 +520,15 @@ fn the_kernels_account_stands_beside_the_traces_between_the_same_moments() {
     let stat = |state, exec_ns, utime_ns| {
         Event::Stat(TaskStat { tid: Tid(7), state, exec_ns, utime_ns, stime_ns: 4 * MS })
     };
-    // It has had CPU 0 since before the trace; its first account comes 2 ms later.
-    tape.at(2 * MS, 1, stat(StatState::Running, 50 * MS, 40 * MS)).at(10 * MS, 0, switch(7, 0, Sleeping));
+    // It has had CPU 0 since before the trace; the account that comes then is as old as the last tick.
+    tape.at(2 * MS, 1, stat(StatState::Running, 49 * MS, 40 * MS)).at(10 * MS, 0, switch(7, 0, Sleeping));
+    tape.at(10 * MS, 0, stat(StatState::Blocked, 58 * MS, 48 * MS));
     tape.at(12 * MS, 0, switch(0, 7, Runnable)).at(15 * MS, 1, stat(StatState::Running, 61 * MS, 52 * MS));
     let findings = tape.findings(20 * MS);
     let kernel = task(&findings, 7).kernel.unwrap();
-    assert_eq!((kernel.from_ns, kernel.to_ns), (2 * MS, 15 * MS));
-    assert_eq!((kernel.exec_ns, kernel.ticks_ns), (11 * MS, 12 * MS));
-    assert_eq!(kernel.runtime_ns, 11 * MS);
+    assert_eq!((kernel.from_ns, kernel.to_ns), (10 * MS, 15 * MS));
+    assert_eq!((kernel.exec_ns, kernel.ticks_ns), (3 * MS, 4 * MS));
+    assert_eq!(kernel.runtime_ns, 3 * MS);
     assert_eq!(task(&findings, 7).runtime_ns, 18 * MS);
 }
 

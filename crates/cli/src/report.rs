@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, IsTerminal, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
 use spry_report::text::{Colour, Style};
 use spry_report::{html, json, text};
@@ -23,12 +23,19 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
     let engine = engine(args, &reader, from_ns)?;
     let findings = analyse(reader, engine, bytes).with_context(|| args.file.display().to_string())?;
+    let trace = &findings.trace;
+    ensure!(
+        trace.from_ns == 0 || trace.from_ns < trace.duration_ns,
+        "{}: the trace ends {:.3} s after its start, which is before --from; choose an earlier time",
+        args.file.display(),
+        trace.duration_ns as f64 / 1e9
+    );
     if let Some(path) = &args.html {
         let failed = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(path).with_context(failed)?);
         html::write(&findings, &mut out).and_then(|()| out.flush()).with_context(failed)?;
     }
-    let mut out = io::stdout().lock();
+    let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if args.json {
         json::write(&findings, &mut out)?;
         writeln!(out)?;

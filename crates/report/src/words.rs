@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, Party, TraceFinding, Who};
+use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, NameShare, Party, TraceFinding, Who};
 use spry_trace::event::{Comm, Context};
 
 /// A duration with three significant digits: `31.2 ms`.
@@ -22,6 +22,12 @@ pub(crate) fn duration(ns: u64) -> String {
     } else {
         format!("{value:.0} {unit}")
     }
+}
+
+/// A duration that may be below 0: `-31.2 us`.
+pub(crate) fn signed_duration(ns: i64) -> String {
+    let sign = if ns < 0 { "-" } else { "" };
+    sign.to_owned() + &duration(ns.unsigned_abs())
 }
 
 /// A moment since the start of the trace, to the microsecond: `12.345678 s`.
@@ -66,11 +72,20 @@ pub(crate) fn bytes(number: u64) -> String {
 /// A share, 0 to 1 or more, in percent: `12.3 %`.
 pub(crate) fn percent(share: f64) -> String {
     let percent = share * 100.0;
-    if percent != 0.0 && percent < 0.995 { format!("{percent:.2} %") } else { format!("{percent:.1} %") }
+    if percent != 0.0 && percent.abs() < 0.995 {
+        format!("{percent:.2} %")
+    } else {
+        format!("{percent:.1} %")
+    }
 }
 
 /// A part of a whole as a share; `None` of nothing.
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// The same of a part that may be below 0.
+pub(crate) fn signed_share(part: i64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
@@ -126,30 +141,83 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
 
 /// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
 pub(crate) fn culprits(delay: &Delay) -> String {
-    let is_gathered =
-        |culprit: &&Culprit| matches!(culprit.party, Party::Others | Party::Unknown | Party::Idle);
-    let mut notable: Vec<&Culprit> = delay.culprits.iter().filter(|culprit| !is_gathered(culprit)).collect();
-    notable.extend(delay.culprits.iter().filter(is_gathered));
-    let largest_ns = notable.iter().map(|culprit| culprit.ran_ns).max().unwrap_or(0);
-    let mut at = 0;
-    notable.retain(|culprit| {
-        at += 1;
-        at == 1 || culprit.ran_ns >= largest_ns / 20
-    });
+    let parts = parts(delay);
+    let largest_ns = parts.iter().map(|part| part.1).max().unwrap_or(0);
+    let (named, gathered): (Vec<&Part>, Vec<&Part>) =
+        parts.iter().partition(|part| matches!(part.0, Doer::Task(_) | Doer::Name(_)));
     // A named culprit comes first, but what is gathered is not left out where it is most of the wait.
-    let shown =
-        if notable.len() > 3 { [&notable[..2], &notable[notable.len() - 1..]].concat() } else { notable };
+    let mut shown: Vec<&Part> = named.into_iter().chain(gathered).collect();
+    let mut at = 0;
+    shown.retain(|part| {
+        at += 1;
+        at == 1 || part.1 >= largest_ns / 20
+    });
+    if shown.len() > 3 {
+        shown.drain(2..shown.len() - 1);
+    }
     let mut text = String::new();
-    for culprit in shown {
+    for (doer, ran_ns) in shown {
         let joint = if text.is_empty() { "" } else { ", " };
-        let name = match culprit.party {
-            Party::Idle => "the CPU was idle".into(),
-            Party::Unknown => "not known for".into(),
-            _ => party(&culprit.party) + if text.is_empty() { " ran" } else { "" },
+        let ran = if text.is_empty() { " ran" } else { "" };
+        let name = match doer {
+            Doer::Task(task) => who(task) + ran,
+            Doer::Name(name) => many(name) + ran,
+            Doer::Other(Party::Idle) => "the CPU was idle".into(),
+            Doer::Other(Party::Unknown) => "not known for".into(),
+            Doer::Other(other) => party(other) + ran,
         };
-        _ = write!(text, "{joint}{name} {}", duration(culprit.ran_ns));
+        _ = write!(text, "{joint}{name} {}", duration(*ran_ns));
     }
     if text.is_empty() { "nobody else had the CPU".into() } else { text }
+}
+
+/// Who did something during a wait.
+enum Doer<'a> {
+    Task(&'a Who),
+    Name(&'a NameShare),
+    Other(&'a Party),
+}
+
+type Part<'a> = (Doer<'a>, u64);
+
+/// The parts of a wait: by task, or by name where no task had much of it but those of one name together had.
+fn parts(delay: &Delay) -> Vec<Part<'_>> {
+    let task_ns = |culprit: &Culprit| task_of(culprit).map_or(0, |_| culprit.ran_ns);
+    let most_of_task_ns = delay.culprits.iter().map(task_ns).max().unwrap_or(0);
+    let most_of_name_ns = delay.names.first().map_or(0, |name| name.ran_ns);
+    if most_of_task_ns >= delay.wait_ns / 4 || most_of_name_ns <= 2 * most_of_task_ns {
+        let part =
+            |culprit| (task_of(culprit).map_or(Doer::Other(&culprit.party), Doer::Task), culprit.ran_ns);
+        return delay.culprits.iter().map(part).collect();
+    }
+    let mut parts: Vec<Part<'_>> = delay.names.iter().map(|name| (Doer::Name(name), name.ran_ns)).collect();
+    let named_ns: u64 = delay.names.iter().map(|name| name.ran_ns).sum();
+    let tasks_ns: u64 = delay.culprits.iter().map(task_ns).sum();
+    for culprit in delay.culprits.iter().filter(|culprit| task_of(culprit).is_none()) {
+        // Some that are others among the tasks have their names here.
+        let ran_ns = match culprit.party {
+            Party::Others => (tasks_ns + culprit.ran_ns).saturating_sub(named_ns),
+            _ => culprit.ran_ns,
+        };
+        parts.push((Doer::Other(&culprit.party), ran_ns));
+    }
+    parts
+}
+
+fn task_of(culprit: &Culprit) -> Option<&Who> {
+    match &culprit.party {
+        Party::Task(task) => Some(task),
+        _ => None,
+    }
+}
+
+/// `hackbench (398 tasks)`.
+fn many(name: &NameShare) -> String {
+    let tasks = if name.tasks == 1 { "task" } else { "tasks" };
+    match comm(&name.comm) {
+        text if text.is_empty() => format!("{} {tasks} without a name", name.tasks),
+        text => format!("{text} ({} {tasks})", name.tasks),
+    }
 }
 
 /// One delay as a sentence.
@@ -162,12 +230,17 @@ pub(crate) fn sentence(delay: &Delay) -> String {
         moment(delay.start_ns),
         cause(&delay.cause),
     );
-    let tasks = delay.culprits.iter().filter(|culprit| matches!(culprit.party, Party::Task(_)));
+    let parts = parts(delay);
+    let named = parts.iter().filter(|part| matches!(part.0, Doer::Task(_) | Doer::Name(_)));
     // Who had a small part of the wait is not to blame for it.
-    if let Some(Culprit { party: Party::Task(task), ran_ns }) =
-        tasks.max_by_key(|culprit| culprit.ran_ns).filter(|culprit| culprit.ran_ns >= delay.wait_ns / 10)
-    {
-        _ = write!(text, ", while {} ran for {}", who(task), duration(*ran_ns));
+    match named.max_by_key(|part| part.1).filter(|part| part.1 >= delay.wait_ns / 10) {
+        Some((Doer::Task(task), ran_ns)) => {
+            _ = write!(text, ", while {} ran for {}", who(task), duration(*ran_ns));
+        }
+        Some((Doer::Name(name), ran_ns)) => {
+            _ = write!(text, ", while {} ran for {}", many(name), duration(*ran_ns));
+        }
+        _ => {}
     }
     if delay.end == DelayEnd::Cut {
         text += ", and still waited when the trace ended";
@@ -197,6 +270,8 @@ pub(crate) fn verdict(delays: Option<&spry_analysis::findings::Delays>) -> Strin
 
 #[cfg(test)]
 mod tests {
+    use spry_trace::{Tgid, Tid};
+
     use super::*;
 
     #[test]
@@ -210,6 +285,40 @@ mod tests {
     #[test]
     fn thousands_are_set_apart() {
         assert_eq!([0, 999, 1_000, 1_234_567].map(count), ["0", "999", "1,000", "1,234,567"]);
+    }
+
+    #[test]
+    fn a_crowd_of_one_name_is_to_blame_together() {
+        let victim = Who { tid: Tid(7), tgid: Tgid(7), comm: Comm::new(b"player") };
+        let party = |tid| Party::Task(Who { tid: Tid(tid), tgid: Tgid(100), comm: Comm::new(b"crowd") });
+        let culprit = |party, ran_ns| Culprit { party, ran_ns };
+        let mut delay = Delay {
+            victim,
+            start_ns: 0,
+            wait_ns: 2_000_000_000,
+            cpu: 0,
+            cause: DelayCause::New,
+            end: DelayEnd::Dispatched,
+            culprits: vec![
+                culprit(Party::Others, 1_900_000_000),
+                culprit(party(1), 60_000_000),
+                culprit(party(2), 40_000_000),
+            ],
+            names: vec![NameShare { comm: Comm::new(b"crowd"), tasks: 398, ran_ns: 1_950_000_000 }],
+            slices: Vec::new(),
+            culprit_stack: Vec::new(),
+        };
+        assert_eq!(culprits(&delay), "crowd (398 tasks) ran 1.95 s");
+        assert!(sentence(&delay).ends_with(", while crowd (398 tasks) ran for 1.95 s."));
+        delay.culprits = vec![culprit(party(1), 1_500_000_000), culprit(party(2), 500_000_000)];
+        assert_eq!(culprits(&delay), "crowd 1 ran 1.50 s, crowd 2 500 ms");
+        assert!(sentence(&delay).ends_with(", while crowd 1 ran for 1.50 s."));
+    }
+
+    #[test]
+    fn a_duration_below_0_keeps_its_sign() {
+        assert_eq!([-31_249_000, 0, 999].map(signed_duration), ["-31.2 ms", "0 ns", "999 ns"]);
+        assert_eq!(percent(-0.0012), "-0.12 %");
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! What is found of waits and of those who had the CPU meanwhile.
 
 use serde::Serialize;
-use spry_trace::event::Context;
+use spry_trace::event::{Comm, Context};
 
 use super::{Party, Who};
 
@@ -30,7 +30,10 @@ pub struct Delay {
     /// How it ended.
     pub end: DelayEnd,
     /// Who had the CPU meanwhile, most time first. Interrupts' time is also in that of the task they interrupted.
+    /// Of more than [`Delay::CULPRITS_MAX`] tasks the ones with least are others.
     pub culprits: Vec<Culprit>,
+    /// The same tasks, and those that are others there, by name: at most [`Delay::NAMES_MAX`], most time first.
+    pub names: Vec<NameShare>,
     /// In order of time, for drawing; at most [`Delay::SLICES_MAX`], the latest.
     pub slices: Vec<Slice>,
     /// Where the last culprit was in the code when it left, innermost first (group `stack`); empty if not known.
@@ -40,6 +43,10 @@ pub struct Delay {
 impl Delay {
     /// Most slices kept of one delay.
     pub const SLICES_MAX: usize = 64;
+    /// Most tasks named as culprits of one delay.
+    pub const CULPRITS_MAX: usize = 32;
+    /// Most names kept of one delay.
+    pub const NAMES_MAX: usize = 8;
 }
 
 /// How a wait started.
@@ -80,6 +87,18 @@ pub struct Culprit {
     /// Who.
     pub party: Party,
     /// How long during the wait.
+    pub ran_ns: u64,
+}
+
+/// The tasks of one name that had the CPU during a wait.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct NameShare {
+    /// Their name.
+    #[serde(serialize_with = "super::comm_as_text")]
+    pub comm: Comm,
+    /// How many they are.
+    pub tasks: u32,
+    /// How long during the wait, together.
     pub ran_ns: u64,
 }
 

@@ -21,14 +21,39 @@ pub use self::perfetto::PerfettoExport;
 #[derive(Debug, thiserror::Error)]
 pub enum ExportError {
     /// The output could not be written.
-    #[error("cannot write the export: {0}")]
+    #[error("cannot write the export")]
     Io(#[from] io::Error),
     /// The Parquet writer refused.
-    #[error("cannot write Parquet: {0}")]
-    Parquet(#[from] ::parquet::errors::ParquetError),
+    #[error("cannot write Parquet")]
+    Parquet(#[source] ::parquet::errors::ParquetError),
     /// The CSV writer refused.
-    #[error("cannot write CSV: {0}")]
-    Csv(#[from] ::csv::Error),
+    #[error("cannot write CSV")]
+    Csv(#[source] ::csv::Error),
+}
+
+impl From<::csv::Error> for ExportError {
+    fn from(error: ::csv::Error) -> ExportError {
+        if !error.is_io_error() {
+            return ExportError::Csv(error);
+        }
+        match error.into_kind() {
+            ::csv::ErrorKind::Io(error) => ExportError::Io(error),
+            kind => ExportError::Io(io::Error::other(format!("{kind:?}"))),
+        }
+    }
+}
+
+impl From<::parquet::errors::ParquetError> for ExportError {
+    fn from(error: ::parquet::errors::ParquetError) -> ExportError {
+        use ::parquet::errors::ParquetError;
+        match error {
+            ParquetError::External(cause) => match cause.downcast::<io::Error>() {
+                Ok(cause) => ExportError::Io(*cause),
+                Err(cause) => ExportError::Parquet(ParquetError::External(cause)),
+            },
+            error => ExportError::Parquet(error),
+        }
+    }
 }
 
 /// A trace on its way into another format.

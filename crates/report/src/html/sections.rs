@@ -177,7 +177,7 @@ fn tasks(findings: &Findings) -> String {
             Cell::Figure(task.who.tgid.to_string(), f64::from(task.who.tgid.0)),
             Cell::duration(task.runtime_ns),
             Cell::percent(share(task.runtime_ns, window_ns)),
-            Cell::duration(task.stolen_ns),
+            Cell::signed_duration(task.stolen_ns),
             Cell::percent(task.dispatch.as_ref().and_then(|dispatch| dispatch.wait_share)),
             Cell::maybe_duration(waits.map(|waits| waits.p99)),
             Cell::maybe_duration(waits.map(|waits| waits.max)),

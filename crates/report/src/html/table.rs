@@ -28,6 +28,11 @@ impl Cell {
         Cell::Figure(crate::words::duration(ns), ns as f64)
     }
 
+    /// A duration that may be below 0.
+    pub(super) fn signed_duration(ns: i64) -> Cell {
+        Cell::Figure(crate::words::signed_duration(ns), ns as f64)
+    }
+
     /// A number.
     pub(super) fn count(number: u64) -> Cell {
         Cell::Figure(crate::words::count(number), number as f64)

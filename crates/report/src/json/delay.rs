@@ -1,7 +1,7 @@
 //! Delays of the JSON report.
 
 use serde::Serialize;
-use spry_analysis::findings::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, Party, Who};
+use spry_analysis::findings::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, NameShare, Party, Who};
 
 use crate::words;
 
@@ -21,6 +21,7 @@ struct DelayView<'a> {
     cause: DelayCause,
     end: DelayEnd,
     culprits: Vec<CulpritView>,
+    names: &'a [NameShare],
     culprit_stack: Option<&'a [Box<str>]>,
     sentence: String,
 }
@@ -93,6 +94,7 @@ impl<'a> DelayView<'a> {
             cause: delay.cause,
             end: delay.end,
             culprits: delay.culprits.iter().map(CulpritView::of).collect(),
+            names: &delay.names,
             culprit_stack: (!delay.culprit_stack.is_empty()).then_some(&*delay.culprit_stack),
             sentence: words::sentence(delay),
         }

@@ -54,7 +54,7 @@ pub(super) struct Task<'a> {
     end_ns: Option<u64>,
     life_ns: u64,
     unknown_ns: u64,
-    stolen_ns: u64,
+    stolen_ns: i64,
     wait_share: Option<f64>,
     policy: Option<Policy>,
     prio: Option<u8>,

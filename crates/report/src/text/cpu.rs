@@ -4,7 +4,7 @@ use spry_analysis::findings::Findings;
 
 use super::style::{Style, Table};
 use super::{ROWS_MAX, or_dash, shown};
-use crate::words::{self, count, duration, percent, share};
+use crate::words::{self, count, duration, percent, share, signed_duration};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let mut table = Table::new(
@@ -18,7 +18,7 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             duration(cpu.idle_ns),
             duration(cpu.unknown_ns),
             or_dash(cpu.irq_ns, duration),
-            duration(cpu.stolen_ns),
+            signed_duration(cpu.stolen_ns),
             count(cpu.switches),
             count(cpu.ticks),
             count(cpu.migrations_in),

@@ -6,7 +6,7 @@ use spry_trace::Group;
 use super::style::{Style, Table, Tone, bar};
 use super::{delays, losses, or_dash, shown};
 use crate::recorder;
-use crate::words::{self, count, duration, percent, share};
+use crate::words::{self, count, duration, percent, share, signed_share};
 
 const DELAYS: usize = 6;
 const BLAMES: usize = 4;
@@ -22,9 +22,15 @@ pub fn summary(findings: &Findings, style: Style) -> String {
         text += &style.heading("Worst delays");
         text += &delays::worst(found, DELAYS, style);
         text += &style.heading("Who delayed whom");
-        let named =
-            found.blame.iter().filter(|blame| matches!(blame.culprit, Party::Task(_) | Party::Interrupt(_)));
-        text += &delays::blame(named.take(BLAMES), style);
+        let mut named = found
+            .blame
+            .iter()
+            .filter(|blame| matches!(blame.culprit, Party::Task(_) | Party::Interrupt(_)))
+            .peekable();
+        text += &match named.peek() {
+            Some(_) => delays::blame(named.take(BLAMES), style),
+            None => style.wrap(Tone::Plain, 2, "Many shared in every wait; nobody stands out."),
+        };
     }
     text += &tasks(findings, style);
     text += &cpus(findings, style);
@@ -63,6 +69,9 @@ fn tasks(findings: &Findings, style: Style) -> String {
     let figures = ["run", "wait", "p99", "max", "quanta/s", "billed", "vol", "invol", "CPU"];
     let mut table = Table::new("task", &figures);
     let (tasks, note) = shown(findings, TASKS);
+    if tasks.is_empty() {
+        return style.heading("Tasks") + &style.wrap(Tone::Plain, 2, "None that was asked for was seen.");
+    }
     for task in tasks {
         let dispatch = task.dispatch.as_ref();
         let summary = dispatch.and_then(|dispatch| dispatch.all.summary());
@@ -102,7 +111,7 @@ fn cpus(findings: &Findings, style: Style) -> String {
             or_dash(busy, |busy| bar(busy, 20)),
             or_dash(busy, percent),
             or_dash(cpu.irq_ns.and_then(|irq_ns| share(irq_ns, known_ns)), percent),
-            or_dash(share(cpu.stolen_ns, known_ns), percent),
+            or_dash(signed_share(cpu.stolen_ns, known_ns), percent),
             count(cpu.switches),
             count(cpu.migrations_in),
             or_dash(findings.trace.lost_by_cpu.get(usize::from(cpu.cpu)), |&lost| count(lost)),
@@ -110,8 +119,11 @@ fn cpus(findings: &Findings, style: Style) -> String {
     }
     let left = findings.cpus.len().saturating_sub(CPUS);
     let note = if left > 0 { format!("  and {left} more CPUs: --analysis cpu\n") } else { String::new() };
-    let legend = "stolen: wall time of tasks that the kernel did not count as their run time";
-    style.heading("CPUs") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, legend)
+    let mut legend = "stolen: wall time of tasks that the kernel did not count as their run time".to_owned();
+    if findings.cpus.iter().any(|cpu| cpu.stolen_ns < 0) {
+        legend += "; below 0: it counted more than they had the CPU, from before their switches";
+    }
+    style.heading("CPUs") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, &legend)
 }
 
 fn own_cost(findings: &Findings, style: Style) -> String {

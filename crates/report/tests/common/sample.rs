@@ -140,6 +140,7 @@ fn delay(victim: Who, start_ns: u64, wait_ns: u64, stack: bool) -> Delay {
             Slice { cpu: 0, start_ns, end_ns: start_ns + wait_ns, party: Party::Idle },
             Slice { cpu: 1, start_ns: split, end_ns: start_ns + wait_ns, party: Party::Task(hostile()) },
         ],
+        names: Vec::new(),
         culprit_stack: if stack { vec!["schedule".into(), "do_wait <b>".into()] } else { Vec::new() },
     }
 }

@@ -69,7 +69,7 @@ pub(super) fn cpus(findings: &Findings) -> String {
             Cell::duration(cpu.idle_ns),
             Cell::duration(cpu.unknown_ns),
             Cell::maybe_duration(cpu.irq_ns),
-            Cell::duration(cpu.stolen_ns),
+            Cell::signed_duration(cpu.stolen_ns),
             Cell::count(cpu.switches),
             Cell::count(cpu.ticks),
             Cell::count(cpu.migrations_in),
