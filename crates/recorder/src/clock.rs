@@ -23,10 +23,3 @@ pub(crate) fn unix_ns() -> u64 {
 pub(crate) fn thread_cpu_ns() -> u64 {
     read(CLOCK_THREAD_CPUTIME_ID).unwrap_or(0)
 }
-
-/// CPU time that some thread has used up to now, ns: its `sum_exec_runtime`, brought up to date by the reading.
-pub(crate) fn cpu_of_thread_ns(tid: u32) -> Option<u64> {
-    // The kernel's encoding of a thread's CPU clock (include/linux/posix-timers_types.h): per thread, scheduler time.
-    const CPUCLOCK_PERTHREAD_SCHED: clockid_t = 4 | 2;
-    read(!(tid as clockid_t) << 3 | CPUCLOCK_PERTHREAD_SCHED)
-}

@@ -6,7 +6,6 @@ use std::process::{self, Command, Stdio};
 
 use spry_trace::{Groups, Header};
 
-use crate::clock;
 use crate::tick;
 
 /// `uname`'s release, machine and version.
@@ -22,7 +21,7 @@ fn uname() -> (String, String, String) {
     (text(&name.release), text(&name.machine), text(&name.version))
 }
 
-/// Describes the machine and a recording that starts now.
+/// Describes the machine; when recording starts is still to be said.
 pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
     let (kernel, arch, version) = uname();
     let config = configuration(&kernel);
@@ -42,9 +41,8 @@ pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>) 
         recorder_tgid: Some(process::id()),
         groups,
         command,
-        // Last, for what is above takes time.
-        start_ns: clock::monotonic_ns(),
-        start_unix_ns: Some(clock::unix_ns()),
+        start_ns: 0,
+        start_unix_ns: None,
     }
 }
 

@@ -12,7 +12,6 @@ use std::time::Duration;
 use spry_mark::MARK_PATH;
 use spry_trace::writer::{Options, Writer};
 use spry_trace::{Group, Groups};
-use spry_wire::{SPRY_STAMP_SHIFT, SPRY_STAT_RUNNING, spry_stat_state};
 
 use crate::clock;
 use crate::decode::{Decoder, Rare, What};
@@ -69,7 +68,7 @@ pub struct Statistics {
     pub drain_cpu_ns: u64,
     /// CPU time of the thread that writes the file, ns.
     pub writer_cpu_ns: u64,
-    /// How long it has recorded, ns.
+    /// Time since it was first switched on (or made, if it began paused), ns.
     pub duration_ns: u64,
 }
 
@@ -154,15 +153,21 @@ impl Builder {
         let control = loaded.control()?;
         let rings = loaded.rings()?;
         let groups = load::available(&kernel, self.groups);
-        let header = machine::header(rings.cpus(), groups, self.command);
+        let mut header = machine::header(rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
-        let queue = Arc::new(Queue::default());
-        let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
-        let decoder = Decoder::new(header.start_ns, tick_ns);
         let symbols =
             Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
-        let drain = Drain::new(rings, loaded.shared()?, writer, decoder, symbols);
-        Recording::start(loaded, control, header.start_ns, self.begin, queue, drain, open()?)
+        let shared = loaded.shared()?;
+        let queue = Arc::new(Queue::default());
+        let file = open()?;
+        // What takes time is done: the trace begins where its first event may come.
+        header.start_unix_ns = Some(clock::unix_ns());
+        header.start_ns = clock::monotonic_ns();
+        control.set(self.begin == Switch::On);
+        let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
+        let decoder = Decoder::new(header.start_ns, tick_ns);
+        let drain = Drain::new(rings, shared, writer, decoder, symbols);
+        Recording::start(loaded, control, header.start_ns, queue, drain, file)
     }
 }
 
@@ -204,7 +209,6 @@ impl Recording {
         loaded: Loaded,
         control: Control,
         start_ns: u64,
-        begin: Switch,
         queue: Arc<Queue>,
         mut drain: Drain<Sink>,
         mut file: File,
@@ -212,7 +216,6 @@ impl Recording {
         let control = Arc::new(control);
         let statistics = Arc::new(Mutex::new(Statistics::default()));
         let (commands, orders) = mpsc::channel();
-        control.set(begin == Switch::On);
         drain.add(accounts(&loaded, start_ns)?);
         let spawn = |name: &str| thread::Builder::new().name(name.into());
         let writer = {
@@ -305,32 +308,10 @@ fn lock(statistics: &Mutex<Statistics>) -> std::sync::MutexGuard<'_, Statistics>
     statistics.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// The accounts of all threads, those of running ones brought up to the moment.
+/// The accounts of all threads.
 fn accounts(loaded: &Loaded, near_ns: u64) -> Result<Vec<Rare>> {
-    let mut raw = loaded.accounts()?;
-    if is_first_pid_namespace() {
-        for stat in &mut raw {
-            if spry_stat_state::from(stat.state) == SPRY_STAT_RUNNING {
-                // The kernel's own figure is as old as the last tick.
-                let before_ns = clock::monotonic_ns();
-                if let Some(exec_ns) = clock::cpu_of_thread_ns(stat.meta.tid) {
-                    let time_ns = before_ns.midpoint(clock::monotonic_ns());
-                    stat.exec_ns = exec_ns;
-                    stat.meta.stamp = time_ns << SPRY_STAMP_SHIFT | u64::from(stat.meta.stamp as u8);
-                }
-            }
-        }
-    }
     let decoder = Decoder::new(near_ns, 0);
-    Ok(raw.iter().map(|stat| decoder.snapshot(stat)).collect())
-}
-
-/// Whether this process and the BPF programs number threads alike.
-fn is_first_pid_namespace() -> bool {
-    use std::os::unix::fs::MetadataExt;
-    // PROC_PID_INIT_INO, include/linux/proc_ns.h.
-    const INIT_INODE: u64 = 0xefff_fffc;
-    std::fs::metadata("/proc/self/ns/pid").is_ok_and(|metadata| metadata.ino() == INIT_INODE)
+    Ok(loaded.accounts()?.iter().map(|stat| decoder.snapshot(stat)).collect())
 }
 
 /// The drain thread.

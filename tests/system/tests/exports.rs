@@ -1,10 +1,12 @@
 //! Exports of a real recording open in the programs they are for.
 
 use std::env;
+use std::fs::File;
+use std::io::Read;
 use std::path::Path;
-use std::process::Command;
+use std::process::{Command, Stdio};
 
-use spry_system_tests::{Recording, need_root, run, spry_says};
+use spry_system_tests::{Recording, need_root, report, run, spry, spry_says};
 
 #[test]
 fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
@@ -28,4 +30,42 @@ fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
         open.arg(out);
     }
     run(&mut open);
+}
+
+#[test]
+fn a_reader_that_has_seen_enough_is_no_error_and_what_cannot_be_written_or_read_is_one_line() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let trace = dir.path().join("few.spry");
+    let recording = Recording::start(&trace, "sched");
+    run(Command::new("hackbench").args(["-g", "1", "-l", "50"]));
+    let summary = recording.stop();
+    for format in ["csv", "parquet", "perfetto"] {
+        let export = |to: Stdio| {
+            let mut command = Command::new(spry());
+            command.arg("export").arg(&trace).args(["--to", format, "-o", "-"]);
+            command.stdout(to).stderr(Stdio::piped()).spawn().expect("spry starts")
+        };
+        let mut child = export(Stdio::piped());
+        let mut some = [0; 100];
+        child.stdout.take().expect("it is piped").read_exact(&mut some).expect("some bytes come");
+        let done = child.wait_with_output().expect("spry ends");
+        assert_eq!(String::from_utf8_lossy(&done.stderr), "", "{format}");
+        assert!(done.status.success(), "{format}: {}", done.status);
+
+        let full = File::options().write(true).open("/dev/full").expect("Linux has /dev/full");
+        let done = export(full.into()).wait_with_output().expect("spry ends");
+        assert_eq!(done.status.code(), Some(1), "{format}");
+        let said = String::from_utf8_lossy(&done.stderr);
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(said.contains("No space left on device"), "{said}");
+    }
+    let beyond =
+        Command::new(spry()).arg("report").arg(&trace).args(["--from", "1h"]).output().expect("spry starts");
+    assert_eq!(
+        (beyond.status.code(), beyond.stdout.len()),
+        (Some(1), 0),
+        "a window after the end of the trace"
+    );
+    assert_eq!(report(&trace)["trace"]["events"], summary["events"], "recorder and report count the same");
 }

@@ -1,12 +1,13 @@
 //! Run time in a report is the kernel's own.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead, BufReader};
-use std::process::{Command, Stdio};
+use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use spry_system_tests::{Recording, need_root, number, report, task};
+use spry_system_tests::{Recording, need_root, number, report, spry_says, task};
 
 /// `sum_exec_runtime` of each thread of a process, ns: the first field of its `schedstat`.
 fn kernel_accounts(tgid: u32) -> Vec<(u32, f64)> {
@@ -55,4 +56,59 @@ fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn run_time_agrees_between_the_accounts_of_tasks_that_run_at_both_ends_of_a_recording() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    // More of them than CPUs: at both ends some run, some wait.
+    let count = 2 * thread::available_parallelism().expect("a number of CPUs").get() + 1;
+    let mut hogs = Hogs((0..count).map(|_| spin()).collect());
+    for round in 0..3 {
+        let trace = dir.path().join(format!("hogs{round}.spry"));
+        let options = ["record", "--quiet", "--duration", "1", "-o"].map(OsStr::new);
+        spry_says(options.into_iter().chain([trace.as_os_str()]));
+        let report = report(&trace);
+        assert!(
+            number(&report["trace"]["duration_ns"]) < 1.5e9,
+            "the recorded span is about what was asked for"
+        );
+        let mut wrong = Vec::new();
+        for hog in &hogs.0 {
+            let task = task(&report, hog.id());
+            let kernel = &task["kernel"];
+            let (kernel_ns, spry_ns) = (number(&kernel["exec_ns"]), number(&kernel["runtime_ns"]));
+            assert!(kernel_ns > 50e6, "task {} ran", hog.id());
+            if (spry_ns - kernel_ns).abs() > (kernel_ns / 1000.0).max(20_000.0) {
+                wrong.push(format!("task {}: spry {spry_ns} ns, kernel {kernel_ns} ns", hog.id()));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
+    hogs.end();
+}
+
+/// A process that does nothing but run.
+fn spin() -> Child {
+    Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts")
+}
+
+/// Processes that end with the test.
+struct Hogs(Vec<Child>);
+
+impl Hogs {
+    fn end(&mut self) {
+        for mut hog in self.0.drain(..) {
+            // One that is gone already is as good.
+            let _ = hog.kill();
+            let _ = hog.wait();
+        }
+    }
+}
+
+impl Drop for Hogs {
+    fn drop(&mut self) {
+        self.end();
+    }
 }

@@ -23,8 +23,8 @@ static __always_inline void fill_stat(struct spry_stat *stat, struct task_struct
 	BPF_CORE_READ_INTO(&stat->comm, task, comm);
 }
 
-/* The account of a task that leaves its CPU for the last time. */
-static __noinline void put_last_stat(struct stay *s, struct task_struct *task)
+/* The account of a task that leaves its CPU, when it is exact. */
+static __noinline void put_stat(struct stay *s, struct task_struct *task, u32 state)
 {
 	struct spry_stat *stat;
 
@@ -33,14 +33,14 @@ static __noinline void put_last_stat(struct stay *s, struct task_struct *task)
 	stat = reserve_meta(s, sizeof(*stat), SPRY_STAT, task->pid);
 	if (!stat)
 		return;
-	fill_stat(stat, task, SPRY_STAT_EXITED);
+	fill_stat(stat, task, state);
 	bpf_ringbuf_submit(stat, BPF_RB_NO_WAKEUP);
 }
 
 SEC("tp_btf/sched_switch")
 int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
-	u64 next_exec, prev_exec;
+	u64 next_exec, prev_exec, known;
 	s64 uncounted = 0;
 	struct stay s;
 	u32 state;
@@ -56,12 +56,15 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 		uncounted = (s.now - s.c->since_ns) - unseen_run_time(prev, s.now - s.c->since_ns);
 	if (uncounted != (s32)uncounted)
 		uncounted = uncounted < 0 ? -0x7fffffff : 0x7fffffff;
+	known = s.c->running;
 	s.c->running = next->pid | SPRY_RUNNING_KNOWN;
 	s.c->since_ns = s.now;
 	s.c->exec_ns = next_exec;
 	if (state & TASK_DEAD_BIT) {
 		state |= prev->exit_state;
-		put_last_stat(&s, prev);
+		put_stat(&s, prev, SPRY_STAT_EXITED);
+	} else if (!known && prev->pid) {
+		put_stat(&s, prev, state && !preempt ? SPRY_STAT_BLOCKED : SPRY_STAT_RUNNABLE);
 	}
 	put(&s, SPRY_SWITCH, sizeof(struct spry_switch) / 8,
 	    (u64)tid_and_policy(next) << 32 | tid_and_policy(prev) | (preempt ? SPRY_PREEMPT_BIT : 0),
@@ -193,6 +196,29 @@ int BPF_PROG(spry_task_rename, struct task_struct *task, const char *comm)
 	return 0;
 }
 
+/*
+ * Brings the account of a running task up to now: the kernel itself does so only at ticks and switches. Of a
+ * CPU that has not switched since recording began nobody knows how; its first switch tells.
+ */
+static __always_inline void bring_up_to_date(struct spry_stat *stat, u32 cpu, u64 now)
+{
+	struct spry_cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
+	u64 since, exec;
+
+	if (!c || *(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN))
+		return;
+	since = *(volatile u64 *)&c->since_ns;
+	exec = *(volatile u64 *)&c->exec_ns;
+	barrier();
+	/* It may just have left. */
+	if (*(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN) || since > now ||
+	    *(volatile u64 *)&c->since_ns != since)
+		return;
+	exec += now - since;
+	if (exec > stat->exec_ns)
+		stat->exec_ns = exec;
+}
+
 /* Every thread that exists, for those that were there before the recording and for the accounts at its end.
  */
 SEC("iter/task")
@@ -200,6 +226,7 @@ int spry_tasks(struct bpf_iter__task *ctx)
 {
 	struct task_struct *task = ctx->task;
 	struct spry_stat stat = {};
+	u64 now;
 	u32 state;
 
 	if (!task)
@@ -210,10 +237,13 @@ int spry_tasks(struct bpf_iter__task *ctx)
 		state = SPRY_STAT_RUNNABLE;
 	else
 		state = SPRY_STAT_BLOCKED;
-	stat.meta.stamp = stamp(bpf_ktime_get_ns(), SPRY_STAT);
+	now = bpf_ktime_get_ns();
+	stat.meta.stamp = stamp(now, SPRY_STAT);
 	stat.meta.cpu = task_cpu(task);
 	stat.meta.tid = task->pid;
 	fill_stat(&stat, task, state);
+	if (state == SPRY_STAT_RUNNING)
+		bring_up_to_date(&stat, stat.meta.cpu, now);
 	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
 	return 0;
 }
