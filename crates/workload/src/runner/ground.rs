@@ -1,0 +1,89 @@
+//! What a machine must have and be before a run, and how it is put back after.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use super::{RunError, on_path, sys};
+use crate::scenario::model::Scenario;
+
+/// Fails if a program is missing.
+pub(super) fn check_programs(programs: &[String]) -> Result<(), RunError> {
+    let missing: Vec<&str> =
+        programs.iter().map(String::as_str).filter(|&program| !on_path(program)).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(RunError::Machine(format!("not on PATH, but the scenario needs it: {}", missing.join(", "))))
+}
+
+/// Keeps the run to as many CPUs as the scenario names.
+pub(super) fn take_cpus(scenario: &Scenario) -> Result<(), RunError> {
+    let mut cpus = sys::affinity();
+    if let Some(wanted) = scenario.machine.cpus {
+        if cpus.len() < wanted as usize {
+            let text = format!("the scenario wants {wanted} CPUs; this process may use {}", cpus.len());
+            return Err(RunError::Machine(text));
+        }
+        cpus.truncate(wanted as usize);
+        sys::set_affinity(&cpus).map_err(|error| RunError::Machine(format!("CPUs {cpus:?}: {error}")))?;
+    }
+    for task in &scenario.tasks {
+        if let Some(cpu) = task.affinity.iter().find(|cpu| !cpus.contains(cpu)) {
+            let text = format!("task {}: there is no CPU {cpu} for it; the run has {cpus:?}", task.name);
+            return Err(RunError::Machine(text));
+        }
+    }
+    Ok(())
+}
+
+const RR_QUANTUM: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+
+/// Puts the old quantum of the round-robin class back when dropped.
+pub(super) struct RrQuantum(Option<String>);
+
+/// Sets the quantum of the round-robin class.
+pub(super) fn set_rr_quantum(ms: Option<u32>) -> Result<RrQuantum, RunError> {
+    let Some(ms) = ms else { return Ok(RrQuantum(None)) };
+    let wrong = |error: io::Error| RunError::Machine(format!("rr_quantum_ms: {RR_QUANTUM}: {error}"));
+    let before = fs::read_to_string(RR_QUANTUM).map_err(wrong)?;
+    if before.trim() == ms.to_string() {
+        return Ok(RrQuantum(None));
+    }
+    fs::write(RR_QUANTUM, ms.to_string()).map_err(wrong)?;
+    Ok(RrQuantum(Some(before)))
+}
+
+impl Drop for RrQuantum {
+    fn drop(&mut self) {
+        if let Some(before) = &self.0 {
+            // It was written a moment ago; if that no longer goes, there is no one to tell.
+            let _ = fs::write(RR_QUANTUM, before);
+        }
+    }
+}
+
+/// A directory of the run's own, removed when dropped.
+pub(super) struct Scratch(PathBuf);
+
+impl Scratch {
+    /// Makes one below a directory, or below the one for temporary files.
+    pub(super) fn make(below: Option<&Path>) -> Result<Self, RunError> {
+        let below = below.map_or_else(std::env::temp_dir, Path::to_owned);
+        let path = below.join(format!("spry-run-{}", std::process::id()));
+        fs::create_dir(&path)
+            .map_err(|error| RunError::Failed(format!("cannot make {}: {error}", path.display())))?;
+        Ok(Self(path))
+    }
+
+    pub(super) fn path(&self) -> &Path {
+        &self.0
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // What cannot be removed is left; the run's result stands.
+        let _ = fs::remove_dir_all(&self.0);
+    }
+}

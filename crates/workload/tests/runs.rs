@@ -1,0 +1,157 @@
+//! Real runs of the runner on this machine: results, failures, and nothing left behind.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+/// A scenario in a file of its own, removed when dropped.
+struct File(PathBuf);
+
+impl File {
+    fn new(name: &str, text: &str) -> Self {
+        let path = std::env::temp_dir().join(format!("spry-test-{}-{name}", std::process::id()));
+        fs::write(&path, text).expect("a temporary file can be written");
+        Self(path)
+    }
+}
+
+impl Drop for File {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+fn runner(file: &File) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_spry-runner"));
+    command.arg("run").arg("--scenario").arg(&file.0).stdin(Stdio::null());
+    command
+}
+
+fn output(file: &File) -> Output {
+    runner(file).output().expect("the runner starts")
+}
+
+fn result(file: &File) -> Value {
+    let output = output(file);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    serde_json::from_slice(&output.stdout).expect("the runner prints JSON")
+}
+
+#[test]
+fn a_movie_is_shown() {
+    // Little decoding, slow frames: a busy machine shows some of them, too.
+    let file = File::new(
+        "movie.toml",
+        "warmup_s = 0.5\nduration_s = 2\n[[task]]\nname = \"p\"\nkind = \"player\"\nfps = 10\ndecode = 0.01\n",
+    );
+    let result = result(&file);
+    assert_eq!(
+        result["metrics"]["frames_due"].as_u64().map(|due| (15..=20).contains(&due)),
+        Some(true),
+        "{result}"
+    );
+    assert!(result["metrics"]["frames_shown"].as_u64() > Some(0), "{result}");
+    assert!(result["metrics"]["wake_lateness_ns"]["p50"].is_u64(), "{result}");
+}
+
+#[test]
+fn bytes_futexes_and_sockets_carry_from_task_to_task() {
+    let file = File::new(
+        "talk.toml",
+        "warmup_s = 0\nduration_s = 5\n\
+         [[task]]\nname = \"a\"\nloop = 20\nphases = [{ wake = \"p\" }, { wake = \"f\", via = \"futex\" }, \
+         { wake = \"s\", via = \"socket\", bytes = 100 }]\n\
+         [[task]]\nname = \"b\"\nloop = 20\nphases = [{ wait = \"p\" }, { wait = \"f\", via = \"futex\" }, \
+         { wait = \"s\", via = \"socket\", bytes = 100 }]\n",
+    );
+    let begun = Instant::now();
+    let result = result(&file);
+    assert_eq!(result["metrics"]["a.passes"], 20, "{result}");
+    assert_eq!(result["metrics"]["b.passes"], 20, "{result}");
+    assert!(begun.elapsed() < Duration::from_secs(5), "both end before the time is over");
+}
+
+#[test]
+fn keys_are_answered_and_frames_are_dropped_when_late() {
+    let file = File::new(
+        "keys.toml",
+        "warmup_s = 0\nduration_s = 2\n\
+         [[task]]\nname = \"typist\"\nloop = \"forever\"\nphases = [{ alarm = \"50ms\" }, { key = \"k\" }]\n\
+         [[task]]\nname = \"editor\"\nloop = \"forever\"\nphases = [{ wait = \"k\" }, { run = \"1ms\" }, { echo = \"k\" }]\n\
+         [[task]]\nname = \"slow\"\nloop = \"forever\"\nphases = [{ frame = \"10ms\" }, { sleep = \"25ms\" }]\n",
+    );
+    let result = result(&file);
+    assert!(result["metrics"]["response_ns"]["p50"].as_u64() >= Some(500_000), "{result}");
+    let due = result["metrics"]["frames_due"].as_u64().expect("frames are due");
+    let shown = result["metrics"]["frames_shown"].as_u64().expect("frames are shown");
+    assert!((190..=200).contains(&due), "{result}");
+    assert!(shown <= due / 2, "{result}");
+}
+
+#[test]
+fn an_rt_app_file_runs_as_it_is() {
+    let file = File::new(
+        "x.json",
+        "{ \"tasks\": { \"a\": { \"loop\": 10, \"run\": 100, \"resume\": \"b\", \"timer\": { \"ref\": \"unique\", \"period\": 20000 } },\n\
+         \"b\": { \"suspend\", \"lock\": \"m\", \"run\": 50, \"unlock\": \"m\" } }, \"global\": { \"duration\": 1 } }",
+    );
+    let result = result(&file);
+    assert_eq!(result["metrics"]["a.passes"], 10, "{result}");
+    assert!(result["metrics"]["b.passes"].as_u64() > Some(0), "{result}");
+}
+
+#[test]
+fn a_mistake_is_told_apart_from_a_failure() {
+    let mistake = output(&File::new("m.toml", "[[task]]\nname = \"t\"\nkind = \"x\"\n"));
+    assert_eq!(mistake.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&mistake.stderr).contains("m.toml:3: unknown kind"));
+    let text = "[machine]\nprograms = [\"no-such-program\"]\n[[task]]\nname = \"t\"\nkind = \"stresser\"\n";
+    let failure = output(&File::new("f.toml", text));
+    assert_eq!(failure.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failure.stderr).contains("not on PATH"), "{failure:?}");
+    let text = "duration_s = 20\n[[task]]\nname = \"t\"\nphases = [{ exec = [\"false\"] }]\n[[task]]\nname = \"u\"\nkind = \"stresser\"\n";
+    let begun = Instant::now();
+    let failure = output(&File::new("e.toml", text));
+    assert_eq!(failure.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&failure.stderr).contains("false failed"), "{failure:?}");
+    assert!(begun.elapsed() < Duration::from_secs(15), "a failure ends the run");
+}
+
+/// The processes that have this text in their command line.
+fn processes_with(text: &str) -> usize {
+    let entries = fs::read_dir("/proc").expect("there is /proc");
+    let command = |entry: fs::DirEntry| fs::read(entry.path().join("cmdline")).unwrap_or_default();
+    let has = |command: &Vec<u8>| String::from_utf8_lossy(command).contains(text);
+    entries.flatten().map(command).filter(has).count()
+}
+
+#[test]
+fn ctrl_c_leaves_no_process_and_no_file() {
+    // The length of the sleep tells this test's processes from all others.
+    let sleep = format!("{}.25", 1000 + std::process::id());
+    let file = File::new(
+        "c.toml",
+        &format!(
+            "duration_s = 60\n[[task]]\nname = \"s\"\ncount = 3\nkind = \"stresser\"\nclass = \"idle\"\n\
+             [[task]]\nname = \"e\"\nphases = [{{ exec = [\"sh\", \"-c\", \"sleep {sleep} & wait\"] }}]\n"
+        ),
+    );
+    let mut child =
+        runner(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the runner starts");
+    let begun = Instant::now();
+    while processes_with(&sleep) < 2 && begun.elapsed() < Duration::from_secs(30) {
+        thread::sleep(Duration::from_millis(20));
+    }
+    assert!(processes_with(&sleep) >= 2, "the tasks have begun");
+    let scratch = std::env::temp_dir().join(format!("spry-run-{}", child.id()));
+    assert!(scratch.is_dir(), "the run has a directory");
+    Command::new("kill").arg("-INT").arg(child.id().to_string()).status().expect("kill runs");
+    assert_eq!(child.wait().expect("the runner ends").code(), Some(1));
+    assert!(!scratch.exists(), "the directory is gone");
+    assert_eq!(processes_with(&sleep), 0, "no process is left");
+    assert_eq!(processes_with(&file.0.to_string_lossy()), 0, "no task is left");
+}
