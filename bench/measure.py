@@ -304,7 +304,7 @@ def main(name, arguments, parts):
     scratch = Path(tempfile.mkdtemp(prefix="spry-bench-", dir=options.scratch or "/var/tmp"))
     try:
         for part in options.part or parts:
-            about = f"## `./x bench {name} --part {part}`\n\n{machine()}; {options.rounds} rounds.\n\n"
+            about = f"## `./x bench {name} --part {part} --rounds {options.rounds}`\n\n{machine()}.\n\n"
             text = about + parts[part](options, scratch)
             print(text, flush=True)
             if options.write:

@@ -62,6 +62,7 @@ require_debian() {
 x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts directly:
   to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
              bpftool, the headers of libelf and zlib
+  lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
@@ -111,6 +112,16 @@ needs_clang() {
     fail "the distribution has no clang 16 or newer: install one, then run ./x again"
 }
 
+# What the lab starts; `spry lab doctor` knows the rest.
+needs_lab() {
+    needs_build
+    need qemu-system-x86_64 qemu-system-x86 "the lab's virtual machine"
+    need mkfs.erofs erofs-utils "writes the lab's root file systems"
+    need zstd zstd "unpacks the distribution's packages"
+    need xz xz-utils "unpacks the distribution's packages"
+    need_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring "verifies the lab's packages"
+}
+
 needs_demo() {
     needs_build
     need Xvfb xvfb "the virtual display"
@@ -125,9 +136,12 @@ needs_demo() {
 
 needs_test() {
     needs_build
+    needs_lab
     needs_rust_lints
     need perf "$(have perf || first_of linux-perf linux-tools-generic)" "recordings are compared with perf's"
     need hackbench rt-tests "a load of many tasks"
+    need Xvfb xvfb "the X server of tests with windows"
+    need xterm xterm "a real program with a window"
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"
     need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
@@ -172,8 +186,8 @@ setup() {
     missing='' missing_lines=''
     for purpose in "$@"; do
         case $purpose in
-        build | demo | test | bench) "needs_$purpose" ;;
-        *) fail "there is nothing to set up for '$purpose': build, demo, test or bench" ;;
+        build | lab | demo | test | bench) "needs_$purpose" ;;
+        *) fail "there is nothing to set up for '$purpose': build, lab, demo, test or bench" ;;
         esac
     done
     if [ -n "$missing" ]; then

@@ -92,12 +92,17 @@ tests() {
     for crate in $root_crates; do
         pure="$pure --exclude $crate" root="$root -p $crate"
     done
+    pure="$pure --exclude spry-lab-tests"
     SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
     SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
-    export SPRY_PYTHON SPRY_BIN
-    check "spry builds" cargo build --profile "$test_profile" -p spry-cli
+    SPRY_PROGRAMS=$CARGO_TARGET_DIR/$test_profile
+    export SPRY_PYTHON SPRY_BIN SPRY_PROGRAMS
+    check "spry and its helpers build" cargo build --profile "$test_profile" -p spry-cli -p spry-lab -p spry-workload
     # shellcheck disable=SC2086
     check_cargo_tests "tests that need no privilege" $pure
+    check "a published scheduler builds" build_peers "$(peers_root)" scx_bpfland
+    # Each boots virtual machines, which take a CPU each.
+    check_cargo_tests "tests in the lab" -p spry-lab-tests -- --test-threads=2
     if [ "$(id -u)" -ne 0 ]; then
         triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
         export "CARGO_TARGET_${triple}_RUNNER=$(root_word) --preserve-env"

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use spry_analysis::findings::{DelayCause, InterruptKind, Party, TaskFinding};
-use spry_analysis::{Engine, Error, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
+use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
 use spry_trace::event::{
     Channel, ChannelKind, Comm, Context, Direction, Event, Fork, Ipc, Irq, Lost, Mark, Migrate, NeedResched,
     PrevState, Softirq, Stack, StatState, Switch, TaskInfo, TaskStat, Tick, TimerExpire, TimerKind, Urgency,
@@ -567,17 +567,6 @@ fn only_the_chosen_analyses_run() {
     assert!(findings.delays.is_none() && findings.graph.is_none() && findings.drawing.is_none());
     assert!(task(&findings, 7).quanta.is_some() && task(&findings, 7).billing.is_none());
     assert_eq!(task(&findings, 7).switches.voluntary, 2);
-}
-
-#[test]
-fn choices_that_cannot_be_are_refused() {
-    let engine = |selection, options| Engine::new(&Header::default(), selection, options).err();
-    let named = Options { analyses: vec!["magic".into()], ..Options::default() };
-    assert_eq!(engine(Selection::default(), named), Some(Error::UnknownAnalysis { name: "magic".into() }));
-    let rate = Options { rates_hz: vec![0], ..Options::default() };
-    assert_eq!(engine(Selection::default(), rate), Some(Error::Rate { hz: 0 }));
-    let window = Selection { from_ns: 5, to_ns: Some(5), ..Selection::default() };
-    assert_eq!(engine(window, Options::default()), Some(Error::Window { from_ns: 5, to_ns: 5 }));
 }
 
 #[test]

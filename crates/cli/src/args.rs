@@ -1,5 +1,7 @@
 //! What can be said on the command line, with its help.
 
+mod prove;
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -9,6 +11,10 @@ use spry_trace::Group;
 
 use crate::timespan::Timespan;
 
+pub use prove::{
+    CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
+};
+
 const EXAMPLES: &str = "\
 Examples:
   spry record --duration 10             what happens on this machine in 10 s, into trace.spry
@@ -16,6 +22,7 @@ Examples:
   spry report                           what delayed what
   spry report build.spry --html r.html  the same as a page with pictures
   spry export build.spry --to perfetto -o build.pftrace
+  spry run movie --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,4,8
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
@@ -36,6 +43,14 @@ pub enum Command {
     Report(ReportArgs),
     /// Write a trace in another program's format.
     Export(ExportArgs),
+    /// Run a scenario under one or several schedulers, here or in the lab, and show the figures.
+    Run(RunArgs),
+    /// Show results side by side, and which differences are larger than chance.
+    Compare(CompareArgs),
+    /// Check and list scenarios.
+    Scenario(ScenarioArgs),
+    /// Look after the lab: virtual machines in which a real kernel's scheduling repeats exactly.
+    Lab(LabArgs),
     /// List the analyses, and the events each needs.
     Analyses(AnalysesArgs),
     /// Put a mark into the traces being recorded.

@@ -2,14 +2,22 @@
 
 mod analyses;
 mod args;
+mod compare;
 mod completions;
 mod exit;
 mod export;
+mod lab;
 mod mark;
+mod output;
 mod progress;
 mod record;
 mod report;
+mod run;
+mod scenario;
+mod shipped;
 mod source;
+mod steps;
+mod stopping;
 mod timespan;
 
 use std::process::ExitCode;
@@ -24,6 +32,10 @@ fn main() -> ExitCode {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Run(args) => run::run(&args),
+        Command::Compare(args) => compare::run(&args),
+        Command::Scenario(args) => scenario::run(&args),
+        Command::Lab(args) => lab::run(&args),
         Command::Analyses(args) => analyses::run(&args),
         Command::Mark(args) => mark::run(&args),
         Command::Completions(args) => completions::run(&args),

@@ -25,3 +25,20 @@ pub fn recording(duration: Option<Duration>) -> ProgressBar {
     let length = duration.map(|duration| duration.as_millis() as u64);
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
+
+/// A bar over the time that cells take.
+pub fn cells(cells: usize) -> ProgressBar {
+    let style = ProgressStyle::with_template("  running [{bar:30}] {msg}")
+        .expect("the template is right")
+        .progress_chars("=> ");
+    let bar =
+        ProgressBar::with_draw_target(Some(1), ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style);
+    bar.set_message(format!("0 of {cells} cells"));
+    bar
+}
+
+/// A line that says what is being prepared.
+pub fn step() -> ProgressBar {
+    let style = ProgressStyle::with_template("  {spinner} {prefix} {msg}").expect("the template is right");
+    ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
+}

@@ -30,6 +30,13 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         args.file.display(),
         trace.duration_ns as f64 / 1e9
     );
+    if let (Some(root), Some(graph)) = (&args.root, &findings.graph) {
+        let known = graph.component.is_some();
+        ensure!(
+            known,
+            "no process {root:?} in the graph; `--analysis graph` lists those that wake or are woken"
+        );
+    }
     if let Some(path) = &args.html {
         let failed = || format!("cannot write {}", path.display());
         let mut out = BufWriter::new(File::create(path).with_context(failed)?);

@@ -19,7 +19,7 @@ use crate::varint::Cursor;
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The source itself failed.
-    #[error("cannot read the trace: {0}")]
+    #[error("cannot read the trace")]
     Io(#[from] io::Error),
     /// The first bytes are no trace's.
     #[error("not a Spry trace: it does not begin as one; give a file that `spry record` wrote")]

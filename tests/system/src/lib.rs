@@ -36,7 +36,9 @@ pub fn spry() -> &'static Path {
         let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
-        build.args(["build", "--release", "-p", "spry-cli", "-p", "spry-workload", "--target-dir"]).arg(&target);
+        build
+            .args(["build", "--release", "-p", "spry-cli", "-p", "spry-workload", "--target-dir"])
+            .arg(&target);
         run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
         target.join("release/spry")
     })

@@ -28,6 +28,17 @@ static __always_inline u32 task_state(struct task_struct *task)
 	return old_task->state;
 }
 
+/* Their size and sign differ between kernels; this way of reading adapts to both. */
+static __always_inline bool task_has_cpu(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, on_cpu);
+}
+
+static __always_inline bool task_is_queued(struct task_struct *task)
+{
+	return BPF_CORE_READ_BITFIELD(task, on_rq);
+}
+
 /* 5.16 moved task_struct.cpu to thread_info.cpu. */
 struct thread_info___cpu {
 	u32 cpu;

@@ -231,9 +231,9 @@ int spry_tasks(struct bpf_iter__task *ctx)
 
 	if (!task)
 		return 0;
-	if (task->on_cpu)
+	if (task_has_cpu(task))
 		state = SPRY_STAT_RUNNING;
-	else if (task->on_rq && !task_state(task))
+	else if (task_is_queued(task) && !task_state(task))
 		state = SPRY_STAT_RUNNABLE;
 	else
 		state = SPRY_STAT_BLOCKED;

@@ -1,0 +1,162 @@
+//! The command lines of running scenarios, comparing results and looking after the lab.
+
+use std::path::PathBuf;
+
+use clap::{Subcommand, ValueEnum};
+use spry_lab::results::plan::Vary;
+use spry_lab::scheduler::SchedulerSpec;
+
+const RUN_EXAMPLES: &str = "\
+Examples:
+  spry run movie --on host                                  25 frames a second beside nothing, on this kernel
+  spry run movie --on lab --vary stressers=0,1,2,4,8        beside endless loops, where every run repeats exactly
+  spry run typing --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,8 --seeds 3
+  spry run movie --on lab --scheduler eevdf:base_slice_us=700,preempt=full
+  spry run mine.toml --on lab --scheduler './scx_mine:--slice-us 500' --json
+  spry run movie --on lab --record && spry report results/movie-lab-*/traces/eevdf-seed1.spry
+
+Schedulers: eevdf[:base_slice_us=N,features=NAME+NO_NAME,preempt=none|voluntary|full|lazy], fifo, rr[:timeslice_ms=N],
+  scx_NAME[:ARGUMENTS] (`./x peers` builds the published ones), or the path of any sched_ext binary, :ARGUMENTS after it.
+Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, 100hz, 1000hz, or an image's path.
+Results are kept in a directory with everything needed to repeat them; `spry compare` shows two side by side.
+Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the command line, 130 interrupted.";
+
+/// Arguments of `run`.
+#[derive(clap::Args)]
+#[command(after_help = RUN_EXAMPLES)]
+pub struct RunArgs {
+    /// A scenario file (TOML, or rt-app's JSON), or the name of one that comes with Spry (`spry scenario list`).
+    #[arg(value_name = "SCENARIO")]
+    pub scenario: PathBuf,
+    /// Where it runs: this machine, or the lab's virtual one.
+    #[arg(long, value_enum)]
+    pub on: MachineArg,
+    /// A scheduler to run under; can be given several times.
+    #[arg(long, value_name = "NAME", default_value = "eevdf")]
+    pub scheduler: Vec<SchedulerSpec>,
+    /// Run with each of these values of a variable; can be given several times, for every combination.
+    #[arg(long, value_name = "KEY=A,B,..")]
+    pub vary: Vec<Vary>,
+    /// Run everything with this many seeds, 1 to N, and show the spread.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
+    /// Record a trace of each cell, for `spry report`; this changes the figures a little.
+    #[arg(long)]
+    pub record: bool,
+    /// Print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// The directory for the results; otherwise results/SCENARIO-MACHINE-DIGEST.
+    #[arg(short, long, value_name = "DIR")]
+    pub output: Option<PathBuf>,
+    /// The lab's kernel.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// No progress bar.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+/// Where a scenario runs.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum MachineArg {
+    /// This machine.
+    Host,
+    /// A virtual machine in which time advances with instructions, so that a run repeats exactly.
+    Lab,
+}
+
+const COMPARE_EXAMPLES: &str = "\
+Examples:
+  spry compare results/movie-lab-1a2b3c4d results/movie-lab-5e6f7a8b
+  spry compare base/results.json new/results.json --fail-if-worse     for continuous integration
+
+Between different machines only shares and ratios are compared. Recorded and unrecorded runs are not compared.";
+
+/// Arguments of `compare`.
+#[derive(clap::Args)]
+#[command(after_help = COMPARE_EXAMPLES)]
+pub struct CompareArgs {
+    /// Directories of results, or their results.json; the first is compared with each of the others.
+    #[arg(value_name = "RESULTS", num_args = 2.., required = true)]
+    pub results: Vec<PathBuf>,
+    /// Exit with 1 if any figure is worse by more than its spread.
+    #[arg(long)]
+    pub fail_if_worse: bool,
+}
+
+/// Arguments of `scenario`.
+#[derive(clap::Args)]
+pub struct ScenarioArgs {
+    #[command(subcommand)]
+    pub command: ScenarioCommand,
+}
+
+/// What can be done with scenario files.
+#[derive(Subcommand)]
+pub enum ScenarioCommand {
+    /// Say what scenario files hold, or where their mistakes are.
+    #[command(
+        after_help = "Example:\n  spry scenario check mine.toml taskset.json\n\nExit code 2 if there is a mistake."
+    )]
+    Check {
+        /// The files, or names of scenarios that come with Spry.
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
+        /// Only mistakes.
+        #[arg(short, long)]
+        quiet: bool,
+    },
+    /// List the scenarios that come with Spry, and their variables.
+    List,
+    /// List the kinds of tasks that a scenario can name, and their keys.
+    Kinds,
+    /// Print a scenario that comes with Spry, to start one's own from.
+    #[command(after_help = "Example:\n  spry scenario show movie > mine.toml")]
+    Show {
+        /// Its name.
+        name: PathBuf,
+    },
+}
+
+/// Arguments of `lab`.
+#[derive(clap::Args)]
+pub struct LabArgs {
+    #[command(subcommand)]
+    pub command: LabCommand,
+}
+
+/// What can be done with the lab.
+#[derive(Subcommand)]
+pub enum LabCommand {
+    /// Say what the lab lacks on this machine, and how to get it.
+    Doctor,
+    /// Build kernels for the lab.
+    Kernel {
+        #[command(subcommand)]
+        command: KernelCommand,
+    },
+    /// List the kernels that can be chosen with `spry run --kernel`.
+    Kernels,
+    /// Fetch the newest lists of packages; results made from newer packages differ from those before.
+    Refresh,
+    /// Remove what the lab has fetched and built.
+    Clean,
+}
+
+/// What can be done with the lab's kernels.
+#[derive(Subcommand)]
+pub enum KernelCommand {
+    /// Build a small kernel with another tick rate from the distribution's source; takes 5 to 10 minutes, once.
+    #[command(
+        after_help = "Example:\n  spry lab kernel build --hz 100 && spry run alarms --on lab --kernel 100hz"
+    )]
+    Build {
+        /// Ticks a second.
+        #[arg(long)]
+        hz: u32,
+    },
+}

@@ -1,0 +1,141 @@
+//! `spry lab`: what the lab needs, has and keeps.
+
+use std::fs;
+use std::path::Path;
+use std::process::ExitCode;
+
+use anyhow::{Context, Result};
+use indicatif::HumanBytes;
+use spry_lab::{Cache, Lab, LabOptions, State, Stop, doctor};
+
+use crate::args::{KernelCommand, LabArgs, LabCommand};
+use crate::output;
+use crate::steps::Steps;
+use crate::stopping;
+
+/// The kernels that can be chosen, and what each is for.
+const KERNELS: [(&str, &str); 8] = [
+    (
+        "newest",
+        "the newest that the distribution has, with sched_ext; the small flavour for virtual machines",
+    ),
+    ("newest-generic", "the same with all drivers: input devices of programs (uinput), Xorg"),
+    ("newest-rt", "the newest real-time kernel"),
+    ("stable", "the release's own; preempt=none, voluntary or full at boot; no sched_ext in Debian's 6.12"),
+    ("stable-generic", "the same with all drivers"),
+    ("stable-rt", "the release's real-time kernel"),
+    ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
+    ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
+];
+/// What stays in the cache when the lab is cleaned: built schedulers, and what a running lab is using.
+const KEPT: [&str; 3] = ["peers", "locks", "runs"];
+
+/// Does what is asked with the lab.
+pub fn run(args: &LabArgs) -> Result<ExitCode> {
+    match &args.command {
+        LabCommand::Doctor => return Ok(examine()),
+        LabCommand::Kernel { command: KernelCommand::Build { hz } } => build(*hz)?,
+        LabCommand::Kernels => {
+            let lines = KERNELS.map(|(name, about)| format!("{name:15} {about}\n"));
+            output::print(&lines.concat())?;
+        }
+        LabCommand::Refresh => refresh()?,
+        LabCommand::Clean => clean(&Cache::default_root())?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn examine() -> ExitCode {
+    let findings = doctor(&LabOptions::default(), &Stop::new());
+    for finding in &findings {
+        let mark = match finding.state {
+            State::Good => "good  ",
+            State::Partly => "partly",
+            State::Bad => "BAD   ",
+        };
+        println!("{mark}  {}", finding.what);
+        if let Some(remedy) = &finding.remedy {
+            println!("        -> {}", remedy.replace('\n', "\n           "));
+        }
+    }
+    if findings.iter().any(|finding| finding.state == State::Bad) {
+        ExitCode::FAILURE
+    } else {
+        ExitCode::SUCCESS
+    }
+}
+
+fn build(hz: u32) -> Result<()> {
+    let stop = stopping::on_signals()?;
+    let lab = Lab::open(LabOptions::default())?;
+    let steps = Steps::new();
+    let kernel = lab.build_kernel(hz, &|event: spry_lab::Event<'_>| steps.show(event), &stop);
+    drop(steps);
+    let kernel = kernel.map_err(|error| stopping::told(error.into(), &stop))?;
+    println!("{} is built; `spry run --kernel {hz}hz` boots it.", kernel.release);
+    Ok(())
+}
+
+fn refresh() -> Result<()> {
+    let stop = stopping::on_signals()?;
+    let lab = Lab::open(LabOptions::default())?;
+    let steps = Steps::new();
+    let done = lab.refresh(&|event: spry_lab::Event<'_>| steps.show(event), &stop);
+    drop(steps);
+    done.map_err(|error| stopping::told(error.into(), &stop))
+}
+
+/// Removes what can be fetched and built again.
+fn clean(root: &Path) -> Result<()> {
+    let entries = match fs::read_dir(root) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(error).with_context(|| format!("cannot read {}", root.display())),
+    };
+    let mut bytes = 0;
+    for entry in entries {
+        let path = entry?.path();
+        if KEPT.iter().any(|name| path.ends_with(name)) {
+            continue;
+        }
+        bytes += size(&path);
+        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
+        removed.with_context(|| format!("cannot remove {}", path.display()))?;
+    }
+    println!("Removed {} from {}.", HumanBytes(bytes), root.display());
+    Ok(())
+}
+
+fn size(path: &Path) -> u64 {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
+    if !metadata.is_dir() {
+        return metadata.len();
+    }
+    fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(size(&entry.ok()?.path()))).sum()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_kernel_of_the_list_can_be_chosen() {
+        for (name, _) in KERNELS {
+            name.parse::<spry_lab::KernelChoice>().unwrap_or_else(|error| panic!("{name}: {error}"));
+        }
+    }
+
+    #[test]
+    fn cleaning_keeps_built_schedulers() {
+        let scratch = tempfile::tempdir().unwrap();
+        let home = scratch.path().join("spry");
+        for dir in ["peers/bin", "images/ab"] {
+            fs::create_dir_all(home.join(dir)).unwrap();
+        }
+        fs::write(home.join("images/ab/root"), "x").unwrap();
+        clean(&home).unwrap();
+        assert!(home.join("peers/bin").is_dir() && !home.join("images").exists());
+        fs::remove_dir_all(&home).unwrap();
+        clean(&home).unwrap();
+    }
+}

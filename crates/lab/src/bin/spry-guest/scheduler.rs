@@ -1,0 +1,82 @@
+//! The scheduler under test: started, waited for, watched.
+
+use std::fs;
+
+use spry_lab::protocol::{Failure, RESULTS_DIRECTORY, SCHEDULER_LOG};
+
+use crate::kernel::{messages_with, sleep_until, uptime_ms};
+use crate::process::{self, Child, Waiter, exit_or_signal};
+
+const STATE: &str = "/sys/kernel/sched_ext/state";
+/// How often the kernel is asked whether a scheduler that loads is in charge, milliseconds.
+const LOOK_EVERY_MS: u64 = 100;
+/// How many of the scheduler's last lines are told.
+const LINES: usize = 20;
+
+/// A scheduler that is in charge.
+pub struct Scheduler {
+    child: Child,
+}
+
+impl Scheduler {
+    /// Starts a scheduler's program and waits until the kernel says that it is in charge.
+    pub fn start(argv: &[String], limit_ms: u64, waiter: &mut Waiter) -> Result<Self, Failure> {
+        if fs::metadata(STATE).is_err() {
+            return Err(Failure::SchedulerFailed("this kernel has no sched_ext".to_owned()));
+        }
+        let log = log();
+        let child = process::start(argv, &[], &log, &log)
+            .map_err(|error| Failure::SchedulerFailed(format!("cannot start it: {error}")))?;
+        let until_ms = uptime_ms() + limit_ms;
+        loop {
+            if state() == "enabled" {
+                return Ok(Self { child });
+            }
+            if let Some(status) = waiter.ended(child) {
+                return Err(Failure::SchedulerFailed(last_words(&ending(status))));
+            }
+            if uptime_ms() >= until_ms {
+                process::kill_group(child);
+                let how = format!("it was not in charge after {} s", limit_ms / 1000);
+                return Err(Failure::SchedulerFailed(last_words(&how)));
+            }
+            sleep_until(uptime_ms() + LOOK_EVERY_MS);
+        }
+    }
+
+    /// Whether it is still in charge.
+    pub fn check(&self, waiter: &mut Waiter) -> Result<(), Failure> {
+        if let Some(status) = waiter.ended(self.child) {
+            return Err(Failure::SchedulerEjected(last_words(&ending(status))));
+        }
+        match state().as_str() {
+            "enabled" => Ok(()),
+            state => Err(Failure::SchedulerEjected(last_words(&format!("sched_ext is {state}")))),
+        }
+    }
+}
+
+fn log() -> String {
+    format!("{RESULTS_DIRECTORY}/{SCHEDULER_LOG}")
+}
+
+fn state() -> String {
+    fs::read_to_string(STATE).unwrap_or_default().trim().to_owned()
+}
+
+fn ending(status: i32) -> String {
+    match exit_or_signal(status) {
+        (Some(exit), _) => format!("its program ended with status {exit}"),
+        (None, signal) => format!("its program was killed by signal {}", signal.unwrap_or_default()),
+    }
+}
+
+/// What the program said last, and what the kernel said about it.
+fn last_words(how: &str) -> String {
+    let said =
+        fs::read(log()).map_or_else(|_| String::new(), |text| String::from_utf8_lossy(&text).into_owned());
+    let lines: Vec<&str> = said.lines().collect();
+    let said = lines[lines.len().saturating_sub(LINES)..].join("\n");
+    let parts = [how, &said, &messages_with("sched_ext")].map(str::to_owned);
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join("\n")
+}

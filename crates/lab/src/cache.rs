@@ -1,0 +1,257 @@
+//! A directory of built things, each under the hash of what it was built from; safe with several processes at once.
+
+use std::env;
+use std::fs::{self, File};
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::thread;
+use std::time::Duration;
+
+use sha2::{Digest, Sha256};
+use tempfile::TempDir;
+
+use crate::error::{LabError, at};
+use crate::progress::Stop;
+
+/// How often a lock that another process holds is tried.
+const LOCK_RETRY: Duration = Duration::from_millis(200);
+
+/// The cache's root.
+#[derive(Clone, Debug)]
+pub struct Cache {
+    root: PathBuf,
+}
+
+impl Cache {
+    /// The cache in this directory, which is made if it is missing; what dead processes left there is removed.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn open(root: &Path) -> Result<Self, LabError> {
+        for inner in ["locks", "runs", "building"] {
+            let path = root.join(inner);
+            fs::create_dir_all(&path).map_err(at(&path))?;
+        }
+        let root = root.canonicalize().map_err(at(root))?;
+        let cache = Self { root };
+        cache.sweep("runs")?;
+        cache.sweep("building")?;
+        Ok(cache)
+    }
+
+    /// Where the cache is unless somebody says otherwise: `SPRY_CACHE`, or `spry` in the user's cache directory.
+    pub fn default_root() -> PathBuf {
+        let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+        set("SPRY_CACHE")
+            .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("spry")))
+            .or_else(|| set("HOME").map(|home| home.join(".cache/spry")))
+            .unwrap_or_else(|| env::temp_dir().join("spry-cache"))
+    }
+
+    /// The directory.
+    pub fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// The directory built from what `key` stands for; `build` fills it if it is not there yet.
+    ///
+    /// # Errors
+    /// Where building fails, or somebody asks to stop while another process builds.
+    pub fn entry(
+        &self,
+        kind: &str,
+        key: &str,
+        stop: &Stop,
+        build: impl FnOnce(&Path) -> Result<(), LabError>,
+    ) -> Result<PathBuf, LabError> {
+        let home = self.root.join(kind);
+        let path = home.join(key);
+        if path.exists() {
+            return Ok(path);
+        }
+        fs::create_dir_all(&home).map_err(at(&home))?;
+        let _lock = self.lock(&format!("{kind}-{key}"), stop)?;
+        if path.exists() {
+            return Ok(path);
+        }
+        let scratch = self.scratch("building")?;
+        let inner = scratch.path().join("entry");
+        fs::create_dir(&inner).map_err(at(&inner))?;
+        build(&inner)?;
+        fs::rename(&inner, &path).map_err(at(&path))?;
+        Ok(path)
+    }
+
+    /// Waits until no other process holds the lock of this name, then holds it until the result is dropped.
+    ///
+    /// # Errors
+    /// Where the lock's file cannot be made, or somebody asks to stop.
+    pub fn lock(&self, name: &str, stop: &Stop) -> Result<Lock, LabError> {
+        let path = self.root.join("locks").join(name);
+        let file = File::create(&path).map_err(at(&path))?;
+        while !try_lock(&file).map_err(at(&path))? {
+            if stop.is_requested() {
+                return Err(LabError::Interrupted);
+            }
+            thread::sleep(LOCK_RETRY);
+        }
+        Ok(Lock { _file: file })
+    }
+
+    /// A directory for one run, gone when the result is dropped, or when the cache is opened after this process died.
+    pub(crate) fn run_directory(&self) -> Result<Scratch, LabError> {
+        self.scratch("runs")
+    }
+
+    fn scratch(&self, kind: &str) -> Result<Scratch, LabError> {
+        let home = self.root.join(kind);
+        let _lock = self.lock(kind, &Stop::new())?;
+        let prefix = format!("{}-", std::process::id());
+        let directory = tempfile::Builder::new().prefix(&prefix).tempdir_in(&home).map_err(at(&home))?;
+        let path = directory.path().join(".lock");
+        let lock = File::create(&path).map_err(at(&path))?;
+        try_lock(&lock).map_err(at(&path))?;
+        Ok(Scratch { directory, _lock: lock })
+    }
+
+    /// Removes directories whose owner is gone.
+    fn sweep(&self, kind: &str) -> Result<(), LabError> {
+        let home = self.root.join(kind);
+        let _lock = self.lock(kind, &Stop::new())?;
+        for entry in fs::read_dir(&home).map_err(at(&home))? {
+            let path = entry.map_err(at(&home))?.path();
+            let is_free = match File::open(path.join(".lock")) {
+                Ok(lock) => try_lock(&lock).map_err(at(&path))?,
+                Err(_) => true,
+            };
+            if is_free {
+                fs::remove_dir_all(&path).map_err(at(&path))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A lock that is held.
+#[derive(Debug)]
+pub struct Lock {
+    _file: File,
+}
+
+/// A directory that goes away with this value.
+#[derive(Debug)]
+pub(crate) struct Scratch {
+    directory: TempDir,
+    _lock: File,
+}
+
+impl Scratch {
+    pub(crate) fn path(&self) -> &Path {
+        self.directory.path()
+    }
+}
+
+fn try_lock(file: &File) -> io::Result<bool> {
+    // SAFETY: flock takes a descriptor that is open for as long as `file` lives, and no memory.
+    if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } == 0 {
+        return Ok(true);
+    }
+    let error = io::Error::last_os_error();
+    if error.kind() == io::ErrorKind::WouldBlock { Ok(false) } else { Err(error) }
+}
+
+/// The hash of some texts, each told apart from its neighbours; 32 hexadecimal digits.
+pub fn key_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
+    let mut hash = Sha256::new();
+    for part in parts {
+        hash.update((part.len() as u64).to_le_bytes());
+        hash.update(part);
+    }
+    hex(&hash.finalize()[..16])
+}
+
+/// The hash of some bytes, 64 hexadecimal digits.
+pub fn digest_of(bytes: &[u8]) -> String {
+    hex(&Sha256::digest(bytes))
+}
+
+/// The hash of a file's content, 64 hexadecimal digits.
+///
+/// # Errors
+/// Where it cannot be read.
+pub fn digest_of_file(path: &Path) -> Result<String, LabError> {
+    let mut file = File::open(path).map_err(at(path))?;
+    let mut hash = Sha256::new();
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        let read = file.read(&mut buffer).map_err(at(path))?;
+        if read == 0 {
+            return Ok(hex(&hash.finalize()));
+        }
+        hash.update(&buffer[..read]);
+    }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thing_is_built_once() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        let build = |path: &Path| fs::write(path.join("x"), "1").map_err(at(path));
+        let first = cache.entry("kind", "key", &Stop::new(), build).expect("it is built");
+        let again = cache.entry("kind", "key", &Stop::new(), |_| panic!("it is there")).expect("it is found");
+        assert_eq!(first, again);
+        assert_eq!(fs::read_to_string(first.join("x")).expect("it is kept"), "1");
+    }
+
+    #[test]
+    fn what_failed_half_way_is_not_found_later() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        let failed = cache.entry("kind", "key", &Stop::new(), |path| {
+            fs::write(path.join("half"), "").map_err(at(path))?;
+            Err(LabError::Interrupted)
+        });
+        assert!(matches!(failed, Err(LabError::Interrupted)));
+        assert!(!cache.root().join("kind/key").exists());
+        assert_eq!(fs::read_dir(cache.root().join("building")).expect("it is there").count(), 0);
+    }
+
+    #[test]
+    fn only_what_dead_processes_left_is_swept() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        let dead = cache.root().join("runs/dead");
+        fs::create_dir(&dead).expect("it can be made");
+        fs::write(dead.join(".lock"), "").expect("it can be written");
+        let living = cache.run_directory().expect("a run begins");
+        Cache::open(directory.path()).expect("it opens again");
+        assert!(!dead.exists() && living.path().exists());
+        let path = living.path().to_owned();
+        drop(living);
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_stop_ends_the_wait_for_a_lock() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        let stop = Stop::new();
+        let _held = cache.lock("one", &stop).expect("it is free");
+        stop.request();
+        assert!(matches!(cache.lock("one", &stop), Err(LabError::Interrupted)));
+    }
+
+    #[test]
+    fn neighbouring_parts_of_a_key_are_told_apart() {
+        assert_ne!(key_of(["ab", "c"]), key_of(["a", "bc"]));
+    }
+}

@@ -1,0 +1,247 @@
+//! What the lab lacks on this machine, and how to get it.
+
+use std::ffi::CString;
+use std::fs;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::process::Command;
+
+use serde::Serialize;
+
+use crate::build;
+use crate::cache::Cache;
+use crate::command::{is_there, package_of, run};
+use crate::fetch::Archive;
+use crate::lab::LabOptions;
+use crate::progress::Stop;
+use crate::vm::QEMU;
+
+/// Space for packages, kernels, images and a run's results, MiB.
+const DISK_MIB: u64 = 6 * 1024;
+/// Memory of two virtual machines with large images, MiB.
+const MEMORY_MIB: u64 = 8 * 1024;
+/// Programs that every use of the lab takes.
+const PROGRAMS: [&str; 9] =
+    [QEMU, "apt-get", "dpkg-deb", "tar", "xz", "zstd", "mkfs.erofs", "chroot", "unshare"];
+/// Spry's own programs.
+const OWN: [&str; 3] = ["spry-guest", "spry-runner", "spry"];
+
+/// One thing that was looked at.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct Finding {
+    /// What was looked at, and what was found.
+    pub what: String,
+    /// Whether it will do.
+    pub state: State,
+    /// What to do about it, where it will not.
+    pub remedy: Option<String>,
+}
+
+/// Whether something will do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    /// It will.
+    Good,
+    /// For some uses it will not.
+    Partly,
+    /// The lab does not work like this.
+    Bad,
+}
+
+impl Finding {
+    fn good(what: impl Into<String>) -> Self {
+        Self { what: what.into(), state: State::Good, remedy: None }
+    }
+
+    fn bad(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), state: State::Bad, remedy: Some(remedy.into()) }
+    }
+
+    fn partly(what: impl Into<String>, remedy: impl Into<String>) -> Self {
+        Self { what: what.into(), state: State::Partly, remedy: Some(remedy.into()) }
+    }
+}
+
+/// Looks at everything that the lab needs; changes nothing but the cache.
+pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
+    let mut findings = programs();
+    findings.push(qemu(stop));
+    let root = options.cache.clone().unwrap_or_else(Cache::default_root);
+    match Cache::open(&root) {
+        Ok(cache) => {
+            findings.push(disk(cache.root()));
+            findings.extend(archive(&cache, options.mirror.as_deref(), stop));
+            findings.extend(built_kernels(&cache));
+        }
+        Err(error) => findings.push(Finding::bad(
+            format!("the cache: {error}"),
+            "set SPRY_CACHE to a directory that you may write to",
+        )),
+    }
+    findings.push(memory());
+    findings.extend(own_programs(options));
+    findings.push(build_tools());
+    findings
+}
+
+fn programs() -> Vec<Finding> {
+    let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !is_there(program)).collect();
+    if missing.is_empty() {
+        return vec![Finding::good("every program that the lab starts is there")];
+    }
+    let packages: Vec<&str> = missing.iter().map(|program| package_of(program)).collect();
+    vec![Finding::bad(
+        format!("missing: {}", missing.join(", ")),
+        format!("apt-get install {}", packages.join(" ")),
+    )]
+}
+
+fn qemu(stop: &Stop) -> Finding {
+    let remedy = format!("apt-get install {}", package_of(QEMU));
+    let Ok(output) = run(Command::new(QEMU).arg("--version"), stop) else {
+        return Finding::bad("QEMU does not start", remedy);
+    };
+    let line = String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned();
+    match major_version(&line) {
+        Some(major) if major >= 7 => Finding::good(line),
+        _ => Finding::bad(format!("{line}: older than 7"), remedy),
+    }
+}
+
+fn major_version(line: &str) -> Option<u32> {
+    line.split("version ").nth(1)?.split('.').next()?.parse().ok()
+}
+
+fn disk(root: &Path) -> Finding {
+    let free_mib = free_mib(root);
+    let what = format!("{free_mib} MiB free for the cache at {}", root.display());
+    if free_mib >= DISK_MIB {
+        return Finding::good(what);
+    }
+    Finding::partly(
+        format!("{what}; images of large programs take up to {DISK_MIB} MiB"),
+        "free some, or set SPRY_CACHE to a directory on another disk",
+    )
+}
+
+/// The space that an ordinary user may still fill, MiB.
+pub(crate) fn free_mib(path: &Path) -> u64 {
+    let Ok(name) = CString::new(path.as_os_str().as_bytes()) else { return 0 };
+    // SAFETY: all zeros is a value of this structure of numbers.
+    let mut space: libc::statvfs = unsafe { std::mem::zeroed() };
+    // SAFETY: the name ends in a zero, and both live as long as the call.
+    if unsafe { libc::statvfs(name.as_ptr(), &mut space) } != 0 {
+        return 0;
+    }
+    (space.f_bavail as u64).saturating_mul(space.f_frsize as u64) >> 20
+}
+
+fn memory() -> Finding {
+    let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let mib = available_mib(&text).unwrap_or(0);
+    let what = format!("{mib} MiB of memory available");
+    if mib >= MEMORY_MIB {
+        return Finding::good(what);
+    }
+    Finding::partly(
+        format!("{what}; two machines side by side with large images take {MEMORY_MIB} MiB"),
+        "run fewer at once (--jobs 1)",
+    )
+}
+
+fn available_mib(meminfo: &str) -> Option<u64> {
+    let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok().map(|kib| kib >> 10)
+}
+
+fn archive(cache: &Cache, mirror: Option<&str>, stop: &Stop) -> Vec<Finding> {
+    let archive = match Archive::open(cache, mirror) {
+        Ok(archive) => archive,
+        Err(error) => return vec![Finding::bad("the archive of packages", error.to_string())],
+    };
+    let mut findings = Vec::new();
+    let keys: Vec<String> = archive.keyrings().iter().map(|path| path.display().to_string()).collect();
+    findings.push(Finding::good(format!("the archive's keys: {}", keys.join(", "))));
+    match archive.refresh_quietly(stop) {
+        Ok(()) => findings
+            .push(Finding::good(format!("the archive answers and its signatures hold: {}", archive.uri()))),
+        Err(error) => {
+            let remedy = error.to_string();
+            let what = format!("the archive {}", archive.uri());
+            findings.push(match archive.lists_age() {
+                Some(_) => {
+                    Finding::partly(format!("{what}; what has been fetched before still works"), remedy)
+                }
+                None => Finding::bad(what, remedy),
+            });
+        }
+    }
+    findings
+}
+
+fn built_kernels(cache: &Cache) -> Vec<Finding> {
+    let kernel = |hz| match build::find(cache, hz) {
+        Ok(_) => Finding::good(format!("a kernel of {hz} Hz has been built")),
+        Err(error) => Finding::partly(format!("a kernel of {hz} Hz"), error.to_string()),
+    };
+    [100, 1000].map(kernel).into()
+}
+
+fn own_programs(options: &LabOptions) -> Vec<Finding> {
+    let Some(directory) = options.programs.clone().or_else(|| crate::lab::own_directory().ok()) else {
+        return Vec::new();
+    };
+    let missing: Vec<&str> = OWN.into_iter().filter(|name| !directory.join(name).is_file()).collect();
+    if missing.is_empty() {
+        return vec![Finding::good(format!("Spry's own programs are in {}", directory.display()))];
+    }
+    vec![Finding::bad(
+        format!("not in {}: {}", directory.display(), missing.join(", ")),
+        "cargo build --release builds them all",
+    )]
+}
+
+fn build_tools() -> Finding {
+    let missing: Vec<&str> = build::TOOLS
+        .into_iter()
+        .filter(|(program, _)| !is_there(program))
+        .map(|(_, package)| package)
+        .collect();
+    if missing.is_empty() {
+        return Finding::good("every program that building kernels takes is there");
+    }
+    Finding::partly(
+        "building kernels of other tick rates takes more",
+        format!("apt-get install {}", missing.join(" ")),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_emulator_s_version_is_read() {
+        assert_eq!(major_version("QEMU emulator version 10.0.2 (Debian 1:10.0.2)"), Some(10));
+        assert_eq!(major_version("something else"), None);
+    }
+
+    #[test]
+    fn available_memory_is_what_the_kernel_calls_so() {
+        assert_eq!(available_mib("MemFree: 1 kB\nMemAvailable:   2097152 kB\n"), Some(2048));
+    }
+
+    #[test]
+    fn every_bad_finding_says_what_to_do() {
+        let cache = tempfile::tempdir().expect("a directory");
+        let options = LabOptions {
+            cache: Some(cache.path().to_owned()),
+            mirror: Some("file:/nowhere".to_owned()),
+            programs: Some(cache.path().to_owned()),
+        };
+        let findings = doctor(&options, &Stop::new());
+        assert!(findings.iter().any(|finding| finding.state == State::Bad));
+        assert!(findings.iter().all(|finding| finding.state == State::Good || finding.remedy.is_some()));
+    }
+}

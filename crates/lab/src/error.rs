@@ -1,0 +1,170 @@
+//! What can go wrong in the lab, each with what to do about it.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use thiserror::Error;
+
+/// Why the lab could not prepare or run something.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum LabError {
+    /// A program of this machine that the lab needs is missing.
+    #[error("{program} is missing: install it with `apt-get install {package}`")]
+    Missing {
+        /// The program.
+        program: String,
+        /// The distribution's package that holds it.
+        package: String,
+    },
+    /// One of Spry's own programs is not where it belongs.
+    #[error(
+        "{0} is missing: build the whole workspace (`cargo build --release`), which puts it beside `spry`"
+    )]
+    OwnProgram(PathBuf),
+    /// No archive of the distribution's packages is configured.
+    #[error(
+        "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d: name one with SPRY_MIRROR=URL"
+    )]
+    NoMirror,
+    /// The archive's signatures cannot be checked.
+    #[error(
+        "the keys on this machine do not verify the {suite} suite: bring them up to date with \
+         `apt-get install debian-archive-keyring`\n{detail}"
+    )]
+    Keyring {
+        /// The suite.
+        suite: String,
+        /// apt's own words.
+        detail: String,
+    },
+    /// The archive has no such package.
+    #[error("the {suite} suite has no package {package}: `apt-cache search` knows names")]
+    NoPackage {
+        /// The suite.
+        suite: String,
+        /// The package.
+        package: String,
+    },
+    /// A kernel is not what was asked for.
+    #[error("{0}")]
+    Kernel(String),
+    /// A binary cannot run in the image.
+    #[error("{}: {problem}", binary.display())]
+    Binary {
+        /// The binary.
+        binary: PathBuf,
+        /// What the image lacks and how to get it.
+        problem: String,
+    },
+    /// A program of this machine failed.
+    #[error("{command} failed ({status})\n{stderr}")]
+    Tool {
+        /// What was run.
+        command: String,
+        /// How it ended.
+        status: String,
+        /// The last lines of its standard error.
+        stderr: String,
+    },
+    /// QEMU ended before the guest did.
+    #[error("QEMU ended ({status}) before the guest was through\n{stderr}")]
+    Qemu {
+        /// How it ended.
+        status: String,
+        /// The last lines of its standard error.
+        stderr: String,
+    },
+    /// The guest's kernel panicked.
+    #[error("the guest's kernel panicked: {reason}\n{log}")]
+    Panic {
+        /// The panic's own line.
+        reason: String,
+        /// The last lines of the console.
+        log: String,
+    },
+    /// The guest ended without its results.
+    #[error("the guest ended without results, at the stage `{stage}`\n{log}")]
+    GuestDied {
+        /// How far it had come.
+        stage: String,
+        /// The last lines of the console.
+        log: String,
+    },
+    /// The guest or QEMU took longer than allowed.
+    #[error("{what} did not end within {limit_s} s, at the stage `{stage}`\n{log}")]
+    TimedOut {
+        /// What took too long.
+        what: String,
+        /// The limit, in seconds of the clock that `what` names.
+        limit_s: u64,
+        /// How far it had come.
+        stage: String,
+        /// The last lines of the console.
+        log: String,
+    },
+    /// The scheduler under test did not load.
+    #[error("the scheduler {name} did not load: {reason}")]
+    SchedulerFailed {
+        /// The scheduler.
+        name: String,
+        /// Its own words and the kernel's.
+        reason: String,
+    },
+    /// The kernel threw the scheduler under test out.
+    #[error("the kernel ejected the scheduler {name}: {reason}")]
+    SchedulerEjected {
+        /// The scheduler.
+        name: String,
+        /// The kernel's reason.
+        reason: String,
+    },
+    /// A setting of the guest's kernel could not be made.
+    #[error("the guest's kernel does not take the setting {path} = {value}: {reason}")]
+    Setting {
+        /// The file.
+        path: String,
+        /// What was to be written.
+        value: String,
+        /// What the kernel said.
+        reason: String,
+    },
+    /// Something else failed in the guest.
+    #[error("in the guest: {0}")]
+    Guest(String),
+    /// The disk is full.
+    #[error("no space left for {} ({needed_mib} MiB needed): free some, or set SPRY_CACHE to another disk", path.display())]
+    DiskFull {
+        /// Where space is short.
+        path: PathBuf,
+        /// What is needed, MiB; 0 if unknown.
+        needed_mib: u64,
+    },
+    /// Somebody asked to stop.
+    #[error("interrupted")]
+    Interrupted,
+    /// A file of the lab's own could not be read or written.
+    #[error("{}: {source}", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+/// Adds the path to an I/O error, and tells a full disk from the rest.
+pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> LabError + '_ {
+    move |source| {
+        if source.kind() == io::ErrorKind::StorageFull {
+            return LabError::DiskFull { path: path.to_owned(), needed_mib: 0 };
+        }
+        LabError::Io { path: path.to_owned(), source }
+    }
+}
+
+/// The last `lines` lines of a text.
+pub(crate) fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().map(|line| line.trim_end_matches('\r')).collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}

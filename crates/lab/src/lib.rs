@@ -1,0 +1,35 @@
+//! Images, virtual machines and their results.
+//!
+//! The lab boots a stock kernel with real programs in QEMU, in virtual time that advances with instructions: a run
+//! repeats digit for digit on any machine, however loaded. [`Lab::prepare`] fetches and builds what a machine is made
+//! of, [`Lab::run`] boots it for one [`Job`].
+
+mod build;
+mod cache;
+mod command;
+mod cpio;
+mod doctor;
+mod elf;
+mod error;
+mod fetch;
+mod image;
+mod job;
+mod kernel;
+mod lab;
+mod modules;
+mod progress;
+pub mod protocol;
+pub mod results;
+pub mod scheduler;
+pub mod sources;
+mod vm;
+
+pub use cache::{Cache, digest_of, digest_of_file, key_of};
+pub use doctor::{Finding, State, doctor};
+pub use error::LabError;
+pub use image::Image;
+pub use job::{FileSource, Job, Outcome, Record, TRACE};
+pub use kernel::{Flavour, Kernel, KernelChoice};
+pub use lab::{Lab, LabMachine, LabOptions, MachineSpec};
+pub use progress::{Event, Progress, Stage, Stop};
+pub use protocol::{Ended, GuestCommand};

@@ -1,0 +1,181 @@
+//! What passes between the lab and the first process of its guest: a job going in, and shared memory with results.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use crate::progress::Stage;
+
+/// Where the job is in the guest.
+pub const JOB_PATH: &str = "/spry/job.json";
+/// Where programs leave what is to be taken out.
+pub const RESULTS_DIRECTORY: &str = "/results";
+/// The guest's own account among the results.
+pub const ACCOUNT: &str = "guest.json";
+/// What the scheduler under test printed, among the results.
+pub const SCHEDULER_LOG: &str = ".scheduler.log";
+/// The earliest moment at which commands may start, milliseconds after boot: before it the kernel still settles.
+pub const SETTLED_MS: u64 = 8_000;
+/// A start that has been missed is put off to the next multiple of this, so that it falls on the same phase.
+pub const START_STEP_MS: u64 = 4_000;
+
+/// What the guest is to do.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestJob {
+    /// Files of the kernel to be written, in order: path and value.
+    pub settings: Vec<(String, String)>,
+    /// The scheduler under test: its program and arguments.
+    pub scheduler: Option<Vec<String>>,
+    /// How long it may take to load, milliseconds.
+    pub scheduler_limit_ms: u64,
+    /// The programs to run one after another.
+    pub commands: Vec<GuestCommand>,
+    /// When the first of them starts, milliseconds after boot.
+    pub start_ms: u64,
+    /// The size of an ext4 file system in memory, MiB; none if 0.
+    pub scratch_mib: u32,
+}
+
+/// A program for the guest.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestCommand {
+    /// The program and its arguments.
+    pub argv: Vec<String>,
+    /// Variables of its environment beyond the guest's own.
+    pub env: Vec<(String, String)>,
+    /// How long it may take, seconds of the guest's time.
+    pub limit_s: u32,
+}
+
+/// What the guest says it did.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Account {
+    /// When the guest's own work began, milliseconds after boot.
+    pub booted_ms: u64,
+    /// When the scheduler under test was in charge, milliseconds after boot.
+    pub scheduler_loaded_ms: Option<u64>,
+    /// When the first command started, milliseconds after boot.
+    pub started_ms: u64,
+    /// When the results were complete, milliseconds after boot.
+    pub ended_ms: u64,
+    /// How each command ended.
+    pub commands: Vec<Ended>,
+    /// What went wrong, if anything did.
+    pub failure: Option<Failure>,
+}
+
+/// How a command ended.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Its exit status, if it left by itself.
+    pub exit: Option<i32>,
+    /// The signal that killed it, if one did.
+    pub signal: Option<i32>,
+    /// When it started, milliseconds after boot.
+    pub start_ms: u64,
+    /// When it ended, milliseconds after boot.
+    pub end_ms: u64,
+}
+
+/// Why the guest did not do all of its job.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Failure {
+    /// A setting was refused: path, value and reason.
+    Setting(String, String, String),
+    /// The scheduler did not load.
+    SchedulerFailed(String),
+    /// The scheduler was in charge and was thrown out.
+    SchedulerEjected(String),
+    /// A command did not end in time: its words, and the limit in seconds.
+    TimedOut(String, u32),
+    /// Anything else, in words.
+    Other(String),
+}
+
+/// The shared memory: a head, then the names and contents of files.
+///
+/// Bytes 0-7 `SPRYLAB1`, 8-11 the stage's number, 12-15 how many files, 16-23 how many bytes after the head. Each file
+/// is its name's length (4 bytes), its own (8 bytes), the name, the content; numbers are little-endian.
+pub mod shared {
+    use super::{BTreeMap, Stage};
+
+    /// What the memory starts with once the guest is up.
+    pub const MAGIC: &[u8; 8] = b"SPRYLAB1";
+    /// Bytes of the head.
+    pub const HEAD: usize = 4096;
+
+    /// The stage that the head tells.
+    pub fn stage(head: &[u8]) -> Stage {
+        let number = match head.get(..12) {
+            Some([magic @ .., a, b, c, d]) if magic == MAGIC => u32::from_le_bytes([*a, *b, *c, *d]),
+            _ => 0,
+        };
+        Stage::ALL.get(number as usize).copied().unwrap_or(Stage::Booting)
+    }
+
+    /// The head of a memory with so many files and bytes, at a stage.
+    pub fn head(stage: Stage, files: u32, bytes: u64) -> [u8; 24] {
+        let number = Stage::ALL.iter().position(|&other| other == stage).unwrap_or_default() as u32;
+        let mut head = [0; 24];
+        head[..8].copy_from_slice(MAGIC);
+        head[8..12].copy_from_slice(&number.to_le_bytes());
+        head[12..16].copy_from_slice(&files.to_le_bytes());
+        head[16..].copy_from_slice(&bytes.to_le_bytes());
+        head
+    }
+
+    /// What stands before a file's name.
+    pub fn file_head(name: &str, bytes: u64) -> [u8; 12] {
+        let mut head = [0; 12];
+        head[..4].copy_from_slice(&(name.len() as u32).to_le_bytes());
+        head[4..].copy_from_slice(&bytes.to_le_bytes());
+        head
+    }
+
+    /// The files of a memory at the stage `Done`; nothing if it is damaged.
+    pub fn files(memory: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+        let head = memory.get(..24)?;
+        let count = u32::from_le_bytes(head[12..16].try_into().ok()?);
+        let mut rest = memory.get(HEAD..)?;
+        let mut take = |len: usize| {
+            let (taken, left) = (rest.get(..len)?, rest.get(len..)?);
+            rest = left;
+            Some(taken)
+        };
+        let mut files = BTreeMap::new();
+        for _ in 0..count {
+            let name_len = u32::from_le_bytes(take(4)?.try_into().ok()?) as usize;
+            let len = u64::from_le_bytes(take(8)?.try_into().ok()?) as usize;
+            let name = std::str::from_utf8(take(name_len)?).ok()?.to_owned();
+            files.insert(name, take(len)?.to_vec());
+        }
+        Some(files)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_come_out_as_they_went_in() {
+        let mut memory = vec![0; shared::HEAD];
+        memory[..24].copy_from_slice(&shared::head(Stage::Done, 2, 0));
+        for (name, content) in [("a.json", &b"{}"[..]), ("empty", b"")] {
+            memory.extend(shared::file_head(name, content.len() as u64));
+            memory.extend(name.as_bytes());
+            memory.extend(content);
+        }
+        assert_eq!(shared::stage(&memory), Stage::Done);
+        let files = shared::files(&memory).expect("it is whole");
+        assert_eq!(files["a.json"], b"{}");
+        assert_eq!(files["empty"], b"");
+        assert_eq!(shared::files(&memory[..memory.len() - 6]), None, "a cut memory is told");
+    }
+
+    #[test]
+    fn memory_that_nobody_has_written_to_is_of_a_guest_that_boots() {
+        assert_eq!(shared::stage(&[0; 64]), Stage::Booting);
+        assert_eq!(shared::stage(&[]), Stage::Booting);
+    }
+}

@@ -1,0 +1,201 @@
+//! The directory that a run's results are kept in, with everything needed to repeat them.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::Value;
+use tempfile::TempDir;
+
+use super::model::Results;
+use super::{html, table};
+
+/// The file of a results directory that `spry compare` reads.
+pub const RESULTS_FILE: &str = "results.json";
+
+/// Why results cannot be kept or read.
+#[derive(Debug, thiserror::Error)]
+pub enum KeepError {
+    /// A file of them cannot be written or read.
+    #[error("{}: {}", path.display(), full_disk(error))]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        error: io::Error,
+    },
+    /// The place is taken by something else.
+    #[error("{} is there and holds no results of spry run: name another directory with -o", .0.display())]
+    Taken(PathBuf),
+    /// A file is no results.
+    #[error("{}: these are no results of spry run: {error}", path.display())]
+    Format {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        error: serde_json::Error,
+    },
+}
+
+fn full_disk(error: &io::Error) -> String {
+    if error.kind() == io::ErrorKind::StorageFull {
+        return "the disk is full: make room, or name a directory on another one with -o".to_owned();
+    }
+    error.to_string()
+}
+
+/// What is kept beside the figures, for people who want to repeat or to understand them.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Circumstances {
+    /// The scenario's file name.
+    pub file_name: &'static str,
+    /// The scenario's text.
+    pub scenario: String,
+    /// The command line.
+    pub command: Vec<String>,
+    /// Versions and settings that are no inputs of the figures.
+    pub notes: Value,
+}
+
+/// A directory that is being filled: it goes away unless it is finished.
+#[derive(Debug)]
+pub struct Partial {
+    dir: TempDir,
+    destination: Destination,
+}
+
+/// Where results go.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Destination {
+    /// Into this directory.
+    Exactly(PathBuf),
+    /// Below this directory, under a name made from the scenario and the digest.
+    Below(PathBuf),
+}
+
+impl Destination {
+    /// The directory that holds the results' directory.
+    fn parent(&self) -> PathBuf {
+        match self {
+            Destination::Below(parent) => parent.clone(),
+            Destination::Exactly(dir) => match dir.parent() {
+                Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
+                _ => PathBuf::from("."),
+            },
+        }
+    }
+
+    fn directory(&self, results: &Results) -> PathBuf {
+        match self {
+            Destination::Exactly(dir) => dir.clone(),
+            Destination::Below(parent) => {
+                let digest = results.digest.get(..8).unwrap_or(&results.digest);
+                parent.join(format!("{}-{}-{digest}", results.scenario, results.machine))
+            }
+        }
+    }
+}
+
+impl Partial {
+    /// Begins a directory beside where it will be.
+    ///
+    /// # Errors
+    /// Where the place is taken by something other than results, or nothing can be written there.
+    pub fn begin(destination: Destination) -> Result<Partial, KeepError> {
+        if let Destination::Exactly(dir) = &destination {
+            free(dir)?;
+        }
+        let parent = destination.parent();
+        fs::create_dir_all(&parent).map_err(|error| KeepError::File { path: parent.clone(), error })?;
+        let dir = tempfile::Builder::new().prefix(".spry-run-").tempdir_in(&parent);
+        let dir = dir.map_err(|error| KeepError::File { path: parent, error })?;
+        Ok(Partial { dir, destination })
+    }
+
+    /// A directory in it, made if it is not there.
+    ///
+    /// # Errors
+    /// Where it cannot be made.
+    pub fn subdirectory(&self, name: &str) -> Result<PathBuf, KeepError> {
+        let path = self.dir.path().join(name);
+        fs::create_dir_all(&path).map_err(|error| KeepError::File { path: path.clone(), error })?;
+        Ok(path)
+    }
+
+    /// Writes a file of it.
+    ///
+    /// # Errors
+    /// Where it cannot be written.
+    pub fn write(&self, name: &str, content: &[u8]) -> Result<(), KeepError> {
+        let path = self.dir.path().join(name);
+        fs::write(&path, content).map_err(|error| KeepError::File { path, error })
+    }
+
+    /// Writes the results and moves the directory to its place, over results that were there. The place.
+    ///
+    /// # Errors
+    /// Where something cannot be written.
+    pub fn finish(self, results: &Results, circumstances: &Circumstances) -> Result<PathBuf, KeepError> {
+        #[derive(Serialize)]
+        struct Made<'a> {
+            command: &'a [String],
+            notes: &'a Value,
+        }
+        let made = Made { command: &circumstances.command, notes: &circumstances.notes };
+        self.write(RESULTS_FILE, json(results).as_bytes())?;
+        self.write("made.json", json(&made).as_bytes())?;
+        self.write(circumstances.file_name, circumstances.scenario.as_bytes())?;
+        self.write("table.txt", table::text(results).as_bytes())?;
+        self.write("index.html", html::page(results, &circumstances.command).as_bytes())?;
+        if let Some(picture) = html::picture(results) {
+            self.write("picture.svg", picture.as_bytes())?;
+        }
+        let place = self.destination.directory(results);
+        free(&place)?;
+        let failed = |error| KeepError::File { path: place.clone(), error };
+        if fs::exists(&place).map_err(failed)? {
+            fs::remove_dir_all(&place).map_err(failed)?;
+        }
+        readable(self.dir.path()).map_err(failed)?;
+        fs::rename(self.dir.path(), &place).map_err(failed)?;
+        // It has moved: there is nothing left to remove.
+        _ = self.dir.keep();
+        Ok(place)
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    let mut text = serde_json::to_string_pretty(value).expect("these types become JSON");
+    text.push('\n');
+    text
+}
+
+/// A temporary directory is its owner's alone; results are as readable as other files.
+fn readable(dir: &Path) -> io::Result<()> {
+    use std::os::unix::fs::PermissionsExt;
+    fs::set_permissions(dir, fs::Permissions::from_mode(0o755))
+}
+
+/// Refuses a directory that holds anything but results.
+fn free(dir: &Path) -> Result<(), KeepError> {
+    let mut entries = match fs::read_dir(dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(error) => return Err(KeepError::File { path: dir.to_owned(), error }),
+    };
+    if entries.next().is_none() || dir.join(RESULTS_FILE).is_file() {
+        return Ok(());
+    }
+    Err(KeepError::Taken(dir.to_owned()))
+}
+
+/// Reads results from their directory, or from their file.
+///
+/// # Errors
+/// Where there are none.
+pub fn read(path: &Path) -> Result<Results, KeepError> {
+    let path = if path.is_dir() { path.join(RESULTS_FILE) } else { path.to_owned() };
+    let text = fs::read_to_string(&path).map_err(|error| KeepError::File { path: path.clone(), error })?;
+    serde_json::from_str(&text).map_err(|error| KeepError::Format { path, error })
+}

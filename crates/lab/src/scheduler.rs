@@ -1,0 +1,290 @@
+//! Schedulers under test: how they are named on a command line, and what a machine must do to run under one.
+
+mod applied;
+mod eevdf;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::str::FromStr;
+
+pub use applied::{Applied, ApplyError};
+
+const RR_TIMESLICE: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+
+/// A scheduler as somebody asked for it: `eevdf:base_slice_us=3000`, `rr`, `scx_bpfland:-s 5000`, `./my_scheduler`.
+///
+/// Its `Display` is what was asked for, and the name of its column in results.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SchedulerSpec {
+    text: String,
+    kind: Kind,
+}
+
+#[derive(Clone, PartialEq, Eq, Debug)]
+enum Kind {
+    Eevdf(Vec<Setting>),
+    Fifo,
+    RoundRobin(Vec<Setting>),
+    /// A sched_ext scheduler by its published name, and its arguments.
+    Peer(String, Vec<String>),
+    /// Any sched_ext scheduler's binary, and its arguments.
+    Binary(PathBuf, Vec<String>),
+}
+
+/// A file of the kernel's to be written before a run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Setting {
+    /// The file, for example `/sys/kernel/debug/sched/base_slice_ns`.
+    pub path: String,
+    /// What is written into it.
+    pub value: String,
+}
+
+/// A sched_ext scheduler's binary.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Program {
+    /// Where it is on the machine that asks.
+    pub file: PathBuf,
+    /// Its arguments.
+    pub args: Vec<String>,
+}
+
+/// The class that a scenario's ordinary tasks run in, all at the same priority.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RealTimeClass {
+    /// `SCHED_FIFO`.
+    Fifo,
+    /// `SCHED_RR`.
+    RoundRobin,
+}
+
+impl RealTimeClass {
+    /// What `spry-runner --class` is told.
+    pub fn runner_argument(self) -> &'static str {
+        match self {
+            RealTimeClass::Fifo => "fifo:1",
+            RealTimeClass::RoundRobin => "rr:1",
+        }
+    }
+}
+
+/// What a machine must do to run under a scheduler, in this order.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Setup {
+    /// Settings to write.
+    pub settings: Vec<Setting>,
+    /// A program that must be running and in charge of the CPUs.
+    pub program: Option<Program>,
+    /// The class of the scenario's ordinary tasks, if not the kernel's ordinary one.
+    pub class: Option<RealTimeClass>,
+}
+
+/// Where `./x peers` puts published schedulers, in the lab's cache.
+pub fn peers_directory(cache: &Path) -> PathBuf {
+    cache.join("peers/bin")
+}
+
+/// Why a scheduler cannot be had.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+pub enum SchedulerError {
+    /// No scheduler is called so.
+    #[error(
+        "there is no scheduler `{0}`: say eevdf, fifo, rr, the name of a sched_ext scheduler (scx_bpfland), or the path of one's binary (./scx_mine)"
+    )]
+    Unknown(String),
+    /// The scheduler has no such setting.
+    #[error("`{setting}` is no setting of {scheduler}: {allowed}")]
+    Setting {
+        /// What was given.
+        setting: String,
+        /// The scheduler.
+        scheduler: &'static str,
+        /// What it has.
+        allowed: &'static str,
+    },
+    /// A peer that has not been built.
+    #[error(
+        "{name} is not in {}: build the published schedulers with `./x peers`, or give the path of a binary", directory.display()
+    )]
+    NoPeer {
+        /// Its name.
+        name: String,
+        /// Where it was looked for.
+        directory: PathBuf,
+    },
+    /// A path that leads to no file.
+    #[error("there is no scheduler at {}", .0.display())]
+    NoFile(PathBuf),
+}
+
+impl FromStr for SchedulerSpec {
+    type Err = SchedulerError;
+
+    fn from_str(text: &str) -> Result<SchedulerSpec, SchedulerError> {
+        let (name, rest) = text.split_once(':').unwrap_or((text, ""));
+        let kind = match name {
+            _ if text.contains('/') => binary(text),
+            "eevdf" => Kind::Eevdf(eevdf::settings(rest)?),
+            "fifo" if rest.is_empty() => Kind::Fifo,
+            "fifo" => {
+                let allowed = "it has none";
+                return Err(SchedulerError::Setting { setting: rest.to_owned(), scheduler: "fifo", allowed });
+            }
+            "rr" => Kind::RoundRobin(round_robin(rest)?),
+            _ if name.len() > "scx_".len() && name.starts_with("scx_") => {
+                Kind::Peer(name.to_owned(), words(rest))
+            }
+            _ => return Err(SchedulerError::Unknown(text.to_owned())),
+        };
+        Ok(SchedulerSpec { text: text.to_owned(), kind })
+    }
+}
+
+/// A path, and arguments after a colon; a file whose name has a colon is found first.
+fn binary(text: &str) -> Kind {
+    match text.split_once(':') {
+        Some((path, args)) if !Path::new(text).exists() => Kind::Binary(path.into(), words(args)),
+        _ => Kind::Binary(text.into(), Vec::new()),
+    }
+}
+
+fn words(text: &str) -> Vec<String> {
+    text.split_whitespace().map(str::to_owned).collect()
+}
+
+fn round_robin(settings: &str) -> Result<Vec<Setting>, SchedulerError> {
+    let wrong = |setting: &str| SchedulerError::Setting {
+        setting: setting.to_owned(),
+        scheduler: "rr",
+        allowed: "it has timeslice_ms=N, 1 or more",
+    };
+    let settings = settings.split(',').filter(|setting| !setting.is_empty());
+    settings
+        .map(|setting| {
+            let value = setting.strip_prefix("timeslice_ms=").ok_or_else(|| wrong(setting))?;
+            let ms: u32 = value.parse().ok().filter(|&ms| ms > 0).ok_or_else(|| wrong(setting))?;
+            Ok(Setting { path: RR_TIMESLICE.to_owned(), value: ms.to_string() })
+        })
+        .collect()
+}
+
+impl SchedulerSpec {
+    /// What a machine must do; published schedulers are taken from the directory `peers`.
+    ///
+    /// # Errors
+    /// Where a scheduler's binary is not there.
+    pub fn setup(&self, peers: &Path) -> Result<Setup, SchedulerError> {
+        Ok(match &self.kind {
+            Kind::Eevdf(settings) => Setup { settings: settings.clone(), ..Setup::default() },
+            Kind::Fifo => Setup { class: Some(RealTimeClass::Fifo), ..Setup::default() },
+            Kind::RoundRobin(settings) => {
+                let class = Some(RealTimeClass::RoundRobin);
+                Setup { settings: settings.clone(), class, ..Setup::default() }
+            }
+            Kind::Peer(name, args) => {
+                let file = peers.join(name);
+                if !file.is_file() {
+                    let directory = peers.to_owned();
+                    return Err(SchedulerError::NoPeer { name: name.clone(), directory });
+                }
+                Setup { program: Some(Program { file, args: args.clone() }), ..Setup::default() }
+            }
+            Kind::Binary(file, args) => {
+                if !file.is_file() {
+                    return Err(SchedulerError::NoFile(file.clone()));
+                }
+                let program = Program { file: file.clone(), args: args.clone() };
+                Setup { program: Some(program), ..Setup::default() }
+            }
+        })
+    }
+
+    /// The name of its column: as asked for, without the directories of a path.
+    pub fn label(&self) -> String {
+        match &self.kind {
+            Kind::Binary(file, args) => {
+                let name = file.file_name().unwrap_or(file.as_os_str()).to_string_lossy().into_owned();
+                if args.is_empty() { name } else { format!("{name}:{}", args.join(" ")) }
+            }
+            _ => self.text.clone(),
+        }
+    }
+}
+
+impl fmt::Display for SchedulerSpec {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spec(text: &str) -> SchedulerSpec {
+        text.parse().unwrap()
+    }
+
+    fn setup(text: &str) -> Setup {
+        spec(text).setup(Path::new("/nowhere")).unwrap()
+    }
+
+    #[test]
+    fn settings_of_eevdf_are_files_of_debugfs() {
+        let settings = setup("eevdf:base_slice_us=3000,features=NO_RUN_TO_PARITY,preempt=full").settings;
+        let written: Vec<_> = settings.iter().map(|s| (s.path.as_str(), s.value.as_str())).collect();
+        let file = |name: &str| format!("/sys/kernel/debug/sched/{name}");
+        assert_eq!(
+            written,
+            [
+                (file("base_slice_ns").as_str(), "3000000"),
+                (file("features").as_str(), "NO_RUN_TO_PARITY"),
+                (file("preempt").as_str(), "full"),
+            ]
+        );
+        assert_eq!(setup("eevdf"), Setup::default());
+    }
+
+    #[test]
+    fn real_time_schedulers_move_the_tasks_to_their_class() {
+        assert_eq!(setup("fifo").class, Some(RealTimeClass::Fifo));
+        let rr = setup("rr:timeslice_ms=60");
+        assert_eq!(rr.class, Some(RealTimeClass::RoundRobin));
+        assert_eq!(rr.settings, [Setting { path: RR_TIMESLICE.to_owned(), value: "60".to_owned() }]);
+    }
+
+    #[test]
+    fn a_path_is_a_binary_with_arguments_after_a_colon() {
+        let here = std::env::current_exe().unwrap();
+        let text = format!("{}:--slice-us 500 -v", here.display());
+        let program = setup(&text).program.unwrap();
+        assert_eq!(program.file, here);
+        assert_eq!(program.args, ["--slice-us", "500", "-v"]);
+        let name = here.file_name().unwrap().to_string_lossy();
+        assert_eq!(spec(&text).label(), format!("{name}:--slice-us 500 -v"));
+    }
+
+    #[test]
+    fn a_peer_that_was_not_built_is_an_error_that_says_how_to_build_it() {
+        let error = spec("scx_bpfland").setup(Path::new("/nowhere")).unwrap_err().to_string();
+        assert!(error.contains("./x peers"), "{error}");
+        assert_eq!(spec("scx_bpfland:-s 5000").label(), "scx_bpfland:-s 5000");
+    }
+
+    #[test]
+    fn mistakes_name_what_is_allowed() {
+        for (text, allowed) in [
+            ("cfs", "eevdf, fifo, rr"),
+            ("scx_", "eevdf, fifo, rr"),
+            ("eevdf:slice=3", "base_slice_us"),
+            ("eevdf:base_slice_us=3ms", "base_slice_us"),
+            ("eevdf:preempt=some", "none, voluntary, full or lazy"),
+            ("eevdf:features=", "features"),
+            ("rr:timeslice_ms=0", "timeslice_ms=N"),
+            ("fifo:x=1", "it has none"),
+        ] {
+            let error = text.parse::<SchedulerSpec>().unwrap_err().to_string();
+            assert!(error.contains(allowed), "{text}: {error}");
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! A scheduler in force on this machine, until it is dropped.
+
+use std::fs;
+use std::io;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use super::{Program, Setting, Setup};
+
+const EXT_STATE: &str = "/sys/kernel/sched_ext/state";
+/// How long a sched_ext scheduler may take to be in charge, and to leave. The slowest peer needs 17 s to load.
+const LOADING: Duration = Duration::from_secs(60);
+const LEAVING: Duration = Duration::from_secs(10);
+const LOOK_EVERY: Duration = Duration::from_millis(50);
+
+/// Why a scheduler cannot be put in force on this machine.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// A setting that the kernel refused.
+    #[error("cannot set {path} to {value}: {error}{}", hint(.error))]
+    Setting {
+        /// The file.
+        path: String,
+        /// What was written.
+        value: String,
+        /// What the kernel said.
+        error: io::Error,
+    },
+    /// A kernel without sched_ext.
+    #[error("this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT), so {} cannot run on it: try --on lab", .0.display())]
+    NoSchedExt(PathBuf),
+    /// Somebody else's scheduler is in charge.
+    #[error("another sched_ext scheduler is in charge of this machine: stop it first")]
+    Taken,
+    /// The program cannot be started.
+    #[error("cannot start {}: {error}", file.display())]
+    Start {
+        /// The program.
+        file: PathBuf,
+        /// Why.
+        error: io::Error,
+    },
+    /// The program ended, or was not in charge in time.
+    #[error("{} failed to load: {reason}", file.display())]
+    Load {
+        /// The program.
+        file: PathBuf,
+        /// What it said last.
+        reason: String,
+    },
+}
+
+fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (it needs root, and a kernel that is not locked down)",
+        io::ErrorKind::NotFound => " (this kernel has no such setting, or debugfs is not mounted)",
+        _ => "",
+    }
+}
+
+/// A scheduler that is in force on this machine. Dropping it restores what was before.
+#[derive(Debug)]
+pub struct Applied {
+    /// What to write back, in order.
+    before: Vec<Setting>,
+    program: Option<Running>,
+}
+
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    file: PathBuf,
+    log: PathBuf,
+}
+
+impl Applied {
+    /// Whether this machine could run under such a setup at all; looks only.
+    ///
+    /// # Errors
+    /// Where the kernel has no sched_ext and the setup needs it.
+    pub fn check(setup: &Setup) -> Result<(), ApplyError> {
+        match &setup.program {
+            Some(program) if !fs::exists(EXT_STATE).unwrap_or(false) => {
+                Err(ApplyError::NoSchedExt(program.file.clone()))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    /// Writes the settings, starts the program and waits until it is in charge. What the program says goes to `log`.
+    ///
+    /// # Errors
+    /// Where the kernel refuses, or the program does; what was set until then is set back.
+    pub fn new(setup: &Setup, log: PathBuf) -> Result<Applied, ApplyError> {
+        Applied::check(setup)?;
+        let mut applied = Applied { before: Vec::new(), program: None };
+        for setting in &setup.settings {
+            let refused = |error| ApplyError::Setting {
+                path: setting.path.clone(),
+                value: setting.value.clone(),
+                error,
+            };
+            let now = fs::read_to_string(&setting.path).map_err(refused)?;
+            fs::write(&setting.path, &setting.value).map_err(refused)?;
+            let value = current(setting, &now);
+            applied.before.insert(0, Setting { path: setting.path.clone(), value });
+        }
+        if let Some(program) = &setup.program {
+            applied.program = Some(Running::start(program, log)?);
+        }
+        Ok(applied)
+    }
+
+    /// Why the scheduler is no longer in charge, if it is not.
+    pub fn ejected(&mut self) -> Option<String> {
+        let running = self.program.as_mut()?;
+        let ended = matches!(running.child.try_wait(), Ok(Some(_)));
+        (ended || !is_enabled()).then(|| running.last_words())
+    }
+}
+
+impl Drop for Applied {
+    fn drop(&mut self) {
+        // The program first: its leaving puts every task back under the kernel's own scheduler.
+        self.program = None;
+        for setting in &self.before {
+            if let Err(error) = fs::write(&setting.path, &setting.value) {
+                eprintln!("spry: cannot set {} back to {}: {error}", setting.path, setting.value);
+            }
+        }
+    }
+}
+
+impl Running {
+    fn start(program: &Program, log: PathBuf) -> Result<Running, ApplyError> {
+        let failed = |error| ApplyError::Start { file: program.file.clone(), error };
+        if is_enabled() {
+            return Err(ApplyError::Taken);
+        }
+        let output = fs::File::create(&log).map_err(failed)?;
+        let errors = output.try_clone().map_err(failed)?;
+        let mut command = Command::new(&program.file);
+        command.args(&program.args).stdin(Stdio::null()).stdout(output).stderr(errors).process_group(0);
+        // SAFETY: prctl only takes numbers, and may be called between fork and exec.
+        unsafe {
+            command.pre_exec(|| {
+                libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGINT);
+                Ok(())
+            })
+        };
+        let child = command.spawn().map_err(failed)?;
+        let mut running = Running { child, file: program.file.clone(), log };
+        let began = Instant::now();
+        while !is_enabled() {
+            let load = |reason| ApplyError::Load { file: program.file.clone(), reason };
+            if matches!(running.child.try_wait(), Ok(Some(_))) {
+                return Err(load(running.last_words()));
+            }
+            if began.elapsed() > LOADING {
+                return Err(load(format!("not in charge after {} s", LOADING.as_secs())));
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        Ok(running)
+    }
+
+    /// The end of what the program said.
+    fn last_words(&self) -> String {
+        let said = fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        let said = said.unwrap_or_default();
+        let lines: Vec<&str> = said.lines().filter(|line| !line.trim().is_empty()).collect();
+        match &lines[lines.len().saturating_sub(5)..] {
+            [] => format!("{} said nothing", self.file.display()),
+            last => last.join("; "),
+        }
+    }
+}
+
+impl Drop for Running {
+    fn drop(&mut self) {
+        // SAFETY: kill only takes numbers, and a child that has not been waited for keeps its id.
+        unsafe { libc::kill(self.child.id() as libc::pid_t, libc::SIGINT) };
+        let began = Instant::now();
+        while began.elapsed() < LEAVING {
+            if !matches!(self.child.try_wait(), Ok(None)) {
+                return;
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+fn is_enabled() -> bool {
+    fs::read_to_string(EXT_STATE).is_ok_and(|state| state.trim() == "enabled")
+}
+
+/// What to write so that a setting is again as its file said it was: some files list every choice, one of them marked.
+fn current(setting: &Setting, content: &str) -> String {
+    if setting.path.ends_with("/features") {
+        let name = setting.value.strip_prefix("NO_").unwrap_or(&setting.value);
+        let off = format!("NO_{name}");
+        return if content.split_whitespace().any(|word| word == off) { off } else { name.to_owned() };
+    }
+    let marked = content.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
+    marked.map_or(content, |(choice, _)| choice).trim().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn before(path: &str, value: &str, content: &str) -> String {
+        current(&Setting { path: path.to_owned(), value: value.to_owned() }, content)
+    }
+
+    #[test]
+    fn what_a_setting_was_is_known_from_its_file() {
+        assert_eq!(before("/d/base_slice_ns", "3000000", "1400000\n"), "1400000");
+        assert_eq!(before("/d/preempt", "full", "none voluntary (lazy)\n"), "lazy");
+        assert_eq!(before("/d/features", "NO_PLACE_LAG", "PLACE_LAG NO_HRTICK"), "PLACE_LAG");
+        assert_eq!(before("/d/features", "HRTICK", "PLACE_LAG NO_HRTICK"), "NO_HRTICK");
+    }
+
+    #[test]
+    fn settings_are_written_and_restored() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = dir.path().join("base_slice_ns");
+        fs::write(&file, "1400000\n").unwrap();
+        let path = file.to_string_lossy().into_owned();
+        let settings = vec![Setting { path, value: "3000000".to_owned() }];
+        let setup = Setup { settings, ..Setup::default() };
+        let applied = Applied::new(&setup, dir.path().join("log")).unwrap();
+        assert_eq!(fs::read_to_string(&file).unwrap(), "3000000");
+        drop(applied);
+        assert_eq!(fs::read_to_string(&file).unwrap(), "1400000");
+    }
+}

@@ -1,0 +1,63 @@
+//! Shipped scenarios in the lab: the same run twice has the same digest, and published schedulers take part.
+
+use std::path::Path;
+use std::process::Command;
+
+use serde_json::Value;
+use spry_lab_tests::programs;
+
+/// What `spry run --json` prints of a scenario in the lab.
+fn spry_run(directory: &Path, scenario: &str, args: &[&str]) -> Value {
+    let mut command = Command::new(programs().join("spry"));
+    command.args(["run", scenario, "--on", "lab", "--json", "-o"]).arg(directory.join("kept")).args(args);
+    let output = command.output().expect("spry starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    std::fs::remove_dir_all(directory.join("kept")).expect("it was kept");
+    serde_json::from_slice(&output.stdout).expect("it prints JSON")
+}
+
+fn assert_repeats(scenario: &str, args: &[&str]) -> Value {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let first = spry_run(directory.path(), scenario, args);
+    let again = spry_run(directory.path(), scenario, args);
+    assert_eq!(first["inputs"], again["inputs"]);
+    assert_eq!(first["cells"], again["cells"]);
+    assert_eq!(first["digest"], again["digest"]);
+    first
+}
+
+#[test]
+fn a_film_beside_hogs_repeats_under_the_stock_scheduler_and_a_peer() {
+    let args = ["--scheduler", "eevdf", "--scheduler", "scx_bpfland", "--vary", "stressers=2"];
+    let run = assert_repeats("movie", &args);
+    for cell in run["cells"].as_array().expect("cells") {
+        let shown = cell["metrics"]["frames_shown"].as_u64().expect("frames are counted");
+        assert!((1..250).contains(&shown), "{cell}");
+    }
+}
+
+#[test]
+fn typing_into_a_window_of_a_real_x_server_repeats() {
+    let run = assert_repeats("typing-x11", &["--vary", "stressers=2"]);
+    let p50_ns = run["cells"][0]["metrics"]["response_ns"]["p50"].as_u64().expect("keys are drawn");
+    assert!((1_000_000..100_000_000).contains(&p50_ns), "{run}");
+}
+
+#[test]
+fn a_recorded_cell_leaves_a_trace_that_the_report_reads() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let kept = directory.path().join("kept");
+    let mut run = Command::new(programs().join("spry"));
+    run.args(["run", "movie", "--on", "lab", "--record", "--vary", "stressers=1", "-o"]).arg(&kept);
+    let output = run.output().expect("spry starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let traces: Vec<_> = std::fs::read_dir(kept.join("traces")).expect("traces").collect();
+    assert_eq!(traces.len(), 1);
+    let trace = traces[0].as_ref().expect("a trace").path();
+    let mut report = Command::new(programs().join("spry"));
+    let report = report.args(["report", "--json"]).arg(trace).output().expect("spry starts");
+    let found: Value = serde_json::from_slice(&report.stdout).expect("it prints JSON");
+    assert_eq!(found["trace"]["lost"], 0);
+    let tasks = found["tasks"].as_array().expect("tasks");
+    assert!(tasks.iter().any(|task| task["comm"] == "displayer"), "{tasks:?}");
+}

@@ -1,0 +1,167 @@
+//! Scenarios run on this machine by the real `spry` and its runner.
+
+use std::fs;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::Value;
+use spry_system_tests::{need_root, run, spry, spry_says};
+
+/// A film for a second, beside endless loops.
+const SCENARIO: &str = r#"# A short film.
+name = "short"
+warmup_s = 0.3
+duration_s = 1
+[variables]
+stressers = { default = 0, min = 0 }
+[[task]]
+name = "player"
+kind = "player"
+[[task]]
+name = "stresser"
+kind = "stresser"
+count = "$stressers"
+"#;
+
+/// Runs `spry run` on the scenario in a directory of its own, temporary files included.
+fn spry_run(home: &Path, scenario: &str, args: &[&str]) -> Command {
+    let file = home.join("short.toml");
+    fs::write(&file, scenario).unwrap();
+    let tmp = home.join("tmp");
+    fs::create_dir_all(&tmp).unwrap();
+    let mut command = Command::new(spry());
+    command.arg("run").arg(file).args(["--on", "host"]).args(args).current_dir(home).env("TMPDIR", tmp);
+    command
+}
+
+fn errors(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Fails if a process still has this directory in its command line, or a temporary file is left in it.
+fn assert_nothing_is_left(home: &Path) {
+    let left: Vec<_> = fs::read_dir(home.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert!(left.is_empty(), "{left:?}");
+    let name = home.to_str().unwrap().as_bytes();
+    for process in fs::read_dir("/proc").unwrap() {
+        let Ok(line) = fs::read(process.unwrap().path().join("cmdline")) else { continue };
+        let is_ours = line.windows(name.len()).any(|part| part == name);
+        assert!(!is_ours, "left behind: {}", String::from_utf8_lossy(&line));
+    }
+}
+
+#[test]
+fn a_run_prints_the_cells_in_order_and_keeps_them_in_a_directory() {
+    let home = tempfile::tempdir().unwrap();
+    let args =
+        ["--scheduler", "eevdf", "--scheduler", "rr", "--vary", "stressers=0,2", "--json", "-o", "kept"];
+    let output = run(&mut spry_run(home.path(), SCENARIO, &args));
+    let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&json["scenario"], &json["machine"]), (&"short".into(), &"host".into()));
+    assert_eq!(json["inputs"]["record"], false);
+    let cells = json["cells"].as_array().unwrap();
+    let names = cells
+        .iter()
+        .map(|cell| (cell["scheduler"].as_str().unwrap(), cell["vary"]["stressers"].as_u64().unwrap()));
+    assert_eq!(names.collect::<Vec<_>>(), [("eevdf", 0), ("eevdf", 2), ("rr", 0), ("rr", 2)]);
+    for cell in cells {
+        // A second may begin and end between frames.
+        assert!((24..=26).contains(&cell["metrics"]["frames_due"].as_u64().unwrap()), "{cell}");
+        assert!(cell["metrics"]["wake_lateness_ns"]["p99"].is_u64(), "{cell}");
+    }
+    let kept = fs::read_to_string(home.path().join("kept/results.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&kept).unwrap(), json);
+    assert_eq!(fs::read_dir(home.path().join("kept/cells")).unwrap().count(), 4);
+    assert_nothing_is_left(home.path());
+}
+
+#[test]
+fn ctrl_c_shows_what_there_is_and_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = spry_run(home.path(), SCENARIO, &["--seeds", "20"]);
+    let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    thread::sleep(Duration::from_secs(6));
+    let tgid = i32::try_from(child.id()).unwrap();
+    // SAFETY: kill only takes numbers, and a child that has not been waited for keeps its id.
+    assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
+    assert!(String::from_utf8_lossy(&output.stdout).contains("frames shown"), "{}", errors(&output));
+    let others =
+        fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+    let mut others: Vec<_> = others.collect();
+    others.sort();
+    // The directory of results was begun and is empty again.
+    assert_eq!(others, ["results", "short.toml", "tmp"]);
+    assert_eq!(fs::read_dir(home.path().join("results")).unwrap().count(), 0);
+    assert_nothing_is_left(home.path());
+}
+
+#[test]
+fn a_mistake_is_told_with_its_line_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let wrong = SCENARIO.replace("kind = \"player\"", "kind = \"playr\"");
+    let output = spry_run(home.path(), &wrong, &[]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    let said = errors(&output);
+    assert!(said.contains("short.toml:9: unknown kind \"playr\"; did you mean \"player\"?"), "{said}");
+    let output = spry_run(home.path(), SCENARIO, &["--vary", "stresers=1"]).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(errors(&output).contains("did you mean \"stressers\"?"), "{}", errors(&output));
+    assert!(!home.path().join("results").exists());
+}
+
+#[test]
+fn a_scheduler_that_is_not_there_is_told_before_anything_runs() {
+    let home = tempfile::tempdir().unwrap();
+    let said = |scheduler: &str| {
+        let output = spry_run(home.path(), SCENARIO, &["--scheduler", scheduler]).output().unwrap();
+        assert!(!output.status.success());
+        errors(&output)
+    };
+    assert!(said("scx_nobody").contains("./x peers"));
+    assert!(said("./scx_nobody").contains("there is no scheduler at ./scx_nobody"));
+    assert!(said("cfs").contains("eevdf, fifo, rr"));
+    assert!(!home.path().join("results").exists());
+}
+
+#[test]
+fn a_recorded_cell_leaves_a_trace_and_is_not_compared_with_an_unrecorded_one() {
+    need_root();
+    let home = tempfile::tempdir().unwrap();
+    run(&mut spry_run(home.path(), SCENARIO, &["--record", "-o", "recorded"]));
+    run(&mut spry_run(home.path(), SCENARIO, &["-o", "plain"]));
+    let trace = home.path().join("recorded/traces/eevdf-seed1.spry");
+    let report: Value =
+        serde_json::from_str(&spry_says(["report".as_ref(), trace.as_os_str(), "--json".as_ref()])).unwrap();
+    let tasks = report["tasks"].as_array().unwrap();
+    assert!(
+        tasks.iter().any(|task| task["comm"].as_str().is_some_and(|comm| comm.starts_with("player"))),
+        "{tasks:?}"
+    );
+    let compare = |first: &str, second: &str| {
+        Command::new(spry()).arg("compare").args([first, second]).current_dir(home.path()).output().unwrap()
+    };
+    assert!(errors(&compare("recorded", "plain")).contains("recording changes what happens"));
+    assert!(compare("plain", "plain").status.success());
+    assert_nothing_is_left(home.path());
+}
+
+#[test]
+fn a_full_disk_is_told_as_one() {
+    need_root();
+    let home = tempfile::tempdir().unwrap();
+    let disk = home.path().join("disk");
+    fs::create_dir(&disk).unwrap();
+    run(Command::new("mount").args(["-t", "tmpfs", "-o", "size=16k", "tmpfs"]).arg(&disk));
+    let output = spry_run(home.path(), SCENARIO, &["-o", "disk/results"]).output();
+    let left = fs::read_dir(&disk).unwrap().count();
+    run(Command::new("umount").arg(&disk));
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(errors(&output).contains("the disk is full"), "{}", errors(&output));
+    assert_eq!(left, 0);
+    assert_nothing_is_left(home.path());
+}

@@ -1,0 +1,57 @@
+# ./x peers: builds published sched_ext schedulers for Spry to be compared with.
+
+# As they are named on crates.io; the newest versions, since figures do not transfer between versions anyway.
+peers="scx_bpfland scx_lavd scx_flash scx_cosmos"
+
+# Where the lab looks for them.
+peers_root() {
+    cache=${SPRY_CACHE:-}
+    [ -n "$cache" ] || cache=${XDG_CACHE_HOME:-$HOME/.cache}/spry
+    say "$cache/peers"
+}
+
+run_peers() {
+    root=$(peers_root)
+    while [ $# -gt 0 ]; do
+        case $1 in
+        --root)
+            [ $# -ge 2 ] || fail "--root needs a directory"
+            root=$2
+            shift 2
+            ;;
+        scx_*)
+            asked="${asked:-} $1"
+            shift
+            ;;
+        *) fail "usage: ./x peers [--root DIR] [scx_NAME]..." ;;
+        esac
+    done
+    setup build
+    # shellcheck disable=SC2086
+    build_peers "$root" ${asked:-$peers}
+    say "The schedulers are in $root/bin; \`spry run --scheduler NAME\` finds them there."
+}
+
+# build_peers ROOT NAME...: puts the newest version of each into ROOT/bin; what is there and newest stays as it is.
+build_peers() {
+    root=$1
+    shift
+    at=0
+    for peer in "$@"; do
+        at=$((at + 1))
+        say "$peer ($at of $#; about a minute on two CPUs if it has to be built)"
+        # Its own lock file first; where that no longer resolves, the newest versions that this compiler can build; and
+        # where it asks for a newer compiler, this one all the same.
+        install_peer "$root" "$peer" --locked || install_peer "$root" "$peer" ||
+            install_peer "$root" "$peer" --ignore-rust-version ||
+            fail "cargo could not build $peer: see its messages above (a newer Rust may help)"
+    done
+    rm -rf "$CARGO_TARGET_DIR/peers"
+}
+
+# install_peer ROOT NAME [OPTION]
+install_peer() {
+    # shellcheck disable=SC2086
+    PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback cargo install --root "$1" \
+        --target-dir "$CARGO_TARGET_DIR/peers" ${3:-} "$2"
+}
