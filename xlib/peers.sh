@@ -51,6 +51,8 @@ build_peers() {
 
 # install_peer ROOT NAME [OPTION]
 install_peer() {
+    # A binary that cargo does not know to be its own would be in its way.
+    [ ! -e "$1/bin/$2" ] || grep -q "\"$2 " "$1/.crates.toml" 2>/dev/null || rm "$1/bin/$2"
     # shellcheck disable=SC2086
     PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback cargo install --root "$1" \
         --target-dir "$CARGO_TARGET_DIR/peers" ${3:-} "$2"

@@ -100,6 +100,9 @@ pub struct RecordArgs {
     /// No progress bar and no closing words.
     #[arg(short, long)]
     pub quiet: bool,
+    /// What the trace says of the machine; the lab's own say `lab`.
+    #[arg(long, value_name = "NAME", default_value = "host", hide = true)]
+    pub machine: String,
     /// A command to run; recording ends with it.
     #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,

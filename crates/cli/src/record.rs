@@ -65,6 +65,7 @@ fn start(args: &RecordArgs) -> Result<Recording> {
     let mut builder = Recorder::builder()
         .groups(args.events.iter().copied().collect())
         .ring_bytes(ring_bytes)
+        .machine(args.machine.clone())
         .options(Options { compression, ..Options::default() });
     if !command.is_empty() {
         builder = builder.command(command);

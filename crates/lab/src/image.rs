@@ -61,6 +61,10 @@ const ALTERNATIVES: [(&str, &[&str]); 8] = [
     ("view", &["vim.basic", "vim.tiny"]),
     ("x-terminal-emulator", &["xterm"]),
 ];
+/// Directories whose files installation scripts would copy, and where to. LibreOffice does not start without its own.
+const COPIES: [(&str, &str); 1] = [("usr/lib/libreoffice/share/.registry", "etc/libreoffice/registry")];
+/// Links that a base system's installation makes. Published schedulers put their sockets below `/var/run`.
+const LINKS: [(&str, &str); 2] = [("var/run", "/run"), ("var/lock", "/run/lock")];
 /// What installation scripts and triggers would run; each only if it is there.
 const TRIGGERS: [&[&str]; 8] = [
     &["/usr/sbin/ldconfig"],
@@ -306,6 +310,15 @@ fn settle(tree: &Path, stop: &Stop) -> Result<(), LabError> {
             symlink(target, bin.join(link)).map_err(at(&bin))?;
         }
     }
+    for (link, target) in LINKS {
+        let link = tree.join(link);
+        if link.symlink_metadata().is_err() {
+            symlink(target, &link).map_err(at(&link))?;
+        }
+    }
+    for (from, to) in COPIES {
+        copy_files(&tree.join(from), &tree.join(to))?;
+    }
     applets(tree, stop)?;
     // Font caches are only believed while their directories are as old as they were.
     pin_directories(&tree.join("usr/share/fonts"))?;
@@ -318,6 +331,18 @@ fn settle(tree: &Path, stop: &Stop) -> Result<(), LabError> {
     // It holds numbers of this machine's file system, and would make every build another.
     let own = tree.join("var/cache/ldconfig");
     if own.exists() { fs::remove_dir_all(&own).map_err(at(&own)) } else { Ok(()) }
+}
+
+/// Copies a directory's files, if it is there.
+fn copy_files(from: &Path, to: &Path) -> Result<(), LabError> {
+    let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
+    fs::create_dir_all(to).map_err(at(to))?;
+    for entry in entries {
+        let entry = entry.map_err(at(from))?;
+        let copy = to.join(entry.file_name());
+        fs::copy(entry.path(), &copy).map_err(at(&copy))?;
+    }
+    Ok(())
 }
 
 /// Gives busybox's programs their names, where no package has one of that name. Its `vi` is none that people use.

@@ -347,7 +347,7 @@ fn first_files(
 /// What stands before a command that is recorded. Nothing is packed: that would take the guest's time.
 fn recording(groups: &[String]) -> Vec<String> {
     let mut argv = vec!["spry".to_owned(), "record".to_owned(), "--quiet".to_owned()];
-    argv.extend(["--compress", "none", "--output"].map(str::to_owned));
+    argv.extend(["--machine", "lab", "--compress", "none", "--output"].map(str::to_owned));
     argv.push(format!("{}/{TRACE}", crate::protocol::RESULTS_DIRECTORY));
     if !groups.is_empty() {
         argv.extend(["--events".to_owned(), groups.join(",")]);

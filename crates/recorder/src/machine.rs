@@ -21,8 +21,8 @@ fn uname() -> (String, String, String) {
     (text(&name.release), text(&name.machine), text(&name.version))
 }
 
-/// Describes the machine; when recording starts is still to be said.
-pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
+/// Describes the machine, which is called `machine`; when recording starts is still to be said.
+pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
     let (kernel, arch, version) = uname();
     let config = configuration(&kernel);
     let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
@@ -31,7 +31,7 @@ pub(crate) fn header(cpus: usize, groups: Groups, command: Option<Vec<String>>) 
         preemption: preemption(&config, &version, boot_parameters.as_deref().unwrap_or_default()),
         kernel,
         arch,
-        machine: "host".into(),
+        machine,
         cpus: cpus as u16,
         hz,
         tick_phase_ns,

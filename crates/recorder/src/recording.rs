@@ -50,6 +50,7 @@ pub struct Builder {
     ring_bytes: usize,
     options: Options,
     command: Option<Vec<String>>,
+    machine: String,
     begin: Switch,
 }
 
@@ -85,6 +86,7 @@ impl Recorder {
             ring_bytes: RING_BYTES_DEFAULT,
             options: Options::default(),
             command: None,
+            machine: "host".to_owned(),
             begin: Switch::On,
         }
     }
@@ -116,6 +118,13 @@ impl Builder {
     #[must_use]
     pub fn command(mut self, command: Vec<String>) -> Builder {
         self.command = Some(command);
+        self
+    }
+
+    /// What the header calls the machine: `host`, unless said otherwise here.
+    #[must_use]
+    pub fn machine(mut self, machine: String) -> Builder {
+        self.machine = machine;
         self
     }
 
@@ -153,7 +162,7 @@ impl Builder {
         let control = loaded.control()?;
         let rings = loaded.rings()?;
         let groups = load::available(&kernel, self.groups);
-        let mut header = machine::header(rings.cpus(), groups, self.command);
+        let mut header = machine::header(self.machine, rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
         let symbols =
             Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
