@@ -59,5 +59,5 @@ fn a_recorded_cell_leaves_a_trace_that_the_report_reads() {
     let found: Value = serde_json::from_slice(&report.stdout).expect("it prints JSON");
     assert_eq!(found["trace"]["lost"], 0);
     let tasks = found["tasks"].as_array().expect("tasks");
-    assert!(tasks.iter().any(|task| task["comm"] == "displayer"), "{tasks:?}");
+    assert!(tasks.iter().any(|task| task["comm"] == "player"), "{tasks:?}");
 }
