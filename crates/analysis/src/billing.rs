@@ -147,14 +147,15 @@ impl Billing {
         let most = hits.iter().copied().max().unwrap_or(0);
         let missed = task.whole - task.hits.hit_at_own(at);
         let is_phased = !task.unphased;
-        let is_own_rate = self.header.hz == Some(hz) && self.has_ticks;
+        // Ticks are handled some microseconds after they are due; where the trace has them they say whom they hit.
+        let recorded = (self.header.hz == Some(hz) && self.has_ticks).then_some(task.ticks);
+        let own = recorded.or(is_phased.then_some(hits[0]));
         BillingFinding {
             hz,
-            ratio: ratio_of(hits[0]).filter(|_| is_phased),
+            ratio: own.and_then(ratio_of),
             missed_percent: (is_phased && task.whole > 0).then(|| 100.0 * missed as f64 / task.whole as f64),
-            ratio_min: ratio_of(least),
-            ratio_max: ratio_of(most),
-            ratio_recorded: ratio_of(task.ticks).filter(|_| is_own_rate),
+            ratio_min: ratio_of(own.map_or(least, |own| own.min(least))),
+            ratio_max: ratio_of(own.map_or(most, |own| own.max(most))),
         }
     }
 }

@@ -243,17 +243,15 @@ pub struct QuantaFinding {
 pub struct BillingFinding {
     /// Ticks a second.
     pub hz: u32,
-    /// Ticks that hit the task times the period over its run time, at the machine's own tick phase; `None` if the
-    /// phase is unknown or it did not run.
+    /// Ticks that hit the task times the period over its run time: at the machine's own rate the recorded ticks if
+    /// there are any, otherwise those of its own tick phase. `None` if that is unknown or the task did not run.
     pub ratio: Option<f64>,
-    /// Percent of its whole quanta that no tick hit, at that phase.
+    /// Percent of its whole quanta that no tick hit, at the machine's own phase.
     pub missed_percent: Option<f64>,
-    /// Smallest ratio over 64 evenly spaced phases.
+    /// Smallest ratio over 64 evenly spaced phases and the ticks above.
     pub ratio_min: Option<f64>,
     /// Greatest.
     pub ratio_max: Option<f64>,
-    /// The same ratio from the ticks that the trace recorded; only at the machine's own rate.
-    pub ratio_recorded: Option<f64>,
 }
 
 /// A task's quanta by length and by the ticks that hit them, at the machine's own phase (Etsion, Tsafrir,

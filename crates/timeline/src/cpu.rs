@@ -61,6 +61,8 @@ pub struct Cpu {
     /// A ring; `pushed` counts what ever went in.
     recent: Option<Box<[Slice; RECENT]>>,
     pushed: usize,
+    /// Ticks since the last switch, ns: whose they are, the next switch tells.
+    pub(crate) ticks_ns: Vec<u64>,
     nesting: [Open; NESTING_MAX],
     depth: usize,
 }
@@ -87,6 +89,7 @@ impl Cpu {
             lost: 0,
             recent: None,
             pushed: 0,
+            ticks_ns: Vec::new(),
             nesting: [open; NESTING_MAX],
             depth: 0,
         }

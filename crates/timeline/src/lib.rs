@@ -9,6 +9,7 @@ mod life;
 mod machine;
 mod switch;
 mod task;
+mod tick;
 mod wake;
 
 pub use cpu::{Cpu, Holder, Slice};

@@ -7,6 +7,7 @@ use crate::cpu::{Holder, Slice};
 use crate::interval::{Cut, Observer, RunEnd, WaitCause};
 use crate::machine::Timeline;
 use crate::task::{State, TaskIndex};
+use crate::tick::Turn;
 
 impl Timeline {
     pub(crate) fn fork(&mut self, fork: &Fork) {
@@ -142,8 +143,10 @@ impl Timeline {
     /// Events of a CPU are missing between its latest one and now: who had it since is not known.
     pub(crate) fn lost(&mut self, cpu: u16, lost: &Lost, to: &mut impl Observer) {
         let now_ns = self.now_ns;
+        let holder = self.cpus[usize::from(cpu)].holder;
+        self.tell_ticks(cpu, Turn { holder, later: None }, to);
         let this = &mut self.cpus[usize::from(cpu)];
-        let (holder, start_ns, last_ns) = (this.holder, this.since_ns, this.last_event_ns);
+        let (start_ns, last_ns) = (this.since_ns, this.last_event_ns);
         let cut = Cut { start: this.start_cut, end: true };
         this.lost += lost.count;
         this.lost_at_ns = now_ns;
@@ -164,8 +167,10 @@ impl Timeline {
         let end_ns = self.now_ns;
         let cut_end = Cut { start: false, end: true };
         for at in 0..self.cpus.len() {
+            let holder = self.cpus[at].holder;
+            self.tell_ticks(at as u16, Turn { holder, later: None }, to);
             let cpu = &mut self.cpus[at];
-            let (holder, start_ns) = (cpu.holder, cpu.since_ns);
+            let start_ns = cpu.since_ns;
             let cut = Cut { start: cpu.start_cut, end: true };
             cpu.forget(end_ns);
             self.stay(at as u16, holder, Slice { start_ns, end_ns, holder }, 0, RunEnd::Open, cut, to);

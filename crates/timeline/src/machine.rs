@@ -5,7 +5,7 @@ use spry_trace::event::{Context, Event, Ipc, Mark, Migrate, Stack, TimerExpire};
 use spry_trace::{Header, Stamped, Tgid, Tid};
 
 use crate::cpu::{Cpu, Holder};
-use crate::interval::{Cut, InterruptKind, Migrated, Observer, Ticked};
+use crate::interval::{Cut, InterruptKind, Migrated, Observer};
 use crate::task::{Process, State, Task, TaskIndex, Tasks};
 
 /// The part of a trace to tell of, ns of the trace's clock. Intervals are cut to it.
@@ -164,10 +164,7 @@ impl Timeline {
             Event::Comm(rename) => self.rename(cpu, rename),
             Event::Prio(prio) => self.prio(prio),
             Event::Migrate(migrate) => self.migrate(migrate, to),
-            Event::Tick(_) if self.in_window() => {
-                let ticked = Ticked { time_ns: self.now_ns, cpu, holder: self.cpus[usize::from(cpu)].holder };
-                to.ticked(self, &ticked);
-            }
+            Event::Tick(_) if self.in_window() => self.tick(cpu, to),
             Event::IrqEnter(irq) => self.enter(cpu, InterruptKind::Irq(*irq)),
             Event::IrqExit(irq) => self.leave(cpu, InterruptKind::Irq(*irq), to),
             Event::SoftirqEnter(softirq) => self.enter(cpu, InterruptKind::Softirq(*softirq)),

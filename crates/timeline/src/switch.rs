@@ -7,11 +7,13 @@ use crate::cpu::{Holder, Slice};
 use crate::interval::{Cut, Idled, Observer, Ran, RunEnd, Slept, Switched, WaitCause, Waited};
 use crate::machine::Timeline;
 use crate::task::{State, TaskIndex};
+use crate::tick::Turn;
 
 impl Timeline {
     #[inline]
     pub(crate) fn switch(&mut self, cpu: u16, switch: &Switch, to: &mut impl Observer) {
         let at = usize::from(cpu);
+        let holder = self.cpus[at].holder;
         let known = self.leaver(cpu, switch);
         let last_ns = self.cpus[at].since_ns;
         // A known holder whose tid changed under it (exec) keeps its identity; all others go by tid.
@@ -22,6 +24,8 @@ impl Timeline {
             _ => self.holder(switch.prev),
         };
         let next = self.holder(switch.next);
+        let later = known.since_ns().map(|since_ns| (prev, since_ns));
+        self.tell_ticks(cpu, Turn { holder, later }, to);
         if self.in_window() {
             let (time_ns, state) = (self.now_ns, switch.prev_state);
             to.switched(self, &Switched { time_ns, cpu, prev, next, state });
@@ -300,4 +304,13 @@ impl Timeline {
 enum Known {
     Since(u64),
     Not,
+}
+
+impl Known {
+    const fn since_ns(self) -> Option<u64> {
+        match self {
+            Known::Since(since_ns) => Some(since_ns),
+            Known::Not => None,
+        }
+    }
 }

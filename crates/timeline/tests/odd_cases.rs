@@ -1,12 +1,12 @@
 //! Hand-made streams for every odd record: what the time line makes of each.
 
 use spry_timeline::{
-    Cut, Holder, Interrupted, Observer, Ran, RunEnd, Slept, State, TaskIndex, Timeline, WaitCause, Waited,
-    Window, Woken,
+    Cut, Holder, Interrupted, Observer, Ran, RunEnd, Slept, State, TaskIndex, Ticked, Timeline, WaitCause,
+    Waited, Window, Woken,
 };
 use spry_trace::event::{
     Comm, Context, Event, Exec, Exit, Fork, Irq, Lost, Migrate, PrevState, Rename, Softirq, StatState,
-    Switch, TaskInfo, TaskStat, Wakeup, WakeupKind, Waking,
+    Switch, TaskInfo, TaskStat, Tick, Wakeup, WakeupKind, Waking,
 };
 use spry_trace::{Header, Stamped, Tgid, Tid};
 
@@ -22,6 +22,7 @@ struct Heard {
     woken: Vec<Woken>,
     ended: Vec<TaskIndex>,
     interrupted: Vec<Interrupted>,
+    ticked: Vec<Ticked>,
 }
 
 impl Observer for Heard {
@@ -45,6 +46,9 @@ impl Observer for Heard {
     }
     fn interrupted(&mut self, _: &Timeline, interrupted: &Interrupted) {
         self.interrupted.push(*interrupted);
+    }
+    fn ticked(&mut self, _: &Timeline, ticked: &Ticked) {
+        self.ticked.push(*ticked);
     }
 }
 
@@ -467,6 +471,22 @@ fn one_that_was_blocked_and_comes_unseen_ran_for_what_the_kernel_counted() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(90, 0, switch_with_stolen(7, 50)).end(90);
     assert_eq!(bench.stays(), [(7, 0, 10), (7, 60, 90)]);
+}
+
+#[test]
+fn ticks_hit_whoever_the_next_switch_shows_to_have_had_the_cpu() {
+    let mut bench = Bench::new();
+    let tick = || Event::Tick(Tick { due_ns: 0 });
+    bench.at(5, 0, tick()).at(10, 0, switch(7, 8, Sleeping)).at(20, 0, tick()).at(70, 0, tick());
+    bench.at(75, 1, waking(0, 9)).at(76, 1, wakeup(9, 0)).at(78, 0, tick());
+    bench.at(90, 0, switch_with_stolen(9, 65)).at(95, 0, tick()).end(100);
+    let whose = |ticked: &Ticked| match ticked.holder {
+        Holder::Task(task) => Some(bench.timeline.task(task).tid().0),
+        Holder::Idle | Holder::Unknown => None,
+    };
+    // 7 turns out to have been there from the start; 8 went, unseen, 65 after it came, and 9 had the rest.
+    let hits: Vec<_> = bench.heard.ticked.iter().map(|hit| (hit.time_ns - START_NS, whose(hit))).collect();
+    assert_eq!(hits, [(5, Some(7)), (20, Some(8)), (70, Some(8)), (78, Some(9)), (95, None)]);
 }
 
 #[test]

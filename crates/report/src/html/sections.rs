@@ -224,10 +224,8 @@ fn billing(findings: &Findings) -> String {
     if findings.tasks.iter().all(|task| task.billing.is_none()) {
         return String::new();
     }
-    let mut table = Table::new(
-        &["task", "rate (Hz)", "billed", "least over phases", "most", "quanta missed", "by its ticks"],
-        TASKS_MAX,
-    );
+    let mut table =
+        Table::new(&["task", "rate (Hz)", "billed", "least over phases", "most", "quanta missed"], TASKS_MAX);
     for (task, billing) in
         findings.tasks.iter().flat_map(|task| task.billing.iter().flatten().map(move |one| (task, one)))
     {
@@ -238,7 +236,6 @@ fn billing(findings: &Findings) -> String {
             Cell::percent(billing.ratio_min),
             Cell::percent(billing.ratio_max),
             Cell::percent(billing.missed_percent.map(|missed| missed / 100.0)),
-            Cell::percent(billing.ratio_recorded),
         ]);
     }
     let mut body = String::new();

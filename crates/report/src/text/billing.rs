@@ -8,10 +8,7 @@ use crate::words::{self, percent, share};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     findings.tasks.iter().find(|task| task.billing.is_some())?;
-    let mut table = Table::new(
-        "task",
-        &["rate", "billed", "over phases", "quanta missed", "by its ticks", "by the kernel"],
-    );
+    let mut table = Table::new("task", &["rate", "billed", "over phases", "quanta missed", "by the kernel"]);
     let (tasks, note) = shown(findings, ROWS_MAX / 4);
     for task in tasks {
         for (at, billing) in task.billing.iter().flatten().enumerate() {
@@ -26,7 +23,6 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
                 or_dash(billing.ratio, percent),
                 or_dash(phases, |(min, max)| format!("{} to {}", percent(min), percent(max))),
                 or_dash(billing.missed_percent, |missed| percent(missed / 100.0)),
-                or_dash(billing.ratio_recorded, percent),
                 or_dash(kernel, percent),
             ]);
         }

@@ -52,7 +52,6 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
         missed_percent: Some(missed),
         ratio_min: Some(ratio * 0.5),
         ratio_max: Some(ratio * 1.5),
-        ratio_recorded: (hz == 250).then_some(ratio),
     };
     TaskFinding {
         who,
