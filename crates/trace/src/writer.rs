@@ -35,8 +35,8 @@ pub struct Options {
     pub block_bytes: usize,
     /// Or when they are this old, ns.
     pub block_ns: u64,
-    /// A CPU's blocks are compressed from where its segments have this many bytes: a flush costs about ten, so short
-    /// ones gain nothing.
+    /// A CPU's segments are compressed from the first that has this many bytes: a flush costs about ten, so short ones
+    /// gain nothing.
     pub compress_bytes: usize,
 }
 
@@ -75,7 +75,9 @@ pub struct Written {
 struct Cpu {
     stream: Stream,
     encoder: Option<Encoder<'static>>,
-    /// Whether the block, or the next one, is compressed.
+    /// Whether the block's compressed stream has begun.
+    packing: Packing,
+    /// Whether the latest segment was compressed.
     compressed: Compressed,
     phase: Phase,
     events: u64,
@@ -84,11 +86,20 @@ struct Cpu {
     block_lost: u64,
 }
 
-/// Whether a block is compressed.
+/// Whether a segment is compressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Compressed {
     Yes,
     No,
+}
+
+/// Where a block's compressed stream is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Packing {
+    /// No segment of the block has been compressed.
+    NotBegun,
+    /// The encoder holds what the next compressed segment continues.
+    GoingOn,
 }
 
 /// Where a CPU is in its block.
@@ -144,7 +155,7 @@ impl<W: Write> Writer<W> {
             sink,
             options,
             start_ns: header.start_ns,
-            cpus: (0..header.cpus).map(|_| Cpu::new(tick_ns(header), &options)).collect(),
+            cpus: (0..header.cpus).map(|_| Cpu::new(tick_ns(header))).collect(),
             names: Names::default(),
             restarts: vec![Restart { before_ns: 0, offset: written.bytes }],
             safe_ns: header.start_ns,
@@ -178,7 +189,7 @@ impl<W: Write> Writer<W> {
             )
         })?;
         if of.phase == Phase::BetweenBlocks {
-            of.begin_block(time_ns, self.start_ns, self.options.compression, &self.names)?;
+            of.begin_block(time_ns, self.start_ns, &self.names);
         }
         // What was promised to be over stays over: a straggler is moved up to the promise.
         let time_ns = time_ns.max(self.safe_ns);
@@ -298,16 +309,12 @@ impl<W: Write> Writer<W> {
 }
 
 impl Cpu {
-    fn new(tick_ns: u64, options: &Options) -> Cpu {
-        // A recording begins with what is known of every task.
-        let compressed = match options.compression {
-            Compression::Zstd(_) => Compressed::Yes,
-            Compression::None => Compressed::No,
-        };
+    fn new(tick_ns: u64) -> Cpu {
         Cpu {
             stream: Stream::new(tick_ns),
             encoder: None,
-            compressed,
+            packing: Packing::NotBegun,
+            compressed: Compressed::No,
             phase: Phase::BetweenBlocks,
             events: 0,
             lost: 0,
@@ -316,23 +323,38 @@ impl Cpu {
         }
     }
 
-    fn begin_block(
-        &mut self,
-        first_ns: u64,
-        start_ns: u64,
-        how: Compression,
-        names: &Names,
-    ) -> io::Result<()> {
+    fn begin_block(&mut self, first_ns: u64, start_ns: u64, names: &Names) {
         self.stream.start_block(first_ns.max(start_ns), names);
         self.block_first_ns = self.stream.last_ns() - start_ns;
         self.block_lost = self.lost;
         self.phase = Phase::Begun;
-        match (how, self.compressed, &mut self.encoder) {
-            (Compression::None, _, _) | (_, Compressed::No, _) => {}
-            (Compression::Zstd(_), _, Some(encoder)) => encoder.reinit()?,
-            (Compression::Zstd(level), _, none) => *none = Some(Encoder::new(level)?),
+        self.packing = Packing::NotBegun;
+    }
+
+    /// The level to compress the segment at that the stream holds, if it is to be.
+    fn level(&self, options: &Options) -> Option<i32> {
+        let least = match self.compressed {
+            Compressed::Yes => options.compress_bytes / PLAIN_FACTOR,
+            Compressed::No => options.compress_bytes,
+        };
+        match options.compression {
+            Compression::Zstd(level) if self.stream.bytes.len() >= least => Some(level),
+            _ => None,
         }
-        Ok(())
+    }
+
+    /// The encoder, ready to go on with the block's compressed stream.
+    fn encoder(&mut self, level: i32) -> io::Result<&mut Encoder<'static>> {
+        let encoder = match self.encoder.take() {
+            Some(encoder) if self.packing == Packing::GoingOn => encoder,
+            Some(mut encoder) => {
+                encoder.reinit()?;
+                encoder
+            }
+            None => Encoder::new(level)?,
+        };
+        self.packing = Packing::GoingOn;
+        Ok(self.encoder.insert(encoder))
     }
 
     /// Moves what the stream holds into the payload of a frame.
@@ -348,8 +370,8 @@ impl Cpu {
         if starts {
             flags |= SEGMENT_STARTS_BLOCK;
         }
-        let encoder = self.encoder.as_mut().filter(|_| self.compressed == Compressed::Yes);
-        if encoder.is_some() {
+        let level = self.level(options);
+        if level.is_some() {
             flags |= SEGMENT_ZSTD;
         }
         put(payload, number << SEGMENT_FLAG_BITS | flags);
@@ -359,27 +381,26 @@ impl Cpu {
             put(payload, self.block_lost);
         }
         put(payload, self.stream.count);
-        if let Some(encoder) = encoder {
-            put(payload, self.stream.bytes.len() as u64);
-            compress(encoder, &self.stream.bytes, packed)?;
-            put(payload, packed.len() as u64);
-            payload.extend_from_slice(packed);
-        } else {
-            put(payload, self.stream.bytes.len() as u64);
-            payload.extend_from_slice(&self.stream.bytes);
-        }
-        self.events += self.stream.count;
-        let (len, compressed) = (self.stream.bytes.len(), self.compressed);
-        self.compressed = match compressed {
-            Compressed::Yes if len < options.compress_bytes / PLAIN_FACTOR => Compressed::No,
-            Compressed::No if len >= options.compress_bytes && options.compression != Compression::None => {
+        put(payload, self.stream.bytes.len() as u64);
+        let bytes = std::mem::take(&mut self.stream.bytes);
+        self.compressed = match level {
+            Some(level) => {
+                compress(self.encoder(level)?, &bytes, packed)?;
+                put(payload, packed.len() as u64);
+                payload.extend_from_slice(packed);
                 Compressed::Yes
             }
-            same => same,
+            None => {
+                payload.extend_from_slice(&bytes);
+                Compressed::No
+            }
         };
+        self.events += self.stream.count;
+        // The buffer goes back, to be filled again.
+        self.stream.bytes = bytes;
         self.stream.bytes.clear();
         self.stream.count = 0;
-        self.phase = if self.compressed == compressed { Phase::Sent } else { Phase::BetweenBlocks };
+        self.phase = Phase::Sent;
         Ok(())
     }
 }
