@@ -123,7 +123,7 @@ impl Entry {
     }
 
     const fn count(self) -> u32 {
-        (self.high as u32) << 16 | self.low as u32
+        ((self.high as u32) << 16) | self.low as u32
     }
 }
 

@@ -134,7 +134,7 @@ pub(crate) fn free_mib(path: &Path) -> u64 {
     if unsafe { libc::statvfs(name.as_ptr(), &mut space) } != 0 {
         return 0;
     }
-    (space.f_bavail as u64).saturating_mul(space.f_frsize as u64) >> 20
+    space.f_bavail.saturating_mul(space.f_frsize) >> 20
 }
 
 fn memory() -> Finding {

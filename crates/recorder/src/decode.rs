@@ -237,7 +237,7 @@ fn record<T: Wire>(words: &[u64]) -> T {
 
 fn switch(raw: &spry_switch) -> RawSwitch {
     let policy = |word: u32| {
-        let number = (word >> SPRY_POLICY_SHIFT & SPRY_POLICY_MASK) as u8;
+        let number = ((word >> SPRY_POLICY_SHIFT) & SPRY_POLICY_MASK) as u8;
         Policy::from_number(number).unwrap_or(Policy::Other)
     };
     let is_preempted = raw.prev & SPRY_PREEMPT_BIT != 0;
@@ -363,7 +363,7 @@ mod tests {
         for near_ns in [0, 5, 1 << 55, (1 << 56) - 5, (1 << 56) + 5, (1 << 60) + 12345] {
             let decoder = Decoder::new(near_ns, 0);
             for time_ns in [near_ns, near_ns + 1_000_000_000, near_ns.saturating_sub(1_000)] {
-                let word = time_ns << SPRY_STAMP_SHIFT | u64::from(SPRY_TICK);
+                let word = (time_ns << SPRY_STAMP_SHIFT) | u64::from(SPRY_TICK);
                 assert_eq!(decoder.stamp(word), (time_ns, SPRY_TICK));
             }
         }
@@ -407,7 +407,7 @@ mod tests {
     #[test]
     fn a_wheel_timers_deadline_is_told_in_ticks() {
         let decoder = Decoder::new(0, 4_000_000);
-        let tid_kind = u64::from(SPRY_TIMER_WHEEL) << SPRY_TIMER_SHIFT | 9;
+        let tid_kind = (u64::from(SPRY_TIMER_WHEEL) << SPRY_TIMER_SHIFT) | 9;
         let raw = spry_timer_expiry { tid_kind, deadline: 2, ..spry_timer_expiry::default() };
         let expiry = decoder.timer(100_000_000, &raw);
         assert_eq!((expiry.tid, expiry.kind, expiry.deadline_ns), (Tid(9), TimerKind::Wheel, 92_000_000));

@@ -60,7 +60,7 @@ impl Maps {
     }
 
     fn put(&mut self, cpu: usize, time_ns: u64, kind: spry_kind, words: &[u64]) {
-        let first = time_ns << SPRY_STAMP_SHIFT | u64::from(kind);
+        let first = (time_ns << SPRY_STAMP_SHIFT) | u64::from(kind);
         for (index, word) in std::iter::once(&first).chain(words).enumerate() {
             let at = (self.heads[cpu] as usize + index * 8) % RING_BYTES + cpu * RING_BYTES;
             self.data.write_all_at(&word.to_ne_bytes(), at as u64).unwrap();
@@ -87,19 +87,19 @@ impl Maps {
     }
 
     fn put_fork(&mut self, cpu: u64, time_ns: u64, parent: u64, child: u64) {
-        let stamp = time_ns << SPRY_STAMP_SHIFT | u64::from(SPRY_FORK);
+        let stamp = (time_ns << SPRY_STAMP_SHIFT) | u64::from(SPRY_FORK);
         let comm = u64::from_ne_bytes(*b"maker\0\0\0");
-        self.put_shared(0, &[stamp, parent << 32 | cpu, child << 32 | child, comm, 0]);
+        self.put_shared(0, &[stamp, (parent << 32) | cpu, (child << 32) | child, comm, 0]);
     }
 }
 
 fn wakeup(maps: &mut Maps, cpu: usize, time_ns: u64, tid: u64) {
-    maps.put(cpu, time_ns, SPRY_WAKEUP, &[(cpu as u64) << 48 | tid]);
+    maps.put(cpu, time_ns, SPRY_WAKEUP, &[((cpu as u64) << 48) | tid]);
 }
 
 fn switch(maps: &mut Maps, cpu: usize, time_ns: u64, prev: u64, next: u64, uncounted_ns: i32) {
-    let details = u64::from(uncounted_ns as u32) << 32 | 120 << 24 | 120 << 16 | 1;
-    maps.put(cpu, time_ns, SPRY_SWITCH, &[next << 32 | prev, details]);
+    let details = (u64::from(uncounted_ns as u32) << 32) | (120 << 24) | (120 << 16) | 1;
+    maps.put(cpu, time_ns, SPRY_SWITCH, &[(next << 32) | prev, details]);
 }
 
 fn finish(mut drain: Drain<Vec<u8>>) -> Vec<Stamped> {
@@ -258,8 +258,8 @@ fn what_ran_before_a_hidden_switch_is_stolen_from_whom_it_brought() {
 fn a_class_that_differs_from_the_known_is_told_before_the_switch() {
     let mut maps = Maps::new();
     let fifo = 1 << SPRY_POLICY_SHIFT;
-    maps.put(0, START_NS + 10, SPRY_SWITCH, &[(fifo | 7) << 32, 92 << 24 | 120 << 16 | 1]);
-    maps.put(0, START_NS + 20, SPRY_SWITCH, &[fifo | 7, 120 << 24 | 92 << 16 | 1]);
+    maps.put(0, START_NS + 10, SPRY_SWITCH, &[(fifo | 7) << 32, (92 << 24) | (120 << 16) | 1]);
+    maps.put(0, START_NS + 20, SPRY_SWITCH, &[fifo | 7, (120 << 24) | (92 << 16) | 1]);
     let events = finish(maps.drain());
     let told: Vec<_> = events.iter().filter(|stamped| matches!(stamped.event, Event::Prio(_))).collect();
     assert_eq!(told.len(), 1);

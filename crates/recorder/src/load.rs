@@ -228,7 +228,7 @@ fn may_load_programs() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
     let effective = effective.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    let has = |capability: u32| effective & 1 << capability != 0;
+    let has = |capability: u32| effective & (1 << capability) != 0;
     has(SYS_ADMIN) || (has(BPF) && has(PERFMON))
 }
 

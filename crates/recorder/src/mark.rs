@@ -41,7 +41,7 @@ impl Node {
         }
         Ok(Node {
             inode: metadata.ino(),
-            device: u64::from(libc::major(metadata.dev())) << 20 | u64::from(libc::minor(metadata.dev())),
+            device: (u64::from(libc::major(metadata.dev())) << 20) | u64::from(libc::minor(metadata.dev())),
         })
     }
 }

@@ -70,7 +70,7 @@ fn perfetto_closes_its_bundles_before_they_grow() {
     let file = export(Format::Perfetto, &many);
     let (mut rest, mut longest) = (&file[..], 0);
     while !rest.is_empty() {
-        assert_eq!(varint(&mut rest), 1 << 3 | 2, "a trace is packets only");
+        assert_eq!(varint(&mut rest), (1 << 3) | 2, "a trace is packets only");
         let length = varint(&mut rest) as usize;
         longest = longest.max(length);
         rest = &rest[length..];

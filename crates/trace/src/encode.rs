@@ -117,7 +117,7 @@ impl Stream {
         if shape == Some(self.predictor.guess()) {
             self.bytes.truncate(first_at);
             let low = time as u8 & ((1 << PREDICTED_TIME_BITS) - 1);
-            self.bytes.push(code::PREDICTED | low << CODE_BITS);
+            self.bytes.push(code::PREDICTED | (low << CODE_BITS));
             put(&mut self.bytes, time >> PREDICTED_TIME_BITS);
         }
         self.predictor.learn(shape);
@@ -167,7 +167,7 @@ impl Stream {
         }
         self.head(first, time_ns);
         let short = next.min(u64::from(NEXT_LONG)) as u8;
-        self.bytes.push(switch.prev_state as u8 | short << 4);
+        self.bytes.push(switch.prev_state as u8 | (short << 4));
         if short == NEXT_LONG {
             put(&mut self.bytes, next);
         }
@@ -339,7 +339,7 @@ impl Stream {
             Irq::CallFunction => (3, None),
             Irq::IrqWork => (4, None),
         };
-        self.head(code | kind << 5, time_ns);
+        self.head(code | (kind << 5), time_ns);
         if let Some(line) = line {
             put(&mut self.bytes, u64::from(line));
         }
@@ -383,7 +383,7 @@ fn channel_flags(channel: Channel, direction: Direction) -> u8 {
 /// Nanoseconds, or more briefly grains of 4096 ns, with the lowest bit set.
 fn stolen(ns: i32) -> u64 {
     if ns % STOLEN_GRAIN_NS == 0 {
-        zigzag(i64::from(ns / STOLEN_GRAIN_NS)) << 1 | 1
+        (zigzag(i64::from(ns / STOLEN_GRAIN_NS)) << 1) | 1
     } else {
         zigzag(i64::from(ns)) << 1
     }

@@ -100,12 +100,12 @@ impl Groups {
     /// This set and one more.
     #[must_use]
     pub const fn with(self, group: Group) -> Groups {
-        Groups(self.0 | 1 << group as u8)
+        Groups(self.0 | (1 << group as u8))
     }
 
     /// Whether the group is in the set.
     pub const fn contains(self, group: Group) -> bool {
-        self.0 & 1 << group as u8 != 0
+        self.0 & (1 << group as u8) != 0
     }
 
     /// The groups in order.

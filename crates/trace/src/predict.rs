@@ -16,7 +16,7 @@ impl Shape {
         if rest.len() > PREDICTED_BYTES_MAX {
             return None;
         }
-        let rest_bits = rest.iter().rev().fold(0, |bits, &byte| bits << 8 | u64::from(byte));
+        let rest_bits = rest.iter().rev().fold(0, |bits, &byte| (bits << 8) | u64::from(byte));
         Some(Shape::of(first, rest_bits, rest.len()))
     }
 
@@ -36,7 +36,7 @@ impl Shape {
     #[inline]
     fn of(first: u8, rest_bits: u64, len: usize) -> Shape {
         // The length makes every shape different from the empty one.
-        Shape((len as u64 + 1) << 56 | rest_bits << 8 | u64::from(first))
+        Shape(((len as u64 + 1) << 56) | (rest_bits << 8) | u64::from(first))
     }
 
     /// The first byte, the rest in an array, and the rest's length; `None` if there is nothing to repeat.

@@ -69,7 +69,7 @@ impl<'a> Cursor<'a> {
             return Some(u64::from(first));
         }
         let second = self.byte()?;
-        let low = u64::from(first & 0x7f) | u64::from(second & 0x7f) << 7;
+        let low = u64::from(first & 0x7f) | (u64::from(second & 0x7f) << 7);
         if second < 0x80 {
             return Some(low);
         }
@@ -85,7 +85,7 @@ impl<'a> Cursor<'a> {
             }
         }
         match self.byte()? {
-            last @ 0..=1 => Some(value | u64::from(last) << 63),
+            last @ 0..=1 => Some(value | (u64::from(last) << 63)),
             _ => None,
         }
     }

@@ -374,7 +374,7 @@ impl Cpu {
         if level.is_some() {
             flags |= SEGMENT_ZSTD;
         }
-        put(payload, number << SEGMENT_FLAG_BITS | flags);
+        put(payload, (number << SEGMENT_FLAG_BITS) | flags);
         if starts {
             put(payload, self.block_first_ns);
             put(payload, self.events);

@@ -15,7 +15,7 @@ const LENGTH_DELIMITED: u64 = 2;
 impl Message {
     /// An unsigned, boolean or enumerated field.
     pub(super) fn uint(&mut self, field: u64, value: impl Into<u64>) -> &mut Message {
-        self.varint(field << 3 | VARINT);
+        self.varint((field << 3) | VARINT);
         self.varint(value.into());
         self
     }
@@ -27,7 +27,7 @@ impl Message {
 
     /// A string field.
     pub(super) fn string(&mut self, field: u64, text: &str) -> &mut Message {
-        self.varint(field << 3 | LENGTH_DELIMITED);
+        self.varint((field << 3) | LENGTH_DELIMITED);
         self.varint(text.len() as u64);
         self.bytes.extend_from_slice(text.as_bytes());
         self
@@ -35,7 +35,7 @@ impl Message {
 
     /// A field that is a message, which `fill` writes.
     pub(super) fn message(&mut self, field: u64, fill: impl FnOnce(&mut Message)) -> &mut Message {
-        self.varint(field << 3 | LENGTH_DELIMITED);
+        self.varint((field << 3) | LENGTH_DELIMITED);
         // Nearly every message here is shorter than 128 bytes: leave one byte for the length, widen if need be.
         let length_at = self.bytes.len();
         self.bytes.push(0);
