@@ -17,10 +17,9 @@ fn main() -> io::Result<()> {
         }
     }
     names.sort();
-    let entries: String = names
-        .iter()
-        .map(|name| format!("    ({name:?}, include_str!({:?})),\n", dir.join(name).display().to_string()))
-        .collect();
+    let entry =
+        |name: &String| format!("    ({name:?}, include_str!({:?})),", dir.join(name).display().to_string());
+    let entries = names.iter().map(entry).collect::<Vec<_>>().join("\n");
     let out = Path::new(&env::var("OUT_DIR").expect("cargo says where to write")).join("shipped.rs");
-    fs::write(out, format!("&[\n{entries}]\n"))
+    fs::write(out, format!("&[\n{entries}\n]\n"))
 }

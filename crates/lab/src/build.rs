@@ -156,9 +156,9 @@ fn merged(config: &str, wanted: &str) -> String {
             !new.contains(&name) && !name.starts_with("CONFIG_HZ") && !name.starts_with("CONFIG_PREEMPT")
         })
     };
-    let mut text: String = config.lines().filter(is_old).map(|line| format!("{line}\n")).collect();
-    text.push_str(wanted);
-    text
+    let mut lines: Vec<&str> = config.lines().filter(is_old).collect();
+    lines.push(wanted);
+    lines.join("\n")
 }
 
 fn keep(source: &Path, directory: &Path) -> Result<(), LabError> {

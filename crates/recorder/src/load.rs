@@ -315,8 +315,8 @@ impl Loaded {
 fn recursion_misses(program: BorrowedFd<'_>) -> Result<u64> {
     let mut info = libbpf_sys::bpf_prog_info::default();
     let mut len = size_of_val(&info) as u32;
+    let program = program.as_raw_fd();
     // SAFETY: `info` is a valid place of `len` bytes for the answer.
-    let failed =
-        unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program.as_raw_fd(), &mut info, &mut len) } != 0;
-    if failed { Err(last_error("asking for missed events")) } else { Ok(info.recursion_misses) }
+    let status = unsafe { libbpf_sys::bpf_prog_get_info_by_fd(program, &mut info, &mut len) };
+    if status != 0 { Err(last_error("asking for missed events")) } else { Ok(info.recursion_misses) }
 }

@@ -139,9 +139,8 @@ fn best_comparison(spry: &[Switch], perf: &[Switch], hidden: &BTreeSet<u64>) -> 
 /// The switches around a place, one a line.
 fn around(switches: &[Switch], at: usize) -> String {
     let near = &switches[at.saturating_sub(3).min(switches.len())..(at + 3).min(switches.len())];
-    near.iter()
-        .map(|switch| format!("  {} ns: {} -> {}\n", switch.time_ns, switch.prev, switch.next))
-        .collect()
+    let line = |switch: &Switch| format!("  {} ns: {} -> {}", switch.time_ns, switch.prev, switch.next);
+    near.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 /// Compares every CPU; the most switches of a CPU of which perf lacks none.

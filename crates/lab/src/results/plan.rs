@@ -63,16 +63,18 @@ impl Cell {
 
     /// A name for files: `scx_bpfland-stressers=4-seed1`.
     pub fn file_name(&self) -> String {
-        let sets = self.sets.iter().map(|(key, value)| format!("-{key}={value}")).collect::<String>();
-        let name = format!("{}{sets}-seed{}", self.label, self.seed);
+        let sets = self.sets.iter().map(|(key, value)| format!("{key}={value}"));
+        let seed = format!("seed{}", self.seed);
+        let name = [self.label.clone()].into_iter().chain(sets).chain([seed]).collect::<Vec<_>>().join("-");
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_=.+".contains(c);
         name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
     }
 
     /// How a message names it: `scx_bpfland, stressers=4, seed 1`.
     pub fn name(&self) -> String {
-        let sets = self.sets.iter().map(|(key, value)| format!("{key}={value}, ")).collect::<String>();
-        format!("{}, {sets}seed {}", self.label, self.seed)
+        let sets = self.sets.iter().map(|(key, value)| format!("{key}={value}"));
+        let seed = format!("seed {}", self.seed);
+        [self.label.clone()].into_iter().chain(sets).chain([seed]).collect::<Vec<_>>().join(", ")
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::fs::{self, File};
 use std::io::BufReader;
+use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
@@ -79,4 +80,14 @@ pub fn now_ns() -> u64 {
     // SAFETY: a valid place for the answer.
     unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &mut time) };
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// A pipe's two ends: to read from and to write to. (The standard library's own needs a newer Rust than Debian's.)
+pub fn pipe() -> (File, File) {
+    let mut ends = [0; 2];
+    // SAFETY: there is room for two descriptors.
+    let status = unsafe { libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC) };
+    assert_eq!(status, 0, "{}", std::io::Error::last_os_error());
+    // SAFETY: both are new and nobody else's.
+    ends.map(|end| File::from(unsafe { OwnedFd::from_raw_fd(end) })).into()
 }

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{now_ns, own_tid, record};
+use crate::common::{now_ns, own_tid, pipe, record};
 use spry_recorder::MARK_PATH;
 use spry_trace::event::{Channel, ChannelKind, Direction, Event, Irq, TimerKind};
 use spry_trace::{Group, Tid};
@@ -128,7 +128,7 @@ fn assert_meets(traffic: &[(Channel, Direction, u32)], bytes: &[u32]) {
 #[test]
 fn a_pipes_bytes_are_counted_on_both_sides_of_one_channel() {
     let traffic = traffic(ChannelKind::Pipe, || {
-        let (mut reader, mut writer) = std::io::pipe().unwrap();
+        let (mut reader, mut writer) = pipe();
         for bytes in [1, 100, 4000] {
             writer.write_all(&vec![7; bytes]).unwrap();
             reader.read_exact(&mut vec![0; bytes]).unwrap();

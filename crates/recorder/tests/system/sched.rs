@@ -6,7 +6,7 @@ use std::sync::Barrier;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crate::common::{own_tid, pin, record};
+use crate::common::{own_tid, pin, pipe, record};
 use spry_trace::Tid;
 use spry_trace::event::{Event, Policy, StatState};
 
@@ -15,8 +15,8 @@ fn a_pair_that_passes_a_byte_is_seen_to_wake_and_follow_each_other() {
     const ROUNDS: usize = 2000;
     let mut pair = (Tid::IDLE, Tid::IDLE);
     let recorded = record(&[], || {
-        let (mut to_read, mut to_write) = std::io::pipe().unwrap();
-        let (mut fro_read, mut fro_write) = std::io::pipe().unwrap();
+        let (mut to_read, mut to_write) = pipe();
+        let (mut fro_read, mut fro_write) = pipe();
         let other = thread::spawn(move || {
             pin(0);
             let mut byte = [0];
