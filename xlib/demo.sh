@@ -1,10 +1,10 @@
-# ./x demo: a recording of a loaded desktop; ./x demo lab: how can I play a DVD and compile Linux at the same time?
+# ./x demo: a recording of a loaded desktop, then in the lab: how can I play a DVD and compile Linux at the same time?
 
 run_demo() {
-    [ $# -le 1 ] || fail "usage: ./x demo [record|lab]"
-    case ${1:-record} in
-    record) run_record_demo ;;
-    lab) run_lab_demo ;;
+    case "$#-${1:-}" in
+    0-) run_record_demo && run_lab_demo ;;
+    1-record) run_record_demo ;;
+    1-lab) run_lab_demo ;;
     *) fail "usage: ./x demo [record|lab]" ;;
     esac
 }

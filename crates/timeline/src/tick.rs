@@ -29,13 +29,14 @@ impl Timeline {
     }
 
     /// Tells of the ticks since the last switch.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn tell_ticks(&mut self, cpu: u16, turn: Turn, to: &mut impl Observer) {
         if !self.cpus[usize::from(cpu)].ticks_ns.is_empty() {
             self.tell_kept_ticks(cpu, turn, to);
         }
     }
 
+    #[cold]
     fn tell_kept_ticks(&mut self, cpu: u16, turn: Turn, to: &mut impl Observer) {
         let mut ticks_ns = std::mem::take(&mut self.cpus[usize::from(cpu)].ticks_ns);
         for time_ns in ticks_ns.drain(..) {
