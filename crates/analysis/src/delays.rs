@@ -11,7 +11,7 @@ use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Setup};
 use crate::findings::{Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, NameShare, Party, Slice};
-use crate::history::{History, Span, Sums};
+use crate::history::{self, History, Span, Sums};
 use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
@@ -36,7 +36,7 @@ const MOVES_MAX: usize = 32;
 /// One of the worst waits, before tasks have their last names.
 struct Draft {
     waited: Waited,
-    /// Numbers of those who had a CPU meanwhile, most time first.
+    /// Numbers of those who had a CPU meanwhile; in no order until the end.
     ran: Box<[(u32, u64)]>,
     /// Known to have been somebody's.
     others_ns: u64,
@@ -224,6 +224,10 @@ impl Observer for Watch {
 impl Analysis for Watch {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         self.keep_worst();
+        for draft in &mut self.worst {
+            history::sort(&mut draft.ran);
+            history::sort(&mut draft.interrupts);
+        }
         let worst = self.worst.iter().map(|draft| draft.finding(closing)).collect();
         findings.delays = Some(Delays { worst, blame: closing.culprits.table(closing) });
     }

@@ -61,6 +61,11 @@ pub(crate) struct History {
     stretches: VecDeque<Stretch>,
 }
 
+/// Puts sums in order, greatest first.
+pub(crate) fn sort(sums: &mut [(u32, u64)]) {
+    sums.sort_unstable_by_key(|&(whose, ns)| (Reverse(ns), whose));
+}
+
 /// Sums under way, by number. One serves all histories.
 pub(crate) struct Sums {
     by_number: Vec<u64>,
@@ -93,14 +98,8 @@ impl Sums {
         self.others_ns += stretch.others_ns;
     }
 
-    /// The sums, greatest first, and what is nobody's by name. All are 0 again.
+    /// The sums, in no order, and what is nobody's by name. All are 0 again.
     pub(crate) fn take(&mut self) -> (Box<[(u32, u64)]>, u64) {
-        let (mut sums, others_ns) = self.take_unsorted();
-        sums.sort_unstable_by_key(|&(whose, ns)| (Reverse(ns), whose));
-        (sums, others_ns)
-    }
-
-    fn take_unsorted(&mut self) -> (Box<[(u32, u64)]>, u64) {
         let of = |whose: &u32| (*whose, std::mem::take(&mut self.by_number[*whose as usize]));
         let mut sums: Vec<(u32, u64)> = self.known.iter().map(of).collect();
         self.known.clear();
@@ -141,7 +140,8 @@ impl History {
     /// Adds the spans between two times to `sums`. Of a stretch that is only partly between them nobody knows whose
     /// part it is.
     pub(crate) fn sum(&self, from_ns: u64, to_ns: u64, sums: &mut Sums) {
-        for stretch in &self.stretches {
+        let from = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
+        for stretch in self.stretches.range(from..).take_while(|stretch| stretch.start_ns < to_ns) {
             if from_ns <= stretch.start_ns && stretch.end_ns <= to_ns {
                 sums.add_stretch(stretch);
             } else {
@@ -150,7 +150,9 @@ impl History {
                 sums.others_ns += shared_ns.min(whole_ns);
             }
         }
-        for span in self.latest.iter().filter_map(|span| span.within(from_ns, to_ns)) {
+        let from = self.latest.partition_point(|span| span.end_ns <= from_ns);
+        let near = self.latest[from..].iter().take_while(|span| span.start_ns < to_ns);
+        for span in near.filter_map(|span| span.within(from_ns, to_ns)) {
             sums.add(span.whose, span.ns());
         }
     }
@@ -162,7 +164,7 @@ impl History {
             let spans = &self.latest[at..at + FOLDED];
             let (start_ns, end_ns) = (spans[0].start_ns, spans[FOLDED - 1].end_ns);
             spans.iter().for_each(|span| sums.add(span.whose, span.ns()));
-            let (folded, others_ns) = sums.take_unsorted();
+            let (folded, others_ns) = sums.take();
             self.stretches.push_back(Stretch { level: 0, start_ns, end_ns, sums: folded, others_ns });
             self.coarsen(sums);
         }
@@ -190,7 +192,7 @@ impl History {
         }
         let oldest = &mut self.stretches[first];
         sums.add_stretch(oldest);
-        let (joined, others_ns) = sums.take_unsorted();
+        let (joined, others_ns) = sums.take();
         let (level, start_ns) = (oldest.level + 1, oldest.start_ns);
         *oldest = Stretch { level, start_ns, end_ns, sums: joined, others_ns };
     }
@@ -217,7 +219,8 @@ mod tests {
         for parts in [1, 2, 3, 10, 100] {
             let from_ns = now_ns - now_ns / parts + 17;
             history.sum(from_ns, now_ns, &mut sums);
-            let (by_number, others_ns) = sums.take();
+            let (mut by_number, others_ns) = sums.take();
+            sort(&mut by_number);
             let named_ns: u64 = by_number.iter().map(|&(_, ns)| ns).sum();
             assert_eq!(named_ns + others_ns, now_ns - from_ns, "every nanosecond is somebody's");
             assert!(others_ns < (now_ns - from_ns) / 16, "{others_ns} of {}", now_ns - from_ns);
@@ -232,7 +235,9 @@ mod tests {
         let (history, mut sums, now_ns) = turns(1_000);
         history.sum(now_ns - 7_500, now_ns - 500, &mut sums);
         // 500 ns of the third, 1 us of the first, 2 us, 3 us, 500 ns of the first.
-        assert_eq!(*sums.take().0, [(2, 3_500), (1, 2_000), (0, 1_500)]);
+        let mut by_number = sums.take().0;
+        sort(&mut by_number);
+        assert_eq!(*by_number, [(2, 3_500), (1, 2_000), (0, 1_500)]);
         let latest: Vec<u64> = history.latest(now_ns - 7_500, now_ns - 500, 9).map(Span::ns).collect();
         assert_eq!(latest, [500, 1_000, 2_000, 3_000, 500]);
     }
