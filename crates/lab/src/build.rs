@@ -65,7 +65,7 @@ pub(crate) fn build(
         )));
     }
     for (program, package) in TOOLS {
-        if !crate::command::is_there(program) {
+        if crate::command::found(program).is_none() {
             return Err(LabError::Missing { program: program.to_owned(), package: package.to_owned() });
         }
     }

@@ -1,10 +1,14 @@
 //! Runs programs of this machine: quietly, to their end, and not beyond ours.
 
+use std::ffi::OsString;
 use std::io::{self, Read};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
+
+use spry_workload::programs;
 
 use crate::error::{LabError, tail};
 use crate::progress::Stop;
@@ -39,12 +43,12 @@ pub(crate) fn package_of(program: &str) -> &str {
     PACKAGES.iter().find(|(name, _)| *name == program).map_or(program, |(_, package)| package)
 }
 
-/// Makes a child die with the thread that starts it, and keeps the terminal's Ctrl-C from it.
-pub(crate) fn tie(command: &mut Command) -> &mut Command {
+/// Has a child get this signal when the thread that starts it ends, and keeps the terminal's Ctrl-C from it.
+pub(crate) fn tie(command: &mut Command, signal: libc::c_int) -> &mut Command {
     command.process_group(0);
     // SAFETY: prctl with these arguments only sets a property of the new process; it is safe between fork and exec.
     unsafe {
-        command.pre_exec(|| match libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) {
+        command.pre_exec(move || match libc::prctl(libc::PR_SET_PDEATHSIG, signal) {
             0 => Ok(()),
             _ => Err(io::Error::last_os_error()),
         })
@@ -54,7 +58,7 @@ pub(crate) fn tie(command: &mut Command) -> &mut Command {
 /// Starts a program, or says which package holds it.
 pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
     let words = words(command);
-    match tie(command).spawn() {
+    match tie(command.env("PATH", search_path()), libc::SIGKILL).spawn() {
         Ok(child) => Ok(Running { child, words }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let program = command.get_program().to_string_lossy().into_owned();
@@ -138,11 +142,16 @@ fn words(command: &Command) -> String {
     words.join(" ")
 }
 
-/// Whether a program is on the path, or in one of the system's own directories.
-pub(crate) fn is_there(program: &str) -> bool {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let system = ["/usr/sbin", "/sbin"].map(std::path::PathBuf::from);
-    std::env::split_paths(&path).chain(system).any(|directory| directory.join(program).is_file())
+/// Where programs are looked for: the path, and the system's own directories, which a user's path may lack.
+fn search_path() -> OsString {
+    let mut path = std::env::var_os("PATH").unwrap_or_default();
+    path.push(":/usr/sbin:/sbin");
+    path
+}
+
+/// The file of a program, if it is there.
+pub(crate) fn found(program: &str) -> Option<PathBuf> {
+    programs::find(program, &search_path())
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 
 use crate::build;
 use crate::cache::Cache;
-use crate::command::{is_there, package_of, run};
+use crate::command::{found, package_of, run};
 use crate::fetch::Archive;
 use crate::lab::LabOptions;
 use crate::progress::Stop;
@@ -86,7 +86,7 @@ pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
 }
 
 fn programs() -> Vec<Finding> {
-    let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| !is_there(program)).collect();
+    let missing: Vec<&str> = PROGRAMS.into_iter().filter(|program| found(program).is_none()).collect();
     if missing.is_empty() {
         return vec![Finding::good("every program that the lab starts is there")];
     }
@@ -205,7 +205,7 @@ fn own_programs(options: &LabOptions) -> Vec<Finding> {
 fn build_tools() -> Finding {
     let missing: Vec<&str> = build::TOOLS
         .into_iter()
-        .filter(|(program, _)| !is_there(program))
+        .filter(|(program, _)| found(program).is_none())
         .map(|(_, package)| package)
         .collect();
     if missing.is_empty() {

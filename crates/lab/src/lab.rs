@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use crate::build;
 use crate::cache::{Cache, digest_of_file, key_of};
-use crate::command::run;
+use crate::command::{found, run};
 use crate::cpio;
 use crate::doctor::{Finding, doctor};
 use crate::error::{LabError, at};
@@ -158,7 +158,7 @@ impl Lab {
         }
         let image = Image::prepare(&packages, &self.cache, &self.archive, progress, stop)?;
         let initrd = self.initrd(&kernel, &image, spec, progress, stop)?;
-        let qemu_digest = digest_of_file(&found(QEMU))?;
+        let qemu_digest = digest_of_file(&found(QEMU).unwrap_or_else(|| QEMU.into()))?;
         Ok(LabMachine { kernel, image, initrd, scratch_mib: spec.scratch_mib, qemu, qemu_digest })
     }
 
@@ -382,11 +382,4 @@ pub(crate) fn own_directory() -> Result<PathBuf, LabError> {
     let directory = own.parent().unwrap_or(Path::new("/"));
     let is_test = directory.file_name().is_some_and(|name| name == "deps");
     Ok(if is_test { directory.parent().unwrap_or(directory) } else { directory }.to_owned())
-}
-
-/// Where a program is on the path.
-fn found(program: &str) -> PathBuf {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let mut places = env::split_paths(&path).map(|directory| directory.join(program));
-    places.find(|place| place.is_file()).unwrap_or_else(|| program.into())
 }

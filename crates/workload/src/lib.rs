@@ -2,6 +2,7 @@
 
 pub mod kinds;
 pub mod metrics;
+pub mod programs;
 mod rtapp;
 pub mod runner;
 mod scenario;

@@ -147,11 +147,38 @@ fn ctrl_c_leaves_no_process_and_no_file() {
         thread::sleep(Duration::from_millis(20));
     }
     assert!(processes_with(&sleep) >= 2, "the tasks have begun");
-    let scratch = std::env::temp_dir().join(format!("spry-run-{}", child.id()));
+    let scratch = std::env::temp_dir().join(format!("spry-{}-0", child.id()));
     assert!(scratch.is_dir(), "the run has a directory");
     Command::new("kill").arg("-INT").arg(child.id().to_string()).status().expect("kill runs");
     assert_eq!(child.wait().expect("the runner ends").code(), Some(1));
     assert!(!scratch.exists(), "the directory is gone");
     assert_eq!(processes_with(&sleep), 0, "no process is left");
     assert_eq!(processes_with(&file.0.to_string_lossy()), 0, "no task is left");
+}
+
+#[test]
+fn a_killed_runner_leaves_no_file_and_no_task() {
+    let home = std::env::temp_dir().join(format!("spry-test-{}-home", std::process::id()));
+    fs::create_dir(&home).expect("a temporary directory");
+    let file = File::new(
+        "k.toml",
+        "duration_s = 60\n[[task]]\nname = \"w\"\nloop = \"forever\"\n\
+         phases = [{ write = \"f\", bytes = \"64KiB\" }, { sleep = \"1ms\" }]\n",
+    );
+    let mut command = runner(&file);
+    let mut child = command.env("TMPDIR", &home).stdout(Stdio::null()).spawn().expect("the runner starts");
+    let scratch = home.join(format!("spry-{}-0", child.id()));
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let begun = Instant::now();
+        while !holds() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "{what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    until("the task writes", &|| fs::read_dir(&scratch).is_ok_and(|mut files| files.next().is_some()));
+    child.kill().expect("a runner to kill");
+    child.wait().expect("its end");
+    until("no task is left", &|| processes_with(&file.0.to_string_lossy()) == 0);
+    until("no file is left", &|| fs::read_dir(&home).expect("the test's own").next().is_none());
+    fs::remove_dir(&home).expect("it is empty");
 }

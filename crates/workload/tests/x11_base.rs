@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use spry_workload::x11::child::{Output, Program};
 use spry_workload::x11::client::Client;
@@ -151,7 +151,12 @@ fn a_program_and_its_children_end_with_its_owner() {
     let child = program.said();
     assert!(Path::new(&format!("/proc/{child}")).exists());
     drop(program);
-    let state = std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
-    // Nobody may have taken its end yet.
-    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+    let state = || std::fs::read_to_string(format!("/proc/{child}/stat")).unwrap_or_default();
+    // It was killed a moment ago, and nobody may have taken its end yet.
+    let has_ended = |state: &str| state.is_empty() || state.contains(") Z ");
+    let end = Instant::now() + Duration::from_secs(5);
+    while !has_ended(&state()) && Instant::now() < end {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    assert!(has_ended(&state()), "{}", state());
 }

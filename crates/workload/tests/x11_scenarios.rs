@@ -227,16 +227,20 @@ fn a_killed_runner_leaves_neither_server_nor_directory() {
     let tasks = "[[task]]\nname = \"game\"\nkind = \"x11-game\"\n";
     let scenario = Scenario::new("killed", "duration_s = 60", tasks);
     let mut running = Running(scenario.command().stdout(Stdio::null()).spawn().expect("spry-runner"));
-    let directory = std::env::temp_dir().join(format!("spry-{}-0", running.0.id()));
+    let prefix = format!("spry-{}-", running.0.id());
+    let directories = || {
+        let entries = fs::read_dir(std::env::temp_dir()).expect("a directory for temporary files");
+        entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(&prefix)).count()
+    };
     let mut started = Vec::new();
     until("the game starts", || {
         started = children(running.0.id());
         ["Xvfb", "game"].iter().all(|name| started.iter().any(|(known, _)| known == name))
     });
-    assert!(directory.exists());
+    assert_eq!(directories(), 2, "the run's and the server's");
     running.0.kill().expect("a runner to kill");
     running.0.wait().expect("its end");
-    until("the directory goes", || !directory.exists());
+    until("the directories go", || directories() == 0);
     for (name, id) in started {
         // Its number may be another's by now, or nobody may have taken its end yet.
         let gone = |stat: String| !stat.contains(&format!("({name})")) || stat.contains(") Z ");

@@ -6,20 +6,19 @@ use std::process::Command;
 use serde_json::Value;
 use spry_lab_tests::programs;
 
-/// What `spry run --json` prints of a scenario in the lab.
-fn spry_run(directory: &Path, scenario: &str, args: &[&str]) -> Value {
+/// What `spry run --json` prints of a scenario in the lab; the results are kept in this directory.
+fn spry_run(kept: &Path, scenario: &str, args: &[&str]) -> Value {
     let mut command = Command::new(programs().join("spry"));
-    command.args(["run", scenario, "--on", "lab", "--json", "-o"]).arg(directory.join("kept")).args(args);
+    command.args(["run", scenario, "--on", "lab", "--json", "-o"]).arg(kept).args(args);
     let output = command.output().expect("spry starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    std::fs::remove_dir_all(directory.join("kept")).expect("it was kept");
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
 fn assert_repeats(scenario: &str, args: &[&str]) -> Value {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let first = spry_run(directory.path(), scenario, args);
-    let again = spry_run(directory.path(), scenario, args);
+    let first = spry_run(&directory.path().join("first"), scenario, args);
+    let again = spry_run(&directory.path().join("again"), scenario, args);
     assert_eq!(first["inputs"], again["inputs"]);
     assert_eq!(first["cells"], again["cells"]);
     assert_eq!(first["digest"], again["digest"]);
@@ -47,10 +46,7 @@ fn typing_into_a_window_of_a_real_x_server_repeats() {
 fn a_recorded_cell_leaves_a_trace_that_the_report_reads() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let kept = directory.path().join("kept");
-    let mut run = Command::new(programs().join("spry"));
-    run.args(["run", "movie", "--on", "lab", "--record", "--vary", "stressers=1", "-o"]).arg(&kept);
-    let output = run.output().expect("spry starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    spry_run(&kept, "movie", &["--record", "--vary", "stressers=1"]);
     let traces: Vec<_> = std::fs::read_dir(kept.join("traces")).expect("traces").collect();
     assert_eq!(traces.len(), 1);
     let trace = traces[0].as_ref().expect("a trace").path();

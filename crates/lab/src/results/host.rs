@@ -10,10 +10,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use spry_workload::runner::scratch::Scratch;
 
 use super::machine::{CellError, CellOutput, Machine};
 use super::plan::Cell;
 use crate::cache::{digest_of, digest_of_file};
+use crate::command::tie;
 use crate::progress::Stop;
 use crate::scheduler::{Applied, Setup};
 
@@ -78,7 +80,7 @@ impl Machine for Host<'_> {
 
     fn run(&self, cell: &Cell, trace: Option<&Path>, stop: &Stop) -> Result<CellOutput, CellError> {
         let setup = cell.scheduler.setup(&self.peers).map_err(failed)?;
-        let scratch = tempfile::Builder::new().prefix("spry-cell-").tempdir();
+        let scratch = Scratch::make(None);
         let scratch =
             scratch.map_err(|error| failed(format!("cannot make a temporary directory: {error}")))?;
         let mut applied = Applied::new(&setup, scratch.path().join("scheduler.log")).map_err(failed)?;
@@ -131,8 +133,10 @@ impl Host<'_> {
         if let Some(class) = setup.class {
             command.args(["--class", class.runner_argument()]);
         }
-        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr).process_group(0);
+        command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(stderr);
         confine(&mut command, self.cpus)?;
+        // It is asked to end, not killed: it cleans up.
+        tie(&mut command, libc::SIGTERM);
         let child = command
             .spawn()
             .map_err(|error| failed(format!("cannot start {}: {error}", self.runner.display())))?;
@@ -144,8 +148,7 @@ impl Host<'_> {
     }
 }
 
-/// Pins a command to so many of the CPUs that are there (the last ones: the first serve most interrupts), and has it
-/// end when this process does.
+/// Pins a command to so many of the CPUs that are there (the last ones: the first serve most interrupts).
 fn confine(command: &mut Command, cpus: Option<u32>) -> Result<(), CellError> {
     // SAFETY: a CPU set is plain numbers, all of which may be zero.
     let mut set: libc::cpu_set_t = unsafe { std::mem::zeroed() };
@@ -168,14 +171,11 @@ fn confine(command: &mut Command, cpus: Option<u32>) -> Result<(), CellError> {
         // SAFETY: the numbers are below the set's size.
         unsafe { libc::CPU_CLR(cpu, &mut set) };
     }
-    // SAFETY: both calls take numbers and a set that the closure owns, and may be made between fork and exec.
+    // SAFETY: the call takes numbers and a set that the closure owns, and may be made between fork and exec.
     unsafe {
-        command.pre_exec(move || {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGTERM);
-            match libc::sched_setaffinity(0, size_of_val(&set), &raw const set) {
-                0 => Ok(()),
-                _ => Err(io::Error::last_os_error()),
-            }
+        command.pre_exec(move || match libc::sched_setaffinity(0, size_of_val(&set), &raw const set) {
+            0 => Ok(()),
+            _ => Err(io::Error::last_os_error()),
         })
     };
     Ok(())

@@ -3,12 +3,14 @@
 use super::{Kind, Role};
 use crate::metrics::Metrics;
 use crate::runner::RunError;
-use crate::runner::stage::Stage;
+use crate::runner::stage::{Stage, Start};
 use crate::scenario::keys::Keys;
 use crate::scenario::mistake::Mistake;
 
 /// Work between two looks at the clock, ns: what the longest gap is known to.
 const PIECE_NS: u64 = 100_000;
+/// What a frame costs unless the scenario says, ns.
+const WORK_NS: u64 = 10_000_000;
 
 /// The kind.
 pub(super) struct Game;
@@ -23,46 +25,125 @@ impl Kind for Game {
     }
 
     fn parse(&self, keys: &mut Keys<'_>) -> Result<Box<dyn Role>, Mistake> {
-        let frame_ns = keys.duration_ns("frame_work")?.unwrap_or(10_000_000);
-        if frame_ns < PIECE_NS {
-            return Err(keys.mistake("frame_work", "\"frame_work\" must be 100us or more"));
-        }
-        Ok(Box::new(Frames { frame_ns }))
+        Ok(Box::new(Play::parse(keys)?))
     }
 }
 
-#[derive(Debug)]
-struct Frames {
+/// Where frames are drawn.
+pub(crate) trait Canvas {
+    /// Draws a frame; it is back when the frame can be seen.
+    fn draw(&mut self, frame: u32) -> Result<(), RunError>;
+}
+
+/// The plain game's: drawing takes no time.
+struct Nowhere;
+
+impl Canvas for Nowhere {
+    fn draw(&mut self, _: u32) -> Result<(), RunError> {
+        Ok(())
+    }
+}
+
+/// A game, whatever it draws on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Play {
+    /// The work of a frame, ns of CPU time.
     frame_ns: u64,
 }
 
-impl Role for Frames {
-    fn play(&self, stage: &Stage) -> Result<Metrics, RunError> {
-        let start = stage.start_line()?;
-        let pieces = self.frame_ns.div_ceil(PIECE_NS);
-        let piece_ns = self.frame_ns / pieces;
-        while stage.now_ns() < start.measure_from_ns && !stage.over() {
-            stage.work(piece_ns);
+impl Play {
+    /// Reads a game's keys.
+    pub(crate) fn parse(keys: &mut Keys<'_>) -> Result<Self, Mistake> {
+        let frame_ns = keys.duration_ns("frame_work")?.unwrap_or(WORK_NS);
+        if frame_ns < PIECE_NS {
+            return Err(keys.mistake("frame_work", "\"frame_work\" must be 100us or more"));
         }
-        let (begun_ns, cpu_before_ns) = (stage.now_ns(), stage.cpu_ns());
-        let (mut frames, mut gap_ns, mut last_ns) = (0, 0, begun_ns);
+        Ok(Self { frame_ns })
+    }
+
+    /// Plays until the run is over: works, draws, begins the next frame. It takes every cycle; the frames that it
+    /// finishes are its measure (thesis, section 6.1).
+    pub(crate) fn play_on(self, stage: &Stage, canvas: &mut dyn Canvas) -> Result<Metrics, RunError> {
+        let pieces = self.frame_ns.div_ceil(PIECE_NS);
+        let mut watch = Watch::new(stage, stage.start_line()?);
+        let mut frame = 0_u32;
         'playing: loop {
             for _ in 0..pieces {
-                stage.work(piece_ns);
-                let now_ns = stage.now_ns();
-                if now_ns >= start.measure_to_ns || stage.over() {
+                stage.work(self.frame_ns / pieces);
+                if watch.look() == Look::Over {
                     break 'playing;
                 }
-                gap_ns = gap_ns.max(now_ns - last_ns);
-                last_ns = now_ns;
             }
-            frames += 1;
+            canvas.draw(frame)?;
+            frame = frame.wrapping_add(1);
+            watch.frame_is_done();
         }
-        let (lasted_ns, cpu_ns) = (stage.now_ns() - begun_ns, stage.cpu_ns() - cpu_before_ns);
+        Ok(watch.metrics())
+    }
+}
+
+impl Role for Play {
+    fn play(&self, stage: &Stage) -> Result<Metrics, RunError> {
+        self.play_on(stage, &mut Nowhere)
+    }
+}
+
+/// When the time that is measured was seen to begin.
+#[derive(Clone, Copy)]
+struct Begun {
+    at_ns: u64,
+    cpu_ns: u64,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Look {
+    GoOn,
+    Over,
+}
+
+/// What the game has to show for its time, and for how long it stood still for want of the CPU or of the X server.
+struct Watch<'a> {
+    stage: &'a Stage,
+    start: Start,
+    begun: Option<Begun>,
+    last_ns: u64,
+    gap_ns: u64,
+    frames: u32,
+}
+
+impl<'a> Watch<'a> {
+    fn new(stage: &'a Stage, start: Start) -> Self {
+        Self { stage, start, begun: None, last_ns: start.measure_from_ns, gap_ns: 0, frames: 0 }
+    }
+
+    /// Looks at the clock.
+    fn look(&mut self) -> Look {
+        let now_ns = self.stage.now_ns();
+        if now_ns >= self.start.measure_from_ns {
+            if self.begun.is_none() {
+                self.begun = Some(Begun { at_ns: now_ns, cpu_ns: self.stage.cpu_ns() });
+            }
+            self.gap_ns = self.gap_ns.max(now_ns.min(self.start.measure_to_ns).saturating_sub(self.last_ns));
+            self.last_ns = now_ns;
+        }
+        if now_ns >= self.start.measure_to_ns || self.stage.over() { Look::Over } else { Look::GoOn }
+    }
+
+    /// Counts a frame if it was finished within the time that is measured.
+    fn frame_is_done(&mut self) {
+        let now_ns = self.stage.now_ns();
+        let is_measured = (self.start.measure_from_ns..self.start.measure_to_ns).contains(&now_ns);
+        self.frames += u32::from(is_measured);
+    }
+
+    fn metrics(&self) -> Metrics {
+        let (lasted_ns, cpu_ns) = self
+            .begun
+            .map_or((0, 0), |begun| (self.stage.now_ns() - begun.at_ns, self.stage.cpu_ns() - begun.cpu_ns));
         let mut metrics = Metrics::new();
-        metrics.ratio("frames_per_second", f64::from(frames) / (stage.duration_ns() as f64 / 1e9));
+        metrics.ratio("frames_per_second", f64::from(self.frames) * 1e9 / self.stage.duration_ns() as f64);
         metrics.ratio("cpu_share", cpu_ns as f64 / lasted_ns.max(1) as f64);
-        metrics.greatest("gap_ns_max", gap_ns);
-        Ok(metrics)
+        metrics.greatest("gap_ns_max", self.gap_ns);
+        metrics
     }
 }

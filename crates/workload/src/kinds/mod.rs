@@ -3,7 +3,7 @@
 mod alarms;
 mod compile;
 mod fs_load;
-mod game;
+pub(crate) mod game;
 mod kernel_load;
 mod modem;
 pub(crate) mod player;

@@ -45,7 +45,8 @@ impl Plan {
 /// The processes of a run; dropping it ends those that are left.
 pub(super) struct Children {
     control: &'static Control,
-    display: Option<i32>,
+    /// Processes of the runner that are none of the tasks'.
+    spared: Vec<i32>,
     running: Vec<Child>,
 }
 
@@ -59,8 +60,9 @@ struct Child {
 }
 
 impl Children {
-    pub(super) fn new(control: &'static Control, display: Option<i32>) -> Self {
-        Self { control, display, running: Vec::new() }
+    /// None yet; what the runner has started before outlives them.
+    pub(super) fn new(control: &'static Control) -> Self {
+        Self { control, spared: sys::children(), running: Vec::new() }
     }
 
     /// Forks a process for a plan.
@@ -217,15 +219,15 @@ impl Drop for Children {
                 sys::close(child.results);
             }
         }
-        end_orphans(self.display);
+        end_orphans(&self.spared);
     }
 }
 
 /// Ends whom the tasks have started and left: they are the runner's children now.
-fn end_orphans(spared: Option<i32>) {
+fn end_orphans(spared: &[i32]) {
     // What they have started becomes the runner's in turn, so it takes rounds; each can only be short.
     for _ in 0..1000 {
-        let left: Vec<i32> = sys::children().into_iter().filter(|&tgid| Some(tgid) != spared).collect();
+        let left: Vec<i32> = sys::children().into_iter().filter(|tgid| !spared.contains(tgid)).collect();
         if left.is_empty() {
             return;
         }

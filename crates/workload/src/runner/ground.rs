@@ -2,15 +2,16 @@
 
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
 
-use super::{RunError, on_path, sys};
+use super::{RunError, sys};
+use crate::programs;
 use crate::scenario::model::Scenario;
 
 /// Fails if a program is missing.
-pub(super) fn check_programs(programs: &[String]) -> Result<(), RunError> {
-    let missing: Vec<&str> =
-        programs.iter().map(String::as_str).filter(|&program| !on_path(program)).collect();
+pub(super) fn check_programs(wanted: &[String]) -> Result<(), RunError> {
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let is_missing = |program: &&str| programs::find(program, &path).is_none();
+    let missing: Vec<&str> = wanted.iter().map(String::as_str).filter(is_missing).collect();
     if missing.is_empty() {
         return Ok(());
     }
@@ -60,30 +61,5 @@ impl Drop for RrQuantum {
             // It was written a moment ago; if that no longer goes, there is no one to tell.
             let _ = fs::write(RR_QUANTUM, before);
         }
-    }
-}
-
-/// A directory of the run's own, removed when dropped.
-pub(super) struct Scratch(PathBuf);
-
-impl Scratch {
-    /// Makes one below a directory, or below the one for temporary files.
-    pub(super) fn make(below: Option<&Path>) -> Result<Self, RunError> {
-        let below = below.map_or_else(std::env::temp_dir, Path::to_owned);
-        let path = below.join(format!("spry-run-{}", std::process::id()));
-        fs::create_dir(&path)
-            .map_err(|error| RunError::Failed(format!("cannot make {}: {error}", path.display())))?;
-        Ok(Self(path))
-    }
-
-    pub(super) fn path(&self) -> &Path {
-        &self.0
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        // What cannot be removed is left; the run's result stands.
-        let _ = fs::remove_dir_all(&self.0);
     }
 }

@@ -7,13 +7,14 @@ mod ground;
 mod groups;
 mod memory;
 pub mod rng;
+pub mod scratch;
 pub mod stage;
 pub(crate) mod steps;
 mod sync;
 pub(crate) mod sys;
 pub mod work;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -25,6 +26,7 @@ use crate::scenario::program::Step;
 use crate::x11;
 use children::{Children, Member, Plan};
 use control::{ABORT, Control, GO};
+use scratch::Scratch;
 use work::Work;
 
 /// Why there is no result.
@@ -121,14 +123,15 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> 
     sys::adopt_orphans();
     let _quantum = ground::set_rr_quantum(scenario.machine.rr_quantum_ms)?;
     let groups = groups::Groups::make(scenario)?;
-    let scratch = ground::Scratch::make(options.scratch.as_deref())?;
+    let scratch = Scratch::make(options.scratch.as_deref())
+        .map_err(|error| RunError::Failed(format!("cannot make a temporary directory: {error}")))?;
     let display = start_display(scenario, options.class)?;
     let work = options.work.unwrap_or_else(Work::calibrate);
     let control = Control::new(scenario.objects.len())?;
     open_objects(scenario, control)?;
     let display_name = display.as_deref().map(|server| server.name().to_owned());
     let plans = plans(scenario, options);
-    let mut children = Children::new(control, display.as_deref().map(DisplayServer::tgid));
+    let mut children = Children::new(control);
     for plan in &plans {
         children.start(scenario, plan, &|member| stage::Inner {
             control,
@@ -179,8 +182,6 @@ fn until(end_ns: u64) -> Duration {
 pub trait DisplayServer {
     /// The display's name, ":7".
     fn name(&self) -> &str;
-    /// The server's process.
-    fn tgid(&self) -> i32;
 }
 
 /// Starts the X server that a scenario wishes for; it has the class of the tasks that name none.
@@ -304,13 +305,4 @@ pub(crate) fn give_up(control: &Control) {
     control.stop.store(1, Ordering::SeqCst);
     control.go.store(ABORT, Ordering::SeqCst);
     sys::futex_wake(&control.go, i32::MAX);
-}
-
-/// Whether a program is somewhere on `PATH`, or a file where its name is a path.
-pub(crate) fn on_path(program: &str) -> bool {
-    if program.contains('/') {
-        return Path::new(program).is_file();
-    }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }

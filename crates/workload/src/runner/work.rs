@@ -2,6 +2,7 @@
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
 
 use super::sys;
 
@@ -12,6 +13,14 @@ pub const UNIT_INSTRUCTIONS: u64 = 1002;
 
 /// Units after which the runner looks whether all is over: about 100 us on a machine of an instruction a nanosecond.
 const UNITS_BETWEEN_LOOKS: u64 = 100;
+
+/// Units of one round of calibration: some 100 us.
+const ROUND_UNITS: u64 = 5_000;
+/// Rounds one after another.
+const BURST_ROUNDS: usize = 20;
+/// How often, and how far apart, such rounds are run.
+const BURSTS: usize = 10;
+const BETWEEN_BURSTS: Duration = Duration::from_millis(8);
 
 /// How CPU time becomes work.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -29,19 +38,22 @@ pub enum Work {
 }
 
 impl Work {
-    /// Measures a unit in CPU time: the median of several measurements, on the CPU the caller runs on. Takes some 10 ms.
+    /// Measures a unit in CPU time on the CPU the caller runs on, and takes the pace of fast moments: a busy neighbour
+    /// slows others down. Takes some 100 ms.
     pub fn calibrate() -> Self {
-        burn(20_000);
-        let mut measured: Vec<f64> = (0..15)
-            .map(|_| {
-                let units = 20_000;
+        burn(ROUND_UNITS * 4);
+        let mut measured = Vec::new();
+        for _ in 0..BURSTS {
+            measured.extend((0..BURST_ROUNDS).map(|_| {
                 let before_ns = sys::thread_cpu_ns();
-                burn(units);
-                (sys::thread_cpu_ns() - before_ns) as f64 / units as f64
-            })
-            .collect();
+                burn(ROUND_UNITS);
+                (sys::thread_cpu_ns() - before_ns) as f64 / ROUND_UNITS as f64
+            }));
+            std::thread::sleep(BETWEEN_BURSTS);
+        }
         measured.sort_by(f64::total_cmp);
-        Self::Calibrated { unit_ns: measured[measured.len() / 2].max(1.0) }
+        // Not the very fastest: stolen time that the kernel takes off late makes a round look shorter than it was.
+        Self::Calibrated { unit_ns: measured[measured.len() / 10].max(1.0) }
     }
 
     /// How long a unit takes, ns of CPU time.
@@ -57,17 +69,30 @@ impl Work {
         ((ns as f64 / self.unit_ns()).round() as u64).max(1)
     }
 
-    /// Does so much work, or less if `stop` becomes other than 0 meanwhile.
+    /// Does so much work, or less if `stop` becomes other than 0 meanwhile. Calibrated work takes no less CPU time than
+    /// was asked for, even where the CPU has become faster since.
     pub(crate) fn run(&self, ns: u64, stop: &AtomicU32) {
         if ns == 0 {
             return;
         }
-        let mut left = self.units(ns);
-        while left > 0 && stop.load(Ordering::Relaxed) == 0 {
-            let units = left.min(UNITS_BETWEEN_LOOKS);
-            burn(units);
-            left -= units;
+        let before_ns = match self {
+            Self::Instructions { .. } => return burn_units(self.units(ns), stop),
+            Self::Calibrated { .. } => sys::thread_cpu_ns(),
+        };
+        let mut left_ns = ns;
+        while left_ns > 0 && stop.load(Ordering::Relaxed) == 0 {
+            burn_units(self.units(left_ns), stop);
+            left_ns = ns.saturating_sub(sys::thread_cpu_ns() - before_ns);
         }
+    }
+}
+
+/// Runs so many units, or fewer if `stop` becomes other than 0 meanwhile.
+fn burn_units(mut left: u64, stop: &AtomicU32) {
+    while left > 0 && stop.load(Ordering::Relaxed) == 0 {
+        let units = left.min(UNITS_BETWEEN_LOOKS);
+        burn(units);
+        left -= units;
     }
 }
 

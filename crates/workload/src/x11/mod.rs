@@ -18,7 +18,6 @@ pub mod keys;
 mod observer;
 pub mod player;
 pub mod program;
-pub mod scratch;
 pub mod server;
 pub mod surface;
 pub mod target;

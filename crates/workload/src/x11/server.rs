@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use super::child::{Output, Program};
 use super::client::{self, Client};
-use super::scratch::Scratch;
 use super::{X11Error, clock};
+use crate::runner::scratch::Scratch;
 use crate::runner::{DisplayServer, RunError};
 
 /// How long a server may take until it answers: the lab's is a slow machine.
@@ -52,7 +52,8 @@ impl Server {
     /// # Errors
     /// If Xvfb is missing, ends early or does not answer within a minute.
     pub fn start(size: Size) -> Result<Self, X11Error> {
-        let scratch = Scratch::new()?;
+        let scratch = Scratch::make(None)
+            .map_err(|source| X11Error::Kernel { what: "making a temporary directory", source })?;
         let mut command = Command::new("Xvfb");
         let screen = format!("{}x{}x24", size.width, size.height);
         // It picks the first free display and says it on its standard output. It listens on a local socket alone,
@@ -108,10 +109,6 @@ pub fn start(size: &str) -> Result<Server, RunError> {
 impl DisplayServer for Server {
     fn name(&self) -> &str {
         self.display()
-    }
-
-    fn tgid(&self) -> i32 {
-        self.program.tgid() as i32
     }
 }
 

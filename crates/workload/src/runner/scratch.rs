@@ -7,13 +7,12 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use super::X11Error;
-
-/// How many names are tried: more than one scenario may run in a process.
+/// How many names are tried: a process may have more than one.
 const NAMES: u32 = 10_000;
 
 /// A directory that only this user can enter. Its name is made of the process's id, not of chance, so that a
-/// run on a deterministic machine repeats. A shell waits for this process's end and removes the directory.
+/// run on a deterministic machine repeats. A shell waits for the end of this process and of its forks, and removes the
+/// directory.
 #[derive(Debug)]
 pub struct Scratch {
     path: PathBuf,
@@ -21,12 +20,12 @@ pub struct Scratch {
 }
 
 impl Scratch {
-    /// Makes the directory under the system's directory for temporary files.
+    /// Makes the directory below another, or below the system's directory for temporary files.
     ///
     /// # Errors
-    /// If the directory or the shell that removes it cannot be made.
-    pub fn new() -> Result<Self, X11Error> {
-        let path = Self::directory()?;
+    /// If the directory or the shell that removes it cannot be made; the error says which.
+    pub fn make(below: Option<&Path>) -> io::Result<Self> {
+        let path = directory(&below.map_or_else(std::env::temp_dir, Path::to_owned))?;
         // The pipe is written by nobody: it ends when this process does, or when the directory is dropped.
         // What this process started is ending then, too; a second try takes what it still wrote.
         let removal = "read -r _; rm -rf -- \"$1\" 2>/dev/null || { sleep 1; rm -rf -- \"$1\"; }";
@@ -41,24 +40,14 @@ impl Scratch {
             .spawn();
         match keeper {
             Ok(keeper) => Ok(Self { path, keeper }),
-            Err(source) => {
+            Err(error) => {
                 let _ = fs::remove_dir(&path);
-                Err(X11Error::Kernel { what: "starting sh to keep a temporary directory", source })
+                Err(io::Error::new(
+                    error.kind(),
+                    format!("sh, which is to remove it, does not start: {error}"),
+                ))
             }
         }
-    }
-
-    fn directory() -> Result<PathBuf, X11Error> {
-        let parent = std::env::temp_dir();
-        for number in 0..NAMES {
-            let path = parent.join(format!("spry-{}-{number}", std::process::id()));
-            match fs::DirBuilder::new().mode(0o700).create(&path) {
-                Ok(()) => return Ok(path),
-                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-                Err(source) => return Err(X11Error::File { path, source }),
-            }
-        }
-        Err(X11Error::File { path: parent, source: io::ErrorKind::AlreadyExists.into() })
     }
 
     /// Where it is.
@@ -68,8 +57,21 @@ impl Scratch {
     }
 }
 
+fn directory(parent: &Path) -> io::Result<PathBuf> {
+    for number in 0..NAMES {
+        let path = parent.join(format!("spry-{}-{number}", std::process::id()));
+        match fs::DirBuilder::new().mode(0o700).create(&path) {
+            Ok(()) => return Ok(path),
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", path.display()))),
+        }
+    }
+    Err(io::Error::new(io::ErrorKind::AlreadyExists, format!("{} is full of them", parent.display())))
+}
+
 impl Drop for Scratch {
     fn drop(&mut self) {
+        // What cannot be removed is left to the shell, and then to the user; the run's result stands.
         let _ = fs::remove_dir_all(&self.path);
         drop(self.keeper.stdin.take());
         let _ = self.keeper.wait();
