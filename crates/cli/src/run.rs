@@ -123,8 +123,10 @@ fn results(job: &Job<'_>, machine: &dyn Machine, peers: &Path, outcomes: &Outcom
     }
     let mut parts = machine.inputs();
     parts.insert("schedulers".to_owned(), scheduler_inputs(&job.cells, peers)?);
+    let scenario = job.scenarios.first().context("there is always a combination")?;
     Ok(Results {
-        scenario: job.scenarios.first().context("there is always a combination")?.name.clone(),
+        scenario: scenario.name.clone(),
+        measure: scenario.measure.clone(),
         machine: machine.name().to_owned(),
         kernel: machine.kernel(),
         digest: digest_of(&cells),

@@ -52,6 +52,7 @@ fn movie(machine: &str, seeds: u64, luck: i64) -> Results {
         machine: machine.to_owned(),
         kernel: "7.3.4-cloud-amd64".to_owned(),
         digest: digest_of(&cells),
+        measure: Vec::new(),
         inputs: Inputs::new(parts),
         cells,
         failures: Vec::new(),
@@ -234,4 +235,23 @@ fn different_scenarios_and_cells_are_no_comparison() {
     let mut elsewhere = movie("lab", 1, 0);
     elsewhere.cells.iter_mut().for_each(|cell| cell.scheduler = "fifo".to_owned());
     assert_eq!(Comparison::of(&movie("lab", 1, 0), &elsewhere), Err(CompareError::Nothing));
+}
+
+#[test]
+fn what_a_scenario_is_run_for_comes_first_and_is_open() {
+    let mut results = movie("lab", 1, 0);
+    let heads = |results: &Results| {
+        let text = table::text(results);
+        let heads = text.lines().filter(|line| line.starts_with("wake") || line.starts_with("frames"));
+        heads.map(|line| line.split(" of").next().unwrap_or(line).to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(heads(&results)[0], "frames shown");
+    results.measure = ["wake_lateness_ns", "frames_shown"].map(str::to_owned).into();
+    assert_eq!(heads(&results)[0], "wake lateness, 99 %, ms");
+    assert_eq!(heads(&results)[3], "frames shown");
+    let page = html::page(&results, &[]);
+    let (open, closed) = page.split_once("<details>").unwrap();
+    assert!(open.find("wake lateness, 99 %") < open.find("frames shown"), "{open}");
+    assert!(!open.contains("wake lateness, longest") && closed.contains("wake lateness, longest"));
+    assert!(html::picture(&results).unwrap().contains("wake lateness, 99 %"));
 }

@@ -24,7 +24,7 @@ impl Source {
     }
 }
 
-/// Directories that hold nothing of our own writing.
+/// Entries that hold nothing of our own writing; `.git` is a file where the tree is a second one of its repository.
 const FOREIGN: [&str; 5] = [".git", "target", "demo-out", "corpus", "artifacts"];
 
 /// Every text file of the tree that holds this crate, in the order of their paths. Files that are not UTF-8
@@ -46,10 +46,11 @@ fn collect(root: &Path, dir: &Path, found: &mut Vec<Source>) {
         let entry = entry.expect("a directory entry can be read");
         let path = entry.path();
         let kind = entry.file_type().expect("an entry has a type");
+        if FOREIGN.iter().any(|&name| entry.file_name() == name) {
+            continue;
+        }
         if kind.is_dir() {
-            if !FOREIGN.iter().any(|&name| entry.file_name() == name) {
-                collect(root, &path, found);
-            }
+            collect(root, &path, found);
         } else if kind.is_file() {
             let Ok(text) = fs::read_to_string(&path) else { continue };
             let path = path.strip_prefix(root).expect("the walk stays below the root").to_owned();

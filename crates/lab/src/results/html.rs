@@ -20,7 +20,7 @@ pub fn page(results: &Results, command: &[String]) -> String {
     let layout = Layout::of(results);
     let metrics = results.metrics();
     let shown = metrics.iter().filter(|metric| table::is_shown(results, metric));
-    let (main, others): (Vec<&Metric>, Vec<&Metric>) = shown.partition(|metric| metric.is_main());
+    let (main, others): (Vec<&Metric>, Vec<&Metric>) = shown.partition(|metric| results.is_main(metric));
     let mut out = head(results);
     // A scenario whose metrics nobody knows by name shows all of them.
     let (open, closed) = if main.is_empty() { (others, main) } else { (main, others) };
@@ -149,7 +149,8 @@ pub fn picture(results: &Results) -> Option<String> {
     let metrics = results.metrics();
     let mut body = String::new();
     let (mut width, mut y) = (0.0_f64, 38.0);
-    for metric in metrics.iter().filter(|metric| metric.is_main()) {
+    for metric in metrics.iter().filter(|metric| table::is_shown(results, metric) && results.is_main(metric))
+    {
         let Drawing { svg, width: row_width, height } = chart::row(results, metric, &layout);
         let heading = escape(&table::heading(results, metric));
         _ = write!(body, "<g transform=\"translate(10 {y:.0})\"><text x=\"0\" y=\"4\">{heading}</text>");

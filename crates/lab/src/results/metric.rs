@@ -59,6 +59,20 @@ impl Metric {
         &self.0
     }
 
+    /// Whether a name, as a scenario's `measure` has it, means this metric: `response_ns` means `typist.response_ns.p99`.
+    pub fn is_of(&self, name: &str) -> bool {
+        format!(".{}.", self.0).contains(&format!(".{name}."))
+    }
+
+    /// Whether both are statistics of the same values.
+    pub fn is_sibling(&self, other: &Metric) -> bool {
+        let values = |metric: &Metric| {
+            let (values, statistic) = metric.0.rsplit_once('.')?;
+            STATISTICS.contains(&statistic).then(|| values.to_owned())
+        };
+        values(self).is_some_and(|own| values(other) == Some(own))
+    }
+
     /// What it counts.
     pub fn unit(&self) -> Unit {
         let is = |end: &str| self.0.split('.').any(|part| part.ends_with(end));

@@ -20,6 +20,9 @@ pub struct Results {
     pub kernel: String,
     /// The digest over the cells' digests, in order.
     pub digest: String,
+    /// The metrics that the scenario is run for, the first first; left out of the JSON where it names none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub measure: Vec<String>,
     /// What went in.
     pub inputs: Inputs,
     /// What came out.
@@ -186,13 +189,27 @@ impl Results {
         seeds.len()
     }
 
-    /// Every metric that any cell has, the most telling first.
+    /// Every metric that any cell has: those that the scenario is run for in its order, then the most telling first.
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics: Vec<Metric> =
             self.cells.iter().flat_map(|cell| flatten(&cell.metrics).into_keys()).collect();
-        metrics.sort_by(|a, b| a.rank().cmp(&b.rank()));
+        metrics.sort_by(|a, b| (self.place(a), a.rank()).cmp(&(self.place(b), b.rank())));
         metrics.dedup();
         metrics
+    }
+
+    /// Where the scenario names a metric; behind all where it does not.
+    fn place(&self, metric: &Metric) -> usize {
+        self.measure.iter().position(|name| metric.is_of(name)).unwrap_or(self.measure.len())
+    }
+
+    /// Whether a metric is one that the scenario is run for, and of its statistics the most telling.
+    pub fn is_main(&self, metric: &Metric) -> bool {
+        if self.measure.is_empty() {
+            return metric.is_main();
+        }
+        let is_better = |other: &Metric| other.is_sibling(metric) && other.rank() < metric.rank();
+        self.place(metric) < self.measure.len() && !self.metrics().iter().any(is_better)
     }
 
     /// A metric of one scheduler beside one load, over the seeds.
