@@ -63,6 +63,7 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
              bpftool, the headers of libelf and zlib
   lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
+  scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
@@ -149,6 +150,18 @@ needs_test() {
     python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas, polars and perfetto, which open the exports"
 }
 
+# The programs of every shipped scenario, as this machine runs them; their packages are those of the lab's image.
+needs_scenarios() {
+    needs_lab
+    need ffmpeg ffmpeg "makes the film that players show"
+    for file in scenarios/*.toml; do
+        for package in $(sed -n 's/^packages = \[\(.*\)\]$/\1/p' "$file" | tr -d '",'); do
+            dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q ' installed$' ||
+                want "$package" "the scenario $(basename "$file" .toml) runs it"
+        done
+    done
+}
+
 find_chromium() {
     for browser in chromium chromium-browser google-chrome; do
         if have "$browser"; then
@@ -186,8 +199,8 @@ setup() {
     missing='' missing_lines=''
     for purpose in "$@"; do
         case $purpose in
-        build | lab | demo | test | bench) "needs_$purpose" ;;
-        *) fail "there is nothing to set up for '$purpose': build, lab, demo, test or bench" ;;
+        build | lab | demo | test | scenarios | bench) "needs_$purpose" ;;
+        *) fail "there is nothing to set up for '$purpose': build, lab, demo, test, scenarios or bench" ;;
         esac
     done
     if [ -n "$missing" ]; then

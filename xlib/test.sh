@@ -119,8 +119,39 @@ tests() {
     check_cargo_tests "tests of the running kernel, as root" $root -- --test-threads=1
 }
 
+# A shipped scenario twice in the lab with one seed, side by side: what is printed (figures, digests, inputs) must be the same.
+repeats_in_the_lab() {
+    kept=$checks_dir/$(basename "$1" .toml)
+    for time in first again; do
+        { "$SPRY_BIN" run "$1" --on lab --json --quiet --jobs 1 -o "$kept/$time" >"$kept-$time.json" ||
+            : >"$kept-failed"; } &
+    done
+    wait
+    [ ! -e "$kept-failed" ] || return 1
+    cmp "$kept-first.json" "$kept-again.json" || {
+        "$SPRY_BIN" compare "$kept/first" "$kept/again"
+        return 1
+    }
+    cat "$kept/first/table.txt"
+}
+
+# As root: some scenarios ask for real-time classes.
+runs_on_this_machine() {
+    kept=$checks_dir/$(basename "$1" .toml)-host
+    as_root "$SPRY_BIN" run "$1" --on host --quiet -o "$kept"
+}
+
+scenarios() {
+    for file in scenarios/*.toml; do
+        scenario=$(basename "$file" .toml)
+        about=$(sed -n 's/^about = "\(.*\)"$/\1/p' "$file")
+        check "$scenario repeats in the lab ($about)" repeats_in_the_lab "$file"
+        check "$scenario runs on this machine ($about)" runs_on_this_machine "$file"
+    done
+}
+
 finish() {
-    rm -rf "$checks_dir"
+    as_root rm -rf "$checks_dir"
     say "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
@@ -133,9 +164,14 @@ run_lints() {
 }
 
 run_tests() {
-    setup test
+    case $* in
+    '') setup test ;;
+    --all) setup test scenarios ;;
+    *) fail "usage: ./x test [--all]" ;;
+    esac
     checks_dir=$(mktemp -d)
     lints
     tests
+    [ "${1:-}" != --all ] || scenarios
     finish
 }
