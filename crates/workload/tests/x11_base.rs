@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use spry_workload::model::XServer;
 use spry_workload::x11::child::{Output, Program};
 use spry_workload::x11::client::Client;
 use spry_workload::x11::damage::{Level, Sight, Watch};
@@ -17,7 +18,7 @@ const SMALL: Size = Size { width: 640, height: 480 };
 const FRAME: Size = Size { width: 352, height: 288 };
 
 fn server() -> Server {
-    Server::start(SMALL).expect("these tests need Xvfb (Debian: xvfb)")
+    Server::start(XServer::Xvfb, SMALL).expect("these tests need Xvfb (Debian: xvfb)")
 }
 
 fn start(server: &Server, command: &str, arguments: &[&str]) -> Result<Program, X11Error> {

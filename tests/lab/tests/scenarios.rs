@@ -43,6 +43,15 @@ fn typing_into_a_window_of_a_real_x_server_repeats() {
 }
 
 #[test]
+fn typing_on_a_keyboard_of_the_kernel_at_xorg_repeats() {
+    let run = assert_repeats("typing-xorg", &["--vary", "stressers=2"]);
+    let metrics = &run["cells"][0]["metrics"];
+    let p50_ns = metrics["response_ns"]["p50"].as_u64().expect("keys are drawn");
+    assert!((1_000_000..100_000_000).contains(&p50_ns), "{run}");
+    assert_eq!((&metrics["keys_lost"], &metrics["keys_drawn"]), (&0.into(), &metrics["keys_typed"]), "{run}");
+}
+
+#[test]
 fn a_recorded_cell_leaves_a_trace_that_the_report_reads() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let kept = directory.path().join("kept");

@@ -124,12 +124,14 @@ fn lab(
 /// What the virtual machine is made of: the wishes of the scenario, whichever values its variables have.
 fn spec(job: &Job<'_>) -> Result<MachineSpec> {
     let mut packages = BTreeSet::new();
+    let mut modules = BTreeSet::new();
     let mut kernels = Vec::new();
     for scenario in job.scenarios {
         let machine = &scenario.machine;
         packages.extend(machine.packages.iter().cloned());
         if machine.display.is_some() {
-            packages.insert("xvfb".to_owned());
+            packages.extend(machine.server.packages().iter().map(ToString::to_string));
+            modules.extend(machine.server.modules().iter().map(ToString::to_string));
         }
         let kernel = match &job.args.kernel {
             Some(name) => name.parse()?,
@@ -152,7 +154,9 @@ fn spec(job: &Job<'_>) -> Result<MachineSpec> {
         job.scenarios.iter().filter_map(|scenario| scenario.machine.ram_disk_mb).max().unwrap_or(0);
     let is_generic =
         matches!(kernel, KernelChoice::Newest(Flavour::Generic) | KernelChoice::Stable(Flavour::Generic));
-    let modules = if is_generic { BTreeSet::from(["uinput".to_owned()]) } else { BTreeSet::new() };
+    if is_generic {
+        modules.insert("uinput".to_owned());
+    }
     Ok(MachineSpec { kernel, packages, modules, scratch_mib })
 }
 

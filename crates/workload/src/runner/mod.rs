@@ -14,6 +14,7 @@ mod sync;
 pub(crate) mod sys;
 pub mod work;
 
+use std::os::fd::RawFd;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
@@ -148,6 +149,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> 
             duration_ns: scenario.duration_ns,
             scratch: scratch.path().to_owned(),
             display: display_name.clone(),
+            keyboard: display.as_deref().and_then(DisplayServer::keyboard),
         })?;
     }
     rise_above(scenario, options)?;
@@ -182,6 +184,8 @@ fn until(end_ns: u64) -> Duration {
 pub trait DisplayServer {
     /// The display's name, ":7".
     fn name(&self) -> &str;
+    /// The keyboard of the kernel that it reads, to write keys to (see [`x11::uinput::strike`]), if it reads one.
+    fn keyboard(&self) -> Option<RawFd>;
 }
 
 /// Starts the X server that a scenario wishes for; it has the class of the tasks that name none.
@@ -193,7 +197,7 @@ fn start_display(
     if let Some(class) = class {
         stage::become_class(class).map_err(RunError::Machine)?;
     }
-    Ok(Some(Box::new(x11::server::start(size)?)))
+    Ok(Some(Box::new(x11::server::start(scenario.machine.server, size)?)))
 }
 
 /// The processes of a scenario: one for each instance of a task, or one for all that name the same process.

@@ -1,5 +1,6 @@
 //! Where a task plays: the common start, the window that is measured, the end, and what it may use.
 
+use std::os::fd::RawFd;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -42,6 +43,7 @@ pub(crate) struct Inner {
     pub duration_ns: u64,
     pub scratch: PathBuf,
     pub display: Option<String>,
+    pub keyboard: Option<RawFd>,
 }
 
 /// When what begins, in ns of the monotonic clock.
@@ -96,6 +98,11 @@ impl Stage {
     /// The name of the X display, where the scenario asked for one.
     pub fn display(&self) -> Option<&str> {
         self.inner.display.as_deref()
+    }
+
+    /// The kernel's keyboard that the X server reads, if it reads one: keys are written to it.
+    pub fn keyboard(&self) -> Option<RawFd> {
+        self.inner.keyboard
     }
 
     /// A directory of this run, removed at its end; instances share it.

@@ -72,6 +72,8 @@ pub struct Machine {
     pub cpus: Option<u32>,
     /// The size of the screen of an X server that is started for it, as "1024x768".
     pub display: Option<String>,
+    /// Which X server.
+    pub server: XServer,
     /// Programs that must be on `PATH`, besides those that its tasks name.
     pub programs: Vec<String>,
     /// Debian packages that a laboratory's image must hold.
@@ -84,6 +86,36 @@ pub struct Machine {
     pub rr_quantum_ms: Option<u32>,
     /// Laboratory: the scratch directory is an ext4 file system on a RAM disk of this many MiB.
     pub ram_disk_mb: Option<u32>,
+}
+
+/// An X server that has no screen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum XServer {
+    /// Keys are pressed by requests of X clients (XTEST).
+    #[default]
+    Xvfb,
+    /// Keys come from a device of the kernel (uinput), through its input layer and the server's driver (evdev).
+    Xorg,
+}
+
+impl XServer {
+    /// The Debian packages that hold it and what it loads.
+    #[must_use]
+    pub fn packages(self) -> &'static [&'static str] {
+        match self {
+            Self::Xvfb => &["xvfb"],
+            Self::Xorg => &["xserver-xorg-core", "xserver-xorg-video-dummy", "xserver-xorg-input-evdev"],
+        }
+    }
+
+    /// The kernel's modules that it needs.
+    #[must_use]
+    pub fn modules(self) -> &'static [&'static str] {
+        match self {
+            Self::Xvfb => &[],
+            Self::Xorg => &["uinput", "evdev"],
+        }
+    }
 }
 
 /// Which kernel a laboratory boots, and how.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::doc::{self, Node, Value};
 use super::keys::Keys;
 use super::mistake::{Mistake, unknown};
-use super::model::{Action, Class, KernelWish, Machine, Scenario, Task};
+use super::model::{Action, Class, KernelWish, Machine, Scenario, Task, XServer};
 use super::phases;
 use super::program::{Object, ObjectId, ObjectKind};
 use super::variables;
@@ -158,10 +158,15 @@ fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
             return Err(keys.mistake("display", text));
         }
     }
+    let server = match keys.choice("server", &["xvfb", "xorg"])? {
+        Some("xorg") => XServer::Xorg,
+        _ => XServer::Xvfb,
+    };
     let kernel = keys.node("kernel").map(|node| kernel(node, file)).transpose()?.unwrap_or_default();
     let machine = Machine {
         cpus,
         display,
+        server,
         programs: keys.texts("programs")?.unwrap_or_default(),
         packages: keys.texts("packages")?.unwrap_or_default(),
         shift: small(&mut keys, "shift", 0, 10)?,

@@ -102,6 +102,12 @@ pub enum X11Error {
         /// Why.
         source: io::Error,
     },
+    /// No input devices.
+    #[error(
+        "no input device can be made (/dev/uinput: {0}): it needs root, or the right to write there, and a kernel with \
+         uinput and evdev; the lab's is kernel = {{ flavour = \"generic\" }}"
+    )]
+    Input(io::Error),
     /// The kernel refused something.
     #[error("{what}: {source}")]
     Kernel {

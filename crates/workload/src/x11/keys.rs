@@ -1,15 +1,18 @@
-//! Pressing keys by the XTEST extension, as if a person did.
+//! Pressing keys as if a person did: by the XTEST extension, or by a keyboard of the kernel.
 
 use std::collections::BTreeMap;
+use std::os::fd::RawFd;
 
 use x11rb::protocol::xproto::{
     ConnectionExt as _, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, KeyButMask, KeyPressEvent,
 };
 use x11rb::protocol::xtest::{self, ConnectionExt as _};
 
-use super::X11Error;
 use super::client::Client;
+use super::{X11Error, uinput};
 
+/// What X servers add to the kernel's codes of keys.
+const FIRST_CODE: u8 = 8;
 /// The key symbol of Return.
 const RETURN: u32 = 0xff0d;
 /// The key symbol of Escape.
@@ -83,6 +86,19 @@ impl Keyboard {
     pub fn letter(&self, press: &KeyPressEvent) -> Option<char> {
         let shifted = if press.state.contains(KeyButMask::SHIFT) { Shifted::Yes } else { Shifted::No };
         self.letters.get(&Key { code: press.detail, shifted }).copied()
+    }
+
+    /// Presses a key of the kernel's keyboard that the server reads, and lets it go.
+    ///
+    /// # Errors
+    /// If the kernel refuses.
+    pub fn strike_device(&self, door: RawFd, key: Key) -> Result<(), X11Error> {
+        let code = |code: u8| u16::from(code.saturating_sub(FIRST_CODE));
+        let done = match key.shifted {
+            Shifted::No => uinput::strike(door, &[code(key.code)]),
+            Shifted::Yes => uinput::strike(door, &[code(self.shift), code(key.code)]),
+        };
+        done.map_err(|source| X11Error::Kernel { what: "pressing a key", source })
     }
 
     /// Presses a key and lets it go; the requests are sent with the client's next flush.

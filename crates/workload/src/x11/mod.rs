@@ -23,5 +23,7 @@ pub mod surface;
 pub mod target;
 pub mod tree;
 pub mod typist;
+pub mod uinput;
+mod xorg;
 
 pub use error::X11Error;

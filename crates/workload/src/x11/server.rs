@@ -1,14 +1,16 @@
-//! A real X server for one scenario: Xvfb on a display of its own, with a home of its own.
+//! A real X server for one scenario: Xvfb or Xorg on a display of its own, with a home of its own.
 
 use std::io::Read;
-use std::os::fd::{AsFd, AsRawFd};
+use std::os::fd::{AsFd, AsRawFd, RawFd};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
 
 use super::child::{Output, Program};
 use super::client::{self, Client};
+use super::xorg::Seat;
 use super::{X11Error, clock};
+use crate::model::XServer;
 use crate::runner::scratch::Scratch;
 use crate::runner::{DisplayServer, RunError};
 
@@ -43,6 +45,7 @@ pub struct Server {
     display: String,
     // The order matters: the program ends before its directory goes.
     program: Program,
+    seat: Option<Seat>,
     scratch: Scratch,
 }
 
@@ -50,25 +53,35 @@ impl Server {
     /// Starts a server and waits until it answers. Call it from a thread that outlives the server.
     ///
     /// # Errors
-    /// If Xvfb is missing, ends early or does not answer within a minute.
-    pub fn start(size: Size) -> Result<Self, X11Error> {
+    /// If the server is missing, ends early or does not answer within a minute; for Xorg, if the kernel has no `uinput`.
+    pub fn start(kind: XServer, size: Size) -> Result<Self, X11Error> {
         let scratch = Scratch::make(None)
             .map_err(|source| X11Error::Kernel { what: "making a temporary directory", source })?;
-        let mut command = Command::new("Xvfb");
-        let screen = format!("{}x{}x24", size.width, size.height);
+        let (mut command, seat, package) = match kind {
+            XServer::Xvfb => {
+                let mut command = Command::new("Xvfb");
+                let screen = format!("{}x{}x24", size.width, size.height);
+                command.args(["-screen", "0", &screen]);
+                (command, None, "xvfb")
+            }
+            XServer::Xorg => {
+                let seat = Seat::make()?;
+                (seat.command(size, scratch.path())?, Some(seat), "xserver-xorg-core")
+            }
+        };
         // It picks the first free display and says it on its standard output. It listens on a local socket alone,
         // lets in this user alone, keeps its state when the last client leaves, and never blanks the screen.
-        command.args(["-displayfd", "1", "-screen", "0", &screen, "-nolisten", "tcp", "-noreset", "-s", "0"]);
+        command.args(["-displayfd", "1", "-nolisten", "tcp", "-noreset", "-s", "0"]);
         command.current_dir(scratch.path()).env_remove("XAUTHORITY").env_remove("DISPLAY");
-        let log = scratch.path().join("Xvfb.log");
-        let mut program = Program::start(command, Output::Pipe, log, "xvfb")?;
+        let log = scratch.path().join("server.log");
+        let mut program = Program::start(command, Output::Pipe, log, package)?;
         let display = match read_display(&mut program) {
             Some(number) => format!(":{number}"),
             None => return Err(X11Error::Server { log: program.said() }),
         };
         // It says its number before it serves; the first connection waits until it does.
         Client::connect(&display)?;
-        Ok(Self { display, program, scratch })
+        Ok(Self { display, program, seat, scratch })
     }
 
     /// The display's name for `DISPLAY`, as `:0`.
@@ -98,17 +111,21 @@ impl Server {
     }
 }
 
-/// Starts a server for a scenario that wishes for a display of this size.
+/// Starts the server that a scenario wishes for, with a display of this size.
 ///
 /// # Errors
 /// As [`Server::start`], and if the text is no size.
-pub fn start(size: &str) -> Result<Server, RunError> {
-    Ok(Server::start(size.parse().map_err(RunError::Machine)?)?)
+pub fn start(kind: XServer, size: &str) -> Result<Server, RunError> {
+    Ok(Server::start(kind, size.parse().map_err(RunError::Machine)?)?)
 }
 
 impl DisplayServer for Server {
     fn name(&self) -> &str {
         self.display()
+    }
+
+    fn keyboard(&self) -> Option<RawFd> {
+        self.seat.as_ref().map(|seat| seat.keyboard().descriptor())
     }
 }
 

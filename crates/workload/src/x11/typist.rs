@@ -1,5 +1,6 @@
 //! `x11-typist`: types at another task's window and measures how long each key takes to be drawn.
 
+use std::os::fd::RawFd;
 use std::time::Duration;
 
 use super::client::Client;
@@ -33,8 +34,8 @@ the answer is that each letter of this shows at once
 and that no frame is late whatever else is being done
 ";
 
-/// Types 8 characters a second, as the thesis does (section 4.3). A key's response is the time from its injection by XTEST to
-/// the first drawing in the window by DAMAGE.
+/// Types 8 characters a second, as the thesis does (section 4.3). A key's response is the time from its injection to the first drawing
+/// in the window by DAMAGE. Keys are injected by XTEST or, where the server is Xorg, by the keyboard that it reads from the kernel.
 #[derive(Debug)]
 pub struct Typist;
 
@@ -55,7 +56,7 @@ impl Kind for Typist {
     }
 
     fn about(&self) -> &'static str {
-        "types at a task's window by XTEST until DAMAGE tells of each drawing; keys: target, rate, jitter, opening, preparing_keys, patience"
+        "types at a task's window (by XTEST; by uinput where server = \"xorg\") until DAMAGE tells of each drawing; keys: target, rate, jitter, opening, preparing_keys, patience"
     }
 
     fn parse(&self, keys: &mut Keys<'_>) -> Result<Box<dyn Role>, Mistake> {
@@ -81,7 +82,7 @@ impl Role for Typing {
         let keyboard = Keyboard::read(&client)?;
         client.focus(window)?;
         let watch = Watch::begin(client, window, Level::First)?;
-        let mut hand = Hand { watch, keyboard, target: &self.target };
+        let mut hand = Hand { watch, keyboard, device: stage.keyboard(), target: &self.target };
         hand.prepare(&self.opening, self.preparing, self.first_patience)?;
         self.type_all(&mut hand, stage)
     }
@@ -109,10 +110,12 @@ impl Typing {
             if stage.over() {
                 break;
             }
+            hand.rest()?;
             // A key that was held up by the one before waits since it was due, as a person's next letter would.
             let from_ns = if drawn_ns > due_ns { due_ns } else { now_ns() };
             let patience_ns = clock::after(PATIENCE).min(start.measure_to_ns);
-            let drawn = hand.strike(*key, patience_ns)?;
+            hand.press(*key)?;
+            let drawn = hand.see(patience_ns)?;
             drawn_ns = drawn.unwrap_or_else(now_ns);
             if stage.measuring(due_ns) {
                 lost += u64::from(drawn.is_none());
@@ -130,6 +133,8 @@ impl Typing {
 struct Hand<'a> {
     watch: Watch,
     keyboard: Keyboard,
+    /// The kernel's keyboard, if the server reads one.
+    device: Option<RawFd>,
     target: &'a str,
 }
 
@@ -138,13 +143,15 @@ impl Hand<'_> {
     fn prepare(&mut self, opening: &str, letters: usize, first: Duration) -> Result<(), X11Error> {
         // What opens may draw nothing, as the key that lets vi insert.
         for letter in opening.chars() {
-            self.keyboard.strike(self.watch.client(), self.keyboard.key(letter)?)?;
+            self.press(self.keyboard.key(letter)?)?;
             self.watch.client().sync()?;
             std::thread::sleep(PREPARING_PAUSE);
         }
         let mut patience = first;
         for letter in PROSE.chars().cycle().take(letters) {
-            if self.strike(self.keyboard.key(letter)?, clock::after(patience))?.is_none() {
+            self.rest()?;
+            self.press(self.keyboard.key(letter)?)?;
+            if self.see(clock::after(patience))?.is_none() {
                 let waited_s = patience.as_secs();
                 return Err(X11Error::Deaf { task: self.target.into(), waited_s });
             }
@@ -154,12 +161,27 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// Strikes a key and waits until something is drawn: when, or nothing from `patience_ns` on.
-    fn strike(&mut self, key: Key, patience_ns: u64) -> Result<Option<u64>, X11Error> {
-        // What was drawn before this key is none of its answer. The server does both in this order.
+    /// Forgets what was drawn before the next key: it is none of its answer.
+    fn rest(&mut self) -> Result<(), X11Error> {
         while self.watch.next(0)?.is_some() {}
         self.watch.rearm()?;
-        self.keyboard.strike(self.watch.client(), key)?;
+        match self.device {
+            // A key by XTEST is a request of the same connection, which the server does after this one.
+            None => Ok(()),
+            Some(_) => self.watch.client().sync(),
+        }
+    }
+
+    /// Strikes a key.
+    fn press(&mut self, key: Key) -> Result<(), X11Error> {
+        match self.device {
+            None => self.keyboard.strike(self.watch.client(), key),
+            Some(door) => self.keyboard.strike_device(door, key),
+        }
+    }
+
+    /// Waits until something is drawn: when, or nothing from `patience_ns` on.
+    fn see(&mut self, patience_ns: u64) -> Result<Option<u64>, X11Error> {
         match self.watch.next(patience_ns)? {
             None => Ok(None),
             Some((_, Sight::Gone)) => Err(X11Error::TargetGone { task: self.target.into() }),
