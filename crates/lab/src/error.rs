@@ -133,7 +133,7 @@ pub enum LabError {
     #[error("in the guest: {0}")]
     Guest(String),
     /// The disk is full.
-    #[error("no space left for {} ({needed_mib} MiB needed): free some, or set SPRY_CACHE to another disk", path.display())]
+    #[error("the disk is full: no space left for {}{}: free some, or set SPRY_CACHE to another disk", path.display(), needed(*needed_mib))]
     DiskFull {
         /// Where space is short.
         path: PathBuf,
@@ -151,6 +151,10 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
+}
+
+fn needed(mib: u64) -> String {
+    if mib == 0 { String::new() } else { format!(" ({mib} MiB needed)") }
 }
 
 /// Adds the path to an I/O error, and tells a full disk from the rest.

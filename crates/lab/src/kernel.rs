@@ -195,11 +195,25 @@ impl Kernel {
         })
     }
 
+    /// A file's kernel. Its modules and configuration are looked for beside it, in the tree of an unpacked package or of a
+    /// build that it is part of, and where this machine (`root`) keeps those of its own kernels.
     fn file(path: &Path, root: &Path) -> Result<Self, LabError> {
         let release = release_of(path)?;
-        let modules = root.join("lib/modules").join(&release);
-        let beside = path.with_file_name(format!("config-{release}"));
-        let places = [beside, root.join(format!("boot/config-{release}")), modules.join("config")];
+        let home = path.parent().unwrap_or(Path::new(""));
+        let (tree, build) = (home.join(".."), home.join("../../.."));
+        let homes = [tree.join("usr/lib/modules"), tree.join("lib/modules"), root.join("lib/modules")];
+        let mut places: Vec<PathBuf> = homes.iter().map(|home| home.join(&release)).collect();
+        places.insert(0, home.join("modules"));
+        let modules = places.into_iter().find(|place| place.is_dir());
+        let modules = modules.unwrap_or_else(|| root.join("lib/modules").join(&release));
+        let name = format!("config-{release}");
+        let places = [
+            home.join(&name),
+            home.join("config"),
+            root.join("boot").join(&name),
+            modules.join("config"),
+            build.join(".config"),
+        ];
         let config = places.into_iter().find(|place| place.is_file());
         Ok(Self { release, digest: digest_of_file(path)?, image: path.to_owned(), config, modules })
     }
@@ -213,6 +227,22 @@ impl Kernel {
     pub fn option(&self, name: &str) -> Option<String> {
         let text = fs::read_to_string(self.config.as_ref()?).ok()?;
         option_in(&text, name)
+    }
+
+    /// Whether a scheduler of sched_ext can be loaded, as far as its configuration is known.
+    ///
+    /// # Errors
+    /// That it cannot, for which scheduler.
+    pub(crate) fn must_take(&self, scheduler: &Path) -> Result<(), LabError> {
+        const OPTION: &str = "CONFIG_SCHED_CLASS_EXT";
+        if self.config.is_none() || self.option(OPTION).as_deref() == Some("y") {
+            return Ok(());
+        }
+        Err(LabError::Kernel(format!(
+            "the kernel {} has no sched_ext ({OPTION}), so {} cannot run on it: choose another kernel (--kernel newest)",
+            self.release,
+            scheduler.display()
+        )))
     }
 
     fn must_have(&self, option: &str) -> Result<(), LabError> {
@@ -312,6 +342,36 @@ mod tests {
         assert!(error.contains("stable-rt"), "{error}");
     }
 
+    /// A file that says it is a kernel of this release.
+    fn write_image(path: &Path, release: &str) {
+        let mut image = vec![0_u8; 0x600];
+        image[0x202..0x206].copy_from_slice(b"HdrS");
+        image[0x20e..0x210].copy_from_slice(&0x300_u16.to_le_bytes());
+        image[0x500..0x500 + release.len()].copy_from_slice(release.as_bytes());
+        fs::write(path, &image).expect("it can be written");
+    }
+
+    #[test]
+    fn a_file_s_modules_and_configuration_are_found_in_its_tree() {
+        let root = tempfile::tempdir().expect("a directory");
+        let (boot, modules) = (root.path().join("tree/boot"), root.path().join("tree/lib/modules/9.8.7-x"));
+        fs::create_dir_all(&boot).expect("it can be made");
+        fs::create_dir_all(&modules).expect("it can be made");
+        let image = boot.join("vmlinuz-9.8.7-x");
+        write_image(&image, "9.8.7-x");
+        let scheduler = Path::new("scx_mine");
+        let kernel = Kernel::file(&image, root.path()).expect("it is a kernel");
+        assert_eq!(fs::canonicalize(&kernel.modules).expect("a directory"), modules);
+        assert_eq!(kernel.config, None);
+        kernel.must_take(scheduler).expect("nothing speaks against it");
+        fs::write(boot.join("config-9.8.7-x"), "CONFIG_SMP=y\n").expect("it can be written");
+        let kernel = Kernel::file(&image, root.path()).expect("it is a kernel");
+        let error = kernel.must_take(scheduler).expect_err("it has no sched_ext").to_string();
+        assert!(error.starts_with("the kernel 9.8.7-x has no sched_ext"), "{error}");
+        fs::write(boot.join("config-9.8.7-x"), "CONFIG_SCHED_CLASS_EXT=y\n").expect("it can be written");
+        kernel.must_take(scheduler).expect("it has it now");
+    }
+
     #[test]
     fn an_option_is_found_by_its_whole_name() {
         let config = "CONFIG_HZ_250=y\nCONFIG_HZ=250\n# CONFIG_NO is not set\nCONFIG_X=\"text\"\n";
@@ -324,11 +384,7 @@ mod tests {
     fn an_image_says_its_release_and_other_files_say_that_they_are_none() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vmlinuz");
-        let mut image = vec![0_u8; 0x600];
-        image[0x202..0x206].copy_from_slice(b"HdrS");
-        image[0x20e..0x210].copy_from_slice(&0x300_u16.to_le_bytes());
-        image[0x500..0x50d].copy_from_slice(b"9.8.7-x (me) ");
-        fs::write(&path, &image).expect("it can be written");
+        write_image(&path, "9.8.7-x (me) ");
         assert_eq!(release_of(&path).expect("it says so"), "9.8.7-x");
         fs::write(&path, b"#!/bin/sh\n").expect("it can be written");
         assert!(release_of(&path).expect_err("it is no kernel").to_string().contains("bootable"));

@@ -21,6 +21,7 @@ use crate::job::{FileSource, Job, Outcome, TRACE};
 use crate::kernel::{Kernel, KernelChoice};
 use crate::progress::{Event, Progress, Stop};
 use crate::protocol::{ACCOUNT, Account, Failure, GuestCommand, GuestJob, JOB_PATH, shared};
+use crate::scheduler::Setup;
 use crate::vm::{QEMU, Vm};
 
 /// What the kernel is told on every boot.
@@ -73,6 +74,14 @@ pub struct LabMachine {
 }
 
 impl LabMachine {
+    /// Whether a scheduler can run on its kernel at all, as far as can be told without booting it.
+    ///
+    /// # Errors
+    /// Why it cannot.
+    pub fn check(&self, setup: &Setup) -> Result<(), LabError> {
+        setup.program.as_ref().map_or(Ok(()), |program| self.kernel.must_take(&program.file))
+    }
+
     /// What results depend on beside the job: the emulator, the kernel, the image, each with its hash.
     pub fn inputs(&self) -> BTreeMap<String, String> {
         let image = key_of([self.image.digest.as_str(), &self.scratch_mib.to_string()]);

@@ -49,7 +49,8 @@ pub struct RunArgs {
     /// The directory for the results; otherwise results/SCENARIO-MACHINE-DIGEST.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// The lab's kernel.
+    /// The lab's kernel: one of `spry lab kernels`, or a bootable image (bzImage, vmlinuz), with its modules if they are
+    /// beside it or where its machine keeps them.
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Option<String>,
     /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.

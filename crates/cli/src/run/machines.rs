@@ -85,14 +85,13 @@ fn lab(
 ) -> Result<ExitCode> {
     let lab = Lab::open(LabOptions::default())?;
     let peers = peers_directory(lab.cache());
-    for cell in &job.cells {
-        cell.scheduler.setup(&peers)?;
-    }
+    let setups = job.cells.iter().map(|cell| cell.scheduler.setup(&peers)).collect::<Result<Vec<_>, _>>()?;
     let spec = spec(job)?;
     let machine = {
         let steps = if job.args.quiet { Steps::hidden() } else { Steps::new() };
         lab.prepare(&spec, &|event: Event<'_>| steps.show(event), stop)?
     };
+    setups.iter().try_for_each(|setup| machine.check(setup))?;
     let mut names = vec!["spry-runner", "spry-guest"];
     names.extend(job.args.record.then_some("spry"));
     let mut programs = BTreeMap::new();
