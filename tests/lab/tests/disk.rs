@@ -1,0 +1,68 @@
+//! A disk that is really full, at every step of a run: told as one, and nothing is left on it.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use spry_lab::MachineSpec;
+use spry_lab_tests::{lab, machine, programs};
+
+/// Mounts a small disk for a cache, in a mount namespace of its own: disk's size in KiB, where to mount it, the cache whose
+/// parts it has (all but those to be made anew), what to make anew, then the command. Prints what is left on it.
+const ON_A_SMALL_DISK: &str = r#"
+set -eu
+size=$1 disk=$2 cache=$3 anew=$4
+shift 4
+mount -t tmpfs -o "size=${size}k" tmpfs "$disk"
+for part in "$cache"/*; do
+    case " runs locks building $anew " in
+    *" ${part##*/} "*) ;;
+    *) ln -s "$part" "$disk" ;;
+    esac
+done
+code=0
+SPRY_CACHE=$disk "$@" || code=$?
+for part in runs building $anew; do
+    [ ! -d "$disk/$part" ] || find "$disk/$part" -mindepth 1
+done
+exit $code
+"#;
+
+fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
+    let disk = directory.join("disk");
+    std::fs::create_dir_all(&disk).expect("a directory for the disk");
+    let mut command = Command::new("unshare");
+    command.args(["--map-root-user", "--mount", "sh", "-c", ON_A_SMALL_DISK, "sh", &kib.to_string()]);
+    command.arg(&disk).arg(lab().cache()).arg(anew);
+    command.arg(programs().join("spry")).args(["run", "movie", "--on", "lab", "--quiet", "-o"]);
+    command.arg(directory.join("results/kept")).output().expect("unshare starts")
+}
+
+fn assert_full(kib: u32, anew: &str) {
+    // All that a run takes is there, but for what is to be made anew.
+    machine(&MachineSpec::default());
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let output = run_on_a_small_disk(kib, anew, directory.path());
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("the disk is full: no space left for"), "{said}");
+    assert!(said.contains("SPRY_CACHE"), "{said}");
+    assert_eq!(String::from_utf8_lossy(&output.stdout), "", "left behind");
+    let kept = std::fs::read_dir(directory.path().join("results"));
+    assert_eq!(kept.map_or(0, Iterator::count), 0, "no results are begun");
+}
+
+#[test]
+fn a_disk_without_space_for_the_first_file_system_is_told() {
+    assert_full(1024, "");
+}
+
+#[test]
+fn a_disk_without_space_for_results_is_told() {
+    // The first file system takes some 20 MiB and what is added for a run as much again; results want 64.
+    assert_full(80 << 10, "");
+}
+
+#[test]
+fn a_disk_without_space_for_what_is_built_is_told() {
+    assert_full(4 << 10, "initrds");
+}
