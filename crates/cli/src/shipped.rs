@@ -21,7 +21,8 @@ pub struct Source {
 /// Finds a scenario: a file, or else one that comes with Spry (`movie`, `movie.toml`).
 pub fn find(path: &Path) -> Result<Source> {
     let name = path.display().to_string();
-    if path.exists() {
+    // A directory of results may have a shipped scenario's name.
+    if path.exists() && !path.is_dir() {
         let file_name = if name.ends_with(".json") { "scenario.json" } else { "scenario.toml" };
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;
         return Ok(Source { name, file_name, text });
