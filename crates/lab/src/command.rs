@@ -58,7 +58,10 @@ pub(crate) fn tie(command: &mut Command, signal: libc::c_int) -> &mut Command {
 /// Starts a program, or says which package holds it.
 pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
     let words = words(command);
-    match tie(command.env("PATH", search_path()), libc::SIGKILL).spawn() {
+    if !command.get_envs().any(|(name, _)| name == "PATH") {
+        command.env("PATH", search_path());
+    }
+    match tie(command, libc::SIGKILL).spawn() {
         Ok(child) => Ok(Running { child, words }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let program = command.get_program().to_string_lossy().into_owned();

@@ -12,6 +12,7 @@ use crate::build;
 use crate::cache::Cache;
 use crate::command::{found, package_of, run};
 use crate::fetch::Archive;
+use crate::image::in_root;
 use crate::lab::LabOptions;
 use crate::progress::Stop;
 use crate::vm::QEMU;
@@ -67,6 +68,7 @@ impl Finding {
 pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
     let mut findings = programs();
     findings.push(qemu(stop));
+    findings.push(inside(stop));
     let root = options.cache.clone().unwrap_or_else(Cache::default_root);
     match Cache::open(&root) {
         Ok(cache) => {
@@ -106,6 +108,18 @@ fn qemu(stop: &Stop) -> Finding {
     match major_version(&line) {
         Some(major) if major >= 7 => Finding::good(line),
         _ => Finding::bad(format!("{line}: older than 7"), remedy),
+    }
+}
+
+/// Whether a program can be run inside an image that is being built.
+fn inside(stop: &Stop) -> Finding {
+    match in_root(Path::new("/"), &["true"], stop) {
+        Ok(_) => Finding::good("images can be built"),
+        Err(error) => Finding::bad(
+            format!("images cannot be built, since this user may make no user namespace: {error}"),
+            "allow it (sysctl kernel.unprivileged_userns_clone=1, kernel.apparmor_restrict_unprivileged_userns=0), \
+             or run as root",
+        ),
     }
 }
 

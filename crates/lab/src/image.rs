@@ -358,7 +358,7 @@ fn applets(tree: &Path, stop: &Stop) -> Result<(), LabError> {
 }
 
 /// Runs a program of the image inside it; an ordinary user does so in a user namespace.
-fn in_root(tree: &Path, argv: &[&str], stop: &Stop) -> Result<Vec<u8>, LabError> {
+pub(crate) fn in_root(tree: &Path, argv: &[&str], stop: &Stop) -> Result<Vec<u8>, LabError> {
     // SAFETY: geteuid reads no memory and cannot fail.
     let is_root = unsafe { libc::geteuid() } == 0;
     let mut command = Command::new(if is_root { "chroot" } else { "unshare" });

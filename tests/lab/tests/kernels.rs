@@ -1,7 +1,12 @@
 //! Every kernel that the lab offers boots, is what it is called, and takes Spry's recorder.
 
+use std::fs;
+use std::os::unix::fs::symlink;
+use std::path::{Path, PathBuf};
+
+use spry_lab::scheduler::{Program, Setup};
 use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE};
-use spry_lab_tests::{machine, printed, run, script};
+use spry_lab_tests::{lab, machine, printed, run, script};
 
 fn with_kernel(kernel: KernelChoice) -> LabMachine {
     machine(&MachineSpec { kernel, ..MachineSpec::default() })
@@ -53,4 +58,39 @@ fn preemption_of_the_release_s_kernel_is_chosen_at_boot() {
         let outcome = run(&machine, &job).expect("it runs");
         assert!(printed(&outcome).contains(&format!("({model})")), "{}", printed(&outcome));
     }
+}
+
+/// The files of a kernel of the distribution, as an unpacked package has them below a directory; the image's path.
+fn unpacked(kernel: &LabMachine, below: &Path) -> PathBuf {
+    let release = &kernel.kernel.release;
+    let kernels = fs::read_dir(lab().cache().join("kernels")).expect("kernels are kept").flatten();
+    let is_it = |path: &PathBuf| {
+        let about = fs::read_to_string(path.join("kernel.json")).unwrap_or_default();
+        about.contains(&kernel.kernel.digest)
+    };
+    let home = kernels.map(|entry| entry.path()).find(is_it).expect("it was unpacked");
+    let (boot, modules) = (below.join("boot"), below.join("lib/modules"));
+    fs::create_dir_all(&boot).expect("a directory");
+    fs::create_dir_all(&modules).expect("a directory");
+    for (from, to) in [("vmlinuz", "vmlinuz"), ("config", "config")] {
+        symlink(home.join(from), boot.join(format!("{to}-{release}"))).expect("a link");
+    }
+    symlink(home.join("modules"), modules.join(release)).expect("a link");
+    boot.join(format!("vmlinuz-{release}"))
+}
+
+#[test]
+fn a_kernel_given_as_a_file_boots_with_its_modules_and_is_known_to_lack_sched_ext() {
+    let packaged = with_kernel(KernelChoice::Stable(Flavour::Cloud));
+    let tree = tempfile::tempdir().expect("a directory");
+    let kernel = KernelChoice::File(unpacked(&packaged, tree.path()));
+    // The file system in memory takes two modules.
+    let machine = machine(&MachineSpec { kernel, scratch_mib: 16, ..MachineSpec::default() });
+    assert_eq!(machine.kernel.digest, packaged.kernel.digest);
+    let outcome = run(&machine, &script("uname -r; grep -c /scratch /proc/mounts")).expect("it runs");
+    assert_eq!(printed(&outcome), format!("{}\n1\n", packaged.kernel.release));
+    let program = Program { file: "scx_mine".into(), args: Vec::new() };
+    let error =
+        machine.check(&Setup { program: Some(program), ..Setup::default() }).expect_err("it has none");
+    assert!(error.to_string().contains("has no sched_ext"), "{error}");
 }
