@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use spry_system_tests::{need_root, run, spry, spry_says};
@@ -44,12 +44,15 @@ fn errors(output: &Output) -> String {
 fn assert_nothing_is_left(home: &Path) {
     let left: Vec<_> = fs::read_dir(home.join("tmp")).unwrap().map(|entry| entry.unwrap().path()).collect();
     assert!(left.is_empty(), "{left:?}");
-    let name = home.to_str().unwrap().as_bytes();
-    for process in fs::read_dir("/proc").unwrap() {
-        let Ok(line) = fs::read(process.unwrap().path().join("cmdline")) else { continue };
-        let is_ours = line.windows(name.len()).any(|part| part == name);
-        assert!(!is_ours, "left behind: {}", String::from_utf8_lossy(&line));
-    }
+    assert!(!is_named_by_a_process(home), "a process is left behind");
+}
+
+/// Whether a process has this path in its command line.
+fn is_named_by_a_process(path: &Path) -> bool {
+    let name = path.to_str().unwrap().as_bytes();
+    let lines =
+        fs::read_dir("/proc").unwrap().map(|process| fs::read(process.unwrap().path().join("cmdline")));
+    lines.flatten().any(|line| line.windows(name.len()).any(|part| part == name))
 }
 
 #[test]
@@ -96,6 +99,28 @@ fn ctrl_c_shows_what_there_is_and_leaves_nothing_behind() {
     // The directory of results was begun and is empty again.
     assert_eq!(others, ["results", "short.toml", "tmp"]);
     assert_eq!(fs::read_dir(home.path().join("results")).unwrap().count(), 0);
+    assert_nothing_is_left(home.path());
+}
+
+#[test]
+fn a_killed_run_leaves_nothing_behind() {
+    let home = tempfile::tempdir().unwrap();
+    let mut command = spry_run(home.path(), SCENARIO, &["--seeds", "20"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+    let count = |name: &str| fs::read_dir(home.path().join(name)).map_or(0, Iterator::count);
+    let until = |what: &str, holds: &dyn Fn() -> bool| {
+        let end = Instant::now() + Duration::from_secs(30);
+        while !holds() {
+            assert!(Instant::now() < end, "{what}");
+            thread::sleep(Duration::from_millis(20));
+        }
+    };
+    // The cell's directory, and that of its runner.
+    until("a cell runs", &|| count("tmp") == 2 && count("results") == 1);
+    child.kill().unwrap();
+    child.wait().unwrap();
+    until("no file is left", &|| count("tmp") == 0 && count("results") == 0);
+    until("no process is left", &|| !is_named_by_a_process(home.path()));
     assert_nothing_is_left(home.path());
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
-use tempfile::TempDir;
+use spry_workload::runner::scratch::Scratch;
 
 use super::model::Results;
 use super::{html, table};
@@ -58,10 +58,10 @@ pub struct Circumstances {
     pub notes: Value,
 }
 
-/// A directory that is being filled: it goes away unless it is finished.
+/// A directory that is being filled: it goes away unless it is finished, even where this process is killed.
 #[derive(Debug)]
 pub struct Partial {
-    dir: TempDir,
+    dir: Scratch,
     destination: Destination,
 }
 
@@ -108,8 +108,7 @@ impl Partial {
         }
         let parent = destination.parent();
         fs::create_dir_all(&parent).map_err(|error| KeepError::File { path: parent.clone(), error })?;
-        let dir = tempfile::Builder::new().prefix(".spry-run-").tempdir_in(&parent);
-        let dir = dir.map_err(|error| KeepError::File { path: parent, error })?;
+        let dir = Scratch::make(Some(&parent)).map_err(|error| KeepError::File { path: parent, error })?;
         Ok(Partial { dir, destination })
     }
 
@@ -158,9 +157,8 @@ impl Partial {
             fs::remove_dir_all(&place).map_err(failed)?;
         }
         readable(self.dir.path()).map_err(failed)?;
+        // Once it has moved, there is nothing left to remove.
         fs::rename(self.dir.path(), &place).map_err(failed)?;
-        // It has moved: there is nothing left to remove.
-        _ = self.dir.keep();
         Ok(place)
     }
 }
