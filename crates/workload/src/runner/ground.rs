@@ -46,7 +46,10 @@ pub(super) struct RrQuantum(Option<String>);
 /// Sets the quantum of the round-robin class.
 pub(super) fn set_rr_quantum(ms: Option<u32>) -> Result<RrQuantum, RunError> {
     let Some(ms) = ms else { return Ok(RrQuantum(None)) };
-    let wrong = |error: io::Error| RunError::Machine(format!("rr_quantum_ms: {RR_QUANTUM}: {error}"));
+    let wrong = |error: io::Error| {
+        let help = if error.kind() == io::ErrorKind::PermissionDenied { ": it needs root" } else { "" };
+        RunError::Machine(format!("rr_quantum_ms: {RR_QUANTUM}: {error}{help}"))
+    };
     let before = fs::read_to_string(RR_QUANTUM).map_err(wrong)?;
     if before.trim() == ms.to_string() {
         return Ok(RrQuantum(None));
