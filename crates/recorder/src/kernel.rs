@@ -31,6 +31,13 @@ impl Kernel {
         Some(prototype.len().saturating_sub(1))
     }
 
+    /// Whether a program at the tracepoint of need-resched can end in that tracepoint again, without end: on kernels whose RCU readers can be
+    /// preempted, leaving the read side in which the program runs asks for need-resched, and the flag is set only after the tracepoint.
+    pub(crate) fn need_resched_recurses(&self) -> bool {
+        let task: Option<Composite<'_>> = self.btf.type_by_name("task_struct");
+        task.is_some_and(|task| self.member_offset(&task, "rcu_read_unlock_special").is_some())
+    }
+
     /// The address of a function; 0 if the kernel has none of that name.
     pub(crate) fn function(&self, name: &str) -> u64 {
         self.symbols.iter().find(|(_, symbol)| symbol == name).map_or(0, |&(address, _)| address)

@@ -75,10 +75,11 @@ const ESSENTIAL: [(Group, &str); 7] = [
     (Group::Stack, "sched_switch"),
 ];
 
-/// Those of the groups that this kernel can tell of.
+/// Those of the groups that this kernel can tell of, and be told of without harm.
 pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
     let has = |group| ESSENTIAL.iter().all(|&(of, name)| of != group || kernel.tracepoint(name).is_some());
-    groups.iter().filter(|&group| has(group)).collect()
+    let harms = |group| group == Group::Resched && kernel.need_resched_recurses();
+    groups.iter().filter(|&group| has(group) && !harms(group)).collect()
 }
 
 /// The programs in the kernel, attached but switched off.

@@ -158,10 +158,10 @@ impl Builder {
             true => Some(Node::find_or_make(Path::new(MARK_PATH))?),
             false => None,
         };
-        let loaded = load::load(&kernel, self.groups, self.ring_bytes, node.as_ref())?;
+        let groups = load::available(&kernel, self.groups);
+        let loaded = load::load(&kernel, groups, self.ring_bytes, node.as_ref())?;
         let control = loaded.control()?;
         let rings = loaded.rings()?;
-        let groups = load::available(&kernel, self.groups);
         let mut header = machine::header(self.machine, rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
         let symbols =
