@@ -1,0 +1,28 @@
+//! Who is in use, found by the flow of information from the user through the processes, and what that is worth.
+//!
+//! Pure code: time is an argument, nothing is read or written, so the scheduler's daemon and a simulator decide alike.
+//! "Thesis" is Etsion's *Scheduling of interactive processes* (2003), chapters 7 and 8. Each second a [`Policy`] takes
+//! what was drawn and received and who depended on whom ([`Graph`]), and gives each process that the user's information
+//! passes through a [`Standing`]: level, quantum and why. [`Epochs`] is the class that spends the quanta.
+
+mod constants;
+mod epoch;
+mod graph;
+mod quanta;
+mod rating;
+mod round;
+mod search;
+mod trigger;
+
+pub use constants::{Constants, LevelQuanta, WakeRule};
+pub use epoch::{Epochs, OnWake};
+pub use graph::{EDGES_MAX, Edge, Graph};
+pub use quanta::quantum_us;
+pub use rating::{Changes, Rating};
+pub use round::{Policy, Sample, Standing};
+pub use search::{Found, Via};
+pub use trigger::{Due, Trigger};
+
+/// A process (thread group) by its number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Tgid(pub u32);

@@ -1,0 +1,188 @@
+//! One round: ratings, shortcuts, search, levels, quanta (thesis, 8.3.2 and 8.3.3).
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use crate::Tgid;
+use crate::constants::Constants;
+use crate::graph::Graph;
+use crate::quanta::quantum_us;
+use crate::rating::{Changes, Rating};
+use crate::search::{Reached, Via, search};
+use crate::trigger::Due;
+
+/// What a device tells of one process since the latest round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// Who.
+    pub tgid: Tgid,
+    /// What it received and drew.
+    pub changes: Changes,
+}
+
+/// What a process is worth to the user until the next round.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Standing {
+    /// Who.
+    pub tgid: Tgid,
+    /// 0 is the display server's; the lowest is served first.
+    pub level: u8,
+    /// From the device, in half edges.
+    pub distance: u16,
+    /// In half edges.
+    pub shortcut: u16,
+    /// CPU time of an epoch, us, for each of its threads.
+    pub quantum_us: u32,
+    /// What it receives and draws itself.
+    pub rating: Rating,
+    /// The way to the device.
+    pub via: Via,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Known {
+    average: Rating,
+    /// Since the last regular round.
+    current: Changes,
+}
+
+/// Who is in use, as far as known.
+#[derive(Clone, Debug, Default)]
+pub struct Policy {
+    constants: Constants,
+    known: BTreeMap<Tgid, Known>,
+}
+
+impl Policy {
+    /// Nobody is in use.
+    pub fn new(constants: Constants) -> Policy {
+        Policy { constants, known: BTreeMap::new() }
+    }
+
+    /// Its numbers.
+    pub const fn constants(&self) -> &Constants {
+        &self.constants
+    }
+
+    /// A process is no more, or has become another program by exec: it has not been used.
+    pub fn forget(&mut self, tgid: Tgid) {
+        self.known.remove(&tgid);
+    }
+
+    /// Decides: ratings first, then the search, and if the second is over the edges' decay, so that what happened once in
+    /// it counts once. The standings are in order of level, then of number.
+    pub fn round(
+        &mut self,
+        graph: &mut Graph,
+        servers: &[Tgid],
+        samples: &[Sample],
+        due: Due,
+    ) -> Vec<Standing> {
+        for sample in samples {
+            self.known.entry(sample.tgid).or_default().current.add(sample.changes);
+        }
+        let mut ratings = BTreeMap::new();
+        for (&tgid, known) in &self.known {
+            // The server draws for others.
+            if !servers.contains(&tgid) {
+                ratings.insert(tgid, (known.average.after(known.current, &self.constants), known.current));
+            }
+        }
+        let shortcuts = self.shortcuts(&ratings);
+        let reached = search(graph, servers, &shortcuts, &self.constants);
+        if due == Due::Regular {
+            self.end_second(graph);
+        }
+        self.standings(&reached, &ratings)
+    }
+
+    fn end_second(&mut self, graph: &mut Graph) {
+        for known in self.known.values_mut() {
+            known.average = known.average.after(known.current, &self.constants);
+            known.current = Changes::default();
+        }
+        self.known.retain(|_, known| known.average.is_explicit());
+        graph.halve();
+    }
+
+    /// The shortcuts of those who receive or draw themselves. All rules that apply add up.
+    fn shortcuts(&self, ratings: &BTreeMap<Tgid, (Rating, Changes)>) -> BTreeMap<Tgid, u16> {
+        let constants = &self.constants;
+        let best_input = ratings.values().map(|(rating, _)| rating.input()).max().unwrap_or(0);
+        let least_input = (best_input * u64::from(constants.input_least_percent)).div_ceil(100).max(1);
+        let mut shortcuts: BTreeMap<Tgid, u16> = BTreeMap::new();
+        for (&tgid, (rating, _)) in ratings.iter().filter(|(_, (rating, _))| rating.is_explicit()) {
+            let output = if rating.output() > 0 { constants.output_shortcut } else { 0 };
+            let input = if rating.input() >= least_input { constants.input_shortcut } else { 0 };
+            shortcuts.insert(tgid, output + input);
+        }
+        let top_output =
+            top(ratings, constants.top_output, |rating| rating.output(), |changes| changes.output_ppm, 1);
+        let top_input = top(
+            ratings,
+            constants.top_input,
+            |rating| rating.input(),
+            |changes| u64::from(changes.input),
+            least_input,
+        );
+        for (tops, more) in
+            [(top_output, constants.top_output_shortcut), (top_input, constants.top_input_shortcut)]
+        {
+            for tgid in tops {
+                *shortcuts.entry(tgid).or_default() += more;
+            }
+        }
+        shortcuts
+    }
+
+    fn standings(&self, reached: &Reached, ratings: &BTreeMap<Tgid, (Rating, Changes)>) -> Vec<Standing> {
+        let level = |distance: u16, shortcut: u16, via: Via| match via {
+            Via::Device => 0,
+            _ => u8::try_from((distance + self.constants.level_shift()).saturating_sub(shortcut).max(1))
+                .unwrap_or(u8::MAX),
+        };
+        let levels: BTreeMap<Tgid, u8> = reached
+            .iter()
+            .map(|(&tgid, found)| (tgid, level(found.distance, found.shortcut, found.via)))
+            .collect();
+        let mut occupied: Vec<u8> = levels.values().copied().collect();
+        occupied.sort_unstable();
+        occupied.dedup();
+        let mut standings: Vec<Standing> = reached
+            .iter()
+            .map(|(&tgid, found)| {
+                let level = levels[&tgid];
+                let rank = occupied.partition_point(|&lower| lower < level);
+                Standing {
+                    tgid,
+                    level,
+                    distance: found.distance,
+                    shortcut: found.shortcut,
+                    quantum_us: quantum_us(level, rank, &self.constants),
+                    rating: ratings.get(&tgid).map(|(rating, _)| *rating).unwrap_or_default(),
+                    via: found.via,
+                }
+            })
+            .collect();
+        standings.sort_by_key(|standing| (standing.level, standing.tgid));
+        standings
+    }
+}
+
+/// Those with the most of something, `least` at least; ties go by this second's changes, then to the lower number.
+fn top(
+    ratings: &BTreeMap<Tgid, (Rating, Changes)>,
+    most: usize,
+    average: impl Fn(&Rating) -> u64,
+    current: impl Fn(&Changes) -> u64,
+    least: u64,
+) -> Vec<Tgid> {
+    let mut list: Vec<(Reverse<u64>, Reverse<u64>, Tgid)> = ratings
+        .iter()
+        .filter(|(_, (rating, _))| average(rating) >= least.max(1))
+        .map(|(&tgid, (rating, changes))| (Reverse(average(rating)), Reverse(current(changes)), tgid))
+        .collect();
+    list.sort_unstable();
+    list.truncate(most);
+    list.into_iter().map(|(.., tgid)| tgid).collect()
+}
