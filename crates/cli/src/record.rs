@@ -15,7 +15,7 @@ use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use spry_recorder::{Recorder, Recording, Statistics, Switch};
 use spry_trace::writer::ZSTD_LEVEL_DEFAULT;
-use spry_trace::{Compression, Options};
+use spry_trace::{Compression, Groups, Options};
 
 use crate::args::{CompressArg, RecordArgs};
 use crate::exit::{self, WithCode};
@@ -62,8 +62,9 @@ fn start(args: &RecordArgs) -> Result<Recording> {
     };
     let ring_bytes = args.buffer.checked_mul(1 << 20).context("a buffer of that size is too large")?;
     let command = args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect::<Vec<_>>();
+    let groups: Groups = args.events.iter().copied().collect();
     let mut builder = Recorder::builder()
-        .groups(args.events.iter().copied().collect())
+        .groups(groups)
         .ring_bytes(ring_bytes)
         .machine(args.machine.clone())
         .options(Options { compression, ..Options::default() });
@@ -73,7 +74,14 @@ fn start(args: &RecordArgs) -> Result<Recording> {
     if args.paused {
         builder = builder.paused();
     }
-    Ok(builder.start_into(&args.output)?)
+    let recording = builder.start_into(&args.output)?;
+    for group in groups.iter().filter(|&group| !recording.groups().contains(group)) {
+        eprintln!(
+            "spry: this kernel cannot tell of the group {}; the report shows what that leaves out",
+            group.name()
+        );
+    }
+    Ok(recording)
 }
 
 fn signals() -> Result<Receiver<i32>> {

@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use libbpf_rs::btf::Btf;
 use libbpf_rs::btf::types::{Composite, DataSec, FuncProto, MemberAttr, Typedef, Var};
+use libbpf_rs::btf::{Btf, BtfType};
 
 use crate::error::{Error, Result};
 
@@ -31,11 +31,24 @@ impl Kernel {
         Some(prototype.len().saturating_sub(1))
     }
 
-    /// Whether a program at the tracepoint of need-resched can end in that tracepoint again, without end: on kernels whose RCU readers can be
-    /// preempted, leaving the read side in which the program runs asks for need-resched, and the flag is set only after the tracepoint.
+    /// Whether a program at the tracepoint of need-resched can end in that tracepoint again, without end. Where RCU readers
+    /// can be preempted, leaving the read side in which a program runs may ask for need-resched, and the flag is set only
+    /// after the tracepoint. Kernels that look for a recursing program before they enter the read side end it there; those
+    /// that count recursion by context (in bytes, not in an `int`) look after entering it. One that does neither is taken
+    /// for the latter.
     pub(crate) fn need_resched_recurses(&self) -> bool {
         let task: Option<Composite<'_>> = self.btf.type_by_name("task_struct");
-        task.is_some_and(|task| self.member_offset(&task, "rcu_read_unlock_special").is_some())
+        let has_special =
+            task.is_some_and(|task| self.member_offset(&task, "rcu_read_unlock_special").is_some());
+        has_special && self.recursion_count_bytes().is_none_or(|bytes| bytes < 4)
+    }
+
+    /// The size of what a program's recursion is counted in.
+    fn recursion_count_bytes(&self) -> Option<usize> {
+        let program: Composite<'_> = self.btf.type_by_name("bpf_prog")?;
+        let active = program.iter().find(|member| member.name.is_some_and(|name| name == "active"))?;
+        let pointer: BtfType<'_> = self.btf.type_by_id(active.ty)?;
+        Some(pointer.next_type()?.alignment().ok()?.get())
     }
 
     /// The address of a function; 0 if the kernel has none of that name.

@@ -85,6 +85,7 @@ pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
 /// The programs in the kernel, attached but switched off.
 pub(crate) struct Loaded {
     object: Object,
+    groups: Groups,
     links: Vec<Link>,
     pieces: Vec<MapHandle>,
     ring_bytes: usize,
@@ -125,8 +126,15 @@ pub(crate) fn load(
     let pieces = make_pieces(&knobs, cpus).map_err(failed)?;
     size_maps(&mut open, &knobs, cpus, shared_bytes, &pieces).map_err(refused)?;
     let object = open.load().map_err(failed)?;
-    let mut loaded =
-        Loaded { object, links: Vec::new(), pieces, ring_bytes, shared_bytes: shared_bytes as usize, cpus };
+    let mut loaded = Loaded {
+        object,
+        groups,
+        links: Vec::new(),
+        pieces,
+        ring_bytes,
+        shared_bytes: shared_bytes as usize,
+        cpus,
+    };
     loaded.fill_in_pieces()?;
     loaded.attach()?;
     Ok(loaded)
@@ -245,6 +253,10 @@ fn io_kind(error: &libbpf_rs::Error) -> Option<i32> {
 }
 
 impl Loaded {
+    pub(crate) const fn groups(&self) -> Groups {
+        self.groups
+    }
+
     fn fill_in_pieces(&self) -> Result<()> {
         let pieces = self.map("pieces")?;
         for (number, piece) in (0_u32..).zip(&self.pieces) {

@@ -247,6 +247,11 @@ impl Recording {
         Ok(Recording { loaded, control, start_ns, commands, queue, statistics, drain: draining, writer })
     }
 
+    /// The groups that are recorded: those asked for that this kernel can tell of without harm.
+    pub const fn groups(&self) -> Groups {
+        self.loaded.groups()
+    }
+
     /// Whether recording has ended by itself because the trace could not be written.
     pub fn has_failed(&self) -> bool {
         self.queue.has_failed() || self.drain.is_finished()
