@@ -1,12 +1,15 @@
 //! What the recorder's tests on the real kernel share. They need root.
 
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::BufReader;
+use std::ops::Range;
 use std::os::fd::{FromRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use spry_recorder::{Recorder, Recording, Statistics, create};
+use spry_trace::event::Event;
 use spry_trace::{Group, Groups, Header, Reader, Stamped, Tid};
 
 /// A file that is gone when its test is over.
@@ -31,6 +34,31 @@ pub struct Recorded {
     pub header: Header,
     pub events: Vec<Stamped>,
     pub statistics: Statistics,
+}
+
+impl Recorded {
+    /// When a CPU was held by a task that the machine hides: some virtual machines have threads of their own in the guest,
+    /// which no list of tasks names, and while one of them runs no tracepoint on that CPU reaches anybody.
+    pub fn hidden(&self) -> Vec<Range<u64>> {
+        let named = |stamped: &Stamped| match stamped.event {
+            Event::Task(task) => Some((task.tid, task.comm.to_string())),
+            _ => None,
+        };
+        let names: HashMap<Tid, String> = self.events.iter().filter_map(named).collect();
+        let mut held: HashMap<u16, (Tid, u64)> = HashMap::new();
+        let mut spans = Vec::new();
+        let is_hidden = |tid: Tid| names.get(&tid).is_some_and(String::is_empty);
+        for stamped in &self.events {
+            if let Event::Switch(switch) = stamped.event {
+                let before = held.insert(stamped.cpu, (switch.next, stamped.time_ns));
+                spans.extend(
+                    before.filter(|before| is_hidden(before.0)).map(|before| before.1..stamped.time_ns),
+                );
+            }
+        }
+        spans.extend(held.into_values().filter(|last| is_hidden(last.0)).map(|last| last.1..u64::MAX));
+        spans
+    }
 }
 
 pub fn start(path: &Path, groups: &[Group]) -> Recording {
