@@ -2,7 +2,8 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, RawFd};
+use std::mem::ManuallyDrop;
+use std::os::fd::{AsRawFd, FromRawFd, RawFd};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
@@ -61,7 +62,9 @@ impl Device {
         let name: &[u8] = match sort {
             Sort::Keyboard => {
                 ask(door, SET_EVENT, EV_KEY.into())?;
-                KEYS.into_iter().try_for_each(|key| ask(door, SET_KEY, key))?;
+                for key in KEYS {
+                    ask(door, SET_KEY, key)?;
+                }
                 b"spry keyboard"
             }
             Sort::Mouse => {
@@ -143,7 +146,6 @@ pub fn strike(door: RawFd, keys: &[u16]) -> io::Result<()> {
         }
     }
     // SAFETY: the descriptor is another's, who keeps it open; it is not closed here.
-    let mut door =
-        std::mem::ManuallyDrop::new(unsafe { <File as std::os::fd::FromRawFd>::from_raw_fd(door) });
-    door.write_all(&bytes)
+    let door = unsafe { File::from_raw_fd(door) };
+    ManuallyDrop::new(door).write_all(&bytes)
 }
