@@ -143,6 +143,7 @@ needs_test() {
     need hackbench rt-tests "a load of many tasks"
     need Xvfb xvfb "the X server of tests with windows"
     need xterm xterm "a real program with a window"
+    need cpio cpio "reads the archives that the lab boots from"
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"
     need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
