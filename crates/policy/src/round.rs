@@ -78,12 +78,12 @@ impl Policy {
         samples: &[Sample],
         due: Due,
     ) -> Vec<Standing> {
-        for sample in samples {
+        // The server draws for others.
+        for sample in samples.iter().filter(|sample| !servers.contains(&sample.tgid)) {
             self.known.entry(sample.tgid).or_default().current.add(sample.changes);
         }
         let mut ratings = BTreeMap::new();
         for (&tgid, known) in &self.known {
-            // The server draws for others.
             if !servers.contains(&tgid) {
                 ratings.insert(tgid, (known.average.after(known.current, &self.constants), known.current));
             }
@@ -91,18 +91,17 @@ impl Policy {
         let shortcuts = self.shortcuts(&ratings);
         let reached = search(graph, servers, &shortcuts, &self.constants);
         if due == Due::Regular {
-            self.end_second(graph);
+            self.end_second(&ratings);
+            graph.halve();
         }
         self.standings(&reached, &ratings)
     }
 
-    fn end_second(&mut self, graph: &mut Graph) {
-        for known in self.known.values_mut() {
-            known.average = known.average.after(known.current, &self.constants);
-            known.current = Changes::default();
-        }
-        self.known.retain(|_, known| known.average.is_explicit());
-        graph.halve();
+    /// What the second brought becomes part of the averages.
+    fn end_second(&mut self, ratings: &BTreeMap<Tgid, (Rating, Changes)>) {
+        let rated = ratings.iter().filter(|(_, (rating, _))| rating.is_explicit());
+        let known = |(&tgid, &(average, _))| (tgid, Known { average, current: Changes::default() });
+        self.known = rated.map(known).collect();
     }
 
     /// The shortcuts of those who receive or draw themselves. All rules that apply add up.

@@ -79,7 +79,7 @@ impl Search {
             }
             Some(known) => {
                 let is_better = way.distance == known.distance && preference(&way) > preference(known);
-                if is_better && known.via != Via::Device {
+                if is_better {
                     *known = way;
                 }
             }

@@ -63,18 +63,19 @@ impl Cell {
 
     /// A name for files: `scx_bpfland-stressers=4-seed1`.
     pub fn file_name(&self) -> String {
-        let sets = self.sets.iter().map(|(key, value)| format!("{key}={value}"));
-        let seed = format!("seed{}", self.seed);
-        let name = [self.label.clone()].into_iter().chain(sets).chain([seed]).collect::<Vec<_>>().join("-");
+        let name = self.joined("-", format!("seed{}", self.seed));
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_=.+".contains(c);
         name.chars().map(|c| if is_safe(c) { c } else { '_' }).collect()
     }
 
     /// How a message names it: `scx_bpfland, stressers=4, seed 1`.
     pub fn name(&self) -> String {
+        self.joined(", ", format!("seed {}", self.seed))
+    }
+
+    fn joined(&self, between: &str, seed: String) -> String {
         let sets = self.sets.iter().map(|(key, value)| format!("{key}={value}"));
-        let seed = format!("seed {}", self.seed);
-        [self.label.clone()].into_iter().chain(sets).chain([seed]).collect::<Vec<_>>().join(", ")
+        [self.label.clone()].into_iter().chain(sets).chain([seed]).collect::<Vec<_>>().join(between)
     }
 }
 
