@@ -1,0 +1,64 @@
+/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, counters. */
+/* SPDX-License-Identifier: GPL-2.0-only */
+#ifndef SPRY_INTF_H
+#define SPRY_INTF_H
+
+#ifndef __VMLINUX_H__
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+#endif
+
+enum spry_limits {
+	/* Thread groups that can be in the graph at once; more than that are left out and counted. */
+	SPRY_NODES_MAX = 32768,
+	/* Processes that one process is seen to depend on between two rounds; the rarest gives way. */
+	SPRY_EDGES_MAX = 12,
+};
+
+/* Classes in their order; see table.bpf.h. A place is left above KTHREAD for reservations. */
+enum spry_class {
+	/* No word of the policy's: the task's own nature decides. */
+	SPRY_CLASS_NONE = 0,
+	SPRY_CLASS_RESERVED = 1,
+	SPRY_CLASS_DAEMON = 2,
+	SPRY_CLASS_KTHREAD = 3,
+	SPRY_CLASS_INTERACTIVE = 4,
+	SPRY_CLASS_OTHER = 5,
+	SPRY_CLASS_IDLE = 6,
+	SPRY_CLASSES = 7,
+};
+
+/* A node's name: its index in the low half, how often the index was used before in the high half. 0 is nobody. */
+typedef u32 spry_ref;
+
+/* How often a process waited for another since the daemon last took the count away. */
+struct spry_edge {
+	spry_ref on;
+	u32 count;
+};
+
+/*
+ * A process (thread group). Two cache lines, mapped by the daemon.
+ *
+ * `verdict` is the daemon's, written as one word: class in bits 0-7, level in 8-15, hand-set in bit 16, quantum in us
+ * in 32-63. Everything else is written by BPF, but that the daemon takes edges' counts away by exchanging them for 0.
+ */
+struct spry_node {
+	/* 0: the index is free. */
+	u32 tgid;
+	spry_ref ref;
+	u64 verdict;
+	/* CPU time of all its threads while the scheduler was in charge, ns. */
+	u64 ran_ns;
+	u64 reserved;
+	struct spry_edge edges[SPRY_EDGES_MAX];
+};
+
+#define SPRY_VERDICT_CLASS(verdict) ((u8)(verdict))
+#define SPRY_VERDICT_LEVEL(verdict) ((u8)((verdict) >> 8))
+#define SPRY_VERDICT_BY_HAND (1ull << 16)
+#define SPRY_VERDICT_QUANTUM_US(verdict) ((u32)((verdict) >> 32))
+
+#endif
