@@ -21,7 +21,7 @@ use crate::job::{FileSource, Job, Outcome, TRACE};
 use crate::kernel::{Kernel, KernelChoice};
 use crate::progress::{Event, Progress, Stop};
 use crate::protocol::{ACCOUNT, Account, Failure, GuestCommand, GuestJob, JOB_PATH, shared};
-use crate::scheduler::Setup;
+use crate::scheduler::{Setup, Sign};
 use crate::vm::{QEMU, Vm};
 
 /// What the kernel is told on every boot.
@@ -79,7 +79,8 @@ impl LabMachine {
     /// # Errors
     /// Why it cannot.
     pub fn check(&self, setup: &Setup) -> Result<(), LabError> {
-        setup.program.as_ref().map_or(Ok(()), |program| self.kernel.must_take(&program.file))
+        let program = setup.program.as_ref().filter(|program| program.sign == Sign::SchedExt);
+        program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
     }
 
     /// What results depend on beside the job: the emulator, the kernel, the image, each with its hash.
@@ -275,6 +276,7 @@ impl Lab {
         let mut guest = GuestJob {
             settings: job.setup.settings.iter().map(|s| (s.path.clone(), s.value.clone())).collect(),
             scheduler: None,
+            scheduler_sign: job.setup.program.as_ref().map(|program| program.sign).unwrap_or_default(),
             scheduler_limit_ms: SCHEDULER_LIMIT_MS,
             commands: job.commands.clone(),
             start_ms: u64::from(job.start_at_s) * 1000,

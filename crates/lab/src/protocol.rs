@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::progress::Stage;
+use crate::scheduler::Sign;
 
 /// Where the job is in the guest.
 pub const JOB_PATH: &str = "/spry/job.json";
@@ -26,6 +27,8 @@ pub struct GuestJob {
     pub settings: Vec<(String, String)>,
     /// The scheduler under test: its program and arguments.
     pub scheduler: Option<Vec<String>>,
+    /// By what that is known to be in charge.
+    pub scheduler_sign: Sign,
     /// How long it may take to load, milliseconds.
     pub scheduler_limit_ms: u64,
     /// The programs to run one after another.

@@ -3,9 +3,12 @@
 mod applied;
 mod eevdf;
 
+use std::env;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+
+use serde::{Deserialize, Serialize};
 
 pub use applied::{Applied, ApplyError};
 
@@ -29,7 +32,14 @@ enum Kind {
     Peer(String, Vec<String>),
     /// Any sched_ext scheduler's binary, and its arguments.
     Binary(PathBuf, Vec<String>),
+    /// Spry's own daemon: what it acts through, and further arguments.
+    Spry(&'static str, Vec<String>),
 }
+
+/// Spry's daemon.
+const SPRY: &str = "spry-sched";
+/// Where it listens while it is in charge.
+const SPRY_SOCKET: &str = "/run/spry/sched.sock";
 
 /// A file of the kernel's to be written before a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -40,13 +50,43 @@ pub struct Setting {
     pub value: String,
 }
 
-/// A sched_ext scheduler's binary.
+/// By what a scheduler's program is known to be in charge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum Sign {
+    /// The kernel says that a sched_ext scheduler is.
+    #[default]
+    SchedExt,
+    /// Its control socket is there: it acts through what every kernel has.
+    Socket,
+}
+
+/// A scheduler's binary.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Program {
     /// Where it is on the machine that asks.
     pub file: PathBuf,
     /// Its arguments.
     pub args: Vec<String>,
+    /// How it is seen to be in charge.
+    pub sign: Sign,
+}
+
+impl Program {
+    fn scx(file: PathBuf, args: &[String]) -> Program {
+        Program { file, args: args.to_vec(), sign: Sign::SchedExt }
+    }
+}
+
+impl Sign {
+    /// Whether the sign is seen now, on this machine.
+    pub fn is_seen(self) -> bool {
+        match self {
+            Sign::SchedExt => {
+                std::fs::read_to_string(applied::EXT_STATE).is_ok_and(|state| state.trim() == "enabled")
+            }
+            Sign::Socket => Path::new(SPRY_SOCKET).exists(),
+        }
+    }
 }
 
 /// The class that a scenario's ordinary tasks run in, all at the same priority.
@@ -79,6 +119,17 @@ pub struct Setup {
     pub class: Option<RealTimeClass>,
 }
 
+impl Setup {
+    /// For a display whose only input is synthetic (Xvfb): Spry's daemon is to believe it.
+    #[must_use]
+    pub fn with_synthetic_input(mut self) -> Setup {
+        if let Some(program) = self.program.as_mut().filter(|program| program.file.ends_with(SPRY)) {
+            program.args.push("--trust-synthetic".to_owned());
+        }
+        self
+    }
+}
+
 /// Where `./x peers` puts published schedulers, in the lab's cache.
 pub fn peers_directory(cache: &Path) -> PathBuf {
     cache.join("peers/bin")
@@ -89,7 +140,7 @@ pub fn peers_directory(cache: &Path) -> PathBuf {
 pub enum SchedulerError {
     /// No scheduler is called so.
     #[error(
-        "there is no scheduler `{0}`: say eevdf, fifo, rr, the name of a sched_ext scheduler (scx_bpfland), or the path of one's binary (./scx_mine)"
+        "there is no scheduler `{0}`: say eevdf, fifo, rr, spry, spry-fair, the name of a sched_ext scheduler (scx_bpfland), or the path of one's binary (./scx_mine)"
     )]
     Unknown(String),
     /// The scheduler has no such setting.
@@ -115,6 +166,11 @@ pub enum SchedulerError {
     /// A path that leads to no file.
     #[error("there is no scheduler at {}", .0.display())]
     NoFile(PathBuf),
+    /// Spry's own daemon has not been built.
+    #[error(
+        "spry-sched is neither beside this program nor on the path: build the whole workspace (`cargo build --release`)"
+    )]
+    NoDaemon,
 }
 
 impl FromStr for SchedulerSpec {
@@ -125,6 +181,8 @@ impl FromStr for SchedulerSpec {
         let kind = match name {
             _ if text.contains('/') => binary(text),
             "eevdf" => Kind::Eevdf(eevdf::settings(rest)?),
+            "spry" => Kind::Spry("scx", words(rest)),
+            "spry-fair" => Kind::Spry("fair", words(rest)),
             "fifo" if rest.is_empty() => Kind::Fifo,
             "fifo" => {
                 let allowed = "it has none";
@@ -146,6 +204,14 @@ fn binary(text: &str) -> Kind {
         Some((path, args)) if !Path::new(text).exists() => Kind::Binary(path.into(), words(args)),
         _ => Kind::Binary(text.into(), Vec::new()),
     }
+}
+
+/// Spry's daemon: beside this program, or on the path.
+fn daemon() -> Option<PathBuf> {
+    let own = crate::lab::own_directory().ok();
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = own.into_iter().chain(env::split_paths(&path)).map(|directory| directory.join(SPRY));
+    places.find(|file| file.is_file())
 }
 
 fn words(text: &str) -> Vec<String> {
@@ -187,14 +253,20 @@ impl SchedulerSpec {
                     let directory = peers.to_owned();
                     return Err(SchedulerError::NoPeer { name: name.clone(), directory });
                 }
-                Setup { program: Some(Program { file, args: args.clone() }), ..Setup::default() }
+                Setup { program: Some(Program::scx(file, args)), ..Setup::default() }
             }
             Kind::Binary(file, args) => {
                 if !file.is_file() {
                     return Err(SchedulerError::NoFile(file.clone()));
                 }
-                let program = Program { file: file.clone(), args: args.clone() };
-                Setup { program: Some(program), ..Setup::default() }
+                Setup { program: Some(Program::scx(file.clone(), args)), ..Setup::default() }
+            }
+            Kind::Spry(actuator, args) => {
+                let sign = if *actuator == "fair" { Sign::Socket } else { Sign::SchedExt };
+                let run = ["run", "--actuator", actuator].map(str::to_owned);
+                let args = run.into_iter().chain(args.iter().cloned()).collect();
+                let file = daemon().ok_or(SchedulerError::NoDaemon)?;
+                Setup { program: Some(Program { file, args, sign }), ..Setup::default() }
             }
         })
     }

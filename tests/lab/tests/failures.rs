@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::thread;
 use std::time::Duration;
 
-use spry_lab::scheduler::{Program, Setting};
+use spry_lab::scheduler::{Program, Setting, Sign};
 use spry_lab::{Event, Job, LabError, MachineSpec, Stage, Stop};
 use spry_lab_tests::{lab, machine, quiet, run, run_directories, script};
 
@@ -76,7 +76,8 @@ fn a_setting_that_the_kernel_refuses_is_named() {
 #[test]
 fn a_scheduler_that_does_not_load_is_told_with_its_ending() {
     let mut job = script("true");
-    job.setup.program = Some(Program { file: PathBuf::from("/bin/false"), args: Vec::new() });
+    job.setup.program =
+        Some(Program { file: PathBuf::from("/bin/false"), args: Vec::new(), sign: Sign::SchedExt });
     let error = fails(&job);
     assert!(
         matches!(&error, LabError::SchedulerFailed { name, reason } if name == "false" && reason.contains("status 1")),

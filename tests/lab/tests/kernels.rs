@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
-use spry_lab::scheduler::{Program, Setup};
+use spry_lab::scheduler::{Program, Setup, Sign};
 use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE};
 use spry_lab_tests::{lab, machine, printed, run, script};
 
@@ -89,7 +89,7 @@ fn a_kernel_given_as_a_file_boots_with_its_modules_and_is_known_to_lack_sched_ex
     assert_eq!(machine.kernel.digest, packaged.kernel.digest);
     let outcome = run(&machine, &script("uname -r; grep -c /scratch /proc/mounts")).expect("it runs");
     assert_eq!(printed(&outcome), format!("{}\n1\n", packaged.kernel.release));
-    let program = Program { file: "scx_mine".into(), args: Vec::new() };
+    let program = Program { file: "scx_mine".into(), args: Vec::new(), sign: Sign::SchedExt };
     let error =
         machine.check(&Setup { program: Some(program), ..Setup::default() }).expect_err("it has none");
     assert!(error.to_string().contains("has no sched_ext"), "{error}");

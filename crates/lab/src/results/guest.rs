@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use spry_workload::model::Scenario;
 use spry_workload::x11::files::DIRECTORY_VARIABLE;
 
-use super::machine::{CellError, CellOutput, Machine};
+use super::machine::{CellError, CellOutput, Machine, setup};
 use super::plan::Cell;
 use crate::cache::digest_of;
 use crate::error::LabError;
@@ -93,7 +93,7 @@ impl Guest<'_> {
     /// What the virtual machine does for a cell. Machine wishes may depend on what is varied.
     fn job(&self, cell: &Cell) -> Result<Job, CellError> {
         let scenario = Scenario::parse_with(&self.text, self.file_name, &cell.sets).map_err(failed)?;
-        let setup = cell.scheduler.setup(&self.peers).map_err(failed)?;
+        let setup = setup(cell, &scenario, &self.peers)?;
         let shift = scenario.machine.shift.unwrap_or(0);
         let path = format!("/spry/{}", self.file_name);
         let mut files = BTreeMap::from([(path.clone(), FileSource::Bytes(self.text.clone().into_bytes()))]);

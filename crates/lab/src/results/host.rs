@@ -10,9 +10,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use spry_workload::model::Scenario;
 use spry_workload::runner::scratch::Scratch;
 
-use super::machine::{CellError, CellOutput, Machine};
+use super::machine::{CellError, CellOutput, Machine, setup};
 use super::plan::Cell;
 use crate::cache::{digest_of, digest_of_file};
 use crate::command::tie;
@@ -79,7 +80,8 @@ impl Machine for Host<'_> {
     }
 
     fn run(&self, cell: &Cell, trace: Option<&Path>, stop: &Stop) -> Result<CellOutput, CellError> {
-        let setup = cell.scheduler.setup(&self.peers).map_err(failed)?;
+        let scenario = Scenario::parse_with(&self.text, self.file_name, &cell.sets).map_err(failed)?;
+        let setup = setup(cell, &scenario, &self.peers)?;
         let scratch = Scratch::make(None);
         let scratch =
             scratch.map_err(|error| failed(format!("cannot make a temporary directory: {error}")))?;
@@ -243,6 +245,15 @@ fn judge(status: ExitStatus, said: &str) -> Result<(), CellError> {
 mod tests {
     use super::*;
 
+    const SCENARIO: &str = r#"
+        name = "nothing"
+        duration_s = 1
+        measure = ["cpu_share"]
+        [[task]]
+        name = "a"
+        kind = "stresser"
+    "#;
+
     fn host(runner: &str, text: &str) -> Host<'static> {
         Host {
             runner: runner.into(),
@@ -262,8 +273,9 @@ mod tests {
 
     #[test]
     fn a_runner_that_cannot_be_started_or_fails_is_told_apart() {
-        let run =
-            |runner: &str| host(runner, "").run(&cell("eevdf"), None, &Stop::new()).unwrap_err().to_string();
+        let run = |runner: &str| {
+            host(runner, SCENARIO).run(&cell("eevdf"), None, &Stop::new()).unwrap_err().to_string()
+        };
         assert!(run("/nowhere/spry-runner").contains("cannot start /nowhere/spry-runner"));
         assert_eq!(run("/bin/false"), "spry-runner failed with code 1");
         assert!(run("/bin/true").contains("left no results"));

@@ -5,10 +5,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use spry_workload::model::{Scenario, XServer};
 
 use super::plan::Cell;
 use crate::cache::digest_of_file;
 use crate::progress::Stop;
+use crate::scheduler::Setup;
 
 /// A machine that runs one scenario's cells.
 pub trait Machine: Sync {
@@ -65,6 +67,17 @@ impl CellOutput {
             _ => Err(wrong("it has no metrics".to_owned())),
         }
     }
+}
+
+/// What a machine must do for a cell of a scenario.
+///
+/// # Errors
+/// Where the scheduler cannot be had.
+pub(super) fn setup(cell: &Cell, scenario: &Scenario, peers: &Path) -> Result<Setup, CellError> {
+    let setup = cell.scheduler.setup(peers).map_err(|error| CellError::Failed(error.to_string()))?;
+    let machine = &scenario.machine;
+    let is_synthetic = machine.display.is_some() && machine.server == XServer::Xvfb;
+    Ok(if is_synthetic { setup.with_synthetic_input() } else { setup })
 }
 
 /// The schedulers of some cells as inputs: for each binary its hash, for each setting what is written.

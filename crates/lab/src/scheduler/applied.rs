@@ -8,9 +8,9 @@ use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use super::{Program, Setting, Setup};
+use super::{Program, Setting, Setup, Sign};
 
-const EXT_STATE: &str = "/sys/kernel/sched_ext/state";
+pub(super) const EXT_STATE: &str = "/sys/kernel/sched_ext/state";
 /// How long a sched_ext scheduler may take to be in charge, and to leave. The slowest peer needs 17 s to load.
 const LOADING: Duration = Duration::from_secs(60);
 const LEAVING: Duration = Duration::from_secs(10);
@@ -33,7 +33,9 @@ pub enum ApplyError {
     #[error("this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT), so {} cannot run on it: try --on lab", .0.display())]
     NoSchedExt(PathBuf),
     /// Somebody else's scheduler is in charge.
-    #[error("another sched_ext scheduler is in charge of this machine: stop it first")]
+    #[error(
+        "another scheduler is in charge of this machine: stop it first (`spry sched stop` if it is Spry's)"
+    )]
     Taken,
     /// The program cannot be started.
     #[error("cannot start {}: {error}", file.display())]
@@ -73,6 +75,7 @@ pub struct Applied {
 struct Running {
     child: Child,
     file: PathBuf,
+    sign: Sign,
     log: PathBuf,
 }
 
@@ -83,7 +86,7 @@ impl Applied {
     /// Where the kernel has no sched_ext and the setup needs it.
     pub fn check(setup: &Setup) -> Result<(), ApplyError> {
         match &setup.program {
-            Some(program) if !fs::exists(EXT_STATE).unwrap_or(false) => {
+            Some(program) if program.sign == Sign::SchedExt && !fs::exists(EXT_STATE).unwrap_or(false) => {
                 Err(ApplyError::NoSchedExt(program.file.clone()))
             }
             _ => Ok(()),
@@ -118,7 +121,7 @@ impl Applied {
     pub fn ejected(&mut self) -> Option<String> {
         let running = self.program.as_mut()?;
         let ended = matches!(running.child.try_wait(), Ok(Some(_)));
-        (ended || !is_enabled()).then(|| running.last_words())
+        (ended || !running.sign.is_seen()).then(|| running.last_words())
     }
 }
 
@@ -137,7 +140,7 @@ impl Drop for Applied {
 impl Running {
     fn start(program: &Program, log: PathBuf) -> Result<Running, ApplyError> {
         let failed = |error| ApplyError::Start { file: program.file.clone(), error };
-        if is_enabled() {
+        if program.sign.is_seen() {
             return Err(ApplyError::Taken);
         }
         let output = fs::File::create(&log).map_err(failed)?;
@@ -152,9 +155,9 @@ impl Running {
             })
         };
         let child = command.spawn().map_err(failed)?;
-        let mut running = Running { child, file: program.file.clone(), log };
+        let mut running = Running { child, file: program.file.clone(), sign: program.sign, log };
         let began = Instant::now();
-        while !is_enabled() {
+        while !program.sign.is_seen() {
             let load = |reason| ApplyError::Load { file: program.file.clone(), reason };
             if matches!(running.child.try_wait(), Ok(Some(_))) {
                 return Err(load(running.last_words()));
@@ -193,10 +196,6 @@ impl Drop for Running {
         _ = self.child.kill();
         _ = self.child.wait();
     }
-}
-
-fn is_enabled() -> bool {
-    fs::read_to_string(EXT_STATE).is_ok_and(|state| state.trim() == "enabled")
 }
 
 /// What to write so that a setting is again as its file said it was: some files list every choice, one of them marked.

@@ -66,7 +66,7 @@ fn job(shared: &mut Shared, account: &mut Account) -> Result<(), Failure> {
     }
     shared.tell(Stage::Loading);
     let scheduler = match &job.scheduler {
-        Some(argv) => Some(Scheduler::start(argv, job.scheduler_limit_ms, &mut waiter)?),
+        Some(argv) => Some(Scheduler::start(argv, job.scheduler_sign, job.scheduler_limit_ms, &mut waiter)?),
         None => None,
     };
     account.scheduler_loaded_ms = scheduler.as_ref().map(|_| kernel::uptime_ms());

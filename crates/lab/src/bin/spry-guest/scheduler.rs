@@ -3,6 +3,7 @@
 use std::fs;
 
 use spry_lab::protocol::{Failure, RESULTS_DIRECTORY, SCHEDULER_LOG};
+use spry_lab::scheduler::Sign;
 
 use crate::kernel::{messages_with, sleep_until, uptime_ms};
 use crate::process::{self, Child, Waiter, exit_or_signal};
@@ -16,12 +17,13 @@ const LINES: usize = 20;
 /// A scheduler that is in charge.
 pub struct Scheduler {
     child: Child,
+    sign: Sign,
 }
 
 impl Scheduler {
-    /// Starts a scheduler's program and waits until the kernel says that it is in charge.
-    pub fn start(argv: &[String], limit_ms: u64, waiter: &mut Waiter) -> Result<Self, Failure> {
-        if fs::metadata(STATE).is_err() {
+    /// Starts a scheduler's program and waits until it is seen to be in charge.
+    pub fn start(argv: &[String], sign: Sign, limit_ms: u64, waiter: &mut Waiter) -> Result<Self, Failure> {
+        if sign == Sign::SchedExt && fs::metadata(STATE).is_err() {
             return Err(Failure::SchedulerFailed("this kernel has no sched_ext".to_owned()));
         }
         let log = log();
@@ -29,8 +31,8 @@ impl Scheduler {
             .map_err(|error| Failure::SchedulerFailed(format!("cannot start it: {error}")))?;
         let until_ms = uptime_ms() + limit_ms;
         loop {
-            if state() == "enabled" {
-                return Ok(Self { child });
+            if sign.is_seen() {
+                return Ok(Self { child, sign });
             }
             if let Some(status) = waiter.ended(child) {
                 return Err(Failure::SchedulerFailed(last_words(&ending(status))));
@@ -49,10 +51,14 @@ impl Scheduler {
         if let Some(status) = waiter.ended(self.child) {
             return Err(Failure::SchedulerEjected(last_words(&ending(status))));
         }
-        match state().as_str() {
-            "enabled" => Ok(()),
-            state => Err(Failure::SchedulerEjected(last_words(&format!("sched_ext is {state}")))),
+        if self.sign.is_seen() {
+            return Ok(());
         }
+        let how = match self.sign {
+            Sign::SchedExt => format!("sched_ext is {}", state()),
+            Sign::Socket => "its socket is gone".to_owned(),
+        };
+        Err(Failure::SchedulerEjected(last_words(&how)))
     }
 }
 
