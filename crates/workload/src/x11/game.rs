@@ -34,7 +34,7 @@ impl Kind for Game {
     }
 
     fn about(&self) -> &'static str {
-        "an X11 client that draws frames without a pause by MIT-SHM; keys: frame_work, size, at"
+        "an X11 client that draws frames without a pause by MIT-SHM; keys: frame_work, turned_to, size, at"
     }
 
     fn parse(&self, keys: &mut Keys<'_>) -> Result<Box<dyn Role>, Mistake> {

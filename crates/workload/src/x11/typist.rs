@@ -3,6 +3,8 @@
 use std::os::fd::RawFd;
 use std::time::Duration;
 
+use x11rb::protocol::xproto::Window;
+
 use super::client::Client;
 use super::clock::now_ns;
 use super::damage::{Level, Sight, Watch};
@@ -48,6 +50,9 @@ struct Typing {
     opening: String,
     preparing: usize,
     first_patience: Duration,
+    /// When it begins and ends, ns after the beginning of what is measured; from the start to the end if unsaid.
+    from_ns: Option<u64>,
+    until_ns: Option<u64>,
 }
 
 impl Kind for Typist {
@@ -56,7 +61,7 @@ impl Kind for Typist {
     }
 
     fn about(&self) -> &'static str {
-        "types at a task's window (by XTEST; by uinput where server = \"xorg\") until DAMAGE tells of each drawing; keys: target, rate, jitter, opening, preparing_keys, patience"
+        "types at a task's window (by XTEST; by uinput where server = \"xorg\") until DAMAGE tells of each drawing; keys: target, rate, jitter, opening, preparing_keys, patience, from, until"
     }
 
     fn parse(&self, keys: &mut Keys<'_>) -> Result<Box<dyn Role>, Mistake> {
@@ -67,7 +72,17 @@ impl Kind for Typist {
         let first_patience = Duration::from_nanos(keys.duration_ns("patience")?.unwrap_or(FIRST_PATIENCE_NS));
         let opening = keys.text("opening")?.unwrap_or_default();
         let preparing = usize::try_from(keys.whole("preparing_keys")?.unwrap_or(0)).unwrap_or(usize::MAX);
-        Ok(Box::new(Typing { target, interval_ns, jitter, opening, preparing, first_patience }))
+        let (from_ns, until_ns) = (keys.duration_ns("from")?, keys.duration_ns("until")?);
+        Ok(Box::new(Typing {
+            target,
+            interval_ns,
+            jitter,
+            opening,
+            preparing,
+            first_patience,
+            from_ns,
+            until_ns,
+        }))
     }
 }
 
@@ -80,9 +95,11 @@ impl Role for Typing {
         let client = Client::connect(observer::display(stage)?)?;
         let window = target::wait_for(&client, &self.target, WINDOW_PATIENCE)?;
         let keyboard = Keyboard::read(&client)?;
-        client.focus(window)?;
         let watch = Watch::begin(client, window, Level::First)?;
-        let mut hand = Hand { watch, keyboard, device: stage.keyboard(), target: &self.target };
+        let mut hand = Hand { watch, window, keyboard, device: stage.keyboard(), target: &self.target };
+        if self.from_ns.is_none() {
+            hand.turn_to()?;
+        }
         hand.prepare(&self.opening, self.preparing, self.first_patience)?;
         self.type_all(&mut hand, stage)
     }
@@ -95,15 +112,22 @@ impl Typing {
         let start = stage.start_line()?;
         let mut metrics = Metrics::new();
         observer::raise(&mut metrics);
-        let length_ns = start.measure_to_ns.saturating_sub(start.t0_ns);
+        let after = |ns: u64| start.measure_from_ns + ns;
+        let from_ns = self.from_ns.map_or(start.t0_ns, after);
+        let until_ns = self.until_ns.map_or(start.measure_to_ns, after).min(start.measure_to_ns);
+        if self.from_ns.is_some() {
+            while !stage.over() && stage.sleep_until(from_ns) == Woke::Interrupted {}
+            hand.turn_to()?;
+        }
+        let length_ns = until_ns.saturating_sub(from_ns);
         let mut responses =
             Samples::with_capacity(usize::try_from(length_ns / self.interval_ns + 2).unwrap_or(0));
         let (mut lost, mut drawn_ns) = (0, 0);
         for (number, key) in (0..).zip(prose.iter().cycle().skip(self.preparing)) {
             let late_ns = (rng.unit() * self.jitter * self.interval_ns as f64) as u64;
-            let due_ns = start.t0_ns + number * self.interval_ns + late_ns;
+            let due_ns = from_ns + number * self.interval_ns + late_ns;
             // The last key has a whole interval to be drawn in.
-            if due_ns + self.interval_ns > start.measure_to_ns {
+            if due_ns + self.interval_ns > until_ns {
                 break;
             }
             while !stage.over() && stage.sleep_until(due_ns) == Woke::Interrupted {}
@@ -112,14 +136,14 @@ impl Typing {
             }
             hand.rest()?;
             // A key that was held up by the one before waits since it was due, as a person's next letter would.
-            let from_ns = if drawn_ns > due_ns { due_ns } else { now_ns() };
-            let patience_ns = clock::after(PATIENCE).min(start.measure_to_ns);
+            let struck_ns = if drawn_ns > due_ns { due_ns } else { now_ns() };
+            let patience_ns = clock::after(PATIENCE).min(until_ns);
             hand.press(*key)?;
             let drawn = hand.see(patience_ns)?;
             drawn_ns = drawn.unwrap_or_else(now_ns);
             if stage.measuring(due_ns) {
                 lost += u64::from(drawn.is_none());
-                responses.push(drawn_ns - from_ns);
+                responses.push(drawn_ns - struck_ns);
             }
         }
         metrics.count("keys_typed", responses.len() as u64);
@@ -132,6 +156,7 @@ impl Typing {
 /// What types and sees.
 struct Hand<'a> {
     watch: Watch,
+    window: Window,
     keyboard: Keyboard,
     /// The kernel's keyboard, if the server reads one.
     device: Option<RawFd>,
@@ -139,6 +164,11 @@ struct Hand<'a> {
 }
 
 impl Hand<'_> {
+    /// Gives the window the keyboard.
+    fn turn_to(&self) -> Result<(), X11Error> {
+        self.watch.client().focus(self.window)
+    }
+
     /// Types the opening, then the first letters, each once the one before has been drawn.
     fn prepare(&mut self, opening: &str, letters: usize, first: Duration) -> Result<(), X11Error> {
         // What opens may draw nothing, as the key that lets vi insert.
