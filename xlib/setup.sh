@@ -218,5 +218,7 @@ setup() {
     trap - EXIT
     use_rust
     CLANG=$(find_clang)
-    export CLANG
+    # What the headers of sched_ext are built with.
+    BPF_CLANG=$CLANG
+    export CLANG BPF_CLANG
 }

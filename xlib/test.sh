@@ -82,8 +82,8 @@ python_readers() {
     python3 -m venv "$python" && "$python/bin/pip" install --quiet --disable-pip-version-check pandas polars pyarrow perfetto
 }
 
-# Crates whose tests record the running kernel and so need root.
-root_crates="spry-recorder spry-cli spry-system-tests"
+# Crates whose tests load programs into the running kernel and so need root.
+root_crates="spry-recorder spry-scheduler spry-cli spry-system-tests"
 
 # In a shell of its own: what cannot be built fails this check, not all that follow.
 a_peer() (
@@ -102,7 +102,7 @@ tests() {
     SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
     SPRY_PROGRAMS=$CARGO_TARGET_DIR/$test_profile
     export SPRY_PYTHON SPRY_BIN SPRY_PROGRAMS
-    check "spry and its helpers build" cargo build --profile "$test_profile" -p spry-cli -p spry-lab -p spry-workload
+    check "spry and its helpers build" cargo build --profile "$test_profile" -p spry-cli -p spry-lab -p spry-workload -p spry-scheduler
     # shellcheck disable=SC2086
     check_cargo_tests "tests that need no privilege" $pure
     # One after another: films and games are played in real time.

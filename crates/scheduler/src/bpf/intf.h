@@ -1,5 +1,5 @@
-/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, counters. */
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, counters. */
 #ifndef SPRY_INTF_H
 #define SPRY_INTF_H
 
