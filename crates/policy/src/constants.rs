@@ -19,6 +19,16 @@ pub enum WakeRule {
     LowerLevel,
 }
 
+/// By what those who receive input are ranked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum InputRank {
+    /// By their averages (thesis, 8.3.2).
+    Average,
+    /// By what they received in the latest second, if anybody received anything in it: who was typed at before has most of
+    /// its average for two seconds more, in which it would be the equal of the one that the user has turned to.
+    LatestSecond,
+}
+
 /// The policy's numbers. Levels and lengths count half edges.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Constants {
@@ -44,6 +54,8 @@ pub struct Constants {
     pub top_input_shortcut: u16,
     /// See `top_input_shortcut`.
     pub top_input: usize,
+    /// By what input is ranked.
+    pub input_rank: InputRank,
     /// Input below this part of the best process' counts as none when shortcuts are given, percent. 0: any counts.
     pub input_least_percent: u32,
     /// Processes further from the device, in half edges, are not looked for.
@@ -75,6 +87,7 @@ impl Constants {
             top_output: 3,
             top_input_shortcut: 4,
             top_input: 2,
+            input_rank: InputRank::Average,
             input_least_percent: 0,
             distance_max: 32,
             quanta: LevelQuanta::Occupied,
@@ -101,6 +114,7 @@ impl Default for Constants {
             early_ns: 50_000_000,
             early_gap_ns: 100_000_000,
             input_scale: 16,
+            input_rank: InputRank::LatestSecond,
             input_least_percent: 25,
             quanta: LevelQuanta::Numbered,
             wake: WakeRule::LowerLevel,

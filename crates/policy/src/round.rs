@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use crate::Tgid;
-use crate::constants::Constants;
+use crate::constants::{Constants, InputRank};
 use crate::graph::Graph;
 use crate::quanta::quantum_us;
 use crate::rating::{Changes, Rating};
@@ -44,6 +44,17 @@ struct Known {
     average: Rating,
     /// Since the last regular round.
     current: Changes,
+    /// In the second before that.
+    before: Changes,
+}
+
+/// What a round knows of a process that a device told of.
+#[derive(Clone, Copy, Debug)]
+struct Rated {
+    rating: Rating,
+    current: Changes,
+    /// What its input is ranked by; more goes first.
+    input_rank: u64,
 }
 
 /// Who is in use, as far as known.
@@ -82,12 +93,7 @@ impl Policy {
         for sample in samples.iter().filter(|sample| !servers.contains(&sample.tgid)) {
             self.known.entry(sample.tgid).or_default().current.add(sample.changes);
         }
-        let mut ratings = BTreeMap::new();
-        for (&tgid, known) in &self.known {
-            if !servers.contains(&tgid) {
-                ratings.insert(tgid, (known.average.after(known.current, &self.constants), known.current));
-            }
-        }
+        let ratings = self.rate(servers, due);
         let shortcuts = self.shortcuts(&ratings);
         let reached = search(graph, servers, &shortcuts, &self.constants);
         if due == Due::Regular {
@@ -97,33 +103,47 @@ impl Policy {
         self.standings(&reached, &ratings)
     }
 
+    fn rate(&self, servers: &[Tgid], due: Due) -> BTreeMap<Tgid, Rated> {
+        // An early round sees a part of a second, and so the one before it too.
+        let latest = |known: &Known| match due {
+            Due::Regular => known.current.input,
+            Due::Early => known.current.input.saturating_add(known.before.input),
+        };
+        let by_latest = self.constants.input_rank == InputRank::LatestSecond
+            && self.known.values().any(|known| latest(known) > 0);
+        let rated = |known: &Known| {
+            let rating = known.average.after(known.current, &self.constants);
+            let input_rank = if by_latest { u64::from(latest(known)) } else { rating.input() };
+            Rated { rating, current: known.current, input_rank }
+        };
+        let clients = self.known.iter().filter(|(tgid, _)| !servers.contains(tgid));
+        clients.map(|(&tgid, known)| (tgid, rated(known))).collect()
+    }
+
     /// What the second brought becomes part of the averages.
-    fn end_second(&mut self, ratings: &BTreeMap<Tgid, (Rating, Changes)>) {
-        let rated = ratings.iter().filter(|(_, (rating, _))| rating.is_explicit());
-        let known = |(&tgid, &(average, _))| (tgid, Known { average, current: Changes::default() });
-        self.known = rated.map(known).collect();
+    fn end_second(&mut self, ratings: &BTreeMap<Tgid, Rated>) {
+        let explicit = ratings.iter().filter(|(_, rated)| rated.rating.is_explicit());
+        let known = |(&tgid, rated): (&Tgid, &Rated)| {
+            (tgid, Known { average: rated.rating, current: Changes::default(), before: rated.current })
+        };
+        self.known = explicit.map(known).collect();
     }
 
     /// The shortcuts of those who receive or draw themselves. All rules that apply add up.
-    fn shortcuts(&self, ratings: &BTreeMap<Tgid, (Rating, Changes)>) -> BTreeMap<Tgid, u16> {
+    fn shortcuts(&self, ratings: &BTreeMap<Tgid, Rated>) -> BTreeMap<Tgid, u16> {
         let constants = &self.constants;
-        let best_input = ratings.values().map(|(rating, _)| rating.input()).max().unwrap_or(0);
+        let best_input = ratings.values().map(|rated| rated.input_rank).max().unwrap_or(0);
         let least_input = (best_input * u64::from(constants.input_least_percent)).div_ceil(100).max(1);
         let mut shortcuts: BTreeMap<Tgid, u16> = BTreeMap::new();
-        for (&tgid, (rating, _)) in ratings.iter().filter(|(_, (rating, _))| rating.is_explicit()) {
-            let output = if rating.output() > 0 { constants.output_shortcut } else { 0 };
-            let input = if rating.input() >= least_input { constants.input_shortcut } else { 0 };
+        for (&tgid, rated) in ratings.iter().filter(|(_, rated)| rated.rating.is_explicit()) {
+            let output = if rated.rating.output() > 0 { constants.output_shortcut } else { 0 };
+            let input = if rated.input_rank >= least_input { constants.input_shortcut } else { 0 };
             shortcuts.insert(tgid, output + input);
         }
-        let top_output =
-            top(ratings, constants.top_output, |rating| rating.output(), |changes| changes.output_ppm, 1);
-        let top_input = top(
-            ratings,
-            constants.top_input,
-            |rating| rating.input(),
-            |changes| u64::from(changes.input),
-            least_input,
-        );
+        let output = |rated: &Rated| (rated.rating.output(), rated.current.output_ppm);
+        let input = |rated: &Rated| (rated.input_rank, u64::from(rated.current.input));
+        let top_output = top(ratings, constants.top_output, output, 1);
+        let top_input = top(ratings, constants.top_input, input, least_input);
         for (tops, more) in
             [(top_output, constants.top_output_shortcut), (top_input, constants.top_input_shortcut)]
         {
@@ -134,7 +154,7 @@ impl Policy {
         shortcuts
     }
 
-    fn standings(&self, reached: &Reached, ratings: &BTreeMap<Tgid, (Rating, Changes)>) -> Vec<Standing> {
+    fn standings(&self, reached: &Reached, ratings: &BTreeMap<Tgid, Rated>) -> Vec<Standing> {
         let level = |distance: u16, shortcut: u16, via: Via| match via {
             Via::Device => 0,
             _ => u8::try_from((distance + self.constants.level_shift()).saturating_sub(shortcut).max(1))
@@ -158,7 +178,7 @@ impl Policy {
                     distance: found.distance,
                     shortcut: found.shortcut,
                     quantum_us: quantum_us(level, rank, &self.constants),
-                    rating: ratings.get(&tgid).map(|(rating, _)| *rating).unwrap_or_default(),
+                    rating: ratings.get(&tgid).map(|rated| rated.rating).unwrap_or_default(),
                     via: found.via,
                 }
             })
@@ -168,20 +188,19 @@ impl Policy {
     }
 }
 
-/// Those with the most of something, `least` at least; ties go by this second's changes, then to the lower number.
+/// Those with the most of something, `least` at least; ties go by the second number, then to the lower process.
 fn top(
-    ratings: &BTreeMap<Tgid, (Rating, Changes)>,
+    ratings: &BTreeMap<Tgid, Rated>,
     most: usize,
-    average: impl Fn(&Rating) -> u64,
-    current: impl Fn(&Changes) -> u64,
+    of: impl Fn(&Rated) -> (u64, u64),
     least: u64,
 ) -> Vec<Tgid> {
-    let mut list: Vec<(Reverse<u64>, Reverse<u64>, Tgid)> = ratings
+    let mut list: Vec<(Reverse<(u64, u64)>, Tgid)> = ratings
         .iter()
-        .filter(|(_, (rating, _))| average(rating) >= least.max(1))
-        .map(|(&tgid, (rating, changes))| (Reverse(average(rating)), Reverse(current(changes)), tgid))
+        .filter(|(_, rated)| of(rated).0 >= least.max(1))
+        .map(|(&tgid, rated)| (Reverse(of(rated)), tgid))
         .collect();
     list.sort_unstable();
     list.truncate(most);
-    list.into_iter().map(|(.., tgid)| tgid).collect()
+    list.into_iter().map(|(_, tgid)| tgid).collect()
 }

@@ -169,6 +169,39 @@ fn after_the_user_turns_to_another_the_first_loses_its_rank_within_five_seconds(
     assert!(seconds < 5, "{seconds}");
 }
 
+/// How many rounds after the turn the second is typed at before it alone has the rank, if the user turns so far into a second.
+fn seconds_to_turn(constants: Constants, keys_before: u32) -> usize {
+    let mut world = World::new(constants);
+    (0..10).for_each(|_| drop(world.second(&[(10, 8, SCREEN), (11, 0, SCREEN)])));
+    let turning = world.second(&[(10, keys_before, SCREEN), (11, 8 - keys_before, SCREEN)]);
+    let has_turned = |standings: &[Standing]| {
+        shortcut(standings, 11) == 8 && of(standings, 10).is_some_and(|first| first.shortcut < 4)
+    };
+    if has_turned(&turning) {
+        return 1;
+    }
+    let typed = |world: &mut World| world.second(&[(10, 0, SCREEN), (11, 8, SCREEN)]);
+    2 + (0..).take_while(|_| !has_turned(&typed(&mut world))).count()
+}
+
+#[test]
+fn whom_the_user_turns_to_has_the_rank_alone_within_two_seconds_whenever_that_is() {
+    for keys_before in 0..8 {
+        assert!(seconds_to_turn(Constants::default(), keys_before) <= 2, "{keys_before}");
+    }
+    // The thesis' averages leave both equal for longer.
+    assert!(seconds_to_turn(Constants::thesis(), 0) > 2);
+}
+
+#[test]
+fn a_pause_of_the_user_changes_nobody_s_rank() {
+    let mut world = World::new(Constants::default());
+    world.second(&[(10, 8, SCREEN)]);
+    for _ in 0..3 {
+        assert_eq!(shortcut(&world.second(&[(10, 0, SCREEN)]), 10), 8);
+    }
+}
+
 #[test]
 fn processes_that_vanish_or_become_other_programs_leave_nothing_behind() {
     let mut world = World::new(Constants::default());
