@@ -30,7 +30,8 @@ enum spry_class {
 	SPRY_CLASSES = 7,
 };
 
-/* A node's name: its index in the low half, how often the index was used before in the high half. 0 is nobody. */
+/* A node's name: its index in the low half, how often the index was used before in the high half. 0 is
+ * nobody. */
 typedef u32 spry_ref;
 
 /* How often a process waited for another since the daemon last took the count away. */
@@ -42,8 +43,9 @@ struct spry_edge {
 /*
  * A process (thread group). Two cache lines, mapped by the daemon.
  *
- * `verdict` is the daemon's, written as one word: class in bits 0-7, level in 8-15, hand-set in bit 16, quantum in us
- * in 32-63. Everything else is written by BPF, but that the daemon takes edges' counts away by exchanging them for 0.
+ * `verdict` is the daemon's, written as one word: class in bits 0-7, level in 8-15, hand-set in bit 16,
+ * quantum in us in 32-63. Everything else is written by BPF, but that the daemon takes edges' counts away by
+ * exchanging them for 0.
  */
 struct spry_node {
 	/* 0: the index is free. */
@@ -56,9 +58,35 @@ struct spry_node {
 	struct spry_edge edges[SPRY_EDGES_MAX];
 };
 
-#define SPRY_VERDICT_CLASS(verdict) ((u8)(verdict))
-#define SPRY_VERDICT_LEVEL(verdict) ((u8)((verdict) >> 8))
-#define SPRY_VERDICT_BY_HAND (1ull << 16)
+/* What the collection is told before it is loaded. */
+struct spry_collect_knobs {
+	/* Bytes from a CPU's run queue to its count of preemption, where that is a variable of the CPU. */
+	long long count_from_rq;
+	/* The daemon's own process, which is left out. */
+	u32 own_tgid;
+	u32 pad;
+};
+
+/* What the collection counts. */
+struct spry_collected {
+	/* Indices of nodes that were ever used; may run a little past the end. */
+	u32 used;
+	u32 pad;
+	/* Processes that found no node, each time. */
+	u64 lost_nodes;
+	/* Edges that gave way to others, and such as found no place, each time. */
+	u64 lost_edges;
+};
+
+/* Asks for the node of a process. */
+struct spry_ensure {
+	u32 tgid;
+	spry_ref ref;
+};
+
+#define SPRY_VERDICT_CLASS(verdict)	 ((u8)(verdict))
+#define SPRY_VERDICT_LEVEL(verdict)	 ((u8)((verdict) >> 8))
+#define SPRY_VERDICT_BY_HAND		 (1ull << 16)
 #define SPRY_VERDICT_QUANTUM_US(verdict) ((u32)((verdict) >> 32))
 
 #endif

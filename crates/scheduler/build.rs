@@ -1,0 +1,12 @@
+//! Compiles the BPF programs and makes the Rust side of the layouts that they share with the daemon.
+
+use scx_cargo::BpfBuilder;
+
+fn main() {
+    println!("cargo::rerun-if-changed=src/bpf");
+    println!("cargo::rerun-if-changed=build.rs");
+    let mut collect = BpfBuilder::new().expect("clang is found (BPF_CLANG names another)");
+    collect.enable_intf("src/bpf/intf.h", "intf.rs");
+    collect.enable_skel("src/bpf/collect.bpf.c", "collect");
+    collect.build().expect("the collection compiles");
+}

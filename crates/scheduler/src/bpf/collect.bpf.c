@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Who depends on whom: edges between processes from wake-ups, kept where the daemon reads them without a
+ * system call. */
+#include "vmlinux.h"
+#include <bpf/bpf_helpers.h>
+#include <bpf/bpf_core_read.h>
+#include <bpf/bpf_tracing.h>
+#include "intf.h"
+
+/* Set before loading. */
+const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
+
+#include "kernel.bpf.h"
+#include "nodes.bpf.h"
+#include "alloc.bpf.h"
+#include "edge.bpf.h"
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
+{
+	struct task_struct *waker = bpf_get_current_task_btf();
+
+	/* The end of a process is no message. Kernel threads act for others; what they hide is observed
+	 * elsewhere. */
+	if ((waiter->flags | waker->flags) & (PF_EXITING | PF_KTHREAD))
+		return 0;
+	/* What threads of one process do for each other is no dependency. */
+	if (waiter->tgid == waker->tgid)
+		return 0;
+	if (!is_task_context(waker))
+		return 0;
+	depend(waiter, waker);
+	return 0;
+}
+
+/* Another program is another process: what its number depended on before says nothing of it. */
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(spry_sched_process_exec, struct task_struct *task)
+{
+	release(task->tgid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(spry_sched_process_exit, struct task_struct *task)
+{
+	if (is_last_thread(task))
+		release(task->tgid);
+	return 0;
+}
+
+extern struct task_struct *bpf_task_from_pid(s32 tid) __ksym __weak;
+extern void bpf_task_release(struct task_struct *task) __ksym __weak;
+
+/* Gives a process a node that has shown itself to the daemon only; leaves the node's name in the request. */
+SEC("syscall")
+int spry_ensure(struct spry_ensure *request)
+{
+	struct task_struct *task;
+
+	request->ref = 0;
+	if (!bpf_ksym_exists(bpf_task_from_pid))
+		return 0;
+	task = bpf_task_from_pid(request->tgid);
+	if (!task)
+		return 0;
+	if (task->tgid == request->tgid && !(task->flags & PF_KTHREAD)) {
+		request->ref = find_ref(request->tgid);
+		if (!request->ref)
+			request->ref = new_node(request->tgid);
+		/* Who has begun to end may have looked for its node already; who has not will find it. */
+		if (is_last_thread(task)) {
+			release(request->tgid);
+			request->ref = 0;
+		}
+	}
+	bpf_task_release(task);
+	return 0;
+}
+
+char LICENSE[] SEC("license") = "GPL";

@@ -1,0 +1,170 @@
+//! The collection: loads the programs that see who depends on whom, and carries what they saw into the policy's graph.
+
+mod kernel;
+
+use std::collections::HashMap;
+use std::os::fd::{AsFd, BorrowedFd};
+
+use anyhow::{Context, Result, anyhow};
+use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
+use spry_policy::{Graph, Tgid};
+
+use crate::intf::{spry_collect_knobs, spry_ensure};
+use crate::nodes::{NodeRef, Nodes};
+
+/// The compiled programs.
+static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o"));
+
+/// What came since the latest drain.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Drained {
+    /// Processes that ended, or became other programs by exec. The graph has forgotten them already.
+    pub gone: Vec<Tgid>,
+    /// Edges that were not kept, and processes that found no place.
+    pub lost_edges: u64,
+}
+
+/// The programs in the kernel, and what they leave.
+#[derive(Debug)]
+pub struct Collector {
+    object: Object,
+    /// Dropped before the object that they are of.
+    links: Vec<Link>,
+    nodes: Nodes,
+    /// Who had each node at the latest drain.
+    owners: Vec<Option<(Tgid, NodeRef)>>,
+    by_tgid: HashMap<Tgid, NodeRef>,
+    lost: u64,
+}
+
+impl Collector {
+    /// Loads and attaches what this kernel has.
+    ///
+    /// # Errors
+    /// Without the privilege to load BPF programs, or on a kernel without type information.
+    pub fn open() -> Result<Collector> {
+        libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
+        let kernel = kernel::Kernel::probe()?;
+        let mut open = ObjectBuilder::default().open_memory(OBJECT).context("reading the programs")?;
+        set_knobs(&mut open, &kernel)?;
+        let object = open.load().context("loading the collection into the kernel")?;
+        let nodes = Nodes::map(map(&object, "nodes")?, map(&object, "collected")?)
+            .context("mapping the collection's nodes")?;
+        let mut collector = Collector {
+            object,
+            links: Vec::new(),
+            nodes,
+            owners: Vec::new(),
+            by_tgid: HashMap::new(),
+            lost: 0,
+        };
+        collector.attach()?;
+        Ok(collector)
+    }
+
+    fn attach(&mut self) -> Result<()> {
+        for program in self.object.progs_mut() {
+            if program.autoload() && program.name() != "spry_ensure" {
+                let name = program.name().to_string_lossy().into_owned();
+                self.links.push(program.attach().with_context(|| format!("attaching {name}"))?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Carries the edges since the latest drain into the graph. Who ended or became another program is removed from it
+    /// first, so the number's next owner begins with nothing.
+    pub fn drain(&mut self, graph: &mut Graph) -> Drained {
+        let mut gone = Vec::new();
+        let nodes = self.nodes.used();
+        self.owners.resize(nodes.len(), None);
+        for (known, node) in self.owners.iter_mut().zip(nodes) {
+            let owner = node.owner();
+            if owner == *known {
+                continue;
+            }
+            if let Some((tgid, name)) = *known {
+                gone.push(tgid);
+                // It may have been seen at another place already.
+                if self.by_tgid.get(&tgid) == Some(&name) {
+                    self.by_tgid.remove(&tgid);
+                }
+            }
+            if let Some((tgid, name)) = owner {
+                self.by_tgid.insert(tgid, name);
+            }
+            *known = owner;
+        }
+        gone.iter().for_each(|&tgid| graph.remove(tgid));
+        for (owner, node) in self.owners.iter().zip(nodes) {
+            let Some((waiter, _)) = *owner else { continue };
+            for (on, times) in node.take_edges() {
+                let known = self.owners.get(on.index()).copied().flatten();
+                // Who ended since is nobody to depend on.
+                if let Some((on, _)) = known.filter(|&(_, name)| name == on) {
+                    graph.depend(waiter, on, times);
+                }
+            }
+        }
+        let lost = self.nodes.lost_edges() + self.nodes.lost_nodes();
+        let lost_edges = lost - std::mem::replace(&mut self.lost, lost);
+        Drained { gone, lost_edges }
+    }
+
+    /// The nodes.
+    pub const fn nodes(&self) -> &Nodes {
+        &self.nodes
+    }
+
+    /// The node that a process had at the latest drain.
+    pub fn find(&self, tgid: Tgid) -> Option<NodeRef> {
+        self.by_tgid.get(&tgid).copied()
+    }
+
+    /// The node of a process, which is made if it has none: one that never waited for another, nor was waited for, can be
+    /// in use too. `None` where there is no such process, no place, or on kernels before 6.2.
+    pub fn ensure(&mut self, tgid: Tgid) -> Option<NodeRef> {
+        if let Some(name) = self.find(tgid).filter(|&name| self.nodes.owner(name) == Some(tgid)) {
+            return Some(name);
+        }
+        let mut request = spry_ensure { tgid: tgid.0, ref_: 0 };
+        // SAFETY: plain data without padding, borrowed for as long as it is seen as bytes.
+        let bytes = unsafe {
+            std::slice::from_raw_parts_mut((&raw mut request).cast::<u8>(), size_of::<spry_ensure>())
+        };
+        let program = self.object.progs_mut().find(|program| program.name() == "spry_ensure")?;
+        program.test_run(ProgramInput { context_in: Some(bytes), ..ProgramInput::default() }).ok()?;
+        NodeRef::new(request.ref_)
+    }
+
+    /// The map of a name, for another object to use: `nodes`, `groups`, `tasks`, `collected`.
+    ///
+    /// # Errors
+    /// Where there is none of that name.
+    pub fn map(&self, name: &str) -> Result<BorrowedFd<'_>> {
+        map(&self.object, name)
+    }
+}
+
+fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'object>> {
+    let found = object.maps().find(|map| map.name() == name);
+    let found = found.ok_or_else(|| anyhow!("the map {name} is missing"))?;
+    // SAFETY: the object keeps its maps open, and is borrowed as long as the answer.
+    Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
+}
+
+fn set_knobs(open: &mut OpenObject, kernel: &kernel::Kernel) -> Result<()> {
+    let knobs = spry_collect_knobs {
+        count_from_rq: kernel.preempt_count_from_rq(),
+        own_tgid: std::process::id(),
+        pad: 0,
+    };
+    // SAFETY: plain data without padding that is read as the bytes it is made of.
+    let bytes = unsafe {
+        std::slice::from_raw_parts((&raw const knobs).cast::<u8>(), size_of::<spry_collect_knobs>())
+    };
+    let mut maps = open.maps_mut();
+    let mut map = maps.find(|map| map.name() == ".rodata.knobs").ok_or_else(|| anyhow!("no knobs"))?;
+    map.set_initial_value(bytes).context("setting the collection's knobs")
+}

@@ -1,0 +1,198 @@
+//! The mapped array of nodes: what BPF says of each process, and the word by which the daemon answers.
+
+use std::io;
+use std::os::fd::{AsRawFd, BorrowedFd};
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use spry_policy::Tgid;
+
+use crate::intf::{spry_collected, spry_edge, spry_limits_SPRY_NODES_MAX, spry_node};
+
+/// Nodes that there can be.
+pub const NODES_MAX: usize = spry_limits_SPRY_NODES_MAX as usize;
+
+/// Edges of a node between two rounds.
+pub const EDGES_MAX: usize = crate::intf::spry_limits_SPRY_EDGES_MAX as usize;
+
+/// A node by its name: the index and how often the index was used before.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct NodeRef(u32);
+
+impl NodeRef {
+    /// As BPF writes it; `None` for nobody.
+    pub const fn new(name: u32) -> Option<NodeRef> {
+        if name == 0 { None } else { Some(NodeRef(name)) }
+    }
+
+    /// Its place in the array.
+    pub const fn index(self) -> usize {
+        self.0 as usize & (NODES_MAX - 1)
+    }
+}
+
+/// A `struct spry_edge` as both sides change it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Edge {
+    on: AtomicU32,
+    count: AtomicU32,
+}
+
+/// A `struct spry_node` as both sides change it.
+#[repr(C)]
+#[derive(Debug)]
+pub struct Node {
+    tgid: AtomicU32,
+    name: AtomicU32,
+    verdict: AtomicU64,
+    ran_ns: AtomicU64,
+    reserved: AtomicU64,
+    edges: [Edge; EDGES_MAX],
+}
+
+const _: () = {
+    use std::mem::offset_of;
+    assert!(size_of::<Node>() == size_of::<spry_node>() && size_of::<Edge>() == size_of::<spry_edge>());
+    assert!(offset_of!(Node, tgid) == offset_of!(spry_node, tgid));
+    assert!(offset_of!(Node, name) == offset_of!(spry_node, ref_));
+    assert!(offset_of!(Node, verdict) == offset_of!(spry_node, verdict));
+    assert!(offset_of!(Node, ran_ns) == offset_of!(spry_node, ran_ns));
+    assert!(offset_of!(Node, edges) == offset_of!(spry_node, edges));
+    assert!(offset_of!(Edge, on) == offset_of!(spry_edge, on));
+    assert!(offset_of!(Edge, count) == offset_of!(spry_edge, count));
+    assert!(NODES_MAX.is_power_of_two() && NODES_MAX <= 1 << 16);
+};
+
+impl Node {
+    /// Who has the node now, with its name.
+    pub fn owner(&self) -> Option<(Tgid, NodeRef)> {
+        let tgid = self.tgid.load(Ordering::Acquire);
+        let name = NodeRef::new(self.name.load(Ordering::Relaxed))?;
+        (tgid != 0).then_some((Tgid(tgid), name))
+    }
+
+    /// CPU time of the process while the scheduler was in charge, ns.
+    pub fn ran_ns(&self) -> u64 {
+        self.ran_ns.load(Ordering::Relaxed)
+    }
+
+    /// The verdict's word; 0 is none.
+    pub fn verdict(&self) -> u64 {
+        self.verdict.load(Ordering::Relaxed)
+    }
+
+    /// Whom the process waited for since this was last asked, and how often.
+    pub(crate) fn take_edges(&self) -> impl Iterator<Item = (NodeRef, u32)> + '_ {
+        self.edges.iter().filter_map(|edge| {
+            // A plain look first: exchanging costs both sides the cache line.
+            if edge.count.load(Ordering::Relaxed) == 0 {
+                return None;
+            }
+            let on = NodeRef::new(edge.on.load(Ordering::Relaxed))?;
+            Some((on, edge.count.swap(0, Ordering::Relaxed)))
+        })
+    }
+}
+
+/// Memory of a BPF array that both sides change.
+#[derive(Debug)]
+struct Mapping {
+    start: NonNull<u8>,
+    bytes: usize,
+}
+
+// SAFETY: the memory is shared with the kernel in any case, and only reached through atomics.
+unsafe impl Send for Mapping {}
+// SAFETY: as above.
+unsafe impl Sync for Mapping {}
+
+impl Mapping {
+    fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
+        let protection = libc::PROT_READ | libc::PROT_WRITE;
+        // SAFETY: a new mapping of a file that is open; the kernel chooses where.
+        let start = unsafe {
+            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, map.as_raw_fd(), 0)
+        };
+        if start == libc::MAP_FAILED {
+            return Err(io::Error::last_os_error());
+        }
+        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(Mapping { start, bytes })
+    }
+}
+
+impl Drop for Mapping {
+    fn drop(&mut self) {
+        // SAFETY: it was mapped with this size, and whoever borrowed from it borrowed `self`.
+        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
+    }
+}
+
+/// The array of nodes, and what the collection counts, mapped.
+#[derive(Debug)]
+pub struct Nodes {
+    nodes: Mapping,
+    counts: Mapping,
+}
+
+impl Nodes {
+    /// Maps both.
+    ///
+    /// # Errors
+    /// Where they cannot be mapped.
+    pub fn map(nodes: BorrowedFd<'_>, counts: BorrowedFd<'_>) -> io::Result<Nodes> {
+        let nodes = Mapping::new(nodes, NODES_MAX * size_of::<Node>())?;
+        Ok(Nodes { nodes, counts: Mapping::new(counts, size_of::<spry_collected>())? })
+    }
+
+    /// Every node up to the highest index that was ever used.
+    pub fn used(&self) -> &[Node] {
+        let used = self.count(|counts| &raw const counts.used as *const AtomicU32).load(Ordering::Relaxed);
+        // SAFETY: the mapping holds NODES_MAX nodes, which are made of atomics and valid whatever their bytes.
+        unsafe {
+            std::slice::from_raw_parts(self.nodes.start.as_ptr().cast(), (used as usize).min(NODES_MAX))
+        }
+    }
+
+    /// A node's place, whoever has it.
+    pub fn at(&self, name: NodeRef) -> Option<&Node> {
+        self.used().get(name.index())
+    }
+
+    /// Whose node that is, if it is still theirs.
+    pub fn owner(&self, name: NodeRef) -> Option<Tgid> {
+        let (tgid, now) = self.at(name)?.owner()?;
+        (now == name).then_some(tgid)
+    }
+
+    /// Answers a node, if it is still the one named.
+    pub fn set_verdict(&self, name: NodeRef, word: u64) {
+        let Some(node) = self.at(name) else { return };
+        if node.verdict() == word || self.owner(name).is_none() {
+            return;
+        }
+        node.verdict.store(word, Ordering::SeqCst);
+        // Who took the node over meanwhile has not been judged.
+        if self.owner(name).is_none() {
+            let _ = node.verdict.compare_exchange(word, 0, Ordering::SeqCst, Ordering::Relaxed);
+        }
+    }
+
+    /// Edges that found no place or gave way to others, since loading.
+    pub fn lost_edges(&self) -> u64 {
+        self.count(|counts| &raw const counts.lost_edges as *const AtomicU64).load(Ordering::Relaxed)
+    }
+
+    /// Processes that found no node, each time that they asked, since loading.
+    pub fn lost_nodes(&self) -> u64 {
+        self.count(|counts| &raw const counts.lost_nodes as *const AtomicU64).load(Ordering::Relaxed)
+    }
+
+    fn count<Atomic>(&self, place: impl Fn(&spry_collected) -> *const Atomic) -> &Atomic {
+        // SAFETY: the mapping is as large as that, page-aligned, and lives as long as `self`.
+        let counts = unsafe { self.counts.start.cast::<spry_collected>().as_ref() };
+        // SAFETY: a member of it, which both sides reach as an atomic of the same size.
+        unsafe { &*place(counts) }
+    }
+}
