@@ -1,0 +1,158 @@
+//! The asking side.
+
+use std::fs;
+use std::io::{self, BufRead, BufReader, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use crate::{Answer, Explanation, Refusal, Request, Status};
+
+/// How long the daemon may take to answer. It answers between two rounds; under its own scheduler it never waits long.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Why there is no answer.
+#[derive(Debug, thiserror::Error)]
+pub enum ControlError {
+    /// Nobody listens.
+    #[error("no scheduler daemon is running (no answer at {}): start one with `spry sched run`, or look first with `spry sched run --observe-only`", .0.display())]
+    NoDaemon(PathBuf),
+    /// The socket is closed to this user.
+    #[error("{} does not let you in: ask as root, or as a member of the socket's group", .0.display())]
+    Denied(PathBuf),
+    /// The daemon does not run.
+    #[error(
+        "the scheduler daemon ({tgid}) is stopped, and tasks go on under its last policy: continue it with `kill -CONT {tgid}`"
+    )]
+    Stopped {
+        /// The daemon.
+        tgid: u32,
+    },
+    /// The daemon takes too long.
+    #[error("the scheduler daemon did not answer within {} s; tasks go on under its last policy", PATIENCE.as_secs())]
+    Silent,
+    /// The daemon says no.
+    #[error("{}", .0.text)]
+    Refused(Refusal),
+    /// Not the answer to that question.
+    #[error("the scheduler daemon answered something else; are it and this program of the same version?")]
+    Unexpected,
+    /// The connection broke.
+    #[error("the connection to the scheduler daemon broke: {0}")]
+    Io(#[from] io::Error),
+}
+
+/// A connection to the daemon.
+#[derive(Debug)]
+pub struct Client {
+    stream: BufReader<UnixStream>,
+}
+
+impl Client {
+    /// Connects to the daemon at a socket.
+    ///
+    /// # Errors
+    /// Where nobody listens there, or does not let this user in.
+    pub fn connect(socket: &Path) -> Result<Client, ControlError> {
+        let stream = UnixStream::connect(socket).map_err(|error| match error.kind() {
+            io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
+                ControlError::NoDaemon(socket.to_owned())
+            }
+            io::ErrorKind::PermissionDenied => ControlError::Denied(socket.to_owned()),
+            _ => ControlError::Io(error),
+        })?;
+        stream.set_read_timeout(Some(PATIENCE))?;
+        stream.set_write_timeout(Some(PATIENCE))?;
+        Ok(Client { stream: BufReader::new(stream) })
+    }
+
+    /// Asks, and waits for the answer.
+    ///
+    /// # Errors
+    /// Where the daemon refuses, or does not answer.
+    pub fn ask(&mut self, request: &Request) -> Result<Answer, ControlError> {
+        let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
+        line.push(b'\n');
+        self.stream.get_mut().write_all(&line)?;
+        self.next()
+    }
+
+    /// Waits for one more answer, after [`Request::Watch`].
+    ///
+    /// # Errors
+    /// Where the daemon refuses, or none comes.
+    pub fn next(&mut self) -> Result<Answer, ControlError> {
+        let mut line = String::new();
+        match self.stream.read_line(&mut line) {
+            Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
+            Ok(_) => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                return Err(self.why_silent());
+            }
+            Err(error) => return Err(error.into()),
+        }
+        match serde_json::from_str(&line).map_err(|_| ControlError::Unexpected)? {
+            Answer::Error(refusal) => Err(ControlError::Refused(refusal)),
+            answer => Ok(answer),
+        }
+    }
+
+    /// The status.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn status(&mut self) -> Result<Status, ControlError> {
+        match self.ask(&Request::Status)? {
+            Answer::Status(status) => Ok(*status),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// Why a process is in use, or why not.
+    ///
+    /// # Errors
+    /// As [`Client::ask`].
+    pub fn explain(&mut self, tgid: u32) -> Result<Explanation, ControlError> {
+        match self.ask(&Request::Explain { tgid })? {
+            Answer::Explanation(explanation) => Ok(*explanation),
+            _ => Err(ControlError::Unexpected),
+        }
+    }
+
+    /// The file descriptor, to wait for more of a watch together with other things.
+    pub fn fd(&self) -> i32 {
+        self.stream.get_ref().as_raw_fd()
+    }
+
+    /// Who listens may have been stopped by a signal.
+    fn why_silent(&self) -> ControlError {
+        match peer_tgid(self.stream.get_ref()) {
+            Some(tgid) if is_stopped(tgid) => ControlError::Stopped { tgid },
+            _ => ControlError::Silent,
+        }
+    }
+}
+
+fn is_stopped(tgid: u32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{tgid}/stat")).unwrap_or_default();
+    // The name, in parentheses, may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
+}
+
+/// Who opened the listening socket.
+fn peer_tgid(stream: &UnixStream) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
+    let done = unsafe {
+        libc::getsockopt(
+            stream.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    u32::try_from(peer.pid).ok().filter(|&tgid| done == 0 && tgid > 0)
+}
