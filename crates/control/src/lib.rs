@@ -3,6 +3,7 @@
 //! A program of any language can ask: write `{"ask":"status"}` and a line feed to the socket and read a line. Fields may be
 //! added in later versions; readers leave alone what they do not know.
 
+mod args;
 mod client;
 mod explanation;
 mod request;
@@ -10,6 +11,7 @@ mod status;
 
 use std::path::PathBuf;
 
+pub use args::{ActuatorArg, PolicyArg, RunArgs};
 pub use client::{Client, ControlError};
 pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
 pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request};

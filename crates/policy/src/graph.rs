@@ -17,12 +17,12 @@ impl Node {
     }
 }
 
-/// One that a process depends on.
+/// One that a process depends on, or that depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Edge {
     /// Whom.
     pub on: Tgid,
-    /// How often it was waited for lately, halved each second.
+    /// How often one waited for the other lately, halved each second.
     pub weight: u32,
 }
 
@@ -152,11 +152,12 @@ impl Graph {
 
     /// Whom a process depends on, heaviest first, then by number.
     pub fn outgoing(&self, tgid: Tgid) -> Vec<Edge> {
-        let links = self.find(tgid).map(|node| self.processes[node.at()].outgoing.list).unwrap_or_default();
-        let edge = |link: &Link| Some(Edge { on: self.tgid(link.node)?, weight: link.weight });
-        let mut edges: Vec<Edge> = links.iter().flatten().filter_map(edge).collect();
-        edges.sort_unstable_by_key(|edge| (std::cmp::Reverse(edge.weight), edge.on));
-        edges
+        self.edges(tgid, |process| &process.outgoing)
+    }
+
+    /// Who depends on a process (as [`Edge::on`]), heaviest first, then by number.
+    pub fn incoming(&self, tgid: Tgid) -> Vec<Edge> {
+        self.edges(tgid, |process| &process.incoming)
     }
 
     /// Processes known.
@@ -185,6 +186,15 @@ impl Graph {
     /// Whom a process depends on, with the weights.
     pub(crate) fn links(&self, node: Node) -> impl Iterator<Item = (Node, u32)> {
         self.processes[node.at()].outgoing.list.iter().flatten().map(|link| (link.node, link.weight))
+    }
+
+    fn edges(&self, tgid: Tgid, links: impl Fn(&Process) -> &Links) -> Vec<Edge> {
+        let Some(node) = self.find(tgid) else { return Vec::new() };
+        let edge = |link: &Link| Some(Edge { on: self.tgid(link.node)?, weight: link.weight });
+        let mut edges: Vec<Edge> =
+            links(&self.processes[node.at()]).list.iter().flatten().filter_map(edge).collect();
+        edges.sort_unstable_by_key(|edge| (std::cmp::Reverse(edge.weight), edge.on));
+        edges
     }
 
     fn node(&mut self, tgid: Tgid) -> Node {

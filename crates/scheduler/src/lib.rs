@@ -1,6 +1,7 @@
-//! The parts of the scheduler's daemon: what the kernel tells of who depends on whom, and what acts on it.
+//! The parts of `spry-sched`: what it learns, what it acts through, and the daemon that puts them together.
 
 pub mod actuator;
 pub mod collect;
+pub mod daemon;
 pub mod intf;
 pub mod nodes;

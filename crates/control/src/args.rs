@@ -1,0 +1,106 @@
+//! The daemon's arguments, which `spry sched run` hands on to it.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, ValueEnum};
+
+/// How the daemon is to run.
+#[derive(Clone, PartialEq, Debug, Args)]
+pub struct RunArgs {
+    /// What to act through: sched_ext; what every kernel has (nice, slices, weights); or the best there is.
+    #[arg(long, value_enum, default_value_t = ActuatorArg::Auto)]
+    pub actuator: ActuatorArg,
+    /// The X display to observe, or `none`; every local one if not given.
+    #[arg(long, value_name = ":N")]
+    pub display: Option<String>,
+    /// Look and tell, but change nothing.
+    #[arg(long)]
+    pub observe_only: bool,
+    /// What everything that is not in use gets at least, percent of the CPU time of any second.
+    #[arg(long, value_name = "P", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=50))]
+    pub background_share: u8,
+    /// Believe input that programs make up (XTEST, XSendEvent): for tests, and for Xvfb, which has no other.
+    #[arg(long)]
+    pub trust_synthetic: bool,
+    /// Whose rules to follow: the thesis' literally, or with what has been learnt since.
+    #[arg(long, value_enum, default_value_t = PolicyArg::Default)]
+    pub policy: PolicyArg,
+    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
+    #[arg(long, value_name = "PATH")]
+    pub socket: Option<PathBuf>,
+}
+
+/// What the daemon acts through.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum ActuatorArg {
+    /// sched_ext where the kernel has it, else `fair`.
+    Auto,
+    /// sched_ext.
+    Scx,
+    /// What every kernel has.
+    Fair,
+}
+
+/// Whose rules the policy follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PolicyArg {
+    /// The thesis', with named departures.
+    Default,
+    /// The thesis' literally.
+    Thesis,
+}
+
+impl RunArgs {
+    /// The words that say the same again.
+    pub fn words(&self) -> Vec<OsString> {
+        let mut words: Vec<OsString> = Vec::new();
+        let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
+        option("--actuator", name_of(&self.actuator));
+        option("--background-share", self.background_share.to_string().into());
+        option("--policy", name_of(&self.policy));
+        if let Some(display) = &self.display {
+            option("--display", display.into());
+        }
+        if let Some(socket) = &self.socket {
+            option("--socket", socket.into());
+        }
+        let flags = [(self.observe_only, "--observe-only"), (self.trust_synthetic, "--trust-synthetic")];
+        words.extend(flags.into_iter().filter(|flag| flag.0).map(|flag| flag.1.into()));
+        words
+    }
+}
+
+fn name_of(value: &impl ValueEnum) -> OsString {
+    value.to_possible_value().map(|value| value.get_name().into()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser;
+
+    use super::*;
+
+    #[derive(Parser)]
+    struct Command {
+        #[command(flatten)]
+        run: RunArgs,
+    }
+
+    #[test]
+    fn what_is_handed_on_is_what_was_said() {
+        let read =
+            |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
+        let said =
+            "--actuator fair --display :7 --observe-only --trust-synthetic --policy thesis --socket /x y";
+        let said = said.split_inclusive(|c| c == ' ').map(str::trim).map(OsString::from);
+        // A socket's name may hold a space.
+        let mut said: Vec<OsString> = said.collect();
+        let last = said.split_off(said.len() - 2);
+        said.push(last.join(" ".as_ref()));
+        let args = read(said);
+        assert_eq!(args.socket, Some("/x y".into()));
+        assert_eq!(read(args.words()), args);
+        assert_eq!(read(read(vec![]).words()), read(vec![]));
+    }
+}

@@ -1,0 +1,193 @@
+//! The daemon and the system it runs on: its memory, its notices, its being the only one.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::{Read, Write};
+use std::os::fd::{AsRawFd, FromRawFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+
+use anyhow::{Context, Result, bail, ensure};
+
+/// Nearly the last to be killed for want of memory; a daemon that eats all of it still is.
+const OOM_SCORE: i32 = -900;
+
+/// Says something on standard error; nobody reading it is no reason to end.
+pub fn say(text: &str) {
+    let line = text.split('\n').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    _ = writeln!(std::io::stderr(), "spry-sched: {line}");
+}
+
+/// Nanoseconds of the machine's monotonic clock.
+pub fn now_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes into `time`, which outlives the call; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// That this is root, which reading the scheduler and acting on it takes.
+///
+/// # Errors
+/// Where it is not.
+pub fn need_root() -> Result<()> {
+    // SAFETY: geteuid reads no memory and cannot fail.
+    let is_root = unsafe { libc::geteuid() } == 0;
+    ensure!(is_root, "the daemon needs root: start it with sudo, or enable spry-sched.service");
+    Ok(())
+}
+
+/// Keeps the daemon's memory in memory, and it from being killed for others' appetite. What cannot be had is said.
+pub fn hold_fast() -> Vec<String> {
+    let mut warnings = Vec::new();
+    // SAFETY: mlockall only takes flags. Pages are locked as they come into use, so stacks cost what they use.
+    if unsafe { libc::mlockall(libc::MCL_CURRENT | libc::MCL_FUTURE | libc::MCL_ONFAULT) } != 0 {
+        let error = std::io::Error::last_os_error();
+        warnings.push(format!(
+            "the daemon's memory cannot be locked ({error}): it may be late when memory is short"
+        ));
+    }
+    let path = "/proc/self/oom_score_adj";
+    let now = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if now.is_none_or(|score| score > OOM_SCORE) {
+        if let Err(error) = fs::write(path, OOM_SCORE.to_string()) {
+            warnings.push(format!("the daemon may be killed when memory is short ({path}: {error})"));
+        }
+    }
+    warnings
+}
+
+/// That no other daemon is: held until dropped, and let go by the kernel however the process ends.
+#[derive(Debug)]
+pub struct Only {
+    _file: File,
+}
+
+impl Only {
+    /// Takes the place.
+    ///
+    /// # Errors
+    /// Where another has it, or the file cannot be made.
+    pub fn take(path: &Path) -> Result<Only> {
+        let cannot = || format!("cannot make {}", path.display());
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(cannot)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+        let mut file = options.open(path).with_context(cannot)?;
+        // SAFETY: flock only takes a descriptor, which is open.
+        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+            let holder = fs::read_to_string(path).unwrap_or_default();
+            let holder = holder.trim();
+            bail!(
+                "another spry-sched ({}) is running: stop it first with `spry sched stop`",
+                if holder.is_empty() { "?" } else { holder }
+            );
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(cannot)?;
+        Ok(Only { _file: file })
+    }
+}
+
+/// Tells systemd, if that started the daemon: `READY=1`, `STOPPING=1`, `STATUS=...`.
+pub fn notify(state: &str) {
+    let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match path.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&path),
+    };
+    let sent = address
+        .and_then(|address| Ok((UnixDatagram::unbound()?, address)))
+        .and_then(|(socket, address)| socket.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        say(&format!("cannot tell systemd {state}: {error}"));
+    }
+}
+
+/// The kernel's account of this process' CPU time so far, all threads, ns.
+pub fn own_cpu_ns() -> u64 {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: it writes into `time`, which outlives the call; this clock is always there.
+    unsafe { libc::clock_gettime(libc::CLOCK_PROCESS_CPUTIME_ID, &raw mut time) };
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
+}
+
+/// Who is at the other end of a socket, as the kernel knows it.
+pub fn peer_uid(socket: &impl AsRawFd) -> Option<u32> {
+    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
+    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut size,
+        )
+    };
+    (done == 0).then_some(peer.uid)
+}
+
+/// An eventfd: anybody who shares it can end the daemon's wait.
+#[derive(Debug)]
+pub struct Bell(File);
+
+impl Bell {
+    /// A silent one.
+    ///
+    /// # Errors
+    /// Where the process has no descriptor left.
+    pub fn new() -> Result<Bell> {
+        // SAFETY: eventfd only takes numbers.
+        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        ensure!(fd >= 0, "cannot make an eventfd: {}", std::io::Error::last_os_error());
+        // SAFETY: the descriptor is new and nobody else's.
+        Ok(Bell(unsafe { File::from_raw_fd(fd) }))
+    }
+
+    /// Rings; safe from any thread. A bell that has not been heard yet cannot ring louder.
+    pub fn ring(&self) {
+        _ = (&self.0).write_all(&1u64.to_ne_bytes());
+    }
+
+    /// Whether it rang since the last time.
+    pub fn heard(&self) -> bool {
+        (&self.0).read_exact(&mut [0; 8]).is_ok()
+    }
+
+    /// To wait for it.
+    pub fn fd(&self) -> i32 {
+        self.0.as_raw_fd()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_only_one() {
+        let dir = env::temp_dir().join(format!("spry-only-{}", std::process::id()));
+        let path = dir.join("lock");
+        let first = Only::take(&path).unwrap();
+        let error = Only::take(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("({})", std::process::id())), "{error}");
+        drop(first);
+        drop(Only::take(&path).unwrap());
+        fs::remove_dir_all(dir).unwrap();
+    }
+
+    #[test]
+    fn a_bell_is_heard_once_however_often_it_rang() {
+        let bell = Bell::new().unwrap();
+        assert!(!bell.heard());
+        bell.ring();
+        bell.ring();
+        assert!(bell.heard() && !bell.heard());
+    }
+}
