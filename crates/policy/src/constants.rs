@@ -29,6 +29,16 @@ pub enum InputRank {
     LatestSecond,
 }
 
+/// Where the search goes from a display server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ServerEdges {
+    /// To everybody that the server waits for, as from any process (thesis, 8.3.2).
+    All,
+    /// To those only that received input or drew, as the device tells. A server waits for any client's requests; one that
+    /// only sends such shows the user nothing, and must not gain by sending more of them.
+    Told,
+}
+
 /// The policy's numbers. Levels and lengths count half edges.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Constants {
@@ -58,6 +68,8 @@ pub struct Constants {
     pub input_rank: InputRank,
     /// Input below this part of the best process' counts as none when shortcuts are given, percent. 0: any counts.
     pub input_least_percent: u32,
+    /// Where the search goes from a display server.
+    pub server_edges: ServerEdges,
     /// Processes further from the device, in half edges, are not looked for.
     pub distance_max: u16,
     /// How quanta follow from levels.
@@ -89,6 +101,7 @@ impl Constants {
             top_input: 2,
             input_rank: InputRank::Average,
             input_least_percent: 0,
+            server_edges: ServerEdges::All,
             distance_max: 32,
             quanta: LevelQuanta::Occupied,
             quantum_first_us: 200_000,
@@ -116,6 +129,7 @@ impl Default for Constants {
             input_scale: 16,
             input_rank: InputRank::LatestSecond,
             input_least_percent: 25,
+            server_edges: ServerEdges::Told,
             quanta: LevelQuanta::Numbered,
             wake: WakeRule::LowerLevel,
             ..Constants::thesis()

@@ -1,6 +1,7 @@
 //! Who depends on whom: the interprocess graph, bounded for each process (thesis, 8.2).
 
 use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::Tgid;
 
@@ -8,7 +9,7 @@ use crate::Tgid;
 pub const EDGES_MAX: usize = 12;
 
 /// A process' place in the graph.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(crate) struct Node(u32);
 
 impl Node {
@@ -26,68 +27,85 @@ pub struct Edge {
     pub weight: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Link {
-    node: Node,
-    weight: u32,
-}
-
-/// Edges of one direction of one process, in no order.
-#[derive(Clone, Debug, Default)]
-struct Links {
-    list: [Option<Link>; EDGES_MAX],
-}
-
+/// A process with its edges, the first so many of each array, in no order. Weights are kept where an edge starts: a round
+/// adds to all of them, and seldom asks which of those that end somewhere is the lightest.
 #[derive(Clone, Debug)]
 struct Process {
     /// `None` while the place is free.
     tgid: Option<Tgid>,
+    outgoing_len: u8,
+    incoming_len: u8,
     /// Whom it depends on.
-    outgoing: Links,
+    outgoing: [Node; EDGES_MAX],
+    weights: [u32; EDGES_MAX],
     /// Who depends on it.
-    incoming: Links,
+    incoming: [Node; EDGES_MAX],
+}
+
+/// Spreads processes' numbers, which are as good as random in their low bits already.
+#[derive(Clone, Copy, Debug, Default)]
+struct NumberHasher(u64);
+
+impl Hasher for NumberHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|&byte| self.write_u32(u32::from(byte)));
+    }
+
+    fn write_u32(&mut self, number: u32) {
+        self.0 = (self.0 ^ u64::from(number)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
 }
 
 /// The interprocess graph. An edge runs from the process that waited to the one that ended the waiting.
 #[derive(Clone, Debug, Default)]
 pub struct Graph {
     processes: Vec<Process>,
-    by_tgid: HashMap<Tgid, Node>,
+    by_tgid: HashMap<Tgid, Node, BuildHasherDefault<NumberHasher>>,
     free: Vec<Node>,
     recycled: u64,
 }
 
-impl Links {
-    fn find(&mut self, node: Node) -> Option<&mut Link> {
-        self.list.iter_mut().flatten().find(|link| link.node == node)
-    }
-
-    /// Puts a link in, and returns the lightest one if it had to go.
-    fn put(&mut self, link: Link) -> Option<Link> {
-        if let Some(free) = self.list.iter_mut().find(|slot| slot.is_none()) {
-            *free = Some(link);
-            return None;
-        }
-        let lightest = self.list.iter_mut().min_by_key(|slot| slot.map_or(0, |link| link.weight))?;
-        lightest.replace(link)
-    }
-
-    fn remove(&mut self, node: Node) {
-        for slot in &mut self.list {
-            if slot.is_some_and(|link| link.node == node) {
-                *slot = None;
-            }
+impl Process {
+    const fn new(tgid: Tgid) -> Process {
+        Process {
+            tgid: Some(tgid),
+            outgoing_len: 0,
+            incoming_len: 0,
+            outgoing: [Node(0); EDGES_MAX],
+            weights: [0; EDGES_MAX],
+            incoming: [Node(0); EDGES_MAX],
         }
     }
 
-    fn nodes(&self) -> impl Iterator<Item = Node> {
-        self.list.iter().flatten().map(|link| link.node)
+    fn outgoing(&self) -> &[Node] {
+        &self.outgoing[..usize::from(self.outgoing_len)]
     }
 
-    fn halve(&mut self) {
-        for slot in &mut self.list {
-            *slot = slot.map(|link| Link { weight: link.weight / 2, ..link }).filter(|link| link.weight > 0);
-        }
+    fn incoming(&self) -> &[Node] {
+        &self.incoming[..usize::from(self.incoming_len)]
+    }
+
+    /// The place of an edge among the outgoing ones.
+    fn place(&self, to: Node) -> Option<usize> {
+        self.outgoing().iter().position(|&node| node == to)
+    }
+
+    fn drop_outgoing(&mut self, to: Node) {
+        let Some(place) = self.place(to) else { return };
+        self.outgoing_len -= 1;
+        let last = usize::from(self.outgoing_len);
+        self.outgoing[place] = self.outgoing[last];
+        self.weights[place] = self.weights[last];
+    }
+
+    fn drop_incoming(&mut self, from: Node) {
+        let Some(place) = self.incoming().iter().position(|&node| node == from) else { return };
+        self.incoming_len -= 1;
+        self.incoming[place] = self.incoming[usize::from(self.incoming_len)];
     }
 }
 
@@ -104,47 +122,73 @@ impl Graph {
             return;
         }
         let (from, to) = (self.node(waiter), self.node(on));
-        let (out, back) = (from.at(), to.at());
-        if let Some(link) = self.processes[out].outgoing.find(to) {
-            link.weight = link.weight.saturating_add(times);
-            let weight = link.weight;
-            if let Some(mirror) = self.processes[back].incoming.find(from) {
-                mirror.weight = weight;
-            }
+        let process = &mut self.processes[from.at()];
+        if let Some(place) = process.place(to) {
+            process.weights[place] = process.weights[place].saturating_add(times);
             return;
         }
-        if let Some(gone) = self.processes[out].outgoing.put(Link { node: to, weight: times }) {
-            self.processes[gone.node.at()].incoming.remove(from);
+        let mut place = usize::from(process.outgoing_len);
+        if place < EDGES_MAX {
+            process.outgoing_len += 1;
+        } else {
+            place = lightest(&process.weights);
+            let gone = process.outgoing[place];
+            self.processes[gone.at()].drop_incoming(from);
             self.recycled += 1;
         }
-        if let Some(gone) = self.processes[back].incoming.put(Link { node: from, weight: times }) {
-            self.processes[gone.node.at()].outgoing.remove(to);
+        let process = &mut self.processes[from.at()];
+        (process.outgoing[place], process.weights[place]) = (to, times);
+        self.arrive(from, to);
+    }
+
+    /// Enters the other end of a new edge.
+    fn arrive(&mut self, from: Node, to: Node) {
+        let process = &mut self.processes[to.at()];
+        let mut place = usize::from(process.incoming_len);
+        if place < EDGES_MAX {
+            process.incoming_len += 1;
+        } else {
+            let sources = process.incoming;
+            place = lightest(&sources.map(|source| self.weight(source, to)));
+            self.processes[sources[place].at()].drop_outgoing(to);
             self.recycled += 1;
         }
+        self.processes[to.at()].incoming[place] = from;
+    }
+
+    fn weight(&self, from: Node, to: Node) -> u32 {
+        let process = &self.processes[from.at()];
+        process.place(to).map_or(0, |place| process.weights[place])
     }
 
     /// A process is no more, or has become another program by exec: whatever it depended on, and who on it, is forgotten.
     pub fn remove(&mut self, tgid: Tgid) {
         let Some(node) = self.by_tgid.remove(&tgid) else { return };
-        let process = &mut self.processes[node.at()];
-        process.tgid = None;
-        let (outgoing, incoming) =
-            (std::mem::take(&mut process.outgoing), std::mem::take(&mut process.incoming));
-        outgoing.nodes().for_each(|to| self.processes[to.at()].incoming.remove(node));
-        incoming.nodes().for_each(|from| self.processes[from.at()].outgoing.remove(node));
+        let process = std::mem::replace(&mut self.processes[node.at()], Process::new(tgid));
+        self.processes[node.at()].tgid = None;
+        process.outgoing().iter().for_each(|to| self.processes[to.at()].drop_incoming(node));
+        process.incoming().iter().for_each(|from| self.processes[from.at()].drop_outgoing(node));
         self.free.push(node);
     }
 
     /// Halves every weight, once a second; edges whose weight becomes 0 are freed, and processes without edges forgotten.
     pub fn halve(&mut self) {
-        for process in &mut self.processes {
-            process.outgoing.halve();
-            process.incoming.halve();
+        for at in 0..self.processes.len() {
+            let process = &mut self.processes[at];
+            process.weights = process.weights.map(|weight| weight / 2);
+            // From the last one, for one that goes is replaced by the last.
+            for place in (0..usize::from(process.outgoing_len)).rev() {
+                let process = &mut self.processes[at];
+                if process.weights[place] == 0 {
+                    let to = process.outgoing[place];
+                    process.drop_outgoing(to);
+                    self.processes[to.at()].drop_incoming(Node(at as u32));
+                }
+            }
         }
         for at in 0..self.processes.len() {
             let process = &self.processes[at];
-            let is_alone = process.outgoing.nodes().chain(process.incoming.nodes()).next().is_none();
-            if let (true, Some(tgid)) = (is_alone, process.tgid) {
+            if let (0, 0, Some(tgid)) = (process.outgoing_len, process.incoming_len, process.tgid) {
                 self.remove(tgid);
             }
         }
@@ -152,12 +196,17 @@ impl Graph {
 
     /// Whom a process depends on, heaviest first, then by number.
     pub fn outgoing(&self, tgid: Tgid) -> Vec<Edge> {
-        self.edges(tgid, |process| &process.outgoing)
+        let links = self.find(tgid).into_iter().flat_map(|node| self.links(node));
+        self.sorted(links)
     }
 
     /// Who depends on a process (as [`Edge::on`]), heaviest first, then by number.
     pub fn incoming(&self, tgid: Tgid) -> Vec<Edge> {
-        self.edges(tgid, |process| &process.incoming)
+        let sources = self.find(tgid).into_iter().flat_map(|to| {
+            let process = &self.processes[to.at()];
+            process.incoming().iter().map(move |&from| (from, self.weight(from, to)))
+        });
+        self.sorted(sources)
     }
 
     /// Processes known.
@@ -175,6 +224,11 @@ impl Graph {
         self.recycled
     }
 
+    /// Places that processes have or had: every [`Node`] is below.
+    pub(crate) fn places(&self) -> usize {
+        self.processes.len()
+    }
+
     pub(crate) fn find(&self, tgid: Tgid) -> Option<Node> {
         self.by_tgid.get(&tgid).copied()
     }
@@ -185,14 +239,13 @@ impl Graph {
 
     /// Whom a process depends on, with the weights.
     pub(crate) fn links(&self, node: Node) -> impl Iterator<Item = (Node, u32)> {
-        self.processes[node.at()].outgoing.list.iter().flatten().map(|link| (link.node, link.weight))
+        let process = &self.processes[node.at()];
+        process.outgoing().iter().copied().zip(process.weights)
     }
 
-    fn edges(&self, tgid: Tgid, links: impl Fn(&Process) -> &Links) -> Vec<Edge> {
-        let Some(node) = self.find(tgid) else { return Vec::new() };
-        let edge = |link: &Link| Some(Edge { on: self.tgid(link.node)?, weight: link.weight });
-        let mut edges: Vec<Edge> =
-            links(&self.processes[node.at()]).list.iter().flatten().filter_map(edge).collect();
+    fn sorted(&self, links: impl Iterator<Item = (Node, u32)>) -> Vec<Edge> {
+        let edge = |(node, weight)| Some(Edge { on: self.tgid(node)?, weight });
+        let mut edges: Vec<Edge> = links.filter_map(edge).collect();
         edges.sort_unstable_by_key(|edge| (std::cmp::Reverse(edge.weight), edge.on));
         edges
     }
@@ -201,18 +254,22 @@ impl Graph {
         if let Some(node) = self.find(tgid) {
             return node;
         }
-        let process = Process { tgid: Some(tgid), outgoing: Links::default(), incoming: Links::default() };
         let node = match self.free.pop() {
             Some(node) => {
-                self.processes[node.at()] = process;
+                self.processes[node.at()] = Process::new(tgid);
                 node
             }
             None => {
-                self.processes.push(process);
+                self.processes.push(Process::new(tgid));
                 Node(self.processes.len() as u32 - 1)
             }
         };
         self.by_tgid.insert(tgid, node);
         node
     }
+}
+
+/// The place of the least.
+fn lightest(weights: &[u32; EDGES_MAX]) -> usize {
+    (0..EDGES_MAX).min_by_key(|&place| weights[place]).unwrap_or(0)
 }

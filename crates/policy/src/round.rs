@@ -160,30 +160,29 @@ impl Policy {
             _ => u8::try_from((distance + self.constants.level_shift()).saturating_sub(shortcut).max(1))
                 .unwrap_or(u8::MAX),
         };
-        let levels: BTreeMap<Tgid, u8> = reached
-            .iter()
-            .map(|(&tgid, found)| (tgid, level(found.distance, found.shortcut, found.via)))
-            .collect();
-        let mut occupied: Vec<u8> = levels.values().copied().collect();
-        occupied.sort_unstable();
-        occupied.dedup();
         let mut standings: Vec<Standing> = reached
             .iter()
-            .map(|(&tgid, found)| {
-                let level = levels[&tgid];
-                let rank = occupied.partition_point(|&lower| lower < level);
-                Standing {
-                    tgid,
-                    level,
-                    distance: found.distance,
-                    shortcut: found.shortcut,
-                    quantum_us: quantum_us(level, rank, &self.constants),
-                    rating: ratings.get(&tgid).map(|rated| rated.rating).unwrap_or_default(),
-                    via: found.via,
-                }
+            .map(|&(tgid, found)| Standing {
+                tgid,
+                level: level(found.distance, found.shortcut, found.via),
+                distance: found.distance,
+                shortcut: found.shortcut,
+                quantum_us: 0,
+                rating: Rating::default(),
+                via: found.via,
             })
             .collect();
-        standings.sort_by_key(|standing| (standing.level, standing.tgid));
+        standings.sort_unstable_by_key(|standing| (standing.level, standing.tgid));
+        let mut rank = 0;
+        for at in 0..standings.len() {
+            rank += usize::from(at > 0 && standings[at].level != standings[at - 1].level);
+            let standing = &mut standings[at];
+            standing.quantum_us = quantum_us(standing.level, rank, &self.constants);
+            // Only those that a device told of have any.
+            if let (Via::Direct, Some(rated)) = (standing.via, ratings.get(&standing.tgid)) {
+                standing.rating = rated.rating;
+            }
+        }
         standings
     }
 }

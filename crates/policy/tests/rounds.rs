@@ -204,7 +204,7 @@ fn a_pause_of_the_user_changes_nobody_s_rank() {
 
 #[test]
 fn processes_that_vanish_or_become_other_programs_leave_nothing_behind() {
-    let mut world = World::new(Constants::default());
+    let mut world = World::new(Constants::thesis());
     world.talk(1, 10, 9);
     world.talk(10, 11, 9);
     assert!(of(&world.second(&[(10, 8, SCREEN)]), 11).is_some());
