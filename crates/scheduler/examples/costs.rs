@@ -1,8 +1,9 @@
 //! What a round trip over pipes, a pair of yields, and fork, exit and wait cost, without and with the collection.
 
+use std::process::Command;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use spry_policy::Graph;
 use spry_scheduler::collect::Collector;
 
@@ -87,25 +88,19 @@ fn fork_exit_wait() -> f64 {
     timed(WARM_UP * TIMES, || wait(child(|| ())))
 }
 
-/// Measures in a process of its own: the collector's is left out of the collection.
-fn measure(what: &str) -> Result<f64> {
-    let result = pipe();
-    let measure = match what {
-        "pipe" => pipe_round_trip,
-        "yield" => pair_of_yields,
-        "fork" => fork_exit_wait,
+fn measure_here(what: &str) -> Result<f64> {
+    match what {
+        "pipe" => Ok(pipe_round_trip()),
+        "yield" => Ok(pair_of_yields()),
+        "fork" => Ok(fork_exit_wait()),
         _ => bail!("{what}: pipe, yield or fork"),
-    };
-    let measurer = child(|| {
-        let ns = measure();
-        // SAFETY: eight bytes.
-        unsafe { libc::write(result[1], ns.to_ne_bytes().as_ptr().cast(), 8) };
-    });
-    let mut bytes = [0; 8];
-    // SAFETY: a place for eight bytes.
-    unsafe { libc::read(result[0], bytes.as_mut_ptr().cast(), 8) };
-    wait(measurer);
-    Ok(f64::from_ne_bytes(bytes))
+    }
+}
+
+/// Measures in a new process: the collector's own is left out of the collection, and larger to fork.
+fn measure(what: &str) -> Result<f64> {
+    let output = Command::new(std::env::current_exe()?).args(["--measure", what]).output()?;
+    String::from_utf8(output.stdout)?.trim().parse().with_context(|| format!("measuring {what}"))
 }
 
 fn main() -> Result<()> {
@@ -116,6 +111,12 @@ fn main() -> Result<()> {
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
     let names: Vec<String> = std::env::args().skip(1).collect();
+    if let [first, what] = names.as_slice() {
+        if first == "--measure" {
+            println!("{}", measure_here(what)?);
+            return Ok(());
+        }
+    }
     let names = if names.is_empty() { vec!["pipe".into(), "yield".into(), "fork".into()] } else { names };
     let without = names.iter().map(|name| measure(name)).collect::<Result<Vec<f64>>>()?;
     let mut collector = Collector::open()?;

@@ -14,21 +14,27 @@ const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
 #include "nodes.bpf.h"
 #include "alloc.bpf.h"
 #include "edge.bpf.h"
+#include "tty.bpf.h"
 
 SEC("tp_btf/sched_waking")
 int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	/* The end of a process is no message. Kernel threads act for others; what they hide is observed
-	 * elsewhere. */
-	if ((waiter->flags | waker->flags) & (PF_EXITING | PF_KTHREAD))
+	/* The end of a process is no message; the kernel's own threads depend on nobody. */
+	if ((waiter->flags & (PF_EXITING | PF_KTHREAD)) || waker->flags & PF_EXITING)
 		return 0;
 	/* What threads of one process do for each other is no dependency. */
 	if (waiter->tgid == waker->tgid)
 		return 0;
-	if (!is_task_context(waker))
+	if (!is_task_context(waker) || is_signalled(waiter))
 		return 0;
+	/* Kernel threads act for others. */
+	if (waker->flags & PF_KTHREAD) {
+		if (waker->flags & PF_WQ_WORKER)
+			carried(waiter, waker->pid);
+		return 0;
+	}
 	depend(waiter, waker);
 	return 0;
 }

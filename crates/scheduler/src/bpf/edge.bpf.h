@@ -4,7 +4,7 @@
 #define SPRY_EDGE_BPF_H
 
 /* Puts an edge in that the node does not have; the rarest gives way. */
-static __noinline int new_edge(u32 index, spry_ref on)
+static __noinline int new_edge(u32 index, spry_ref on, u32 times)
 {
 	struct spry_node *node = bpf_map_lookup_elem(&nodes, &index);
 	struct spry_collected *counts = counters();
@@ -24,14 +24,14 @@ static __noinline int new_edge(u32 index, spry_ref on)
 	if (place >= SPRY_EDGES_MAX)
 		return 0;
 	/* One that was counted meanwhile, or taken, keeps its place. */
-	if (__sync_val_compare_and_swap((u64 *)&node->edges[place], least, 1ull << 32 | on) != least ||
+	if (__sync_val_compare_and_swap((u64 *)&node->edges[place], least, (u64)times << 32 | on) != least ||
 	    least >> 32)
 		__sync_fetch_and_add(&counts->lost_edges, 1);
 	return 0;
 }
 
-/* `ref` waited for `on`. */
-static __always_inline void count_edge(spry_ref ref, spry_ref on)
+/* `ref` waited for `on` so many times. */
+static __always_inline void count_edge(spry_ref ref, spry_ref on, u32 times)
 {
 	struct spry_node *node = node_at(ref);
 
@@ -40,11 +40,11 @@ static __always_inline void count_edge(spry_ref ref, spry_ref on)
 #pragma unroll
 	for (int i = 0; i < SPRY_EDGES_MAX; i++) {
 		if (*(volatile u32 *)&node->edges[i].on == on) {
-			__sync_fetch_and_add(&node->edges[i].count, 1);
+			__sync_fetch_and_add(&node->edges[i].count, times);
 			return;
 		}
 	}
-	new_edge(SPRY_NODE_INDEX(ref), on);
+	new_edge(SPRY_NODE_INDEX(ref), on, times);
 }
 
 /* A task of one process waited for what a task of another did, which is running. */
@@ -64,7 +64,7 @@ static __always_inline void depend(struct task_struct *waiter, struct task_struc
 	if (!ref)
 		ref = new_node(waiter->tgid);
 	if (ref && on)
-		count_edge(ref, on);
+		count_edge(ref, on, 1);
 }
 
 #endif

@@ -13,6 +13,8 @@ typedef unsigned long long u64;
 enum spry_limits {
 	/* Thread groups that can be in the graph at once; more than that are left out and counted. */
 	SPRY_NODES_MAX = 32768,
+	/* Terminals that are told apart. */
+	SPRY_TTYS_MAX = 512,
 	/* Processes that one process is seen to depend on between two rounds; the rarest gives way. */
 	SPRY_EDGES_MAX = 12,
 };
@@ -62,8 +64,15 @@ struct spry_node {
 struct spry_collect_knobs {
 	/* Bytes from a CPU's run queue to its count of preemption, where that is a variable of the CPU. */
 	long long count_from_rq;
+	/* The kernel's function that carries on what waits in a terminal's buffer; 0 where it is not known.
+	 */
+	u64 flush_to_ldisc;
 	/* The daemon's own process, which is left out. */
 	u32 own_tgid;
+	/* What one key read in a terminal adds to the edges between its reader and its holder. */
+	u32 typed_weight;
+	/* Whether a terminal's holder depends on everybody who writes to it, not on who reads there only. */
+	u32 writers_count;
 	u32 pad;
 };
 
@@ -76,6 +85,22 @@ struct spry_collected {
 	u64 lost_nodes;
 	/* Edges that gave way to others, and such as found no place, each time. */
 	u64 lost_edges;
+};
+
+/* What goes through a terminal. The daemon takes the counts away by exchanging them for 0. */
+struct spry_tty {
+	/* Major number in bits 20-31, minor below; of a pseudo-terminal 136 and its number. 0: the place is
+	 * free. */
+	u32 device;
+	/* Who wrote to the other end of a pseudo-terminal last: they show it. */
+	spry_ref holder;
+	/* Who was woken last by what was typed. */
+	spry_ref reader;
+	/* Characters towards the programs that came from processes, and from devices' interrupts. */
+	u32 typed;
+	u32 keyed;
+	/* Characters that the reader wrote. */
+	u32 shown;
 };
 
 /* Asks for the node of a process. */

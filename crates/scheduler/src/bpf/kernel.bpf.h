@@ -88,6 +88,17 @@ static __always_inline bool is_in_exec(struct task_struct *task)
 	return bpf_core_field_exists(flagged->in_execve) && BPF_CORE_READ_BITFIELD(flagged, in_execve);
 }
 
+/*
+ * Whether a task is about to be woken for a signal. Whoever may send one can, so it says nothing of whom the
+ * task waits for. The signal is noted before the wake-up.
+ */
+static __always_inline bool is_signalled(struct task_struct *task)
+{
+	u64 pending = task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0];
+
+	return pending & ~task->blocked.sig[0];
+}
+
 /* Whether the thread that exits is the last of its process. */
 static __always_inline bool is_last_thread(struct task_struct *task)
 {

@@ -55,3 +55,11 @@ impl Kernel {
         section.iter().find(|entry| is_it(self.btf.type_by_id(entry.ty))).map(|entry| entry.offset)
     }
 }
+
+/// The address of a function of the kernel; `None` where it has none of that name, or does not tell.
+pub(crate) fn function(name: &str) -> Option<u64> {
+    let symbols = std::fs::read_to_string("/proc/kallsyms").ok()?;
+    let line = symbols.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(name))?;
+    let address = u64::from_str_radix(line.split_ascii_whitespace().next()?, 16).ok()?;
+    (address != 0).then_some(address)
+}

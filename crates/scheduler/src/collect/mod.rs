@@ -157,7 +157,10 @@ fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'objec
 fn set_knobs(open: &mut OpenObject, kernel: &kernel::Kernel) -> Result<()> {
     let knobs = spry_collect_knobs {
         count_from_rq: kernel.preempt_count_from_rq(),
+        flush_to_ldisc: kernel::function("flush_to_ldisc").unwrap_or(0),
         own_tgid: std::process::id(),
+        typed_weight: 16,
+        writers_count: 0,
         pad: 0,
     };
     // SAFETY: plain data without padding that is read as the bytes it is made of.
