@@ -17,7 +17,8 @@ fn main() -> anyhow::Result<()> {
     for _ in 0..seconds {
         std::thread::sleep(Duration::from_secs(1));
         let drained = collector.drain(&mut graph);
-        println!("gone: {}, lost edges: {}", drained.gone.len(), drained.lost_edges);
+        let (edges, nodes) = (collector.nodes().lost_edges(), collector.nodes().lost_nodes());
+        println!("gone: {}, not kept so far: {edges} edges, {nodes} nodes", drained.gone.len());
         let owners = collector.nodes().used().iter().filter_map(|node| node.owner());
         for (tgid, _) in owners {
             for edge in graph.outgoing(tgid) {

@@ -13,9 +13,9 @@
 
 #define PF_WQ_WORKER 0x00000020
 
-#define TTY_DRIVER_TYPE_PTY 4
-#define PTY_TYPE_MASTER	    1
-#define PTY_SLAVE_MAJOR	    136
+/* Drivers of the two ends of pseudo-terminals. */
+#define PTY_MASTER_MAJOR 128
+#define PTY_SLAVE_MAJOR	 136
 
 /* Buffers of one terminal that are looked at; a line of a person is in the first. */
 #define SPRY_TTY_BUFFERS 8
@@ -110,7 +110,7 @@ static __always_inline u32 waiting_chars(struct tty_port *port)
 SEC("tp_btf/workqueue_execute_start")
 int BPF_PROG(spry_execute_start, struct work_struct *work)
 {
-	u32 device, place, chars, type, major, is_typed, tid, is_device = 0;
+	u32 device, place, chars, major, is_typed, tid, is_device = 0;
 	struct tty_driver *driver;
 	struct tty_struct *tty;
 	struct errand *errand;
@@ -127,17 +127,16 @@ int BPF_PROG(spry_execute_start, struct work_struct *work)
 		is_device = entry->is_device;
 	}
 	port = (void *)work - bpf_core_field_offset(struct tty_port, buf.work);
-	tty = BPF_CORE_READ(port, tty);
+	tty = BPF_CORE_READ(port, itty);
 	if (!tty)
 		return 0;
 	driver = BPF_CORE_READ(tty, driver);
-	type = BPF_CORE_READ(driver, type);
 	major = BPF_CORE_READ(driver, major);
 	device = BPF_CORE_READ(driver, minor_start) + (u32)BPF_CORE_READ(tty, index);
 	is_typed = 1;
-	if (type == TTY_DRIVER_TYPE_PTY) {
+	if (major == PTY_MASTER_MAJOR || major == PTY_SLAVE_MAJOR) {
 		/* Both ends are one terminal. */
-		is_typed = BPF_CORE_READ(driver, subtype) != PTY_TYPE_MASTER;
+		is_typed = major == PTY_SLAVE_MAJOR;
 		major = PTY_SLAVE_MAJOR;
 		is_device = 0;
 	}
