@@ -1,0 +1,118 @@
+//! What each process drew and received lately, as one device saw it.
+
+use std::collections::BTreeMap;
+use std::mem;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+use spry_policy::{Changes, Sample, Tgid};
+
+use crate::{ClientStatus, Notify};
+
+/// Who did nothing for that long is new when they do something: the policy's period.
+const LATELY: Duration = Duration::from_secs(1);
+/// Who did nothing for that long is forgotten.
+const REMEMBERED: Duration = Duration::from_secs(10);
+
+/// A device's book of processes.
+pub(crate) struct Ledger {
+    accounts: Mutex<Accounts>,
+    notify: Notify,
+}
+
+#[derive(Debug)]
+struct Accounts {
+    list: BTreeMap<Tgid, Account>,
+    taken: Instant,
+}
+
+#[derive(Debug)]
+struct Account {
+    /// Since the last take.
+    changes: Changes,
+    /// Rounds in which it drew since the last take.
+    frames: u32,
+    latest: Instant,
+    /// Of the time between the last two takes.
+    status: ClientStatus,
+}
+
+impl std::fmt::Debug for Ledger {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.debug_struct("Ledger").field("accounts", &self.accounts).finish_non_exhaustive()
+    }
+}
+
+impl Ledger {
+    pub(crate) fn new(notify: Notify) -> Ledger {
+        let accounts = Accounts { list: BTreeMap::new(), taken: Instant::now() };
+        Ledger { accounts: Mutex::new(accounts), notify }
+    }
+
+    fn accounts(&self) -> MutexGuard<'_, Accounts> {
+        // Each change of the accounts is whole.
+        self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Adds what a process did, and calls for a round if it had not done anything lately.
+    pub(crate) fn credit(&self, tgid: Tgid, changes: Changes) {
+        if changes.is_none() {
+            return;
+        }
+        let now = Instant::now();
+        let is_new = {
+            let mut accounts = self.accounts();
+            let is_known = accounts.list.contains_key(&tgid);
+            let account = accounts.list.entry(tgid).or_insert_with(|| Account::new(tgid, now));
+            let is_new = !is_known || now.duration_since(account.latest) > LATELY;
+            account.changes.add(changes);
+            account.frames += u32::from(changes.output_ppm > 0);
+            account.latest = now;
+            is_new
+        };
+        if is_new {
+            (self.notify)();
+        }
+    }
+
+    /// Whether a process did something lately.
+    pub(crate) fn is_active(&self, tgid: Tgid) -> bool {
+        self.accounts().list.get(&tgid).is_some_and(|account| account.latest.elapsed() <= LATELY)
+    }
+
+    /// What was done since the last take.
+    pub(crate) fn take(&self) -> Vec<Sample> {
+        let mut accounts = self.accounts();
+        let now = Instant::now();
+        let seconds = now.duration_since(mem::replace(&mut accounts.taken, now)).as_secs_f64().max(1e-3);
+        let mut samples = Vec::new();
+        for (&tgid, account) in &mut accounts.list {
+            let changes = mem::take(&mut account.changes);
+            let frames = mem::take(&mut account.frames);
+            account.status = ClientStatus {
+                tgid,
+                frames_per_s: f64::from(frames) / seconds,
+                input_per_s: f64::from(changes.input) / seconds,
+                screens_per_s: changes.output_ppm as f64 / 1e6 / seconds,
+            };
+            if !changes.is_none() {
+                samples.push(Sample { tgid, changes });
+            }
+        }
+        accounts.list.retain(|_, account| now.duration_since(account.latest) < REMEMBERED);
+        samples
+    }
+
+    /// What was done between the last two takes.
+    pub(crate) fn status(&self) -> Vec<ClientStatus> {
+        let accounts = self.accounts();
+        accounts.list.values().map(|account| account.status).filter(|status| !status.is_idle()).collect()
+    }
+}
+
+impl Account {
+    fn new(tgid: Tgid, now: Instant) -> Account {
+        let status = ClientStatus { tgid, frames_per_s: 0.0, input_per_s: 0.0, screens_per_s: 0.0 };
+        Account { changes: Changes::default(), frames: 0, latest: now, status }
+    }
+}

@@ -1,0 +1,100 @@
+//! The few system calls that the standard library lacks: waiting for descriptors, and who is at a socket's other end.
+
+use std::io;
+use std::mem;
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
+use std::time::Duration;
+
+/// Who is at the other end of a local socket.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(C)]
+pub(crate) struct Peer {
+    pub(crate) tgid: u32,
+    pub(crate) uid: u32,
+    pub(crate) gid: u32,
+}
+
+/// The process that connected to, or listened at, the other end.
+pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
+    let mut peer = Peer { tgid: 0, uid: 0, gid: 0 };
+    let mut length = mem::size_of::<Peer>() as libc::socklen_t;
+    // SAFETY: `Peer` has the layout of `struct ucred`, and the length says how much room there is.
+    let done = unsafe {
+        libc::getsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PEERCRED,
+            (&raw mut peer).cast(),
+            &raw mut length,
+        )
+    };
+    if done == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
+}
+
+/// Wakes a thread that waits.
+#[derive(Debug)]
+pub(crate) struct Waker(OwnedFd);
+
+impl Waker {
+    pub(crate) fn new() -> io::Result<Waker> {
+        // SAFETY: no pointers.
+        let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
+        if descriptor < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        // SAFETY: a fresh descriptor of ours.
+        Ok(Waker(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Wakes whoever waits, or will wait next.
+    pub(crate) fn wake(&self) {
+        let one = 1_u64;
+        // SAFETY: eight readable bytes. It fails only when the counter is full, and then the thread wakes anyway.
+        unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
+    }
+
+    /// Takes back what woke.
+    pub(crate) fn clear(&self) {
+        let mut count = 0_u64;
+        // SAFETY: eight writable bytes; it fails only when nobody woke.
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+    }
+}
+
+impl AsFd for Waker {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.0.as_fd()
+    }
+}
+
+/// Waits until one of the descriptors can be read, for `at_most` if given.
+pub(crate) fn wait(descriptors: &[RawFd], at_most: Option<Duration>) {
+    let mut polls: Vec<libc::pollfd> =
+        descriptors.iter().map(|&fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 }).collect();
+    let time = at_most.map(|time| libc::timespec {
+        tv_sec: libc::time_t::try_from(time.as_secs()).unwrap_or(libc::time_t::MAX),
+        tv_nsec: libc::c_long::from(time.subsec_nanos() as i32),
+    });
+    let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+    // SAFETY: as many live entries as said, and a time that is null or outlives the call. Early returns are harmless.
+    unsafe { libc::ppoll(polls.as_mut_ptr(), polls.len() as libc::nfds_t, time, std::ptr::null()) };
+}
+
+/// Reads what is there: how much, or nothing if there is nothing now.
+///
+/// # Errors
+/// If the other end is closed, or broken.
+pub(crate) fn receive(socket: RawFd, into: &mut [u8]) -> io::Result<Option<usize>> {
+    // SAFETY: the buffer is as long as said.
+    let count = unsafe { libc::recv(socket, into.as_mut_ptr().cast(), into.len(), libc::MSG_DONTWAIT) };
+    match usize::try_from(count) {
+        Ok(0) => Err(io::ErrorKind::UnexpectedEof.into()),
+        Ok(count) => Ok(Some(count)),
+        Err(_) => match io::Error::last_os_error() {
+            error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(None)
+            }
+            error => Err(error),
+        },
+    }
+}
