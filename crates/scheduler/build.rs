@@ -9,4 +9,7 @@ fn main() {
     collect.enable_intf("src/bpf/intf.h", "intf.rs");
     collect.enable_skel("src/bpf/collect.bpf.c", "collect");
     collect.build().expect("the collection compiles");
+    let mut sched = BpfBuilder::new().expect("clang is found (BPF_CLANG names another)");
+    sched.enable_skel("src/bpf/sched.bpf.c", "sched");
+    sched.build().expect("the scheduler compiles");
 }

@@ -5,3 +5,4 @@ pub mod collect;
 pub mod daemon;
 pub mod intf;
 pub mod nodes;
+pub mod scx;

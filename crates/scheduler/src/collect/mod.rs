@@ -138,6 +138,17 @@ impl Collector {
         NodeRef::new(request.ref_)
     }
 
+    /// The program of a name, for another part to run.
+    ///
+    /// # Errors
+    /// Where there is none of that name.
+    pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
+        let found = self.object.progs().find(|program| program.name() == name);
+        let found = found.ok_or_else(|| anyhow!("the program {name} is missing"))?;
+        // SAFETY: the object keeps its programs open, and is borrowed as long as the answer.
+        Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
+    }
+
     /// The map of a name, for another object to use: `nodes`, `groups`, `tasks`, `collected`.
     ///
     /// # Errors

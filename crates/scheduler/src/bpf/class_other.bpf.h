@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * OTHER: weighted fair. A task's virtual time grows with its run time over its weight; the least goes first.
+ * Who has slept comes back a slice behind the class at most. Nobody is put further ahead than the class gets
+ * in a while, so that a small weight waits as long as everybody else when the class has little of the CPU or
+ * many tasks.
+ */
+#ifndef SPRY_CLASS_OTHER_BPF_H
+#define SPRY_CLASS_OTHER_BPF_H
+
+#define VTIME_UNIT_SHIFT 6
+#define WEIGHT_ONE	 100
+
+static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct llc_ctx *l,
+				     u64 ran_ns)
+{
+	u64 key = p->scx.dsq_vtime, old = key & KEY_LOW, now = l->vtime, vtime = now;
+	u64 lag = slice_other_ns >> VTIME_UNIT_SHIFT;
+	bool was_other = key >> KEY_SHIFT == SPRY_CLASS_OTHER;
+
+	/* It had its turn: so far has the class come. */
+	if (was_other && (s64)(old - now) > 0)
+		l->vtime = now = old;
+	if (was_other)
+		vtime = old;
+	if (t && t->class == SPRY_CLASS_OTHER)
+		vtime = t->vtime;
+	if (t && was_other)
+		vtime += other_charge(p, t, ran_ns);
+	if ((s64)(vtime - (now - lag)) < 0)
+		vtime = now - lag;
+	if ((s64)(vtime - (now + l->ahead)) > 0)
+		vtime = now + l->ahead;
+	if (t)
+		t->vtime = vtime;
+	return KEY(SPRY_CLASS_OTHER, vtime);
+}
+
+/*
+ * A new process begins where its parent is, who pays in advance for the run time of a short child: most never
+ * run long enough to be charged themselves.
+ */
+static __always_inline u64 other_fork(struct task_struct *parent, struct llc_ctx *l)
+{
+	struct thread_ctx *from = find_thread(parent);
+	u64 vtime = l->vtime;
+
+	if (from && from->class == SPRY_CLASS_OTHER) {
+		from->charged_ns -= fork_tax_ns;
+		if ((s64)(from->vtime - vtime) > 0)
+			vtime = from->vtime;
+	}
+	return KEY(SPRY_CLASS_OTHER, vtime);
+}
+
+#endif

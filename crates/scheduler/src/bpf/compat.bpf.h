@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Every difference between kernels that the scheduler must bridge. Each is probed by what is there; versions
+ * are never asked. */
+#ifndef SPRY_COMPAT_BPF_H
+#define SPRY_COMPAT_BPF_H
+
+#ifndef PF_EXITING
+#define PF_EXITING 0x00000004
+#endif
+#ifndef PF_KTHREAD
+#define PF_KTHREAD 0x00200000
+#endif
+#ifndef SCHED_IDLE
+#define SCHED_IDLE 5
+#endif
+#ifndef CLOCK_MONOTONIC
+#define CLOCK_MONOTONIC 1
+#endif
+
+/* 7.x forbids to write a task's fields; before, there were no functions for it. */
+bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
+bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
+
+static __always_inline void set_key(struct task_struct *p, u64 key)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_dsq_vtime))
+		scx_bpf_task_set_dsq_vtime(p, key);
+	else
+		p->scx.dsq_vtime = key;
+}
+
+static __always_inline void set_slice(struct task_struct *p, u64 slice_ns)
+{
+	if (bpf_ksym_exists(scx_bpf_task_set_slice))
+		scx_bpf_task_set_slice(p, slice_ns);
+	else
+		p->scx.slice = slice_ns;
+}
+
+/* 7.x gives the cgroup's bandwidth away at its birth. */
+struct scx_cgroup_init_args___bandwidth {
+	u64 bw_period_us;
+	u64 bw_quota_us;
+} __attribute__((preserve_access_index));
+
+#endif

@@ -1,0 +1,216 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A CPU asks whom to run: the walk through the classes. */
+#ifndef SPRY_DISPATCH_BPF_H
+#define SPRY_DISPATCH_BPF_H
+
+/* Who had the CPU and would go on. `class` is SPRY_CLASSES if nobody would. */
+struct running {
+	struct task_struct *p;
+	struct thread_ctx *t;
+	u64 key;
+	u32 class;
+};
+
+static __always_inline bool take(u32 place, u32 queue)
+{
+	u32 *count = queued_at(place, queue);
+
+	if (!*count || !scx_bpf_dsq_move_to_local(dsq_at(place, queue)))
+		return false;
+	__sync_fetch_and_sub(count, 1);
+	return true;
+}
+
+static __always_inline u64 first_key(u32 place, u32 queue)
+{
+	struct task_struct *first;
+
+	if (!*queued_at(place, queue))
+		return ~0ull;
+	first = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, queue));
+	return first ? first->scx.dsq_vtime : ~0ull;
+}
+
+/* Takes the first of a queue, from here or from this CPU's own; from other caches if nobody is here. */
+static __always_inline bool take_first(const struct where *at, u32 queue)
+{
+	u32 own = place_of_cpu(at->cpu), i;
+
+	if (nr_cpus == 1)
+		return take(at->llc, queue);
+	if (*queued_at(own, queue)) {
+		bool own_first =
+			!*queued_at(at->llc, queue) || first_key(own, queue) <= first_key(at->llc, queue);
+
+		if (own_first && take(own, queue))
+			return true;
+	}
+	if (take(at->llc, queue) || take(own, queue))
+		return true;
+	if (nr_llcs == 1)
+		return false;
+	bpf_for(i, 1, nr_llcs)
+	{
+		u32 llc = at->llc + i >= nr_llcs ? at->llc + i - nr_llcs : at->llc + i;
+
+		if (take(llc, queue))
+			return true;
+	}
+	return false;
+}
+
+/* Whether anybody waits in a queue that this CPU serves. */
+static __always_inline bool any(const struct where *at, u32 queue)
+{
+	return waiting(at, queue) > 0;
+}
+
+/* Whether who waits in the class of who runs goes before them. */
+static __always_inline bool goes_first(const struct where *at, u32 queue, u64 key)
+{
+	if (first_key(at->llc, queue) <= key)
+		return true;
+	return nr_cpus > 1 && first_key(place_of_cpu(at->cpu), queue) <= key;
+}
+
+/* Nobody goes before who runs. */
+static __always_inline void go_on(struct running *r)
+{
+	if (!r->p)
+		return;
+	set_key(r->p, r->key);
+	set_slice(r->p, slice_of(r->class, r->t));
+}
+
+/* A turn of what is below, if it is due; otherwise sees to it that this is asked again in time. */
+static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c, u32 which, u32 queue,
+				       u32 count)
+{
+	struct below *b = &c->below[which];
+	u64 now = scx_bpf_now(), interval_ns = below_interval(count);
+
+	if (!below_due(b, now, interval_ns)) {
+		timer_set(at->cpu, c, now, b->due_ns);
+		return false;
+	}
+	if (!take_first(at, queue))
+		return false;
+	b->began_ns = now;
+	c->below_turns++;
+	timer_set(at->cpu, c, now, now + below_slice(interval_ns));
+	return true;
+}
+
+/* Turns of OTHER behind what is above it, and of IDLE behind everybody. */
+static __always_inline bool below_first(const struct where *at, const struct running *r, bool above)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u32 others = waiting(at, QUEUE_OTHER), idlers = waiting(at, QUEUE_IDLE);
+
+	if (idlers) {
+		if ((above || others || r->class < SPRY_CLASS_IDLE) &&
+		    turn_below(at, c, BELOW_IDLE, QUEUE_IDLE, idlers))
+			return true;
+	} else {
+		c->below[BELOW_IDLE].due_ns = 0;
+	}
+	if (others && above)
+		return turn_below(at, c, BELOW_OTHER, QUEUE_OTHER, others);
+	c->below[BELOW_OTHER].due_ns = 0;
+	c->below[BELOW_OTHER].began_ns = 0;
+	return false;
+}
+
+/* A quantum that ends before the next tick, while others wait for it, ends by the timer. */
+static __always_inline void exact_quantum(const struct where *at, u64 left_ns)
+{
+	if (left_ns < slice_interactive_ns) {
+		u64 now = scx_bpf_now();
+
+		timer_set(at->cpu, cpu_at(at->cpu), now, now + left_ns);
+	}
+}
+
+/* Whether INTERACTIVE has the CPU from here on. */
+static __always_inline bool interactive_first(const struct where *at, struct running *r)
+{
+	bool mine = r->class == SPRY_CLASS_INTERACTIVE;
+	u32 queue = interactive_queue(false), spent = interactive_queue(true);
+
+	if (mine && r->t && !r->t->left_ns && !r->t->inherited && !any(at, queue)) {
+		/* Nobody who could run has anything left. */
+		epoch++;
+		interactive_charge(r->t, 0);
+		r->key = interactive_key(r->t);
+		queue = interactive_queue(false);
+	}
+	if (any(at, queue) && (!mine || (r->t && !r->t->left_ns) || goes_first(at, queue, r->key))) {
+		u64 key = waiting(at, queue) + waiting(at, spent) + mine > 1 ? first_key(at->llc, queue)
+									     : ~0ull;
+
+		if (take_first(at, queue)) {
+			if (key != ~0ull)
+				exact_quantum(at, interactive_left(key));
+			return true;
+		}
+	}
+	if (mine) {
+		if (any(at, queue) && r->t)
+			exact_quantum(at, r->t->left_ns);
+		go_on(r);
+		return true;
+	}
+	if (!any(at, spent))
+		return false;
+	epoch++;
+	return take_first(at, spent);
+}
+
+static __always_inline void decide(const struct where *at, struct running *r)
+{
+	bool above = r->class < SPRY_CLASS_OTHER || any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) ||
+		     any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1);
+
+	timer_forget(cpu_at(at->cpu));
+	if (below_first(at, r, above))
+		return;
+	if (above) {
+		if (r->class == SPRY_CLASS_DAEMON ||
+		    (r->class == SPRY_CLASS_KTHREAD && !any(at, QUEUE_DAEMON))) {
+			/* Its budget is what it has: no need to share it. */
+			if (!goes_first(at, queue_of(r->class, NULL), r->key)) {
+				go_on(r);
+				return;
+			}
+		}
+		if (take_first(at, QUEUE_DAEMON) || take_first(at, QUEUE_KTHREAD))
+			return;
+		if (r->class < SPRY_CLASS_INTERACTIVE) {
+			go_on(r);
+			return;
+		}
+		if (interactive_first(at, r))
+			return;
+	}
+	if (r->class > SPRY_CLASS_OTHER || goes_first(at, QUEUE_OTHER, r->key)) {
+		if (take_first(at, QUEUE_OTHER)) {
+			u32 left = waiting(at, QUEUE_OTHER);
+
+			if (left > crowd) {
+				u64 now = scx_bpf_now();
+
+				timer_set(at->cpu, cpu_at(at->cpu), now, now + age_many_ns / left);
+			}
+			return;
+		}
+	}
+	if (r->class == SPRY_CLASS_OTHER) {
+		go_on(r);
+		return;
+	}
+	if (take_first(at, QUEUE_IDLE))
+		return;
+	go_on(r);
+}
+
+#endif

@@ -1,0 +1,88 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* What is put right now and then: counts of queues, how far tasks of small weight may be put ahead. */
+#ifndef SPRY_HOUSEKEEPING_BPF_H
+#define SPRY_HOUSEKEEPING_BPF_H
+
+/* What each queue counted too much when last seen. */
+static u32 surplus[SPRY_PLACES_MAX * QUEUES];
+
+static __always_inline void recount(u32 place, u32 queue)
+{
+	u32 *count = queued_at(place, queue), seen = *(volatile u32 *)count;
+	u32 *before = &surplus[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
+	s32 there;
+
+	if (!seen) {
+		*before = 0;
+		return;
+	}
+	there = scx_bpf_dsq_nr_queued(dsq_at(place, queue));
+	/* Twice the same, and nobody there: no task is on its way into it. */
+	if (there == 0 && *before == seen)
+		__sync_val_compare_and_swap(count, seen, 0);
+	*before = there == 0 ? seen : 0;
+}
+
+static int housekeep(void *map, u32 *key, struct sched_timer *timer)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs)
+	{
+		struct llc_ctx *l = llc_at(i);
+		u64 come = l->vtime - l->vtime_before;
+
+		l->vtime_before = l->vtime;
+		l->ahead = come < ahead_least ? ahead_least : come > ahead_most ? ahead_most : come;
+	}
+	bpf_for(i, 0, nr_cpus * QUEUES)
+	{
+		u32 place = i / QUEUES, queue = i % QUEUES;
+
+		if (place < nr_llcs)
+			recount(place, queue);
+		if (nr_cpus > 1)
+			recount(place_of_cpu(place), queue);
+	}
+	bpf_timer_start(&timer->timer, housekeeping_ns, 0);
+	return 0;
+}
+
+static __always_inline int init_timers(void)
+{
+	struct sched_timer *timer;
+	u32 i, last = SPRY_CPUS_MAX;
+	int error;
+
+	bpf_for(i, 0, nr_cpus)
+	{
+		timer = bpf_map_lookup_elem(&timers, &i);
+		if (!timer)
+			return -ENOENT;
+		error = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+		if (error)
+			return error;
+		bpf_timer_set_callback(&timer->timer, cpu_timer_fired);
+	}
+	timer = bpf_map_lookup_elem(&timers, &last);
+	if (!timer)
+		return -ENOENT;
+	error = bpf_timer_init(&timer->timer, &timers, CLOCK_MONOTONIC);
+	if (error)
+		return error;
+	bpf_timer_set_callback(&timer->timer, housekeep);
+	return bpf_timer_start(&timer->timer, housekeeping_ns, 0);
+}
+
+void BPF_STRUCT_OPS(spry_dump, struct scx_dump_ctx *context)
+{
+	u32 i;
+
+	bpf_for(i, 0, nr_llcs)
+		scx_bpf_dump("cache %u: queued %u %u %u+%u %u %u, vtime %llu\n", i,
+			     *queued_at(i, QUEUE_DAEMON), *queued_at(i, QUEUE_KTHREAD),
+			     *queued_at(i, QUEUE_INTERACTIVE), *queued_at(i, QUEUE_INTERACTIVE + 1),
+			     *queued_at(i, QUEUE_OTHER), *queued_at(i, QUEUE_IDLE), llc_at(i)->vtime);
+}
+
+#endif

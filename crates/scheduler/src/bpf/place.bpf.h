@@ -1,0 +1,120 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Where a task waits and which CPU it is given: queues of last-level caches, idle CPUs, CPUs whose task gives
+ * way. */
+#ifndef SPRY_PLACE_BPF_H
+#define SPRY_PLACE_BPF_H
+
+/* Whose queues a task waits in: those of its cache, or of its CPU if it can run nowhere else. */
+static __always_inline u32 place_of(struct task_struct *p, const struct where *at)
+{
+	if (nr_cpus > 1 && (p->nr_cpus_allowed == 1 || is_migration_disabled(p)))
+		return place_of_cpu(at->cpu);
+	return at->llc;
+}
+
+static __always_inline struct task_struct *running_on(s32 cpu)
+{
+	return nr_cpus > 1 ? __COMPAT_scx_bpf_cpu_curr(cpu) : bpf_get_current_task_btf();
+}
+
+/* A CPU that the task may use and that runs the least of what the task goes before; -1 if there is none. */
+static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first)
+{
+	u32 i, worst = class;
+	s32 found = -1;
+
+	bpf_for(i, 0, nr_cpus)
+	{
+		s32 cpu = first + i >= nr_cpus ? first + i - nr_cpus : first + i;
+		struct task_struct *curr;
+		u32 has;
+
+		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		curr = running_on(cpu);
+		if (!curr || curr->prio < MAX_RT_PRIO)
+			continue;
+		has = curr->flags & PF_IDLE ? SPRY_CLASSES : key_class(curr->scx.dsq_vtime);
+		if (has > worst) {
+			worst = has;
+			found = cpu;
+		}
+	}
+	return found;
+}
+
+s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool is_idle = false;
+	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	u32 class;
+	s32 taken;
+
+	if (is_idle || nr_cpus == 1)
+		return cpu;
+	class = p->scx.dsq_vtime ? key_class(p->scx.dsq_vtime) : SPRY_CLASS_OTHER;
+	if (class == SPRY_CLASS_IDLE)
+		return cpu;
+	taken = cpu_to_take(p, class, prev_cpu);
+	return taken >= 0 ? taken : cpu;
+}
+
+/* A woken task of a higher order than who has its CPU goes there at once. */
+static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx *t, u64 key, u32 queue,
+					const struct where *at, u64 enq_flags)
+{
+	struct task_struct *curr = running_on(at->cpu);
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u32 class = key >> KEY_SHIFT;
+
+	if (!curr)
+		return false;
+	/* An idle CPU looks by itself. */
+	if (curr->flags & PF_IDLE)
+		return false;
+	if (class == SPRY_CLASS_OTHER) {
+		if (key_class(curr->scx.dsq_vtime) == SPRY_CLASS_IDLE) {
+			c->kicks++;
+			scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
+		}
+		return false;
+	}
+	if ((class == SPRY_CLASS_INTERACTIVE && t && !t->left_ns) || !wakes_over(key, curr))
+		return false;
+	/* Somebody who did the same waits for the switch. */
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0 && c->local_key <= key)
+		return false;
+	c->local_key = key;
+	c->preemptions++;
+	if (c->below[BELOW_OTHER].began_ns)
+		c->early_yields++;
+	set_key(p, key);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(class, t), enq_flags | SCX_ENQ_PREEMPT);
+	return true;
+}
+
+/* A task that waits now may have a CPU that is idle, or that runs something lower. */
+static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at,
+					 u64 enq_flags)
+{
+	s32 cpu;
+
+	if (enq_flags & SCX_ENQ_WAKEUP && class >= SPRY_CLASS_OTHER)
+		return;
+	if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p)) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0) {
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			return;
+		}
+		if (class >= SPRY_CLASS_OTHER)
+			return;
+		cpu = cpu_to_take(p, class, at->cpu);
+		if (cpu >= 0) {
+			cpu_at(at->cpu)->kicks++;
+			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+		}
+	}
+}
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The scheduler: classes in a stack, for sched_ext. What it decides by comes from the daemon, one word a
+ * process. */
+#include <scx/common.bpf.h>
+#include "intf.h"
+
+/* Set before loading. The machine. */
+const volatile u32 nr_cpus = 1;
+const volatile u32 nr_llcs = 1;
+const volatile u16 cpu_llc[512];
+/* The daemon's own process. */
+const volatile u32 daemon_tgid;
+
+/* Whether a woken task of INTERACTIVE needs more left of its quantum, rather than a lower level, to go first.
+ */
+const volatile bool wake_more_left = false;
+/* At most this long between two decisions, ns. Ticks end a slice, so a little less than one is one. */
+const volatile u64 slice_other_ns = 3000000;
+const volatile u64 slice_interactive_ns = 20000000;
+/* What is below INTERACTIVE has this part of any second, percent, in turns of this length, ns. */
+const volatile u32 share_percent = 5;
+const volatile u64 below_slice_ns = 2000000;
+const volatile u64 below_slice_least_ns = 100000;
+/* In how long everybody below has a turn, ns: while they are few, and when they are many. */
+const volatile u32 few_tasks = 100;
+/* From so many on, OTHER has shorter slices, so that all have theirs in time. */
+const volatile u32 crowd = 1000;
+/* How far ahead of the class a task may be put, units of 64 ns. */
+const volatile u64 ahead_least = 100000;
+const volatile u64 ahead_most = 30000000;
+const volatile u64 age_few_ns = 800000000;
+const volatile u64 age_many_ns = 6000000000;
+/* The parts of a CPU that classes above INTERACTIVE may have, percent of a period, ns. */
+const volatile u64 budget_period_ns = 100000000;
+const volatile u32 daemon_percent = 10;
+const volatile u32 kthread_percent = 80;
+/* A thread that has run less in all is not charged; its parent pays this much for it, ns. */
+const volatile u64 short_ns = 1000000;
+const volatile u64 fork_tax_ns = 250000;
+/* Housekeeping's period, ns. */
+const volatile u64 housekeeping_ns = 500000000;
+
+#define NICE_0_PRIO 120
+#define MAX_RT_PRIO 100
+
+char _license[] SEC("license") = "GPL";
+
+UEI_DEFINE(uei);
+
+#include "compat.bpf.h"
+#include "nodes.bpf.h"
+#include "state.bpf.h"
+#include "budget.bpf.h"
+#include "timer.bpf.h"
+#include "below.bpf.h"
+#include "cgroup.bpf.h"
+#include "table.bpf.h"
+#include "place.bpf.h"
+#include "dispatch.bpf.h"
+#include "housekeeping.bpf.h"
+
+/* A task that never was ordered: if it is new, its parent has a word in it. */
+static __always_inline void first_order(struct task_struct *p, const struct where *at)
+{
+	struct task_struct *parent = bpf_get_current_task_btf();
+
+	if (p->se.sum_exec_runtime || p->real_parent->tgid != parent->tgid || p->tgid == parent->tgid)
+		return;
+	if (key_class(parent->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE)
+		interactive_fork(p, parent);
+	else
+		set_key(p, other_fork(parent, llc_at(at->llc)));
+}
+
+/* Short-lived threads of processes without a verdict have no storage. */
+static __always_inline struct thread_ctx *thread_of(struct task_struct *p)
+{
+	struct thread_ctx *t = find_thread(p);
+	struct spry_node *node;
+
+	if (t)
+		return t;
+	if (p->se.sum_exec_runtime < short_ns) {
+		node = node_of(p);
+		if (!node || !node->verdict)
+			return NULL;
+	}
+	return make_thread(p);
+}
+
+void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
+{
+	s32 cpu = nr_cpus > 1 ? scx_bpf_task_cpu(p) : 0;
+	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
+	struct thread_ctx *t;
+	u32 class, queue;
+	u64 key;
+
+	at.place = place_of(p, &at);
+	if (!p->scx.dsq_vtime)
+		first_order(p, &at);
+	t = thread_of(p);
+	key = order(p, t, &at);
+	class = key >> KEY_SHIFT;
+	queue = queue_of(class, t);
+	if (enq_flags & SCX_ENQ_WAKEUP && class != SPRY_CLASS_IDLE &&
+	    woken_first(p, t, key, queue, &at, enq_flags))
+		return;
+	__sync_fetch_and_add(queued_at(at.place, queue), 1);
+	scx_bpf_dsq_insert_vtime(p, dsq_at(at.place, queue), slice_of(class, t), key, enq_flags);
+	if (nr_cpus > 1)
+		find_cpu_for(p, class, &at, enq_flags);
+}
+
+void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
+{
+	struct where at = {.cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu)};
+	struct running running = {.class = SPRY_CLASSES};
+
+	at.place = at.llc;
+	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
+		running.p = prev;
+		running.t = thread_of(prev);
+		running.key = order(prev, running.t, &at);
+		running.class = running.key >> KEY_SHIFT;
+	}
+	decide(&at, &running);
+}
+
+void BPF_STRUCT_OPS(spry_cpu_online, s32 cpu)
+{
+	struct cpu_ctx *c = cpu_at(cpu);
+
+	__builtin_memset(c->below, 0, sizeof(c->below));
+	c->timer_ns = 0;
+}
+
+void BPF_STRUCT_OPS(spry_cpu_offline, s32 cpu)
+{
+	/* The kernel moves its tasks; this is here so that it goes on with the scheduler. */
+	cpu_at(cpu)->timer_ns = 0;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(spry_init)
+{
+	u32 i;
+	s32 error;
+
+	bpf_for(i, 0, nr_cpus * QUEUES)
+	{
+		u32 place = i / QUEUES, queue = i % QUEUES;
+
+		if (queue > QUEUE_IDLE)
+			continue;
+		if (place < nr_llcs) {
+			error = scx_bpf_create_dsq(dsq_at(place, queue), -1);
+			if (error)
+				return error;
+		}
+		error = nr_cpus > 1 ? scx_bpf_create_dsq(dsq_at(place_of_cpu(place), queue), -1) : 0;
+		if (error)
+			return error;
+	}
+	bpf_for(i, 0, nr_llcs)
+	{
+		llc_at(i)->vtime = llc_at(i)->vtime_before = 1ull << 40;
+		llc_at(i)->ahead = ahead_most;
+	}
+	return init_timers();
+}
+
+void BPF_STRUCT_OPS(spry_exit, struct scx_exit_info *info)
+{
+	UEI_RECORD(uei, info);
+}
+
+SCX_OPS_DEFINE(spry_ops, .select_cpu = (void *)spry_select_cpu, .enqueue = (void *)spry_enqueue,
+	       .dispatch = (void *)spry_dispatch, .cpu_online = (void *)spry_cpu_online,
+	       .cpu_offline = (void *)spry_cpu_offline, .dump = (void *)spry_dump, .init = (void *)spry_init,
+	       .exit = (void *)spry_exit,
+	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ALLOW_QUEUED_WAKEUP,
+	       .timeout_ms = 30000, .exit_dump_len = 65536, .name = "spry");

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A timer a CPU that sends it through the scheduler between two ticks, and housekeeping. */
+#ifndef SPRY_TIMER_BPF_H
+#define SPRY_TIMER_BPF_H
+
+struct sched_timer {
+	struct bpf_timer timer;
+};
+
+/* One a CPU; the last one is housekeeping's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SPRY_CPUS_MAX + 1);
+	__type(key, u32);
+	__type(value, struct sched_timer);
+} timers SEC(".maps");
+
+static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
+{
+	struct cpu_ctx *c = cpu_at(*cpu);
+
+	if (c->timer_ns) {
+		c->timer_ns = 0;
+		c->kicks++;
+		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	}
+	return 0;
+}
+
+/* Sends this CPU through the scheduler at a time, if nothing does before. */
+static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 at_ns)
+{
+	struct sched_timer *timer;
+	u32 key = cpu;
+
+	if (c->timer_ns == at_ns)
+		return;
+	timer = bpf_map_lookup_elem(&timers, &key);
+	if (!timer)
+		return;
+	c->timer_ns = at_ns;
+	c->timers++;
+	bpf_timer_start(&timer->timer, at_ns > now ? at_ns - now : 0, BPF_F_TIMER_CPU_PIN);
+}
+
+/* What is set is of no interest any more. */
+static __always_inline void timer_forget(struct cpu_ctx *c)
+{
+	c->timer_ns = 0;
+}
+
+#endif

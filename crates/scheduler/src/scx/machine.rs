@@ -1,0 +1,66 @@
+//! What the scheduler must know of the machine: which CPUs share a last-level cache, and what it cannot honour here.
+
+use std::collections::BTreeMap;
+use std::fs;
+
+use anyhow::{Context, Result};
+
+/// For each possible CPU, in order, the number of its cache.
+pub(super) fn caches() -> Result<Vec<u16>> {
+    let possible =
+        fs::read_to_string("/sys/devices/system/cpu/possible").context("which CPUs there can be")?;
+    let count = last_of_list(&possible).context("which CPUs there can be")? + 1;
+    let mut numbers: BTreeMap<String, u16> = BTreeMap::new();
+    let mut caches = Vec::with_capacity(count);
+    for cpu in 0..count {
+        let next = u16::try_from(numbers.len())?;
+        // One that is offline belongs to the first until the scheduler is loaded again.
+        caches.push(last_level(cpu).map_or(0, |shared| *numbers.entry(shared).or_insert(next)));
+    }
+    Ok(caches)
+}
+
+/// The CPUs that share the last cache that the CPU has, as the kernel writes them.
+fn last_level(cpu: usize) -> Option<String> {
+    let caches = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
+    let mut last: Option<(u32, String)> = None;
+    for entry in fs::read_dir(caches).ok()?.filter_map(Result::ok) {
+        let read = |name| fs::read_to_string(entry.path().join(name)).ok();
+        let level = read("level").and_then(|text| text.trim().parse().ok());
+        let (Some(level), Some(shared)) = (level, read("shared_cpu_list")) else { continue };
+        if last.as_ref().is_none_or(|(known, _)| level > *known) {
+            last = Some((level, shared));
+        }
+    }
+    // A second-level cache is a core's own in most machines: CPUs without a third are taken together.
+    last.filter(|(level, _)| *level > 2).map(|(_, shared)| shared)
+}
+
+/// The last number of a list such as `0-3,8`.
+fn last_of_list(list: &str) -> Option<usize> {
+    list.trim().rsplit([',', '-']).next()?.parse().ok()
+}
+
+/// What this kernel cannot give.
+pub(super) fn warnings() -> Vec<String> {
+    let has = |field| scx_utils::compat::struct_has_field("sched_ext_ops", field).unwrap_or(false);
+    let mut warnings = Vec::new();
+    if !has("cgroup_set_weight") {
+        warnings
+            .push("the kernel does not tell schedulers of cgroups: cpu.weight is not honoured".to_owned());
+    }
+    warnings
+}
+
+#[cfg(test)]
+mod tests {
+    use super::last_of_list;
+
+    #[test]
+    fn the_last_of_a_list_of_cpus_is_its_end() {
+        assert_eq!(last_of_list("0\n"), Some(0));
+        assert_eq!(last_of_list("0-3\n"), Some(3));
+        assert_eq!(last_of_list("0-3,8,10-11\n"), Some(11));
+        assert_eq!(last_of_list("\n"), None);
+    }
+}

@@ -1,0 +1,5 @@
+//! The scheduler's object with its maps and knobs by name, generated at build time.
+
+#![allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks)]
+
+include!(concat!(env!("OUT_DIR"), "/sched_skel.rs"));

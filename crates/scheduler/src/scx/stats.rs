@@ -1,0 +1,54 @@
+//! What the scheduler counts, summed over CPUs.
+
+use super::skel::types;
+use crate::actuator::Class;
+
+/// What a class did since the scheduler was loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct ClassStats {
+    /// CPU time, ns.
+    pub ran_ns: u64,
+    /// Times that a task had the CPU; it waited before each.
+    pub waits: u64,
+    /// How long they waited for a CPU in all, ns.
+    pub waited_ns: u64,
+}
+
+/// What the scheduler did since it was loaded.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Stats {
+    /// By class, in order. Threads that have run for less than a millisecond in all are not in it.
+    pub classes: Vec<(Class, ClassStats)>,
+    /// Turns that what is below a busy class had.
+    pub below_turns: u64,
+    /// How many of them ended early for somebody above.
+    pub early_yields: u64,
+    /// Woken tasks that took their CPU at once.
+    pub preemptions: u64,
+    /// CPUs sent through the scheduler, for another's task or by the timer.
+    pub kicks: u64,
+    /// Times that the timer was set.
+    pub timers: u64,
+}
+
+const CLASSES: [(Class, usize); 5] =
+    [(Class::Daemon, 2), (Class::Kthread, 3), (Class::Interactive, 4), (Class::Other, 5), (Class::Idle, 6)];
+
+pub(super) fn sum(bss: &types::bss) -> Stats {
+    let classes = CLASSES.map(|(class, _)| (class, ClassStats::default())).to_vec();
+    let mut all = Stats { classes, ..Stats::default() };
+    for cpu in &bss.cpus {
+        for ((_, sum), (_, number)) in all.classes.iter_mut().zip(CLASSES) {
+            let one = &cpu.classes[number];
+            sum.ran_ns += one.ran_ns;
+            sum.waits += one.waits;
+            sum.waited_ns += one.waited_ns;
+        }
+        all.below_turns += cpu.below_turns;
+        all.early_yields += cpu.early_yields;
+        all.preemptions += cpu.preemptions;
+        all.kicks += cpu.kicks;
+        all.timers += cpu.timers;
+    }
+    all
+}
