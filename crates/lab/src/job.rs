@@ -12,6 +12,8 @@ use crate::scheduler::Setup;
 pub struct Job {
     /// One instruction takes 2 to the power of this, in nanoseconds.
     pub shift: u8,
+    /// Virtual CPUs. They take turns, so several show what works, not how fast; and what they do need not repeat.
+    pub cpus: u32,
     /// Whatever is random in the guest comes from this number.
     pub seed: u64,
     /// Parameters of the kernel beyond the lab's own, such as `preempt=full`.
@@ -38,6 +40,7 @@ impl Default for Job {
     fn default() -> Self {
         Self {
             shift: 0,
+            cpus: 1,
             seed: 1,
             cmdline: Vec::new(),
             setup: Setup::default(),

@@ -244,6 +244,7 @@ impl Lab {
                 .collect::<Vec<_>>()
                 .join(" "),
             shift: job.shift,
+            cpus: job.cpus,
             seed: job.seed,
             memory_mib: u64::from(job.memory_mib),
             results_mib: u64::from(results_mib.max(1).next_power_of_two()),

@@ -36,6 +36,7 @@ pub(crate) struct Vm<'a> {
     pub(crate) image: Option<(&'a Path, u64)>,
     pub(crate) cmdline: String,
     pub(crate) shift: u8,
+    pub(crate) cpus: u32,
     pub(crate) seed: u64,
     pub(crate) memory_mib: u64,
     pub(crate) results_mib: u64,
@@ -64,7 +65,8 @@ impl Vm<'_> {
 
     fn command(&self) -> Result<Command, LabError> {
         let mut command = Command::new(QEMU);
-        command.args(["-machine", "pc", "-accel", "tcg", "-cpu", "max", "-smp", "1", "-nodefaults"]);
+        command.args(["-machine", "pc", "-accel", "tcg", "-cpu", "max", "-nodefaults"]);
+        command.arg("-smp").arg(self.cpus.to_string());
         command.args(["-no-user-config", "-no-reboot", "-display", "none"]);
         command.args(["-rtc", "base=2026-01-01,clock=vm"]);
         command.arg("-icount").arg(format!("shift={},sleep=off", self.shift));

@@ -37,10 +37,19 @@ static __always_inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
-/* 7.x gives the cgroup's bandwidth away at its birth. */
-struct scx_cgroup_init_args___bandwidth {
-	u64 bw_period_us;
-	u64 bw_quota_us;
-} __attribute__((preserve_access_index));
+/* 6.18 and later say who runs on a CPU; before, its run queue was given whole. */
+struct rq *scx_bpf_cpu_rq___whole(s32 cpu) __ksym __weak;
+
+static __always_inline struct task_struct *current_of(s32 cpu)
+{
+	struct rq *rq;
+
+	if (bpf_ksym_exists(scx_bpf_cpu_curr))
+		return scx_bpf_cpu_curr(cpu);
+	if (!bpf_ksym_exists(scx_bpf_cpu_rq___whole))
+		return NULL;
+	rq = scx_bpf_cpu_rq___whole(cpu);
+	return rq ? rq->curr : NULL;
+}
 
 #endif

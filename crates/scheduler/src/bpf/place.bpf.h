@@ -14,7 +14,7 @@ static __always_inline u32 place_of(struct task_struct *p, const struct where *a
 
 static __always_inline struct task_struct *running_on(s32 cpu)
 {
-	return nr_cpus > 1 ? __COMPAT_scx_bpf_cpu_curr(cpu) : bpf_get_current_task_btf();
+	return nr_cpus > 1 ? current_of(cpu) : bpf_get_current_task_btf();
 }
 
 /* A CPU that the task may use and that runs the least of what the task goes before; -1 if there is none. */

@@ -11,6 +11,7 @@ use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenObject, PrintLevel};
 use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read};
 use spry_policy::{Tgid, WakeRule};
@@ -89,8 +90,7 @@ impl Scx {
             (1..=50).contains(&options.background_share),
             "the share of what is below is 1 to 50 percent"
         );
-        let level = if options.log == Log::Verifier { PrintLevel::Debug } else { PrintLevel::Warn };
-        libbpf_rs::set_print(Some((level, |_, text| eprint!("{text}"))));
+        say(options.log);
         // The scheduler borrows from it for as long as it lives; a process loads one, or a few.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut skel = open(object, options)?;
@@ -147,14 +147,39 @@ impl Scx {
     }
 }
 
+/// What libbpf says, as far as it is asked for.
+fn say(log: Log) {
+    fn all(_: PrintLevel, text: String) {
+        eprint!("{text}");
+    }
+    fn figures(level: PrintLevel, text: String) {
+        if matches!(level, PrintLevel::Warn) || text.contains("PROG LOAD LOG") {
+            eprint!("{text}");
+        }
+    }
+    libbpf_rs::set_print(Some(match log {
+        Log::Warnings => (PrintLevel::Warn, all),
+        Log::Verifier => (PrintLevel::Debug, figures),
+    }));
+}
+
 fn open(
     object: &'static mut MaybeUninit<OpenObject>,
     options: &ScxOptions,
 ) -> Result<OpenSchedSkel<'static>> {
-    let mut builder = SchedSkelBuilder::default();
-    builder.obj_builder.debug(options.log == Log::Verifier);
-    scx_ops_open!(builder, object, spry_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)
+    let builder = SchedSkelBuilder::default();
+    let mut skel =
+        scx_ops_open!(builder, object, spry_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)?;
+    if options.log == Log::Verifier {
+        for mut program in skel.open_object_mut().progs_mut() {
+            program.set_log_level(VERIFIER_STATISTICS);
+        }
+    }
+    Ok(skel)
 }
+
+/// Asks the kernel for a program's figures only.
+const VERIFIER_STATISTICS: u32 = 4;
 
 fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions) -> Result<()> {
     let caches = machine::caches()?;
