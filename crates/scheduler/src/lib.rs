@@ -3,6 +3,8 @@
 pub mod actuator;
 pub mod collect;
 pub mod daemon;
+pub mod fair;
+pub mod guardian;
 pub mod intf;
 pub mod nodes;
 pub mod scx;

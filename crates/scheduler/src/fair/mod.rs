@@ -1,0 +1,330 @@
+//! The fall-back actuator: the policy's verdicts through nice values, slices, groups' weights, timer slack and, for the
+//! display server, a low real-time priority. Every kernel has these, and a container some of them.
+//!
+//! Nobody is lowered: those in use are raised, and get as much more weight as leaves the rest its share. Every change is
+//! in the [journal](crate::guardian::journal) before it is made, and a guardian undoes it if the daemon does not.
+
+mod contention;
+mod plan;
+mod probe;
+mod threads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use anyhow::{Context, bail};
+use spry_policy::Tgid;
+
+use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::guardian::journal::Journal;
+use crate::guardian::settings::{base_slice_ns, stat_of};
+use crate::guardian::watch::{PENANCE_NS, now_ns};
+use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
+use contention::{Contention, runnable};
+use plan::{Allowed, SERVER_LEVEL, Want, nice_first, want};
+use threads::{Hand, Tally, Threads};
+
+/// Where the journal is, unless another place is named.
+pub const JOURNAL: &str = "/run/spry/fair.journal";
+/// Threads whose states are looked at to know how many of those in use want a CPU.
+const STATES_MAX: usize = 64;
+
+/// How to act.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FairOptions {
+    /// The journal's file.
+    pub journal: PathBuf,
+    /// What is left to those who are not in use, percent of a CPU, 1 to 50.
+    pub background_share: u32,
+}
+
+impl Default for FairOptions {
+    fn default() -> FairOptions {
+        FairOptions { journal: JOURNAL.into(), background_share: 5 }
+    }
+}
+
+/// The fall-back actuator. Dropping it restores everything.
+#[derive(Debug)]
+pub struct Fair {
+    guardian: Option<Guardian>,
+    journal: Journal,
+    options: FairOptions,
+    allowed: Allowed,
+    base_slice_ns: u64,
+    processes: BTreeMap<Tgid, Threads>,
+    by_hand: BTreeMap<Tgid, Class>,
+    contention: Contention,
+    cpus: u32,
+    tally: Tally,
+    lasting: Vec<String>,
+    guardians_lost: u32,
+}
+
+impl Fair {
+    /// Undoes what an earlier daemon may have left, starts the guardian, and finds out what is permitted here. Nothing is
+    /// changed yet.
+    ///
+    /// # Errors
+    /// Where another daemon or its guardian is at work, or no guardian can be had.
+    pub fn start(options: FairOptions) -> anyhow::Result<Fair> {
+        let mut lasting = Vec::new();
+        let (mut journal, left) = open_journal(&options.journal, &mut lasting)?;
+        if left != Restored::default() {
+            lasting.push(format!(
+                "an earlier daemon and its guardian were both killed: {} threads and {} groups that they had changed were restored",
+                left.restored + left.theirs,
+                left.groups
+            ));
+        }
+        let (allowed, warnings) = probe::probe();
+        lasting.extend(warnings);
+        let base_slice_ns = base_slice_ns();
+        let own = std::process::id();
+        journal.begin(base_slice_ns, stat_of(own, own).context("cannot read /proc")?.start);
+        let guardian = Guardian::start(&mut journal).context("cannot start the guardian")?;
+        Ok(Fair {
+            guardian: Some(guardian),
+            journal,
+            options,
+            allowed,
+            base_slice_ns,
+            processes: BTreeMap::new(),
+            by_hand: BTreeMap::new(),
+            contention: Contention::default(),
+            cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            tally: Tally::default(),
+            lasting,
+            guardians_lost: 0,
+        })
+    }
+
+    /// The guardian's process; part of Spry, like the daemon.
+    pub fn guardian_tgid(&self) -> Option<Tgid> {
+        self.guardian.as_ref().map(|guardian| Tgid(guardian.tgid()))
+    }
+
+    /// What the latest round did.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Nothing is changed without a guardian: one that was killed is replaced.
+    fn guarded(&mut self) -> anyhow::Result<()> {
+        if self.guardian.as_ref().is_some_and(Guardian::is_alive) {
+            return Ok(());
+        }
+        if self.guardian.take().is_some() {
+            self.guardians_lost += 1;
+        }
+        let guardian = Guardian::start(&mut self.journal)
+            .context("the guardian is gone, and no other can be started")?;
+        self.guardian = Some(guardian);
+        Ok(())
+    }
+
+    /// Real-time servers: who still may be, in the words of the guardian's table.
+    fn may_be_real_time(&self, tgid: Tgid) -> bool {
+        let now_ns = now_ns();
+        let watched = self.journal.watched();
+        if let Some(slot) = watched.iter().find(|slot| slot.tgid.load(Ordering::Acquire) == tgid.0) {
+            let demoted_ns = slot.demoted_ns.load(Ordering::Acquire);
+            if demoted_ns != 0 && now_ns.saturating_sub(demoted_ns) < PENANCE_NS {
+                return false;
+            }
+            slot.demoted_ns.store(0, Ordering::Release);
+            return true;
+        }
+        let Some(slot) = watched.iter().find(|slot| slot.tgid.load(Ordering::Acquire) == 0) else {
+            return false;
+        };
+        slot.demoted_ns.store(0, Ordering::Release);
+        slot.tgid.store(tgid.0, Ordering::Release);
+        if let Some(guardian) = &self.guardian {
+            guardian.look();
+        }
+        true
+    }
+
+    fn unwatch(&self, tgid: Tgid) {
+        for slot in self.journal.watched().iter().filter(|slot| slot.tgid.load(Ordering::Acquire) == tgid.0) {
+            slot.tgid.store(0, Ordering::Release);
+        }
+    }
+
+    /// What each process is to have, those by hand included, the best first.
+    fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
+        let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
+        let mut placed: Vec<Verdict> = by_policy.collect();
+        let best = best_level(&placed);
+        let by_hand = self.by_hand.iter();
+        placed.extend(by_hand.map(|(&tgid, &class)| Verdict { tgid, class, level: best, quantum_us: 0 }));
+        placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
+        placed.dedup_by_key(|verdict| verdict.tgid);
+        let share = self.options.background_share;
+        let first = nice_first(self.contention.others(), self.contention.in_use(), share, &self.allowed);
+        let mut wants = Vec::with_capacity(placed.len());
+        for verdict in &placed {
+            let mut wanted = want(verdict, best, first, &self.allowed);
+            if wanted == Some(Want::RealTime) && !self.may_be_real_time(verdict.tgid) {
+                wanted = want(&Verdict { level: best, ..*verdict }, best, first, &self.allowed);
+            }
+            wants.extend(wanted.map(|wanted| (verdict.tgid, wanted)));
+        }
+        wants
+    }
+
+    /// How many want the CPU beside those in use.
+    fn sample(&mut self) {
+        let Some(all) = runnable() else { return };
+        let mut left = STATES_MAX;
+        let mut in_use = 0;
+        for threads in self.processes.values() {
+            let (running, looked) = threads.runnable(left);
+            in_use += running;
+            left -= looked;
+            if left == 0 {
+                break;
+            }
+        }
+        self.contention.add(all, in_use, self.cpus);
+    }
+
+    fn take_back(&mut self, gone: &[Tgid]) {
+        for tgid in gone {
+            self.unwatch(*tgid);
+            let Some(mut threads) = self.processes.remove(tgid) else { continue };
+            let mut hand = Hand {
+                journal: &mut self.journal,
+                base_slice_ns: self.base_slice_ns,
+                tally: Tally::default(),
+            };
+            threads.take_back(&mut hand);
+        }
+    }
+}
+
+impl Actuator for Fair {
+    fn name(&self) -> &'static str {
+        "fair"
+    }
+
+    fn apply(&mut self, verdicts: &[Verdict]) -> anyhow::Result<()> {
+        self.guarded()?;
+        self.sample();
+        let wants = self.wants(verdicts);
+        let named: BTreeSet<Tgid> = wants.iter().map(|(tgid, _)| *tgid).collect();
+        let gone: Vec<Tgid> = self.processes.keys().filter(|tgid| !named.contains(tgid)).copied().collect();
+        self.take_back(&gone);
+        let mut hand =
+            Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: Tally::default() };
+        for (tgid, want) in wants {
+            let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
+            self.processes.entry(tgid).or_default().give(tgid.0, &tids, want, &mut hand);
+        }
+        self.tally = hand.tally;
+        Ok(())
+    }
+
+    fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> anyhow::Result<()> {
+        if !Path::new(&format!("/proc/{}", tgid.0)).exists() {
+            bail!("there is no process {}", tgid.0);
+        }
+        match class {
+            None => self.by_hand.remove(&tgid),
+            Some(Class::Kthread | Class::Daemon) => bail!("that class is not given by hand"),
+            Some(class) => self.by_hand.insert(tgid, class),
+        };
+        let Some(class) = class else { return Ok(()) };
+        // At once for what needs no round.
+        self.guarded()?;
+        let first = nice_first(
+            self.contention.others(),
+            self.contention.in_use(),
+            self.options.background_share,
+            &self.allowed,
+        );
+        let verdict = Verdict { tgid, class, level: SERVER_LEVEL + 1, quantum_us: 0 };
+        let Some(want) = want(&verdict, SERVER_LEVEL + 1, first, &self.allowed) else {
+            self.take_back(&[tgid]);
+            return Ok(());
+        };
+        let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
+        let mut hand =
+            Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: Tally::default() };
+        self.processes.entry(tgid).or_default().give(tgid.0, &tids, want, &mut hand);
+        Ok(())
+    }
+
+    fn health(&mut self) -> Health {
+        match self.guarded() {
+            Ok(()) => Health::Acting,
+            Err(error) => Health::Ejected(format!("{error:#}")),
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.lasting.clone();
+        let refused = self.tally.refused;
+        if refused > 0 {
+            warnings
+                .push(format!("{refused} threads in use could not be raised: the kernel does not permit it"));
+        }
+        if self.tally.unjournaled > 0 {
+            warnings.push(format!(
+                "{} threads in use were left as they are: the journal is full",
+                self.tally.unjournaled
+            ));
+        }
+        if self.guardians_lost > 0 {
+            warnings.push(format!("the guardian was killed and replaced, {} times", self.guardians_lost));
+        }
+        let demoted = self.journal.watched().iter().filter(|slot| {
+            slot.tgid.load(Ordering::Acquire) != 0 && slot.demoted_ns.load(Ordering::Acquire) != 0
+        });
+        for slot in demoted {
+            let tgid = slot.tgid.load(Ordering::Acquire);
+            warnings.push(format!(
+                "the display server (process {tgid}) took too much of the CPU as a real-time task, and is an ordinary one for {} s",
+                PENANCE_NS / 1_000_000_000
+            ));
+        }
+        warnings
+    }
+}
+
+impl Drop for Fair {
+    fn drop(&mut self) {
+        _ = restore_all(&mut self.journal);
+    }
+}
+
+/// The lowest level of a client.
+fn best_level(verdicts: &[Verdict]) -> u8 {
+    let clients =
+        verdicts.iter().filter(|verdict| verdict.class == Class::Interactive && verdict.level > SERVER_LEVEL);
+    clients.map(|verdict| verdict.level).min().unwrap_or(SERVER_LEVEL + 1)
+}
+
+/// The journal, what is in it already undone; one without a file where none can be had.
+fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Journal, Restored)> {
+    match Journal::open(path) {
+        Ok(mut journal) => {
+            let left = if journal.is_empty() { Restored::default() } else { restore_all(&mut journal) };
+            Ok((journal, left))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            bail!("another daemon, or its guardian, is at work: {} is locked", path.display())
+        }
+        Err(error) => {
+            warnings.push(format!(
+                "{}: {error}: what is changed is restored if the daemon is killed, but not if its guardian is killed too",
+                path.display()
+            ));
+            Ok((Journal::unnamed().context("cannot make a journal")?, Restored::default()))
+        }
+    }
+}

@@ -1,0 +1,180 @@
+//! What a place means in settings that every kernel has: pure, every number by name.
+
+use crate::actuator::{Class, Verdict};
+use crate::guardian::settings::{IDLE, OTHER, ROUND_ROBIN, Settings};
+
+/// The display server's real-time priority, the lowest that there is.
+pub const SERVER_PRIORITY: u32 = 1;
+/// The level that a display server has.
+pub const SERVER_LEVEL: u8 = 0;
+/// The fair scheduler's greatest weight.
+pub const NICE_FIRST: i32 = -20;
+/// The weakest that anybody in use is made; nobody is ever lowered to it.
+pub const NICE_LAST: i32 = -8;
+/// Steps of the nice value, 1.25 each in weight, that a process gives way by, for each level that it is behind the best
+/// client: six levels, between the program that the user turned to and the one that they turned from, are 80 to 20.
+pub const NICE_BEHIND: [i32; 10] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10];
+/// The best client's slice, ns: on kernels that know slices (6.12 and later) a woken thread with a shorter one preempts at
+/// once. The shortest that the kernel takes.
+pub const SLICE_FIRST_NS: u64 = 100_000;
+/// The longest that anybody in use is given, ns; each level behind the best doubles it until then.
+pub const SLICE_LAST_NS: u64 = 800_000;
+/// By how much timers of those in use may be late, ns: the kernel's usual 50,000 is half of what a frame is late at best. No
+/// round number, so that those who inherit it are known.
+pub const SLACK_NS: u64 = 1_013;
+/// The weight of nice 0 and of each step, as the kernel has them from -20 on (`sched_prio_to_weight`).
+const WEIGHTS: [u64; 21] = [
+    88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100,
+    4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024,
+];
+
+/// What this machine lets us do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Allowed {
+    /// The lowest nice value.
+    pub nice_least: i32,
+    /// Whether real-time tasks can be made.
+    pub real_time: bool,
+    /// Whether the fair scheduler takes a slice.
+    pub slice: bool,
+}
+
+/// What a process is to have, before its threads' own settings are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Want {
+    /// The display server: real-time within limits.
+    RealTime,
+    /// More weight, shorter slices, punctual timers.
+    Raised {
+        /// Its nice value.
+        nice: i32,
+        /// Its slice, ns; 0: as it is.
+        slice_ns: u64,
+    },
+    /// Only what nobody else wants.
+    Idle,
+}
+
+/// What a verdict means. `best` is the lowest level among clients, `nice_first` what the best client gets.
+pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> Option<Want> {
+    let raised = |behind: usize| {
+        let steps = NICE_BEHIND[behind.min(NICE_BEHIND.len() - 1)];
+        let nice = (nice_first + steps).min(NICE_LAST).max(nice_first).max(allowed.nice_least);
+        let slice_ns = (SLICE_FIRST_NS << behind.min(16)).min(SLICE_LAST_NS);
+        Want::Raised { nice, slice_ns: if allowed.slice { slice_ns } else { 0 } }
+    };
+    match verdict.class {
+        Class::Interactive if verdict.level == SERVER_LEVEL && allowed.real_time => Some(Want::RealTime),
+        Class::Interactive => Some(raised(usize::from(verdict.level.saturating_sub(best)))),
+        Class::Daemon => Some(raised(0)),
+        Class::Idle => Some(Want::Idle),
+        Class::Kthread | Class::Other => None,
+    }
+}
+
+/// What a thread that had `before` is given; `None`: it is left as it is. Nobody who has asked for less than others, or is
+/// real-time already, is raised.
+pub fn settings(before: Settings, want: Want) -> Option<Settings> {
+    if before.policy != OTHER {
+        return None;
+    }
+    match want {
+        Want::Idle => Some(Settings { policy: IDLE, slice_ns: 0, ..before }),
+        _ if before.nice > 0 => None,
+        Want::RealTime => Some(Settings {
+            policy: ROUND_ROBIN,
+            reset_on_fork: 1,
+            priority: SERVER_PRIORITY,
+            slice_ns: 0,
+            slack_ns: 0,
+            ..before
+        }),
+        Want::Raised { nice, slice_ns } => Some(Settings {
+            reset_on_fork: 1,
+            nice: nice.min(before.nice),
+            slice_ns: if before.slice_ns == 0 { slice_ns } else { before.slice_ns },
+            slack_ns: before.slack_ns.min(SLACK_NS),
+            ..before
+        }),
+    }
+}
+
+/// The lowest nice value that leaves those below their share, if `contenders` of them, all of weight nice 0, and `in_use`
+/// raised threads want one CPU. With few contenders less than the greatest weight does.
+pub fn nice_first(contenders: u32, in_use: u32, share_percent: u32, allowed: &Allowed) -> i32 {
+    let share = u64::from(share_percent.clamp(1, 50));
+    let weight = 1_024 * u64::from(contenders.max(1)) * (100 - share) / share / u64::from(in_use.max(1));
+    // One step is 25 %: what is over by less than a tenth is the same.
+    let index =
+        WEIGHTS.iter().position(|&raised| raised <= weight + weight / 10).unwrap_or(WEIGHTS.len() - 1);
+    (NICE_FIRST + index as i32).min(NICE_LAST).max(allowed.nice_least)
+}
+
+/// The value that gives one session's group this share against one other.
+pub fn session_nice(share_percent: u32, allowed: &Allowed) -> i32 {
+    nice_first(1, 1, share_percent, allowed)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spry_policy::Tgid;
+
+    const ALL: Allowed = Allowed { nice_least: -20, real_time: true, slice: true };
+    const USUAL: Settings =
+        Settings { policy: OTHER, reset_on_fork: 0, nice: 0, priority: 0, slice_ns: 0, slack_ns: 50_000 };
+
+    fn verdict(class: Class, level: u8) -> Verdict {
+        Verdict { tgid: Tgid(7), class, level, quantum_us: 200_000 }
+    }
+
+    fn raised(level: u8, best: u8) -> (i32, u64) {
+        match want(&verdict(Class::Interactive, level), best, -20, &ALL) {
+            Some(Want::Raised { nice, slice_ns }) => (nice, slice_ns),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn the_best_client_has_the_greatest_weight_whatever_its_level() {
+        assert_eq!(raised(1, 1), (-20, 100_000));
+        assert_eq!(raised(7, 7), (-20, 100_000));
+        assert_eq!(raised(7, 1), (-13, 800_000));
+        assert_eq!(raised(255, 1), (-10, 800_000));
+    }
+
+    #[test]
+    fn the_server_is_real_time_where_that_may_be_and_else_the_best_client() {
+        assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &ALL), Some(Want::RealTime));
+        let no = Allowed { real_time: false, slice: false, nice_least: -5 };
+        let expected = Want::Raised { nice: -5, slice_ns: 0 };
+        assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &no), Some(expected));
+    }
+
+    #[test]
+    fn who_asked_for_less_or_has_more_is_left_alone() {
+        let want = Want::Raised { nice: -15, slice_ns: 100_000 };
+        assert_eq!(settings(Settings { nice: 1, ..USUAL }, want), None);
+        assert_eq!(settings(Settings { policy: ROUND_ROBIN, priority: 20, ..USUAL }, want), None);
+        assert_eq!(settings(Settings { policy: IDLE, ..USUAL }, want), None);
+        let own = Settings { nice: -18, slice_ns: 300_000, slack_ns: 10, ..USUAL };
+        assert_eq!(settings(own, want), Some(Settings { reset_on_fork: 1, ..own }));
+    }
+
+    #[test]
+    fn the_background_keeps_its_share_by_weight_alone() {
+        for (contenders, in_use) in [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (3, 3), (8, 1), (20, 1)] {
+            let nice = nice_first(contenders, in_use, 5, &ALL);
+            let raised = WEIGHTS[(nice - NICE_FIRST) as usize] * u64::from(in_use);
+            let below = 1_024 * u64::from(contenders);
+            let percent = below as f64 * 100.0 / (below + raised) as f64;
+            assert!(percent > 4.5, "{contenders} against {in_use}: {percent}");
+            assert!(
+                percent < 6.0 || nice == NICE_FIRST || in_use > 1,
+                "{contenders} against {in_use}: {percent}"
+            );
+        }
+        assert_eq!(nice_first(8, 1, 5, &ALL), -20);
+        assert_eq!(nice_first(1, 1, 5, &ALL), -13);
+    }
+}

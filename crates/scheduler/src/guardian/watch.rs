@@ -1,0 +1,136 @@
+//! What keeps a real-time display server from taking the machine: the guardian looks, at a priority above the server's, and
+//! makes it an ordinary task again if it takes too much.
+
+use std::io;
+use std::sync::atomic::Ordering;
+
+use super::journal::{Journal, WATCHED_MAX};
+use super::settings::{ROUND_ROBIN, Settings};
+use super::undo::DEMOTED;
+
+/// How often real-time servers are looked at, ns.
+pub const LOOK_EVERY_NS: u64 = 100_000_000;
+/// The time over which a server's use of the CPU counts, ns: as long as the rest can be kept waiting.
+pub const WINDOW_NS: u64 = 500_000_000;
+/// The part of it that a server may take as a real-time task, percent of one CPU.
+pub const BUSY_PERCENT: u64 = 60;
+/// How long it then stays an ordinary task, ns.
+pub const PENANCE_NS: u64 = 10_000_000_000;
+
+const SAMPLES: usize = (WINDOW_NS / LOOK_EVERY_NS) as usize;
+
+/// The CPU time that the watched have used.
+#[derive(Debug, Default)]
+pub struct Watch {
+    seen: [Usage; WATCHED_MAX],
+}
+
+#[derive(Debug, Default, Clone, Copy)]
+struct Usage {
+    tgid: u32,
+    /// (now, CPU time), ns; the oldest is overwritten.
+    samples: [(u64, u64); SAMPLES],
+    count: usize,
+}
+
+impl Usage {
+    /// Whether it has taken too much of the window that ends now.
+    fn add(&mut self, tgid: u32, now_ns: u64, cpu_ns: u64) -> bool {
+        if self.tgid != tgid {
+            *self = Usage { tgid, ..Usage::default() };
+        }
+        let slot = self.count % SAMPLES;
+        let (then_ns, then_cpu_ns) = self.samples[slot];
+        let full = self.count >= SAMPLES;
+        self.samples[slot] = (now_ns, cpu_ns);
+        self.count += 1;
+        let took = cpu_ns.saturating_sub(then_cpu_ns).saturating_mul(100);
+        full && took > now_ns.saturating_sub(then_ns).saturating_mul(BUSY_PERCENT)
+    }
+}
+
+impl Watch {
+    /// Looks once, and demotes whoever took too much. Returns whether anybody is to be watched.
+    pub fn look(&mut self, journal: &Journal, now_ns: u64) -> bool {
+        let mut any = false;
+        for (watched, usage) in journal.watched().iter().zip(&mut self.seen) {
+            let tgid = watched.tgid.load(Ordering::Acquire);
+            if tgid == 0 {
+                *usage = Usage::default();
+                continue;
+            }
+            any = true;
+            if watched.demoted_ns.load(Ordering::Acquire) != 0 {
+                // Again: the daemon may have been about to promote another of its threads.
+                *usage = Usage::default();
+                demote(journal, tgid);
+            } else if cpu_ns(tgid).is_ok_and(|cpu_ns| usage.add(tgid, now_ns, cpu_ns)) {
+                watched.demoted_ns.store(now_ns.max(1), Ordering::Release);
+                demote(journal, tgid);
+            }
+        }
+        any
+    }
+}
+
+/// Takes our real-time policy from every thread of a process that still has it.
+fn demote(journal: &Journal, tgid: u32) {
+    for (_, task) in journal.tasks().filter(|(_, task)| task.id.tgid == tgid) {
+        let ours = task.ours.iter().find(|ours| ours.policy == ROUND_ROBIN);
+        let Some(ours) = ours else { continue };
+        let now = Settings::scheduling_of(task.id.tid, 0);
+        let is_ours = now.is_ok_and(|now| now.policy == ours.policy && now.priority == ours.priority);
+        if is_ours && task.id.is_alive() {
+            _ = DEMOTED.schedule(task.id.tid);
+        }
+    }
+}
+
+/// The CPU time that a process has used with all its threads, ns.
+fn cpu_ns(tgid: u32) -> io::Result<u64> {
+    // The kernel's name of a process' exact clock (`CPUCLOCK_SCHED`).
+    let clock = ((!(tgid as i32)) << 3) | 2;
+    clock_ns(clock)
+}
+
+/// Now, ns of the monotonic clock.
+pub fn now_ns() -> u64 {
+    clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
+}
+
+fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the kernel fills the structure.
+    if unsafe { libc::clock_gettime(clock, &raw mut time) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_is_no_offence_and_half_a_second_above_the_limit_is() {
+        let mut usage = Usage::default();
+        let mut cpu_ns = 0;
+        let mut look = |at: u64, percent: u64| {
+            cpu_ns += LOOK_EVERY_NS * percent / 100;
+            usage.add(7, at * LOOK_EVERY_NS, cpu_ns)
+        };
+        let shares = [100, 100, 0, 0, 100, 0, 100, 50, 20, 20, 90, 90, 90, 90];
+        let offences: Vec<usize> = shares
+            .iter()
+            .enumerate()
+            .filter(|&(at, &share)| look(at as u64 + 1, share))
+            .map(|(at, _)| at)
+            .collect();
+        assert_eq!(offences, [12, 13], "80 % of the latest half second, not before");
+    }
+
+    #[test]
+    fn a_process_has_used_some_of_the_cpu() {
+        assert!(cpu_ns(std::process::id()).unwrap() > 0);
+    }
+}
