@@ -10,6 +10,7 @@ use super::hands::Hands;
 use super::retry::{Next, Retry};
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::collect::Collector;
+use crate::fair::{Fair, FairOptions};
 
 const EXT: &str = "/sys/kernel/sched_ext";
 
@@ -88,7 +89,10 @@ impl Acting {
                 };
                 bail!("sched_ext is not here yet")
             }
-            Kind::Fair => bail!("fair is not here yet"),
+            Kind::Fair => {
+                let background_share = self.background_share.into();
+                Ok(Box::new(Fair::start(FairOptions { background_share, ..FairOptions::default() })?))
+            }
         }
     }
 

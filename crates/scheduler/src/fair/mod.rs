@@ -20,7 +20,7 @@ use spry_policy::Tgid;
 
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::guardian::journal::Journal;
-use crate::guardian::settings::{base_slice_ns, stat_of};
+use crate::guardian::settings::{TaskId, base_slice_ns, stat_of};
 use crate::guardian::watch::{PENANCE_NS, now_ns};
 use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
 use contention::{Contention, runnable};
@@ -56,7 +56,7 @@ pub struct Fair {
     allowed: Allowed,
     base_slice_ns: u64,
     processes: BTreeMap<Tgid, Threads>,
-    by_hand: BTreeMap<Tgid, Class>,
+    by_hand: BTreeMap<Tgid, (TaskId, Class)>,
     contention: Contention,
     cpus: u32,
     tally: Tally,
@@ -157,11 +157,17 @@ impl Fair {
 
     /// What each process is to have, those by hand included, the best first.
     fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
+        self.by_hand.retain(|_, (leader, _)| leader.is_alive());
         let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
         let mut placed: Vec<Verdict> = by_policy.collect();
         let best = best_level(&placed);
         let by_hand = self.by_hand.iter();
-        placed.extend(by_hand.map(|(&tgid, &class)| Verdict { tgid, class, level: best, quantum_us: 0 }));
+        placed.extend(by_hand.map(|(&tgid, &(_, class))| Verdict {
+            tgid,
+            class,
+            level: best,
+            quantum_us: 0,
+        }));
         placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
         placed.dedup_by_key(|verdict| verdict.tgid);
         let share = self.options.background_share;
@@ -230,15 +236,16 @@ impl Actuator for Fair {
     }
 
     fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> anyhow::Result<()> {
-        if !Path::new(&format!("/proc/{}", tgid.0)).exists() {
-            bail!("there is no process {}", tgid.0);
-        }
-        match class {
-            None => self.by_hand.remove(&tgid),
-            Some(Class::Kthread | Class::Daemon) => bail!("that class is not given by hand"),
-            Some(class) => self.by_hand.insert(tgid, class),
+        let Some(class) = class else {
+            self.by_hand.remove(&tgid);
+            return Ok(());
         };
-        let Some(class) = class else { return Ok(()) };
+        if matches!(class, Class::Kthread | Class::Daemon) {
+            bail!("that class is not given by hand");
+        }
+        let leader =
+            TaskId::now(tgid.0, tgid.0).with_context(|| format!("there is no process {}", tgid.0))?;
+        self.by_hand.insert(tgid, (leader, class));
         // At once for what needs no round.
         self.guarded()?;
         let first = nice_first(

@@ -110,11 +110,6 @@ pub fn nice_first(contenders: u32, in_use: u32, share_percent: u32, allowed: &Al
     (NICE_FIRST + index as i32).min(NICE_LAST).max(allowed.nice_least)
 }
 
-/// The value that gives one session's group this share against one other.
-pub fn session_nice(share_percent: u32, allowed: &Allowed) -> i32 {
-    nice_first(1, 1, share_percent, allowed)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
