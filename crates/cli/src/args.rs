@@ -1,5 +1,6 @@
 //! What can be said on the command line, with its help.
 
+mod act;
 mod prove;
 
 use std::ffi::OsString;
@@ -11,6 +12,7 @@ use spry_trace::Group;
 
 use crate::timespan::Timespan;
 
+pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
@@ -23,11 +25,14 @@ Examples:
   spry report build.spry --html r.html  the same as a page with pictures
   spry export build.spry --to perfetto -o build.pftrace
   spry run movie --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,4,8
+  spry sched run --observe-only         who is in use? `spry top` shows it; nothing is changed
+  spry sched run                        keep what you use on time, until Ctrl-C
+  spry explain 4711                     why a process is in use, or why not
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
 
-/// See what delays what you are using: record every scheduling event, and name the culprits.
+/// See what delays what you are using, and keep it on time.
 #[derive(Parser)]
 #[command(name = "spry", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct Args {
@@ -45,6 +50,12 @@ pub enum Command {
     Export(ExportArgs),
     /// Run a scenario under one or several schedulers, here or in the lab, and show the figures.
     Run(RunArgs),
+    /// Keep what you use on time: the scheduler that follows it.
+    Sched(SchedArgs),
+    /// Watch who is in use, and how they fare.
+    Top(TopArgs),
+    /// Say why a process is in use, or why not, and what delayed it.
+    Explain(ExplainArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
     /// Check and list scenarios.

@@ -5,6 +5,7 @@ mod args;
 mod compare;
 mod completions;
 mod exit;
+mod explain;
 mod export;
 mod lab;
 mod mark;
@@ -14,11 +15,13 @@ mod record;
 mod report;
 mod run;
 mod scenario;
+mod sched;
 mod shipped;
 mod source;
 mod steps;
 mod stopping;
 mod timespan;
+mod top;
 
 use std::process::ExitCode;
 
@@ -33,6 +36,9 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Run(args) => run::run(&args),
+        Command::Sched(args) => sched::run(&args),
+        Command::Top(args) => top::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Lab(args) => lab::run(&args),

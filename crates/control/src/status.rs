@@ -186,6 +186,8 @@ pub struct Step {
     pub tgid: Option<u32>,
     /// The process' name, or the device's.
     pub name: String,
+    /// Its level.
+    pub level: Option<u8>,
     /// How often the step before waited for this one lately, halved each second; null where a device tells instead.
     pub weight: Option<u32>,
     /// Input events a second that this one receives itself.

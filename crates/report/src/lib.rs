@@ -7,4 +7,4 @@ pub mod html;
 pub mod json;
 mod recorder;
 pub mod text;
-mod words;
+pub mod words;

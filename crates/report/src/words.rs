@@ -6,7 +6,7 @@ use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, NameShare, P
 use spry_trace::event::{Comm, Context};
 
 /// A duration with three significant digits: `31.2 ms`.
-pub(crate) fn duration(ns: u64) -> String {
+pub fn duration(ns: u64) -> String {
     if ns < 1_000 {
         return format!("{ns} ns");
     }
@@ -95,7 +95,7 @@ pub(crate) fn comm(comm: &Comm) -> String {
 }
 
 /// A text on one line: no control characters, which a terminal might obey.
-pub(crate) fn plain(text: &str) -> String {
+pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
 }
 
@@ -140,7 +140,7 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
 }
 
 /// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
-pub(crate) fn culprits(delay: &Delay) -> String {
+pub fn culprits(delay: &Delay) -> String {
     let parts = parts(delay);
     let largest_ns = parts.iter().map(|part| part.1).max().unwrap_or(0);
     let (named, gathered): (Vec<&Part>, Vec<&Part>) =
@@ -221,7 +221,7 @@ fn many(name: &NameShare) -> String {
 }
 
 /// One delay as a sentence.
-pub(crate) fn sentence(delay: &Delay) -> String {
+pub fn sentence(delay: &Delay) -> String {
     let mut text = format!(
         "{} was ready to run for {} on CPU {} at {} ({})",
         who(&delay.victim),

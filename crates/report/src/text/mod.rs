@@ -18,8 +18,7 @@ mod wakeup;
 use spry_analysis::findings::{Findings, TaskFinding};
 use spry_trace::Group;
 
-use self::style::Tone;
-pub use self::style::{Colour, Style};
+pub use self::style::{Colour, Style, Tone};
 pub use self::summary::summary;
 pub(crate) use self::timers::timer_name;
 

@@ -19,12 +19,17 @@ pub struct Style {
 }
 
 /// What a piece of text means, for its colour.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tone {
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Tone {
+    /// A title.
     Heading,
+    /// Something to look at.
     Bad,
+    /// As it should be.
     Good,
+    /// Less important.
     Faint,
+    /// Anything else.
     Plain,
 }
 
@@ -35,12 +40,12 @@ impl Style {
     }
 
     /// Characters a line.
-    pub(super) fn width(self) -> usize {
+    pub fn width(self) -> usize {
         self.width
     }
 
     /// The text in its colour.
-    pub(super) fn paint(self, tone: Tone, text: &str) -> String {
+    pub fn paint(self, tone: Tone, text: &str) -> String {
         let code = match (self.colour, tone) {
             (Colour::Plain, _) | (_, Tone::Plain) => return text.to_owned(),
             (_, Tone::Heading) => "1",
@@ -52,12 +57,12 @@ impl Style {
     }
 
     /// A heading on a line of its own.
-    pub(super) fn heading(self, text: &str) -> String {
+    pub fn heading(self, text: &str) -> String {
         self.paint(Tone::Heading, text) + "\n"
     }
 
     /// A paragraph broken between words, each line painted.
-    pub(super) fn wrap(self, tone: Tone, indent: usize, text: &str) -> String {
+    pub fn wrap(self, tone: Tone, indent: usize, text: &str) -> String {
         let room = self.width - indent;
         let mut lines = vec![String::new()];
         for word in text.split(' ') {

@@ -71,6 +71,7 @@ impl Rounds {
         acting.apply(&verdicts);
         let ended_ns = now_ns();
         self.standings = standings.into_iter().map(|standing| (standing.tgid, standing)).collect();
+        senses.note(|tgid| self.standings.contains_key(&tgid));
         self.count(due, late_ns, began_ns, ended_ns);
         due
     }

@@ -1,9 +1,11 @@
 //! What the daemon learns from: the collection in the kernel, and the devices.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use spry_control::RunArgs;
+use spry_display::{ClientStatus, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Synthetic};
 use spry_policy::{Graph, Sample, Tgid};
 
 use super::system::Bell;
@@ -12,8 +14,20 @@ use crate::collect::Collector;
 /// Both.
 pub struct Senses {
     collector: Option<Collector>,
+    devices: Devices,
+    /// Which device told of whom, for as long as they are in use.
+    told_by: BTreeMap<Tgid, Told>,
     lost_edges: u64,
     warnings: Vec<String>,
+}
+
+/// Which device told of a process.
+#[derive(Clone, PartialEq, Debug)]
+struct Told {
+    device: String,
+    server: Option<Tgid>,
+    /// Between the last two takes; `None` if it did nothing.
+    latest: Option<ClientStatus>,
 }
 
 /// What was learnt since the last time.
@@ -32,15 +46,20 @@ impl Senses {
     /// for them.
     ///
     /// # Errors
-    /// Where nothing at all can be had.
-    pub fn open(_args: &RunArgs, _bell: &Arc<Bell>) -> Result<Senses> {
+    /// Where devices cannot be looked for at all.
+    pub fn open(args: &RunArgs, bell: &Arc<Bell>) -> Result<Senses> {
         let mut warnings = Vec::new();
         let collector = Collector::open()
-            .map_err(|error| {
-                warnings.push(format!("who depends on whom cannot be seen here: {error:#}"));
-            })
+            .map_err(|error| warnings.push(format!("who depends on whom cannot be seen here: {error:#}")))
             .ok();
-        Ok(Senses { collector, lost_edges: 0, warnings })
+        let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
+        let options = DeviceOptions { display: args.display.clone(), synthetic, report_socket: None };
+        let notify = Arc::clone(bell);
+        let devices = Devices::open(options, Arc::new(move || notify.ring())).context("looking for devices")?;
+        if args.trust_synthetic {
+            warnings.push("synthetic input is believed (--trust-synthetic): programs can make themselves in use".to_owned());
+        }
+        Ok(Senses { collector, devices, told_by: BTreeMap::new(), lost_edges: 0, warnings })
     }
 
     /// Brings the graph up to date, and returns the rest.
@@ -51,7 +70,27 @@ impl Senses {
             self.lost_edges += drained.lost_edges;
             learnt.gone = drained.gone;
         }
+        let seen = self.devices.take();
+        (learnt.servers, learnt.samples) = (seen.servers, seen.samples);
+        for tgid in &learnt.gone {
+            self.told_by.remove(tgid);
+        }
         learnt
+    }
+
+    /// Remembers which device told of whom, and forgets those who are not in use any more.
+    pub fn note(&mut self, is_in_use: impl Fn(Tgid) -> bool) {
+        self.told_by.retain(|&tgid, told| {
+            told.latest = None;
+            is_in_use(tgid)
+        });
+        for status in self.devices.status() {
+            let server = status.server_tgid.map(Tgid);
+            let device = name(&status);
+            let told = |latest| Told { device: device.clone(), server, latest };
+            self.told_by.extend(server.map(|tgid| (tgid, told(None))));
+            self.told_by.extend(status.clients.iter().map(|client| (client.tgid, told(Some(*client)))));
+        }
     }
 
     /// The collection.
@@ -66,26 +105,54 @@ impl Senses {
 
     /// For the status.
     pub fn devices(&self) -> Vec<spry_control::Device> {
-        Vec::new()
+        let device = |status: DeviceStatus| spry_control::Device {
+            kind: match status.kind {
+                DeviceKind::X11 => "x11",
+                DeviceKind::Report => "report",
+            }
+            .to_owned(),
+            state: match status.state {
+                DeviceState::Waiting => "waiting".to_owned(),
+                DeviceState::Watched => "watched".to_owned(),
+                DeviceState::Ignored(why) => format!("ignored: {why}"),
+                DeviceState::Failed(why) => format!("failed: {why}"),
+            },
+            name: status.name,
+            tgid: status.server_tgid,
+        };
+        self.devices.status().into_iter().map(device).collect()
     }
 
     /// The device that tells of a process, or that it is behind.
-    pub fn device_of(&self, _tgid: Tgid) -> Option<String> {
-        None
+    pub fn device_of(&self, tgid: Tgid) -> Option<&str> {
+        self.told_by.get(&tgid).map(|told| told.device.as_str())
     }
 
     /// The process behind the device that tells of a process.
-    pub fn server_of(&self, _tgid: Tgid) -> Option<Tgid> {
-        None
+    pub fn server_of(&self, tgid: Tgid) -> Option<Tgid> {
+        self.told_by.get(&tgid)?.server
     }
 
     /// Rounds of drawing a second.
-    pub fn frames_per_s(&self, _tgid: Tgid) -> Option<f64> {
-        None
+    pub fn frames_per_s(&self, tgid: Tgid) -> Option<f64> {
+        self.told_by.get(&tgid)?.latest.map(|latest| latest.frames_per_s)
     }
 
     /// What the user should know.
     pub fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
+        let devices = self.devices.status().into_iter();
+        let devices = devices.flat_map(|status| {
+            let name = name(&status);
+            status.warnings.into_iter().map(move |warning| format!("{name}: {warning}"))
+        });
+        self.warnings.iter().cloned().chain(devices).collect()
+    }
+}
+
+/// What a device is called on the way to a process.
+fn name(status: &DeviceStatus) -> String {
+    match status.kind {
+        DeviceKind::X11 => format!("display {}", status.name),
+        DeviceKind::Report => "report".to_owned(),
     }
 }

@@ -150,6 +150,7 @@ impl Daemon {
         Step {
             tgid: Some(standing.tgid.0),
             name,
+            level: Some(standing.level),
             weight,
             input_per_s: Some(rating.input_per_s(self.constants())),
             output_per_s: Some(rating.output_per_s()),
@@ -157,8 +158,8 @@ impl Daemon {
     }
 
     fn device_step(&self, tgid: Tgid) -> Option<Step> {
-        let name = self.senses.device_of(tgid)?;
-        Some(Step { tgid: None, name, weight: None, input_per_s: None, output_per_s: None })
+        let name = self.senses.device_of(tgid)?.to_owned();
+        Some(Step { tgid: None, name, level: None, weight: None, input_per_s: None, output_per_s: None })
     }
 
     /// Why a process is in use, or why not, as root may see it.

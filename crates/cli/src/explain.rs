@@ -1,0 +1,87 @@
+//! `spry explain`: why a process is in use, or why not, and what delayed it.
+
+mod delayed;
+mod why;
+
+use std::env;
+use std::io::{self, IsTerminal};
+use std::process::ExitCode;
+
+use anyhow::Result;
+use serde_json::Value;
+use spry_control::{Client, ControlError, Explanation, socket};
+use spry_report::text::{Colour, Style};
+
+use crate::args::{ColourArg, ExplainArgs};
+use crate::output;
+use crate::top;
+
+pub use self::why::{Ink, why};
+
+/// Asks the daemon, reads the trace, says both.
+pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
+    let mut client = match Client::connect(&socket(args.socket.clone())) {
+        Ok(client) => Some(client),
+        // What delayed it is in the trace, whoever schedules now.
+        Err(ControlError::NoDaemon(_)) if args.trace.is_some() => None,
+        Err(error) => return Err(error.into()),
+    };
+    let explanation = match client.as_mut().map(|client| client.explain(args.tgid)) {
+        Some(Ok(explanation)) => Some(explanation),
+        // It may have ended since the trace.
+        Some(Err(ControlError::Refused(refusal))) if args.trace.is_some() => {
+            eprintln!("spry: {}", top::plain(&refusal.text));
+            None
+        }
+        Some(Err(error)) => return Err(error.into()),
+        None => None,
+    };
+    let delayed = args.trace.as_ref().map(|trace| delayed::find(trace, args.tgid)).transpose()?;
+    if args.json {
+        let mut whole = explanation.map_or(Ok(Value::Object(serde_json::Map::new())), serde_json::to_value)?;
+        if let Some(delayed) = &delayed {
+            whole["delays"] = serde_json::to_value(delayed)?;
+        }
+        output::print(&(serde_json::to_string(&whole)? + "\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let style = style(args);
+    let mut text = match &explanation {
+        Some(explanation) => why(explanation, style, ink()),
+        None => style.wrap(
+            spry_report::text::Tone::Faint,
+            0,
+            "Why it is in use, or not, only the running daemon knows (`spry sched run`); this is from the trace alone.",
+        ),
+    };
+    if let (Some(delayed), Some(trace)) = (&delayed, &args.trace) {
+        text += "\n";
+        text += &delayed::say(delayed, trace, explanation.as_ref(), &mut standing(client.as_mut()), style);
+    }
+    output::print(&text)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Asks whether others are in use.
+fn standing(mut client: Option<&mut Client>) -> impl FnMut(u32) -> Option<Explanation> {
+    move |tgid| client.as_mut()?.explain(tgid).ok()
+}
+
+/// Lines and arrows as this terminal's character set has them.
+pub fn ink() -> Ink {
+    let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
+    let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
+    let locale = locale.to_ascii_lowercase();
+    if locale.contains("utf-8") || locale.contains("utf8") { Ink::Lines } else { Ink::Ascii }
+}
+
+fn style(args: &ExplainArgs) -> Style {
+    let is_coloured = match args.color {
+        ColourArg::Always => true,
+        ColourArg::Never => false,
+        ColourArg::Auto => {
+            io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+        }
+    };
+    Style::new(top::columns(args.width), if is_coloured { Colour::Ansi } else { Colour::Plain })
+}

@@ -1,0 +1,101 @@
+//! What delayed a process, from a trace.
+
+use std::ops::ControlFlow;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use spry_analysis::findings::{Delay, Delays, Party};
+use spry_analysis::{Engine, Options, Progress, Selection, TaskPattern, TraceTotals};
+use spry_control::Explanation;
+use spry_report::text::{Style, Tone};
+use spry_report::words::{culprits, duration, plain, sentence};
+
+use crate::source;
+
+/// Delays that are told.
+const TOLD_MAX: usize = 5;
+
+/// The longest waits of a process' threads, and whom it lost most time to.
+pub fn find(trace: &Path, tgid: u32) -> Result<Delays> {
+    let mut reader = source::open(trace, 0)?;
+    let bytes = std::fs::metadata(trace).map_or(0, |data| data.len());
+    let selection = Selection { tasks: Some(TaskPattern::Number(tgid)), from_ns: 0, to_ns: None };
+    let options = Options { analyses: vec!["delays".to_owned()], ..Options::default() };
+    let mut engine = Engine::new(reader.header(), selection, options)?;
+    source::read(&mut reader, bytes, |stamped| {
+        Ok(match engine.push(stamped) {
+            Progress::More => ControlFlow::Continue(()),
+            Progress::Enough => ControlFlow::Break(()),
+        })
+    })
+    .with_context(|| trace.display().to_string())?;
+    let totals = TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() };
+    Ok(engine.finish(totals).delays.unwrap_or_default())
+}
+
+/// The same in words. `standing` says whether somebody else is in use, if that can be known.
+pub fn say(
+    delays: &Delays,
+    trace: &Path,
+    explanation: Option<&Explanation>,
+    standing: &mut impl FnMut(u32) -> Option<Explanation>,
+    style: Style,
+) -> String {
+    let mut text = style.heading(&format!("What delayed it, by {}", trace.display()));
+    let Some(worst) = delays.worst.first() else {
+        return text + &style.wrap(Tone::Good, 0, "Nothing: none of its threads waited for a CPU there.");
+    };
+    text += &style.wrap(Tone::Plain, 0, &late_because(worst, explanation, standing));
+    for delay in delays.worst.iter().take(TOLD_MAX) {
+        text += &style.wrap(Tone::Plain, 2, &sentence(delay));
+    }
+    let most = delays.blame.iter().find_map(|blame| match &blame.culprit {
+        Party::Task(who) => Some((who, blame)),
+        _ => None,
+    });
+    if let Some((who, blame)) = most {
+        let name = plain(&who.comm.to_string());
+        let line = format!(
+            "In all it lost most to {name} ({}): {} in {} {}.",
+            who.tgid,
+            duration(blame.total_ns),
+            blame.waits,
+            if blame.waits == 1 { "wait" } else { "waits" }
+        );
+        text += &style.wrap(Tone::Plain, 0, &line);
+    }
+    text
+}
+
+/// `Late by 31.2 ms because hog 3321 ran 29.0 ms, which is not in use; in use because ...`.
+fn late_because(
+    worst: &Delay,
+    explanation: Option<&Explanation>,
+    standing: &mut impl FnMut(u32) -> Option<Explanation>,
+) -> String {
+    let culprit = worst.culprits.iter().find_map(|culprit| match &culprit.party {
+        Party::Task(who) => Some(who),
+        _ => None,
+    });
+    // The number may be another's by now.
+    let found = culprit.and_then(|who| {
+        standing(who.tgid.0).filter(|found| found.task.comm == who.comm.to_string())
+    });
+    let theirs = match found {
+        Some(found) if found.in_use => {
+            let level = found.task.level.map_or_else(String::new, |level| format!(", level {level}"));
+            format!(" (in use itself{level})")
+        }
+        Some(_) => " (not in use)".to_owned(),
+        None => String::new(),
+    };
+    let own = match explanation {
+        Some(explanation) if explanation.in_use => {
+            let way: Vec<String> = explanation.task.path.iter().map(|step| plain(&step.name)).collect();
+            format!("; in use because of {}", way.join(" > "))
+        }
+        Some(_) => "; not in use itself".to_owned(),
+        None => String::new(),
+    };
+    format!("Late by {} because {}{theirs}{own}.", duration(worst.wait_ns), culprits(worst))
+}

@@ -1,0 +1,114 @@
+//! `spry sched`: starts the scheduler's daemon, and asks it.
+
+use std::env;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Command, ExitCode};
+
+use anyhow::{Context, Result, anyhow, bail};
+use spry_control::{Answer, Client, Request, RunArgs, State, Status, socket};
+
+use crate::args::{SchedArgs, SchedCommand};
+use crate::output;
+use crate::top;
+
+/// The daemon's program.
+const DAEMON: &str = "spry-sched";
+
+/// Does what is asked for.
+pub fn run(args: &SchedArgs) -> Result<ExitCode> {
+    match &args.command {
+        SchedCommand::Run(args) => start(args),
+        SchedCommand::Status(args) => {
+            let status = Client::connect(&socket(args.socket.clone()))?.status()?;
+            let text = if args.json { serde_json::to_string(&status)? + "\n" } else { account(&status) };
+            output::print(&text)?;
+            Ok(ExitCode::SUCCESS)
+        }
+        SchedCommand::Stop(args) => tell(args.socket.clone(), Request::Stop),
+        SchedCommand::Set(args) => {
+            tell(args.socket.clone(), Request::Set { tgid: args.tgid, class: args.class.into() })
+        }
+    }
+}
+
+/// Becomes the daemon, so that whoever started this one holds its handle.
+fn start(args: &RunArgs) -> Result<ExitCode> {
+    let program = daemon().ok_or_else(|| {
+        anyhow!(
+            "{DAEMON} is neither beside this program nor on the path: install it, or build it with `cargo build --release -p spry-scheduler`"
+        )
+    })?;
+    let error = Command::new(&program).arg("run").args(args.words()).exec();
+    Err(error).with_context(|| format!("cannot start {}", program.display()))
+}
+
+fn daemon() -> Option<PathBuf> {
+    let own = env::current_exe().ok().and_then(|program| Some(program.parent()?.to_owned()));
+    let path = env::var_os("PATH").unwrap_or_default();
+    let mut places = own.into_iter().chain(env::split_paths(&path)).map(|directory| directory.join(DAEMON));
+    places.find(|file| file.is_file())
+}
+
+fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
+    match Client::connect(&socket(named))?.ask(&request)? {
+        Answer::Done(done) => output::print(&(top::plain(&done.text) + "\n"))?,
+        _ => bail!("the scheduler daemon answered something else; are it and this program of the same version?"),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The status in words: how the daemon is, then the table of `spry top`.
+fn account(status: &Status) -> String {
+    let rounds = &status.rounds;
+    let took = status.policy_ns_last.map_or_else(|| "none yet".to_owned(), |ns| spry_report::words::duration(ns));
+    let mut lines = vec![
+        format!(
+            "{}, for {} (process {}, version {})",
+            doing(status),
+            top::span(status.uptime_s),
+            status.tgid,
+            top::plain(&status.version)
+        ),
+        format!(
+            "rounds: {} regular, {} early, {} missed; the latest took {took}, the longest {}",
+            rounds.regular,
+            rounds.early,
+            rounds.missed,
+            spry_report::words::duration(rounds.longest_ns)
+        ),
+        format!(
+            "the daemon takes {:.2} % of a CPU; {} dependencies were not counted",
+            status.daemon_cpu_share * 100.0,
+            status.lost_edges
+        ),
+    ];
+    for device in &status.devices {
+        let server = device.tgid.map_or_else(String::new, |tgid| format!(" (process {tgid})"));
+        let line = format!("{} {}{server}: {}", device.kind, device.name, device.state);
+        lines.push(top::plain(&line));
+    }
+    if let Some(ejection) = &status.acting.ejected {
+        lines.push(top::plain(&format!(
+            "the kernel took the scheduler out {} ago: {}",
+            top::span(ejection.ago_s),
+            ejection.reason
+        )));
+    }
+    lines.extend(status.warnings.iter().map(|warning| top::plain(&format!("warning: {warning}"))));
+    lines.join("\n") + "\n\n" + &top::once(status, top::columns(None))
+}
+
+/// What the daemon does, in words.
+pub fn doing(status: &Status) -> String {
+    match (status.acting.state, status.acting.retry_in_s) {
+        (State::Observing, _) => "looking only, nothing is changed".to_owned(),
+        (State::Acting, _) => format!("in charge through {}", top::plain(&status.actuator)),
+        (State::Ejected, Some(wait_s)) => {
+            format!("taken out by the kernel, tasks are with its own scheduler; next try in {}", top::span(wait_s))
+        }
+        (State::Ejected, None) => {
+            "taken out by the kernel too often; tasks are with its own scheduler: restart the daemon".to_owned()
+        }
+    }
+}

@@ -1,0 +1,213 @@
+//! Draws `spry top`: how the daemon is, what to look at, the table or an explanation, the keys.
+
+use ratatui::Frame;
+use ratatui::layout::{Constraint, Layout, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::text::{Line, Text};
+use ratatui::widgets::{Paragraph, Wrap};
+use spry_control::{Status, TaskClass};
+use spry_report::text::{Colour, Style as Plain};
+use spry_report::words::{duration, plain};
+
+use super::state::{State, View};
+use super::table::{cut, line, span};
+use crate::args::SortArg;
+use crate::explain::why;
+
+const KEYS: &str = "up/down choose  Enter why  l c i o d n sort  w warnings  q quit";
+const KEYS_BACK: &str = "Esc back  q quit";
+
+/// The whole screen.
+pub fn draw(frame: &mut Frame<'_>, state: &State) {
+    let rows = [Constraint::Length(1), Constraint::Length(1), Constraint::Min(1), Constraint::Length(1)];
+    let [head, warning, middle, keys] = Layout::vertical(rows).areas(frame.area());
+    if let Some(status) = &state.status {
+        frame.render_widget(Paragraph::new(headline(status, state.sort)).style(bold()), head);
+    }
+    let (text, style) = notice(state);
+    frame.render_widget(Paragraph::new(text).style(style), warning);
+    match &state.view {
+        View::Table => table(frame, middle, state),
+        View::Warnings => frame.render_widget(warnings(state), middle),
+        View::Explanation(tgid, answer) => {
+            let width = middle.width;
+            let text = match answer {
+                None => format!("asking why {tgid} is in use, or not"),
+                Some(Err(error)) => plain(error),
+                Some(Ok(explanation)) => why(explanation, Plain::new(width, Colour::Plain), state.ink),
+            };
+            frame.render_widget(Paragraph::new(Text::raw(text)).wrap(Wrap { trim: false }), middle);
+        }
+    }
+    let help = if state.view == View::Table { KEYS } else { KEYS_BACK };
+    frame.render_widget(Paragraph::new(help).style(faint()), keys);
+}
+
+fn bold() -> Style {
+    Style::new().add_modifier(Modifier::BOLD)
+}
+
+fn faint() -> Style {
+    Style::new().add_modifier(Modifier::DIM)
+}
+
+/// `spry  in charge through scx, 12 min  round 0.21 ms  daemon 0.31 %  by level`.
+fn headline(status: &Status, sort: SortArg) -> String {
+    let round = status.policy_ns_last.map_or_else(String::new, |ns| format!("  round {}", duration(ns)));
+    let by = match sort {
+        SortArg::Level => "level",
+        SortArg::Cpu => "CPU",
+        SortArg::Input => "input",
+        SortArg::Output => "drawing",
+        SortArg::Dispatch => "waiting",
+        SortArg::Name => "name",
+    };
+    format!(
+        "spry  {}, {}{round}  daemon {:.2} %  by {by}",
+        crate::sched::doing(status),
+        span(status.uptime_s),
+        status.daemon_cpu_share * 100.0
+    )
+}
+
+/// The most important thing to know.
+fn notice(state: &State) -> (String, Style) {
+    let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
+    if let Some(lost) = &state.lost {
+        return (format!("out of date: {}", plain(lost)), bad);
+    }
+    let Some(status) = &state.status else { return (String::new(), faint()) };
+    match &status.warnings[..] {
+        [] => {
+            let in_use = status.tasks.iter().filter(|task| task.level.is_some()).count();
+            let devices: Vec<String> =
+                status.devices.iter().map(|device| plain(&format!("{} {}", device.name, device.state))).collect();
+            (format!("{in_use} in use  {}", devices.join(", ")), faint())
+        }
+        [only] => (plain(only), Style::new().fg(Color::Yellow)),
+        [first, more @ ..] => {
+            (format!("(+{}, w) {}", more.len(), plain(first)), Style::new().fg(Color::Yellow))
+        }
+    }
+}
+
+fn warnings(state: &State) -> Paragraph<'_> {
+    let all = state.status.as_ref().map(|status| &status.warnings[..]).unwrap_or_default();
+    let text = match all {
+        [] => "There is nothing to warn of.".to_owned(),
+        all => all.iter().map(|warning| plain(warning)).collect::<Vec<_>>().join("\n\n"),
+    };
+    Paragraph::new(Text::raw(text)).wrap(Wrap { trim: false })
+}
+
+fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
+    let width = usize::from(area.width);
+    let rows = usize::from(area.height).saturating_sub(1);
+    let tasks = state.status.as_ref().map(|status| &status.tasks[..]).unwrap_or_default();
+    // The chosen row stays in sight.
+    let first = (state.row() + 1).saturating_sub(rows);
+    let mut lines = vec![Line::styled(cut(&line(None, width), width), faint())];
+    for (at, task) in tasks.iter().enumerate().skip(first).take(rows) {
+        let style = match task.class {
+            TaskClass::Interactive => Style::new().fg(Color::Green),
+            TaskClass::Idle => faint(),
+            _ => Style::new(),
+        };
+        let style = if at == state.row() { style.add_modifier(Modifier::REVERSED) } else { style };
+        lines.push(Line::styled(format!("{:width$}", line(Some(task), width)), style));
+    }
+    frame.render_widget(Paragraph::new(lines), area);
+}
+
+#[cfg(test)]
+mod tests {
+    use ratatui::Terminal;
+    use ratatui::backend::TestBackend;
+    use ratatui::crossterm::event::{KeyCode, KeyEvent};
+    use spry_control::Answer;
+
+    use super::super::state::Action;
+    use super::*;
+    use crate::explain::Ink;
+
+    /// As a daemon wrote it, with a film, a terminal, and a compiler in it.
+    const STATUS: &str = include_str!("status.json");
+
+    fn status() -> Status {
+        match serde_json::from_str(STATUS).unwrap() {
+            Answer::Status(status) => *status,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn screen(state: &State, width: u16, height: u16) -> Vec<String> {
+        let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
+        terminal.draw(|frame| draw(frame, state)).unwrap();
+        let buffer = terminal.backend().buffer();
+        let row = |y| (0..width).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+        (0..height).map(row).collect()
+    }
+
+    fn shown() -> State {
+        let mut state = State::new(SortArg::Level, Ink::Ascii);
+        state.show(status());
+        state
+    }
+
+    #[test]
+    fn eighty_by_twenty_four_shows_who_is_in_use_first() {
+        let rows = screen(&shown(), 80, 24);
+        assert!(rows[0].starts_with("spry  "), "{}", rows[0]);
+        assert!(rows[2].contains("LVL") && rows[2].contains("CPU%") && rows[2].contains("NAME"), "{}", rows[2]);
+        assert!(rows[3].trim_start().starts_with("0 in use") && rows[3].contains("Xvfb"), "{}", rows[3]);
+        assert!(rows[23].contains("q quit"), "{}", rows[23]);
+        let levels: Vec<u8> =
+            rows[3..23].iter().filter_map(|row| row.split_whitespace().next()?.parse().ok()).collect();
+        assert!(levels.is_sorted() && levels.len() >= 3, "{rows:?}");
+    }
+
+    #[test]
+    fn a_small_terminal_is_no_panic() {
+        for (width, height) in [(1, 1), (20, 4), (40, 10), (300, 80)] {
+            screen(&shown(), width, height);
+        }
+    }
+
+    #[test]
+    fn keys_sort_choose_explain_and_quit() {
+        let mut state = shown();
+        let press = |state: &mut State, code| state.key(KeyEvent::from(code));
+        assert_eq!(press(&mut state, KeyCode::Char('c')), Action::None);
+        let shares: Vec<f64> =
+            state.status.as_ref().unwrap().tasks.iter().filter_map(|task| task.cpu_share).collect();
+        assert!(shares.is_sorted_by(|a, b| a >= b), "{shares:?}");
+        assert_eq!(press(&mut state, KeyCode::Home), Action::None);
+        let first = state.status.as_ref().unwrap().tasks[0].tgid;
+        assert_eq!(press(&mut state, KeyCode::Enter), Action::Explain);
+        assert_eq!(state.explained(), Some(first));
+        state.explain(Err("it is gone".to_owned()));
+        assert!(screen(&state, 80, 24).iter().any(|row| row.contains("it is gone")));
+        assert_eq!(press(&mut state, KeyCode::Esc), Action::None);
+        assert_eq!(state.explained(), None);
+        assert_eq!(press(&mut state, KeyCode::Char('q')), Action::Quit);
+    }
+
+    #[test]
+    fn the_chosen_process_stays_chosen_where_it_moves() {
+        let mut state = shown();
+        _ = state.key(KeyEvent::from(KeyCode::Down));
+        let chosen = state.status.as_ref().unwrap().tasks[1].tgid;
+        let mut later = status();
+        later.tasks.retain(|task| task.level != Some(0));
+        state.show(later);
+        assert_eq!(state.status.as_ref().unwrap().tasks[state.row()].tgid, chosen);
+    }
+
+    #[test]
+    fn a_lost_daemon_is_said() {
+        let mut state = shown();
+        state.lose("the connection broke".to_owned());
+        let rows = screen(&state, 80, 24);
+        assert!(rows[1].contains("out of date: the connection broke"), "{}", rows[1]);
+    }
+}

@@ -1,0 +1,175 @@
+//! What `spry top` shows at the moment, and what keys do to it.
+
+use std::cmp::Ordering;
+
+use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
+use spry_control::{Explanation, Status, Task};
+
+use crate::args::SortArg;
+use crate::explain::Ink;
+
+/// What a key asks the caller to do.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Action {
+    /// Nothing.
+    None,
+    /// End.
+    Quit,
+    /// Ask about [`State::explained`].
+    Explain,
+}
+
+/// What is in the middle of the screen.
+#[derive(Clone, PartialEq, Debug)]
+pub enum View {
+    /// Everybody.
+    Table,
+    /// One process: who, and what the daemon says, once it does.
+    Explanation(u32, Option<Result<Box<Explanation>, String>>),
+    /// All warnings.
+    Warnings,
+}
+
+/// Everything that is shown.
+#[derive(Clone, Debug)]
+pub struct State {
+    /// The latest, sorted.
+    pub status: Option<Status>,
+    /// Why there is none later.
+    pub lost: Option<String>,
+    /// What is in the middle.
+    pub view: View,
+    /// What the table is sorted by.
+    pub sort: SortArg,
+    /// What lines are drawn with.
+    pub ink: Ink,
+    /// The chosen process: it stays chosen when it moves in the table.
+    chosen: Option<u32>,
+    /// Where it was, for when it is gone.
+    at: usize,
+}
+
+impl State {
+    /// Nothing yet.
+    pub const fn new(sort: SortArg, ink: Ink) -> State {
+        State { status: None, lost: None, view: View::Table, sort, ink, chosen: None, at: 0 }
+    }
+
+    /// A new status.
+    pub fn show(&mut self, mut status: Status) {
+        sort(&mut status.tasks, self.sort);
+        self.status = Some(status);
+        self.lost = None;
+        self.settle();
+    }
+
+    /// The daemon is not to be reached.
+    pub fn lose(&mut self, why: String) {
+        self.lost = Some(why);
+    }
+
+    /// What the daemon says of the process whose explanation is open.
+    pub fn explain(&mut self, answer: Result<Explanation, String>) {
+        if let View::Explanation(_, shown) = &mut self.view {
+            *shown = Some(answer.map(Box::new));
+        }
+    }
+
+    /// The process whose explanation is open.
+    pub const fn explained(&self) -> Option<u32> {
+        match &self.view {
+            View::Explanation(tgid, _) => Some(*tgid),
+            _ => None,
+        }
+    }
+
+    /// Which row is chosen.
+    pub const fn row(&self) -> usize {
+        self.at
+    }
+
+    /// A key.
+    pub fn key(&mut self, key: KeyEvent) -> Action {
+        let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
+        match key.code {
+            _ if is_interrupt => return Action::Quit,
+            KeyCode::Char('q') => return Action::Quit,
+            KeyCode::Esc | KeyCode::Backspace => self.view = View::Table,
+            KeyCode::Char('w') => {
+                self.view = if self.view == View::Warnings { View::Table } else { View::Warnings };
+            }
+            KeyCode::Enter if self.view == View::Table => {
+                if let Some(tgid) = self.chosen {
+                    self.view = View::Explanation(tgid, None);
+                    return Action::Explain;
+                }
+            }
+            KeyCode::Up | KeyCode::Char('k') => self.choose(self.at.saturating_sub(1)),
+            KeyCode::Down | KeyCode::Char('j') => self.choose(self.at + 1),
+            KeyCode::PageUp => self.choose(self.at.saturating_sub(10)),
+            KeyCode::PageDown => self.choose(self.at + 10),
+            KeyCode::Home => self.choose(0),
+            KeyCode::End => self.choose(usize::MAX),
+            KeyCode::Char(letter) => self.sort_by(letter),
+            _ => {}
+        }
+        Action::None
+    }
+
+    fn sort_by(&mut self, letter: char) {
+        self.sort = match letter {
+            'l' => SortArg::Level,
+            'c' => SortArg::Cpu,
+            'i' => SortArg::Input,
+            'o' => SortArg::Output,
+            'd' => SortArg::Dispatch,
+            'n' => SortArg::Name,
+            _ => return,
+        };
+        if let Some(status) = &mut self.status {
+            sort(&mut status.tasks, self.sort);
+        }
+        self.settle();
+    }
+
+    fn tasks(&self) -> &[Task] {
+        self.status.as_ref().map_or(&[], |status| &status.tasks)
+    }
+
+    fn choose(&mut self, at: usize) {
+        if self.view != View::Table {
+            return;
+        }
+        self.at = at.min(self.tasks().len().saturating_sub(1));
+        self.chosen = self.tasks().get(self.at).map(|task| task.tgid);
+    }
+
+    /// Finds the chosen process where it is now; whoever has its row follows it if it is gone.
+    fn settle(&mut self) {
+        let found = self.chosen.and_then(|tgid| self.tasks().iter().position(|task| task.tgid == tgid));
+        self.at = found.unwrap_or(self.at).min(self.tasks().len().saturating_sub(1));
+        self.chosen = self.tasks().get(self.at).map(|task| task.tgid);
+    }
+}
+
+/// Puts what is asked for first; what is not known comes last, ties go to the lower level, then number.
+pub fn sort(tasks: &mut [Task], by: SortArg) {
+    let most = |a: Option<f64>, b: Option<f64>| {
+        let value = |x: Option<f64>| x.unwrap_or(f64::NEG_INFINITY);
+        value(b).total_cmp(&value(a))
+    };
+    let level = |task: &Task| task.level.map_or(u16::MAX, u16::from);
+    let tie = |a: &Task, b: &Task| level(a).cmp(&level(b)).then(a.tgid.cmp(&b.tgid));
+    tasks.sort_by(|a, b| {
+        let first = match by {
+            SortArg::Level => level(a).cmp(&level(b)).then(most(a.cpu_share, b.cpu_share)),
+            SortArg::Cpu => most(a.cpu_share, b.cpu_share),
+            SortArg::Input => most(a.input_per_s, b.input_per_s),
+            SortArg::Output => most(a.output_per_s, b.output_per_s),
+            SortArg::Dispatch => most(a.dispatch_us, b.dispatch_us),
+            SortArg::Name => a.comm.cmp(&b.comm),
+        };
+        if first == Ordering::Equal { tie(a, b) } else { first }
+    });
+}
