@@ -38,7 +38,8 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     };
     let delayed = args.trace.as_ref().map(|trace| delayed::find(trace, args.tgid)).transpose()?;
     if args.json {
-        let mut whole = explanation.map_or(Ok(Value::Object(serde_json::Map::new())), serde_json::to_value)?;
+        let mut whole =
+            explanation.map_or(Ok(Value::Object(serde_json::Map::new())), serde_json::to_value)?;
         if let Some(delayed) = &delayed {
             whole["delays"] = serde_json::to_value(delayed)?;
         }

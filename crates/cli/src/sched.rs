@@ -53,7 +53,9 @@ fn daemon() -> Option<PathBuf> {
 fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
     match Client::connect(&socket(named))?.ask(&request)? {
         Answer::Done(done) => output::print(&(top::plain(&done.text) + "\n"))?,
-        _ => bail!("the scheduler daemon answered something else; are it and this program of the same version?"),
+        _ => bail!(
+            "the scheduler daemon answered something else; are it and this program of the same version?"
+        ),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -61,7 +63,8 @@ fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
 /// The status in words: how the daemon is, then the table of `spry top`.
 fn account(status: &Status) -> String {
     let rounds = &status.rounds;
-    let took = status.policy_ns_last.map_or_else(|| "none yet".to_owned(), |ns| spry_report::words::duration(ns));
+    let took =
+        status.policy_ns_last.map_or_else(|| "none yet".to_owned(), |ns| spry_report::words::duration(ns));
     let mut lines = vec![
         format!(
             "{}, for {} (process {}, version {})",
@@ -105,10 +108,14 @@ pub fn doing(status: &Status) -> String {
         (State::Observing, _) => "looking only, nothing is changed".to_owned(),
         (State::Acting, _) => format!("in charge through {}", top::plain(&status.actuator)),
         (State::Ejected, Some(wait_s)) => {
-            format!("taken out by the kernel, tasks are with its own scheduler; next try in {}", top::span(wait_s))
+            format!(
+                "taken out by the kernel, tasks are with its own scheduler; next try in {}",
+                top::span(wait_s)
+            )
         }
         (State::Ejected, None) => {
-            "taken out by the kernel too often; tasks are with its own scheduler: restart the daemon".to_owned()
+            "taken out by the kernel too often; tasks are with its own scheduler: restart the daemon"
+                .to_owned()
         }
     }
 }

@@ -18,7 +18,7 @@ pub struct RunArgs {
     #[arg(long)]
     pub observe_only: bool,
     /// What everything that is not in use gets at least, percent of the CPU time of any second.
-    #[arg(long, value_name = "P", default_value_t = 5, value_parser = clap::value_parser!(u8).range(0..=50))]
+    #[arg(long, value_name = "P", default_value_t = 5, value_parser = clap::value_parser!(u8).range(1..=50))]
     pub background_share: u8,
     /// Believe input that programs make up (XTEST, XSendEvent): for tests, and for Xvfb, which has no other.
     #[arg(long)]

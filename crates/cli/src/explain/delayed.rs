@@ -78,9 +78,8 @@ fn late_because(
         _ => None,
     });
     // The number may be another's by now.
-    let found = culprit.and_then(|who| {
-        standing(who.tgid.0).filter(|found| found.task.comm == who.comm.to_string())
-    });
+    let found =
+        culprit.and_then(|who| standing(who.tgid.0).filter(|found| found.task.comm == who.comm.to_string()));
     let theirs = match found {
         Some(found) if found.in_use => {
             let level = found.task.level.map_or_else(String::new, |level| format!(", level {level}"));

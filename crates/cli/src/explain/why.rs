@@ -85,13 +85,16 @@ fn short_step(step: &Step) -> String {
 /// Nobody who is in use needs it; who is nearest?
 fn why_not(explanation: &Explanation) -> String {
     let Some(needed_by) = &explanation.needed_by else {
-        return "it neither draws nor receives input; who depends on whom cannot be seen on this machine.".to_owned();
+        return "it neither draws nor receives input; who depends on whom cannot be seen on this machine."
+            .to_owned();
     };
     if needed_by.is_empty() {
         return "it neither draws nor receives input, and nobody has waited for it lately.".to_owned();
     }
     let who = list(needed_by);
-    format!("it neither draws nor receives input, and of those who waited for it lately ({who}) nobody is in use.")
+    format!(
+        "it neither draws nor receives input, and of those who waited for it lately ({who}) nobody is in use."
+    )
 }
 
 /// The way, a step a line, the device on top.
@@ -108,7 +111,8 @@ fn drawing(explanation: &Explanation, style: Style, ink: Ink) -> String {
         let label = label(step);
         let gap = " ".repeat(wide - label.chars().count());
         let tone = if at + 1 == path.len() { Tone::Heading } else { Tone::Plain };
-        let line = format!("  {}{gap}   {}", style.paint(tone, &label), style.paint(Tone::Faint, &figures(step)));
+        let line =
+            format!("  {}{gap}   {}", style.paint(tone, &label), style.paint(Tone::Faint, &figures(step)));
         text += line.trim_end();
         text.push('\n');
     }
@@ -194,7 +198,9 @@ fn treatment(explanation: &Explanation) -> String {
         let whom = if uid == 0 { "root".to_owned() } else { format!("user {uid}") };
         format!(" {whom} put it there by hand; `spry sched set {} --class auto` takes that back.", task.tgid)
     });
-    let share = task.cpu_share.map_or_else(String::new, |share| format!(" It takes {:.0} % of a CPU.", share * 100.0));
+    let share = task
+        .cpu_share
+        .map_or_else(String::new, |share| format!(" It takes {:.0} % of a CPU.", share * 100.0));
     let wait = task.dispatch_us.map_or_else(String::new, |us| {
         format!(" It waits {} for a CPU on average.", spry_report::words::duration((us * 1_000.0) as u64))
     });

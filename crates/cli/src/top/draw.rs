@@ -80,8 +80,11 @@ fn notice(state: &State) -> (String, Style) {
     match &status.warnings[..] {
         [] => {
             let in_use = status.tasks.iter().filter(|task| task.level.is_some()).count();
-            let devices: Vec<String> =
-                status.devices.iter().map(|device| plain(&format!("{} {}", device.name, device.state))).collect();
+            let devices: Vec<String> = status
+                .devices
+                .iter()
+                .map(|device| plain(&format!("{} {}", device.name, device.state)))
+                .collect();
             (format!("{in_use} in use  {}", devices.join(", ")), faint())
         }
         [only] => (plain(only), Style::new().fg(Color::Yellow)),
@@ -158,7 +161,11 @@ mod tests {
     fn eighty_by_twenty_four_shows_who_is_in_use_first() {
         let rows = screen(&shown(), 80, 24);
         assert!(rows[0].starts_with("spry  "), "{}", rows[0]);
-        assert!(rows[2].contains("LVL") && rows[2].contains("CPU%") && rows[2].contains("NAME"), "{}", rows[2]);
+        assert!(
+            rows[2].contains("LVL") && rows[2].contains("CPU%") && rows[2].contains("NAME"),
+            "{}",
+            rows[2]
+        );
         assert!(rows[3].trim_start().starts_with("0 in use") && rows[3].contains("Xvfb"), "{}", rows[3]);
         assert!(rows[23].contains("q quit"), "{}", rows[23]);
         let levels: Vec<u8> =

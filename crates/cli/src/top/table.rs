@@ -85,7 +85,8 @@ pub fn line(task: Option<&Task>, width: usize) -> String {
     let room = width.saturating_sub(line.chars().count());
     if room >= WAY_LEAST {
         // The end of a long way says more than its beginning.
-        line += &task.map_or_else(|| "WAY FROM THE DEVICE".to_owned(), |task| cut_front(&way(&task.path), room));
+        line +=
+            &task.map_or_else(|| "WAY FROM THE DEVICE".to_owned(), |task| cut_front(&way(&task.path), room));
     }
     line.chars().take(width).collect::<String>().trim_end().to_owned()
 }
@@ -98,7 +99,8 @@ pub fn way(path: &[Step]) -> String {
 /// The whole table, for a pipe.
 pub fn once(status: &Status, columns: u16) -> String {
     let width = usize::from(columns);
-    let lines = std::iter::once(line(None, width)).chain(status.tasks.iter().map(|task| line(Some(task), width)));
+    let lines =
+        std::iter::once(line(None, width)).chain(status.tasks.iter().map(|task| line(Some(task), width)));
     lines.fold(String::new(), |mut text, line| {
         text += &line;
         text.push('\n');

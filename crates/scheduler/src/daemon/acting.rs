@@ -4,13 +4,14 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 use spry_control::{ActuatorArg, Ejection, RunArgs, State};
-use spry_policy::{Constants, Tgid};
+use spry_policy::{Constants, Tgid, WakeRule};
 
 use super::hands::Hands;
 use super::retry::{Next, Retry};
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::collect::Collector;
 use crate::fair::{Fair, FairOptions};
+use crate::scx::{Scx, ScxOptions};
 
 const EXT: &str = "/sys/kernel/sched_ext";
 
@@ -25,7 +26,7 @@ enum Kind {
 pub struct Acting {
     wanted: ActuatorArg,
     background_share: u8,
-    constants: Constants,
+    wake: WakeRule,
     /// `None` while only looking, or while nothing can act.
     actuator: Option<Box<dyn Actuator>>,
     is_observing: bool,
@@ -51,7 +52,7 @@ impl Acting {
         let mut acting = Acting {
             wanted: args.actuator,
             background_share: args.background_share,
-            constants: constants.clone(),
+            wake: constants.wake,
             actuator: None,
             is_observing: args.observe_only,
             since_ns: now_ns,
@@ -84,10 +85,15 @@ impl Acting {
                     Path::new(EXT).exists(),
                     "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): use --actuator fair, or a kernel that has it"
                 );
-                let Some(_collector) = collector else {
+                let Some(collector) = collector else {
                     bail!("sched_ext needs the collection, which did not load");
                 };
-                bail!("sched_ext is not here yet")
+                let options = ScxOptions {
+                    background_share: u32::from(self.background_share),
+                    wake: self.wake,
+                    ..ScxOptions::default()
+                };
+                Ok(Box::new(Scx::load(collector, &options)?))
             }
             Kind::Fair => {
                 let background_share = self.background_share.into();

@@ -55,9 +55,13 @@ impl Senses {
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
         let options = DeviceOptions { display: args.display.clone(), synthetic, report_socket: None };
         let notify = Arc::clone(bell);
-        let devices = Devices::open(options, Arc::new(move || notify.ring())).context("looking for devices")?;
+        let devices =
+            Devices::open(options, Arc::new(move || notify.ring())).context("looking for devices")?;
         if args.trust_synthetic {
-            warnings.push("synthetic input is believed (--trust-synthetic): programs can make themselves in use".to_owned());
+            warnings.push(
+                "synthetic input is believed (--trust-synthetic): programs can make themselves in use"
+                    .to_owned(),
+            );
         }
         Ok(Senses { collector, devices, told_by: BTreeMap::new(), lost_edges: 0, warnings })
     }
