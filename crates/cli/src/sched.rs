@@ -64,7 +64,7 @@ fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
 fn account(status: &Status) -> String {
     let rounds = &status.rounds;
     let took =
-        status.policy_ns_last.map_or_else(|| "none yet".to_owned(), |ns| spry_report::words::duration(ns));
+        status.policy_ns_last.map_or_else(|| "none yet".to_owned(), spry_report::words::duration);
     let mut lines = vec![
         format!(
             "{}, for {} (process {}, version {})",

@@ -47,7 +47,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
         let mut status = watch(&mut client)?;
         // Shares and waits are over the time between two looks.
         for _ in 0..2 {
-            status = one(client.next()?)?;
+            status = one(client.hear()?)?;
         }
         state::sort(&mut status.tasks, args.sort);
         output::print(&once(&status, columns(args.width)))?;
@@ -97,9 +97,9 @@ fn explain(state: &mut State, at: &Path) {
 }
 
 /// Passes on what the daemon says, and finds it again when it has been restarted.
-fn listen(at: &PathBuf, mut client: Client, to: &Sender<News>) {
+fn listen(at: &Path, mut client: Client, to: &Sender<News>) {
     loop {
-        let news = match client.next().and_then(|answer| one(answer)) {
+        let news = match client.hear().and_then(one) {
             Ok(status) => News::Status(Box::new(status)),
             Err(error) => {
                 if to.send(News::Lost(error.to_string())).is_err() {

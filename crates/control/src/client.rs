@@ -75,14 +75,14 @@ impl Client {
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
         self.stream.get_mut().write_all(&line)?;
-        self.next()
+        self.hear()
     }
 
     /// Waits for one more answer, after [`Request::Watch`].
     ///
     /// # Errors
     /// Where the daemon refuses, or none comes.
-    pub fn next(&mut self) -> Result<Answer, ControlError> {
+    pub fn hear(&mut self) -> Result<Answer, ControlError> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {
             Ok(0) => return Err(io::Error::from(io::ErrorKind::UnexpectedEof).into()),
