@@ -8,6 +8,7 @@ mod device;
 mod ledger;
 mod region;
 mod sys;
+pub mod terminals;
 mod x11;
 
 pub use device::{

@@ -29,6 +29,15 @@ pub enum InputRank {
     LatestSecond,
 }
 
+/// Whether a terminal's holder depends on those who write to it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Writers {
+    /// It waits for all of them, so it depends on them (thesis, 8.2.1).
+    Count,
+    /// Only on who reads what is typed there: a compile that prints is not what the user is using.
+    DoNotCount,
+}
+
 /// Where the search goes from a display server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEdges {
@@ -70,6 +79,10 @@ pub struct Constants {
     pub input_least_percent: u32,
     /// Where the search goes from a display server.
     pub server_edges: ServerEdges,
+    /// Whether a terminal's holder depends on those who write to it.
+    pub writers: Writers,
+    /// What one time that a terminal's reader waited for what is typed counts in the edges between reader and holder.
+    pub typed_weight: u32,
     /// Processes further from the device, in half edges, are not looked for.
     pub distance_max: u16,
     /// How quanta follow from levels.
@@ -102,6 +115,8 @@ impl Constants {
             input_rank: InputRank::Average,
             input_least_percent: 0,
             server_edges: ServerEdges::All,
+            writers: Writers::Count,
+            typed_weight: 1,
             distance_max: 32,
             quanta: LevelQuanta::Occupied,
             quantum_first_us: 200_000,
@@ -130,6 +145,8 @@ impl Default for Constants {
             input_rank: InputRank::LatestSecond,
             input_least_percent: 25,
             server_edges: ServerEdges::Told,
+            writers: Writers::DoNotCount,
+            typed_weight: 16,
             quanta: LevelQuanta::Numbered,
             wake: WakeRule::LowerLevel,
             ..Constants::thesis()

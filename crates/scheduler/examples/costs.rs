@@ -4,7 +4,7 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context, Result, bail};
-use spry_policy::Graph;
+use spry_policy::{Constants, Graph};
 use spry_scheduler::collect::Collector;
 
 /// Measured and thrown away first, then this many times as often.
@@ -119,7 +119,7 @@ fn main() -> Result<()> {
     }
     let names = if names.is_empty() { vec!["pipe".into(), "yield".into(), "fork".into()] } else { names };
     let without = names.iter().map(|name| measure(name)).collect::<Result<Vec<f64>>>()?;
-    let mut collector = Collector::open()?;
+    let mut collector = Collector::open(&Constants::default())?;
     let before = collector.nodes().used().len();
     for (name, without_ns) in names.iter().zip(without) {
         let with_ns = measure(name)?;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spry_policy::{Graph, Tgid};
+use spry_policy::{Constants, Graph, Tgid};
 use spry_scheduler::collect::Collector;
 
 fn name(tgid: Tgid) -> String {
@@ -12,7 +12,7 @@ fn name(tgid: Tgid) -> String {
 
 fn main() -> anyhow::Result<()> {
     let seconds: u32 = std::env::args().nth(1).map_or(Ok(5), |text| text.parse())?;
-    let mut collector = Collector::open()?;
+    let mut collector = Collector::open(&Constants::default())?;
     let mut graph = Graph::new();
     for _ in 0..seconds {
         std::thread::sleep(Duration::from_secs(1));

@@ -79,7 +79,7 @@ fn main() -> Result<()> {
         // SAFETY: the handler only stores to an atomic.
         unsafe { libc::signal(signal, stop as *const () as libc::sighandler_t) };
     }
-    let collector = Collector::open()?;
+    let collector = Collector::open(&spry_policy::Constants::default())?;
     let mut scx = Scx::load(&collector, &options)?;
     for warning in scx.warnings() {
         eprintln!("{warning}");

@@ -6,5 +6,6 @@ pub mod daemon;
 pub mod fair;
 pub mod guardian;
 pub mod intf;
+mod mapping;
 pub mod nodes;
 pub mod scx;

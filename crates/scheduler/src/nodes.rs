@@ -1,13 +1,13 @@
 //! The mapped array of nodes: what BPF says of each process, and the word by which the daemon answers.
 
 use std::io;
-use std::os::fd::{AsRawFd, BorrowedFd};
-use std::ptr::NonNull;
+use std::os::fd::BorrowedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use spry_policy::Tgid;
 
 use crate::intf::{spry_collected, spry_edge, spry_limits_SPRY_NODES_MAX, spry_node};
+use crate::mapping::Mapping;
 
 /// Nodes that there can be.
 pub const NODES_MAX: usize = spry_limits_SPRY_NODES_MAX as usize;
@@ -51,6 +51,16 @@ pub struct Node {
     edges: [Edge; EDGES_MAX],
 }
 
+/// A `struct spry_collected` as both sides change it.
+#[repr(C)]
+#[derive(Debug)]
+struct Counts {
+    used: AtomicU32,
+    pad: u32,
+    lost_nodes: AtomicU64,
+    lost_edges: AtomicU64,
+}
+
 const _: () = {
     use std::mem::offset_of;
     assert!(size_of::<Node>() == size_of::<spry_node>() && size_of::<Edge>() == size_of::<spry_edge>());
@@ -61,6 +71,10 @@ const _: () = {
     assert!(offset_of!(Node, edges) == offset_of!(spry_node, edges));
     assert!(offset_of!(Edge, on) == offset_of!(spry_edge, on));
     assert!(offset_of!(Edge, count) == offset_of!(spry_edge, count));
+    assert!(size_of::<Counts>() == size_of::<spry_collected>());
+    assert!(offset_of!(Counts, used) == offset_of!(spry_collected, used));
+    assert!(offset_of!(Counts, lost_nodes) == offset_of!(spry_collected, lost_nodes));
+    assert!(offset_of!(Counts, lost_edges) == offset_of!(spry_collected, lost_edges));
     assert!(NODES_MAX.is_power_of_two() && NODES_MAX <= 1 << 16);
 };
 
@@ -95,40 +109,6 @@ impl Node {
     }
 }
 
-/// Memory of a BPF array that both sides change.
-#[derive(Debug)]
-struct Mapping {
-    start: NonNull<u8>,
-    bytes: usize,
-}
-
-// SAFETY: the memory is shared with the kernel in any case, and only reached through atomics.
-unsafe impl Send for Mapping {}
-// SAFETY: as above.
-unsafe impl Sync for Mapping {}
-
-impl Mapping {
-    fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
-        let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that is open; the kernel chooses where.
-        let start = unsafe {
-            libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, map.as_raw_fd(), 0)
-        };
-        if start == libc::MAP_FAILED {
-            return Err(io::Error::last_os_error());
-        }
-        let start = NonNull::new(start.cast()).ok_or(io::ErrorKind::InvalidData)?;
-        Ok(Mapping { start, bytes })
-    }
-}
-
-impl Drop for Mapping {
-    fn drop(&mut self) {
-        // SAFETY: it was mapped with this size, and whoever borrowed from it borrowed `self`.
-        unsafe { libc::munmap(self.start.as_ptr().cast(), self.bytes) };
-    }
-}
-
 /// The array of nodes, and what the collection counts, mapped.
 #[derive(Debug)]
 pub struct Nodes {
@@ -148,11 +128,9 @@ impl Nodes {
 
     /// Every node up to the highest index that was ever used.
     pub fn used(&self) -> &[Node] {
-        let used = self.count(|counts| &raw const counts.used as *const AtomicU32).load(Ordering::Relaxed);
-        // SAFETY: the mapping holds NODES_MAX nodes, which are made of atomics and valid whatever their bytes.
-        unsafe {
-            std::slice::from_raw_parts(self.nodes.start.as_ptr().cast(), (used as usize).min(NODES_MAX))
-        }
+        let used = self.counts().used.load(Ordering::Relaxed) as usize;
+        // SAFETY: a node is made of atomics, and valid whatever its bytes.
+        unsafe { self.nodes.slice(used.min(NODES_MAX)) }
     }
 
     /// A node's place, whoever has it.
@@ -181,18 +159,17 @@ impl Nodes {
 
     /// Edges that found no place or gave way to others, since loading.
     pub fn lost_edges(&self) -> u64 {
-        self.count(|counts| &raw const counts.lost_edges as *const AtomicU64).load(Ordering::Relaxed)
+        self.counts().lost_edges.load(Ordering::Relaxed)
     }
 
     /// Processes that found no node, each time that they asked, since loading.
     pub fn lost_nodes(&self) -> u64 {
-        self.count(|counts| &raw const counts.lost_nodes as *const AtomicU64).load(Ordering::Relaxed)
+        self.counts().lost_nodes.load(Ordering::Relaxed)
     }
 
-    fn count<Atomic>(&self, place: impl Fn(&spry_collected) -> *const Atomic) -> &Atomic {
-        // SAFETY: the mapping is as large as that, page-aligned, and lives as long as `self`.
-        let counts = unsafe { self.counts.start.cast::<spry_collected>().as_ref() };
-        // SAFETY: a member of it, which both sides reach as an atomic of the same size.
-        unsafe { &*place(counts) }
+    fn counts(&self) -> &Counts {
+        // SAFETY: made of atomics, and valid whatever its bytes.
+        let counts: &[Counts] = unsafe { self.counts.slice(1) };
+        &counts[0]
     }
 }

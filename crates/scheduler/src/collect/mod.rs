@@ -1,16 +1,19 @@
 //! The collection: loads the programs that see who depends on whom, and carries what they saw into the policy's graph.
 
 mod kernel;
+mod ttys;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
 
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
-use spry_policy::{Graph, Tgid};
+use spry_display::terminals::Activity;
+use spry_policy::{Constants, Graph, Tgid, Writers};
 
 use crate::intf::{spry_collect_knobs, spry_ensure};
 use crate::nodes::{NodeRef, Nodes};
+use ttys::Ttys;
 
 /// The compiled programs.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o"));
@@ -21,6 +24,8 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o")
 pub struct Drained {
     /// Processes that ended, or became other programs by exec. The graph has forgotten them already.
     pub gone: Vec<Tgid>,
+    /// What went through terminals.
+    pub ttys: Vec<Activity>,
     /// Edges that were not kept, and processes that found no place.
     pub lost_edges: u64,
 }
@@ -32,6 +37,7 @@ pub struct Collector {
     /// Dropped before the object that they are of.
     links: Vec<Link>,
     nodes: Nodes,
+    ttys: Ttys,
     /// Who had each node at the latest drain.
     owners: Vec<Option<(Tgid, NodeRef)>>,
     by_tgid: HashMap<Tgid, NodeRef>,
@@ -43,18 +49,20 @@ impl Collector {
     ///
     /// # Errors
     /// Without the privilege to load BPF programs, or on a kernel without type information.
-    pub fn open() -> Result<Collector> {
+    pub fn open(constants: &Constants) -> Result<Collector> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
         let kernel = kernel::Kernel::probe()?;
         let mut open = ObjectBuilder::default().open_memory(OBJECT).context("reading the programs")?;
-        set_knobs(&mut open, &kernel)?;
+        set_knobs(&mut open, &kernel, constants)?;
         let object = open.load().context("loading the collection into the kernel")?;
         let nodes = Nodes::map(map(&object, "nodes")?, map(&object, "collected")?)
             .context("mapping the collection's nodes")?;
+        let ttys = Ttys::map(map(&object, "ttys")?).context("mapping the collection's terminals")?;
         let mut collector = Collector {
             object,
             links: Vec::new(),
             nodes,
+            ttys,
             owners: Vec::new(),
             by_tgid: HashMap::new(),
             lost: 0,
@@ -109,7 +117,7 @@ impl Collector {
         }
         let lost = self.nodes.lost_edges() + self.nodes.lost_nodes();
         let lost_edges = lost - std::mem::replace(&mut self.lost, lost);
-        Drained { gone, lost_edges }
+        Drained { gone, ttys: self.ttys.take(&self.nodes), lost_edges }
     }
 
     /// The nodes.
@@ -165,13 +173,13 @@ fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'objec
     Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
 }
 
-fn set_knobs(open: &mut OpenObject, kernel: &kernel::Kernel) -> Result<()> {
+fn set_knobs(open: &mut OpenObject, kernel: &kernel::Kernel, constants: &Constants) -> Result<()> {
     let knobs = spry_collect_knobs {
         count_from_rq: kernel.preempt_count_from_rq(),
         flush_to_ldisc: kernel::function("flush_to_ldisc").unwrap_or(0),
         own_tgid: std::process::id(),
-        typed_weight: 16,
-        writers_count: 0,
+        typed_weight: constants.typed_weight,
+        writers_count: u32::from(constants.writers == Writers::Count),
         pad: 0,
     };
     // SAFETY: plain data without padding that is read as the bytes it is made of.

@@ -100,7 +100,7 @@ impl Daemon {
             PolicyArg::Thesis => Constants::thesis(),
         };
         let warnings = system::hold_fast();
-        let senses = Senses::open(args, bell)?;
+        let senses = Senses::open(args, &constants, bell)?;
         let now_ns = now_ns();
         let acting = Acting::start(args, &constants, senses.collector(), now_ns)?;
         Ok(Daemon {

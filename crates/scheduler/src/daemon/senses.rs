@@ -5,16 +5,19 @@ use std::sync::Arc;
 
 use anyhow::{Context, Result};
 use spry_control::RunArgs;
+use spry_display::terminals::{self, Terminals};
 use spry_display::{ClientStatus, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Synthetic};
-use spry_policy::{Graph, Sample, Tgid};
+use spry_policy::{Constants, Graph, Sample, Tgid};
 
-use super::system::Bell;
+use super::system::{Bell, now_ns};
 use crate::collect::Collector;
 
 /// Both.
 pub struct Senses {
     collector: Option<Collector>,
     devices: Devices,
+    terminals: Terminals,
+    machine: terminals::System,
     /// Which device told of whom, for as long as they are in use.
     told_by: BTreeMap<Tgid, Told>,
     lost_edges: u64,
@@ -47,9 +50,9 @@ impl Senses {
     ///
     /// # Errors
     /// Where devices cannot be looked for at all.
-    pub fn open(args: &RunArgs, bell: &Arc<Bell>) -> Result<Senses> {
+    pub fn open(args: &RunArgs, constants: &Constants, bell: &Arc<Bell>) -> Result<Senses> {
         let mut warnings = Vec::new();
-        let collector = Collector::open()
+        let collector = Collector::open(constants)
             .map_err(|error| warnings.push(format!("who depends on whom cannot be seen here: {error:#}")))
             .ok();
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
@@ -63,19 +66,32 @@ impl Senses {
                     .to_owned(),
             );
         }
-        Ok(Senses { collector, devices, told_by: BTreeMap::new(), lost_edges: 0, warnings })
+        Ok(Senses {
+            collector,
+            devices,
+            terminals: Terminals::new(),
+            machine: terminals::System::new(),
+            told_by: BTreeMap::new(),
+            lost_edges: 0,
+            warnings,
+        })
     }
 
     /// Brings the graph up to date, and returns the rest.
     pub fn learn(&mut self, graph: &mut Graph) -> Learnt {
         let mut learnt = Learnt::default();
+        let mut ttys = Vec::new();
         if let Some(collector) = &mut self.collector {
             let drained = collector.drain(graph);
             self.lost_edges += drained.lost_edges;
-            learnt.gone = drained.gone;
+            (learnt.gone, ttys) = (drained.gone, drained.ttys);
         }
+        learnt.gone.iter().for_each(|&tgid| self.terminals.forget(tgid));
         let seen = self.devices.take();
         (learnt.servers, learnt.samples) = (seen.servers, seen.samples);
+        let seen = self.terminals.take(now_ns(), &ttys, &mut self.machine);
+        learnt.servers.extend(seen.servers);
+        learnt.samples.extend(seen.samples);
         for tgid in &learnt.gone {
             self.told_by.remove(tgid);
         }
@@ -88,6 +104,11 @@ impl Senses {
             told.latest = None;
             is_in_use(tgid)
         });
+        for (device, session) in self.terminals.used() {
+            let told = Told { device: format!("terminal {device}"), server: session, latest: None };
+            let both = session.into_iter().chain(self.terminals.reader(device));
+            self.told_by.extend(both.map(|tgid| (tgid, told.clone())));
+        }
         for status in self.devices.status() {
             let server = status.server_tgid.map(Tgid);
             let device = name(&status);
@@ -124,7 +145,14 @@ impl Senses {
             name: status.name,
             tgid: status.server_tgid,
         };
-        self.devices.status().into_iter().map(device).collect()
+        let terminal = |(device, session): (terminals::Device, Option<Tgid>)| spry_control::Device {
+            kind: "terminal".to_owned(),
+            state: "watched".to_owned(),
+            name: format!("/dev/{device}"),
+            tgid: session.map(|tgid| tgid.0),
+        };
+        let displays = self.devices.status().into_iter().map(device);
+        displays.chain(self.terminals.used().map(terminal)).collect()
     }
 
     /// The device that tells of a process, or that it is behind.
