@@ -17,18 +17,36 @@ static __always_inline bool take(u32 place, u32 queue)
 
 	if (!*count || !scx_bpf_dsq_move_to_local(dsq_at(place, queue)))
 		return false;
+	*first_at(place, queue) = 0;
 	__sync_fetch_and_sub(count, 1);
 	return true;
 }
 
+/* The order of who is first in a queue; behind everybody if nobody is. A hint: other CPUs take and add meanwhile. */
 static __always_inline u64 first_key(u32 place, u32 queue)
 {
-	struct task_struct *first;
+	u64 *known = first_at(place, queue);
+	struct task_struct *p;
 
 	if (!*queued_at(place, queue))
 		return ~0ull;
-	first = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, queue));
-	return first ? first->scx.dsq_vtime : ~0ull;
+	if (!*known) {
+		p = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, queue));
+		if (!p)
+			return ~0ull;
+		*known = p->scx.dsq_vtime;
+	}
+	return *known;
+}
+
+/* Puts a task into a queue. */
+static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64 slice_ns, u64 key, u64 enq_flags)
+{
+	u64 *known = first_at(place, queue);
+
+	if (!__sync_fetch_and_add(queued_at(place, queue), 1) || (*known && key < *known))
+		*known = key;
+	scx_bpf_dsq_insert_vtime(p, dsq_at(place, queue), slice_ns, key, enq_flags);
 }
 
 /* Takes the first of a queue, from here or from this CPU's own; from other caches if nobody is here. */
@@ -71,6 +89,20 @@ static __always_inline bool goes_first(const struct where *at, u32 queue, u64 ke
 	if (first_key(at->llc, queue) <= key)
 		return true;
 	return nr_cpus > 1 && first_key(place_of_cpu(at->cpu), queue) <= key;
+}
+
+/* Who runs gives way: it will be enqueued as it was ordered. */
+static __always_inline void give_way(const struct where *at, struct running *r)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+
+	if (!r->p)
+		return;
+	c->ordered.task = (u64)r->p;
+	c->ordered.ran_ns = r->p->se.sum_exec_runtime;
+	c->ordered.key = r->key;
+	c->ordered.queue = queue_of(r->class, r->t);
+	c->ordered.slice_ns = slice_of(r->class, r->t);
 }
 
 /* Nobody goes before who runs. */
@@ -131,22 +163,22 @@ static __always_inline void exact_quantum(const struct where *at, u64 left_ns)
 	}
 }
 
-/* Whether INTERACTIVE has the CPU from here on. */
-static __always_inline bool interactive_first(const struct where *at, struct running *r)
+/* Takes the next of INTERACTIVE, unless who runs is that. */
+static __always_inline bool take_interactive(const struct where *at, struct running *r)
 {
 	bool mine = r->class == SPRY_CLASS_INTERACTIVE;
 	u32 queue = interactive_queue(false), spent = interactive_queue(true);
 
-	if (mine && r->t && !r->t->left_ns && !r->t->inherited && !any(at, queue)) {
+	if (mine && r->t && !r->t->left_ns && !any(at, queue)) {
 		/* Nobody who could run has anything left. */
 		epoch++;
 		interactive_charge(r->t, 0);
 		r->key = interactive_key(r->t);
 		queue = interactive_queue(false);
+		spent = interactive_queue(true);
 	}
-	if (any(at, queue) && (!mine || (r->t && !r->t->left_ns) || goes_first(at, queue, r->key))) {
-		u64 key = waiting(at, queue) + waiting(at, spent) + mine > 1 ? first_key(at->llc, queue)
-									     : ~0ull;
+	if (any(at, queue) && (!mine || !r->t || !r->t->left_ns || goes_first(at, queue, r->key))) {
+		u64 key = waiting(at, queue) + waiting(at, spent) + mine > 1 ? first_key(at->llc, queue) : ~0ull;
 
 		if (take_first(at, queue)) {
 			if (key != ~0ull)
@@ -157,8 +189,7 @@ static __always_inline bool interactive_first(const struct where *at, struct run
 	if (mine) {
 		if (any(at, queue) && r->t)
 			exact_quantum(at, r->t->left_ns);
-		go_on(r);
-		return true;
+		return false;
 	}
 	if (!any(at, spent))
 		return false;
@@ -166,51 +197,51 @@ static __always_inline bool interactive_first(const struct where *at, struct run
 	return take_first(at, spent);
 }
 
-static __always_inline void decide(const struct where *at, struct running *r)
+/* A crowd has shorter slices, so that everybody has one in time. */
+static __always_inline void in_time(const struct where *at)
+{
+	u32 count = waiting(at, QUEUE_OTHER);
+	u64 now;
+
+	if (count <= crowd)
+		return;
+	now = scx_bpf_now();
+	timer_set(at->cpu, cpu_at(at->cpu), now, now + age_many_ns / count);
+}
+
+/* Takes whoever is next; whether that is somebody else than who ran. */
+static __always_inline bool decide(const struct where *at, struct running *r)
 {
 	bool above = r->class < SPRY_CLASS_OTHER || any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) ||
 		     any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1);
 
 	timer_forget(cpu_at(at->cpu));
 	if (below_first(at, r, above))
-		return;
+		return true;
 	if (above) {
+		if (r->class == SPRY_CLASS_DAEMON && !goes_first(at, QUEUE_DAEMON, r->key))
+			return false;
+		if (take_first(at, QUEUE_DAEMON))
+			return true;
 		if (r->class == SPRY_CLASS_DAEMON ||
-		    (r->class == SPRY_CLASS_KTHREAD && !any(at, QUEUE_DAEMON))) {
-			/* Its budget is what it has: no need to share it. */
-			if (!goes_first(at, queue_of(r->class, NULL), r->key)) {
-				go_on(r);
-				return;
-			}
-		}
-		if (take_first(at, QUEUE_DAEMON) || take_first(at, QUEUE_KTHREAD))
-			return;
-		if (r->class < SPRY_CLASS_INTERACTIVE) {
-			go_on(r);
-			return;
-		}
-		if (interactive_first(at, r))
-			return;
+		    (r->class == SPRY_CLASS_KTHREAD && !goes_first(at, QUEUE_KTHREAD, r->key)))
+			return false;
+		if (take_first(at, QUEUE_KTHREAD))
+			return true;
+		if (r->class < SPRY_CLASS_INTERACTIVE)
+			return false;
+		if (take_interactive(at, r))
+			return true;
+		if (r->class == SPRY_CLASS_INTERACTIVE)
+			return false;
 	}
 	if (r->class > SPRY_CLASS_OTHER || goes_first(at, QUEUE_OTHER, r->key)) {
 		if (take_first(at, QUEUE_OTHER)) {
-			u32 left = waiting(at, QUEUE_OTHER);
-
-			if (left > crowd) {
-				u64 now = scx_bpf_now();
-
-				timer_set(at->cpu, cpu_at(at->cpu), now, now + age_many_ns / left);
-			}
-			return;
+			in_time(at);
+			return true;
 		}
 	}
-	if (r->class == SPRY_CLASS_OTHER) {
-		go_on(r);
-		return;
-	}
-	if (take_first(at, QUEUE_IDLE))
-		return;
-	go_on(r);
+	return r->class > SPRY_CLASS_OTHER && take_first(at, QUEUE_IDLE);
 }
 
 #endif

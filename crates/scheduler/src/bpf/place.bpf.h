@@ -60,17 +60,15 @@ s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /* A woken task of a higher order than who has its CPU goes there at once. */
-static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx *t, u64 key, u32 queue,
+static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
 					const struct where *at, u64 enq_flags)
 {
 	struct task_struct *curr = running_on(at->cpu);
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u32 class = key >> KEY_SHIFT;
 
-	if (!curr)
-		return false;
 	/* An idle CPU looks by itself. */
-	if (curr->flags & PF_IDLE)
+	if (class == SPRY_CLASS_IDLE || !curr || curr->flags & PF_IDLE)
 		return false;
 	if (class == SPRY_CLASS_OTHER) {
 		if (key_class(curr->scx.dsq_vtime) == SPRY_CLASS_IDLE) {
@@ -89,7 +87,7 @@ static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx
 	if (c->below[BELOW_OTHER].began_ns)
 		c->early_yields++;
 	set_key(p, key);
-	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_of(class, t), enq_flags | SCX_ENQ_PREEMPT);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
 }
 

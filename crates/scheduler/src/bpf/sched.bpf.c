@@ -55,8 +55,8 @@ UEI_DEFINE(uei);
 #include "below.bpf.h"
 #include "cgroup.bpf.h"
 #include "table.bpf.h"
-#include "place.bpf.h"
 #include "dispatch.bpf.h"
+#include "place.bpf.h"
 #include "housekeeping.bpf.h"
 
 /* A task that never was ordered: if it is new, its parent has a word in it. */
@@ -91,31 +91,35 @@ static __always_inline struct thread_ctx *thread_of(struct task_struct *p)
 void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = nr_cpus > 1 ? scx_bpf_task_cpu(p) : 0;
-	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
-	struct thread_ctx *t;
-	u32 class, queue;
-	u64 key;
+	struct where at = { .cpu = cpu, .llc = llc_of(cpu) };
+	struct cpu_ctx *c = cpu_at(cpu);
+	bool is_ordered = c->ordered.task == (u64)p && c->ordered.ran_ns == p->se.sum_exec_runtime;
+	u64 key = c->ordered.key, slice_ns = c->ordered.slice_ns;
+	u32 queue = c->ordered.queue;
 
+	c->ordered.task = 0;
 	at.place = place_of(p, &at);
-	if (!p->scx.dsq_vtime)
-		first_order(p, &at);
-	t = thread_of(p);
-	key = order(p, t, &at);
-	class = key >> KEY_SHIFT;
-	queue = queue_of(class, t);
-	if (enq_flags & SCX_ENQ_WAKEUP && class != SPRY_CLASS_IDLE &&
-	    woken_first(p, t, key, queue, &at, enq_flags))
-		return;
-	__sync_fetch_and_add(queued_at(at.place, queue), 1);
-	scx_bpf_dsq_insert_vtime(p, dsq_at(at.place, queue), slice_of(class, t), key, enq_flags);
+	if (!is_ordered) {
+		struct thread_ctx *t;
+
+		if (!p->scx.dsq_vtime)
+			first_order(p, &at);
+		t = thread_of(p);
+		key = order(p, t, &at);
+		queue = queue_of(key >> KEY_SHIFT, t);
+		slice_ns = slice_of(key >> KEY_SHIFT, t);
+		if (enq_flags & SCX_ENQ_WAKEUP && woken_first(p, t, key, slice_ns, &at, enq_flags))
+			return;
+	}
+	put(p, at.place, queue, slice_ns, key, enq_flags);
 	if (nr_cpus > 1)
-		find_cpu_for(p, class, &at, enq_flags);
+		find_cpu_for(p, key >> KEY_SHIFT, &at, enq_flags);
 }
 
 void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct where at = {.cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu)};
-	struct running running = {.class = SPRY_CLASSES};
+	struct where at = { .cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu) };
+	struct running running = { .class = SPRY_CLASSES };
 
 	at.place = at.llc;
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
@@ -124,7 +128,10 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 		running.key = order(prev, running.t, &at);
 		running.class = running.key >> KEY_SHIFT;
 	}
-	decide(&at, &running);
+	if (decide(&at, &running))
+		give_way(&at, &running);
+	else
+		go_on(&running);
 }
 
 void BPF_STRUCT_OPS(spry_cpu_online, s32 cpu)

@@ -42,6 +42,14 @@ struct cpu_ctx {
 	struct below below[BELOWS];
 	/* What the timer was set for; 0: it is of no interest any more. */
 	u64 timer_ns;
+	/* Who was ordered when this CPU last asked whom to run, and gives way: what enqueueing it will need. */
+	struct {
+		u64 task;
+		u64 ran_ns;
+		u64 key;
+		u64 slice_ns;
+		u32 queue;
+	} ordered;
 	/* The order of the task that was last put before all queues. */
 	u64 local_key;
 	/* Budgets: since when, and what each class spent. */
@@ -108,6 +116,9 @@ struct llc_ctx llcs[SPRY_CPUS_MAX];
  */
 u32 queued[SPRY_PLACES_MAX * QUEUES];
 
+/* The order of the first task of a queue, where that is known; 0 where it is not. */
+u64 first[SPRY_PLACES_MAX * QUEUES];
+
 /* Counted up by the daemon when verdicts have changed. */
 volatile u32 verdict_round = 1;
 
@@ -142,6 +153,11 @@ static __always_inline u32 place_of_cpu(s32 cpu)
 static __always_inline u32 *queued_at(u32 place, u32 queue)
 {
 	return &queued[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
+}
+
+static __always_inline u64 *first_at(u32 place, u32 queue)
+{
+	return &first[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
 }
 
 static __always_inline u64 dsq_at(u32 place, u32 queue)

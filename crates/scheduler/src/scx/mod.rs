@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenObject, PrintLevel};
-use scx_utils::{scx_ops_attach, scx_ops_load, scx_ops_open, uei_exited, uei_read};
+use scx_utils::{scx_ops_load, scx_ops_open, uei_exited, uei_read};
 use spry_policy::{Tgid, WakeRule};
 
 use crate::actuator::{Actuator, Class, Health, Verdict};
@@ -98,7 +98,11 @@ impl Scx {
         skel.maps.nodes.reuse_fd(collector.map("nodes")?).context("sharing the nodes")?;
         skel.maps.groups.reuse_fd(collector.map("groups")?).context("sharing the processes")?;
         let mut skel = scx_ops_load!(skel, spry_ops, uei)?;
-        let link = scx_ops_attach!(skel, spry_ops)?;
+        ensure!(
+            !scx_utils::compat::is_sched_ext_enabled().unwrap_or(false),
+            "another scheduler of sched_ext is in charge"
+        );
+        let link = skel.maps.spry_ops.attach_struct_ops().context("putting the scheduler in charge")?;
         Ok(Scx {
             link: Some(link),
             skel,
