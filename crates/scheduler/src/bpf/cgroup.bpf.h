@@ -1,11 +1,257 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Shares of cgroups. */
+/*
+ * Shares of cgroups, flat: a task's virtual time grows as if its weight were its part of what its cgroup has,
+ * and a cgroup has its part of what its parent has, as long as anybody in it wants to run. Cgroups are in
+ * plain slots; a thread knows its slot by number, so nothing is looked up while tasks switch. Slot 0 is the
+ * root, whose tasks are on a par with cgroups.
+ */
 #ifndef SPRY_CGROUP_BPF_H
 #define SPRY_CGROUP_BPF_H
 
+#define SPRY_CGROUPS_MAX 4096
+#define CGROUP_DEPTH_MAX 16
+
+struct cgroup_slot {
+	u32 is_used;
+	u32 parent;
+	u32 weight;
+	/* What its parent counts for it; 0 while nobody in it wants to run. */
+	u32 counted;
+	/* Weights of its threads that want to run, and of its children in which anybody does. */
+	u64 sum;
+	/* Whether nobody in it wanted to run when last looked at. */
+	u32 was_empty;
+	u32 is_limited;
+};
+
+struct cgroup_slot slots[SPRY_CGROUPS_MAX];
+
+/* Slots that are used, but for the root's; those with a limit that is not kept; cgroups that found no slot.
+ */
+u32 cgroups_used, cgroups_limited, cgroups_left_out;
+
+struct {
+	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__type(key, int);
+	__type(value, u32);
+} cgroup_slots SEC(".maps");
+
+static __always_inline struct cgroup_slot *slot_at(u32 slot)
+{
+	return &slots[slot & (SPRY_CGROUPS_MAX - 1)];
+}
+
+static __always_inline u32 slot_of(struct cgroup *cgroup)
+{
+	u32 *slot = bpf_cgrp_storage_get(&cgroup_slots, cgroup, NULL, 0);
+
+	return slot ? *slot : 0;
+}
+
+/* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
+static __noinline int activate(u32 slot)
+{
+	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
+		struct cgroup_slot *s = slot_at(slot);
+
+		if (!slot || s->counted)
+			break;
+		s->counted = s->weight;
+		__sync_fetch_and_add(&slot_at(s->parent)->sum, s->weight);
+		slot = s->parent;
+	}
+	return 0;
+}
+
+/* Counts a thread that wants to run. */
+static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
+{
+	struct cgroup_slot *s;
+	struct cgroup *cgroup;
+	u32 weight = p->scx.weight;
+
+	if (!cgroups_used || t->counted == weight)
+		return;
+	if (!t->slot) {
+		cgroup = __COMPAT_scx_bpf_task_cgroup(p);
+		if (!cgroup)
+			return;
+		t->slot = slot_of(cgroup) + 1;
+		bpf_cgroup_release(cgroup);
+	}
+	s = slot_at(t->slot - 1);
+	__sync_fetch_and_add(&s->sum, (u64)weight - t->counted);
+	t->counted = weight;
+	if (!s->counted)
+		activate(t->slot - 1);
+}
+
+/* It sleeps, or goes. */
+static __always_inline void cgroup_uncount(struct thread_ctx *t)
+{
+	if (!t->counted)
+		return;
+	__sync_fetch_and_sub(&slot_at(t->slot - 1)->sum, t->counted);
+	t->counted = 0;
+}
+
+/* What a thread's run time is in OTHER's virtual time, units of 64 ns. */
 static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx *t, u64 ran_ns)
 {
-	return (ran_ns >> 6) * 100 / (p->scx.weight ?: 1);
+	u64 ran = (ran_ns >> 6) * 100, weight = p->scx.weight ?: 1, part;
+	struct cgroup_slot *s;
+	u32 slot = t->slot;
+
+	if (slot < 2)
+		return ran / weight;
+	s = slot_at(slot - 1);
+	/* Parts and weights have ten more bits. */
+	ran *= ((s->sum > weight ? s->sum : weight) << 10) / weight;
+	part = (u64)s->weight << 10;
+	slot = s->parent;
+	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
+		s = slot_at(slot);
+		part = part * s->weight / (s->sum ?: 1);
+		slot = s->parent;
+	}
+	return ran / (part ?: 1);
+}
+
+/* Cgroups in which nobody has wanted to run for a while count no more. Their parents' turn comes the next
+ * time. */
+static __always_inline void cgroup_housekeep(void)
+{
+	u32 i;
+
+	if (!cgroups_used)
+		return;
+	bpf_for(i, 1, SPRY_CGROUPS_MAX)
+	{
+		struct cgroup_slot *s = slot_at(i);
+		u32 counted = s->counted;
+
+		if (!s->is_used || !counted)
+			continue;
+		if (!s->sum && s->was_empty) {
+			s->counted = 0;
+			__sync_fetch_and_sub(&slot_at(s->parent)->sum, counted);
+		}
+		s->was_empty = !s->sum;
+	}
+}
+
+static __always_inline void set_weight(struct cgroup_slot *s, u32 weight)
+{
+	s->weight = weight ?: 1;
+	if (s->counted) {
+		__sync_fetch_and_add(&slot_at(s->parent)->sum, (u64)s->weight - s->counted);
+		s->counted = s->weight;
+	}
+}
+
+static __always_inline void set_limited(struct cgroup_slot *s, u64 quota_us)
+{
+	u32 is_limited = quota_us != ~0ull && quota_us != 0;
+
+	cgroups_limited += is_limited - s->is_limited;
+	s->is_limited = is_limited;
+}
+
+s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
+{
+	struct cgroup *parent;
+	u32 i, found = 0, *slot;
+
+	if (!cgroup->level)
+		return 0;
+	bpf_for(i, 1, SPRY_CGROUPS_MAX)
+	{
+		if (!__sync_val_compare_and_swap(&slot_at(i)->is_used, 0, 1)) {
+			found = i;
+			break;
+		}
+	}
+	slot = found ? bpf_cgrp_storage_get(&cgroup_slots, cgroup, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE)
+		     : NULL;
+	if (!slot) {
+		/* Its tasks are like the root's. */
+		slot_at(found)->is_used = 0;
+		cgroups_left_out++;
+		return 0;
+	}
+	*slot = found;
+	slot_at(found)->weight = args->weight ?: 1;
+	slot_at(found)->parent = 0;
+	parent = bpf_cgroup_ancestor(cgroup, cgroup->level - 1);
+	if (parent) {
+		slot_at(found)->parent = slot_of(parent);
+		bpf_cgroup_release(parent);
+	}
+	if (bpf_core_field_exists(args->bw_quota_us))
+		set_limited(slot_at(found), args->bw_quota_us);
+	__sync_fetch_and_add(&cgroups_used, 1);
+	return 0;
+}
+
+void BPF_STRUCT_OPS(spry_cgroup_exit, struct cgroup *cgroup)
+{
+	u32 slot = slot_of(cgroup);
+	struct cgroup_slot *s = slot_at(slot);
+
+	if (!slot)
+		return;
+	if (s->counted)
+		__sync_fetch_and_sub(&slot_at(s->parent)->sum, s->counted);
+	set_limited(s, 0);
+	__builtin_memset(s, 0, sizeof(*s));
+	__sync_fetch_and_sub(&cgroups_used, 1);
+}
+
+void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
+{
+	struct thread_ctx *t = find_thread(p);
+	u32 counted;
+
+	if (!t)
+		return;
+	counted = t->counted;
+	cgroup_uncount(t);
+	t->slot = slot_of(to) + 1;
+	if (counted)
+		cgroup_count(p, t);
+}
+
+void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)
+{
+	u32 slot = slot_of(cgroup);
+
+	if (slot)
+		set_weight(slot_at(slot), weight);
+}
+
+void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period_us, u64 quota_us,
+		    u64 burst_us)
+{
+	u32 slot = slot_of(cgroup);
+
+	if (slot)
+		set_limited(slot_at(slot), quota_us);
+}
+
+void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
+{
+	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());
+	struct thread_ctx *t;
+
+	if (!cgroups_used)
+		return;
+	/* When it comes back it must be counted. */
+	if (RECENT(c, p)->task == (u64)p)
+		RECENT(c, p)->task = 0;
+	t = find_thread(p);
+	if (t)
+		cgroup_uncount(t);
 }
 
 #endif

@@ -9,7 +9,6 @@
 #define SPRY_CLASS_OTHER_BPF_H
 
 #define VTIME_UNIT_SHIFT 6
-#define WEIGHT_ONE	 100
 
 static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct llc_ctx *l,
 				     u64 ran_ns)

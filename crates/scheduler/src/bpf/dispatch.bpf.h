@@ -22,7 +22,8 @@ static __always_inline bool take(u32 place, u32 queue)
 	return true;
 }
 
-/* The order of who is first in a queue; behind everybody if nobody is. A hint: other CPUs take and add meanwhile. */
+/* The order of who is first in a queue; behind everybody if nobody is. A hint: other CPUs take and add
+ * meanwhile. */
 static __always_inline u64 first_key(u32 place, u32 queue)
 {
 	u64 *known = first_at(place, queue);
@@ -40,7 +41,8 @@ static __always_inline u64 first_key(u32 place, u32 queue)
 }
 
 /* Puts a task into a queue. */
-static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64 slice_ns, u64 key, u64 enq_flags)
+static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64 slice_ns, u64 key,
+				u64 enq_flags)
 {
 	u64 *known = first_at(place, queue);
 
@@ -178,7 +180,8 @@ static __always_inline bool take_interactive(const struct where *at, struct runn
 		spent = interactive_queue(true);
 	}
 	if (any(at, queue) && (!mine || !r->t || !r->t->left_ns || goes_first(at, queue, r->key))) {
-		u64 key = waiting(at, queue) + waiting(at, spent) + mine > 1 ? first_key(at->llc, queue) : ~0ull;
+		u64 key = waiting(at, queue) + waiting(at, spent) + mine > 1 ? first_key(at->llc, queue)
+									     : ~0ull;
 
 		if (take_first(at, queue)) {
 			if (key != ~0ull)

@@ -33,7 +33,10 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 		u64 come = l->vtime - l->vtime_before;
 
 		l->vtime_before = l->vtime;
-		l->ahead = come < ahead_least ? ahead_least : come > ahead_most ? ahead_most : come;
+		/* Where nobody waits, nobody is kept waiting. */
+		if (come > ahead_most || !*queued_at(i, QUEUE_OTHER))
+			come = ahead_most;
+		l->ahead = come < ahead_least ? ahead_least : come;
 	}
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
@@ -44,6 +47,7 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 		if (nr_cpus > 1)
 			recount(place_of_cpu(place), queue);
 	}
+	cgroup_housekeep();
 	bpf_timer_start(&timer->timer, housekeeping_ns, 0);
 	return 0;
 }

@@ -60,7 +60,7 @@ s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 }
 
 /* A woken task of a higher order than who has its CPU goes there at once. */
-static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
+static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queue, u64 slice_ns,
 					const struct where *at, u64 enq_flags)
 {
 	struct task_struct *curr = running_on(at->cpu);
@@ -77,7 +77,7 @@ static __always_inline bool woken_first(struct task_struct *p, struct thread_ctx
 		}
 		return false;
 	}
-	if ((class == SPRY_CLASS_INTERACTIVE && t && !t->left_ns) || !wakes_over(key, curr))
+	if (queue == interactive_queue(true) || !wakes_over(key, curr))
 		return false;
 	/* Somebody who did the same waits for the switch. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0 && c->local_key <= key)

@@ -26,7 +26,7 @@ const volatile u32 few_tasks = 100;
 /* From so many on, OTHER has shorter slices, so that all have theirs in time. */
 const volatile u32 crowd = 1000;
 /* How far ahead of the class a task may be put, units of 64 ns. */
-const volatile u64 ahead_least = 100000;
+const volatile u64 ahead_least = 1000;
 const volatile u64 ahead_most = 30000000;
 const volatile u64 age_few_ns = 800000000;
 const volatile u64 age_many_ns = 6000000000;
@@ -37,6 +37,8 @@ const volatile u32 kthread_percent = 80;
 /* A thread that has run less in all is not charged; its parent pays this much for it, ns. */
 const volatile u64 short_ns = 1000000;
 const volatile u64 fork_tax_ns = 250000;
+/* Nor is one charged each time that runs less than this, ns. */
+const volatile u64 uncharged_ns = 30000;
 /* Housekeeping's period, ns. */
 const volatile u64 housekeeping_ns = 500000000;
 
@@ -91,7 +93,7 @@ static __always_inline struct thread_ctx *thread_of(struct task_struct *p)
 void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 {
 	s32 cpu = nr_cpus > 1 ? scx_bpf_task_cpu(p) : 0;
-	struct where at = { .cpu = cpu, .llc = llc_of(cpu) };
+	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
 	struct cpu_ctx *c = cpu_at(cpu);
 	bool is_ordered = c->ordered.task == (u64)p && c->ordered.ran_ns == p->se.sum_exec_runtime;
 	u64 key = c->ordered.key, slice_ns = c->ordered.slice_ns;
@@ -100,6 +102,11 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 	c->ordered.task = 0;
 	at.place = place_of(p, &at);
 	if (!is_ordered) {
+		slice_ns = slice_other_ns;
+		queue = QUEUE_OTHER;
+		key = order_again(p, &at);
+	}
+	if (!key) {
 		struct thread_ctx *t;
 
 		if (!p->scx.dsq_vtime)
@@ -108,9 +115,9 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 		key = order(p, t, &at);
 		queue = queue_of(key >> KEY_SHIFT, t);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
-		if (enq_flags & SCX_ENQ_WAKEUP && woken_first(p, t, key, slice_ns, &at, enq_flags))
-			return;
 	}
+	if (!is_ordered && enq_flags & SCX_ENQ_WAKEUP && woken_first(p, key, queue, slice_ns, &at, enq_flags))
+		return;
 	put(p, at.place, queue, slice_ns, key, enq_flags);
 	if (nr_cpus > 1)
 		find_cpu_for(p, key >> KEY_SHIFT, &at, enq_flags);
@@ -118,14 +125,23 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 
 void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct where at = { .cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu) };
-	struct running running = { .class = SPRY_CLASSES };
+	struct where at = {.cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu)};
+	struct running running = {.class = SPRY_CLASSES};
 
 	at.place = at.llc;
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		running.p = prev;
-		running.t = thread_of(prev);
-		running.key = order(prev, running.t, &at);
+		running.key = order_again(prev, &at);
+		if (running.key) {
+			/* It has hardly run and gives way of its own will: behind who is next. */
+			u64 next = first_key(at.llc, QUEUE_OTHER);
+
+			if (next != ~0ull && (s64)(next - running.key) > 0)
+				running.key = next;
+		} else {
+			running.t = thread_of(prev);
+			running.key = order(prev, running.t, &at);
+		}
 		running.class = running.key >> KEY_SHIFT;
 	}
 	if (decide(&at, &running))
@@ -183,7 +199,10 @@ void BPF_STRUCT_OPS(spry_exit, struct scx_exit_info *info)
 
 SCX_OPS_DEFINE(spry_ops, .select_cpu = (void *)spry_select_cpu, .enqueue = (void *)spry_enqueue,
 	       .dispatch = (void *)spry_dispatch, .cpu_online = (void *)spry_cpu_online,
-	       .cpu_offline = (void *)spry_cpu_offline, .dump = (void *)spry_dump, .init = (void *)spry_init,
-	       .exit = (void *)spry_exit,
+	       .cpu_offline = (void *)spry_cpu_offline, .quiescent = (void *)spry_quiescent,
+	       .cgroup_init = (void *)spry_cgroup_init, .cgroup_exit = (void *)spry_cgroup_exit,
+	       .cgroup_move = (void *)spry_cgroup_move, .cgroup_set_weight = (void *)spry_cgroup_set_weight,
+	       .cgroup_set_bandwidth = (void *)spry_cgroup_set_bandwidth, .dump = (void *)spry_dump,
+	       .init = (void *)spry_init, .exit = (void *)spry_exit,
 	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ALLOW_QUEUED_WAKEUP,
 	       .timeout_ms = 30000, .exit_dump_len = 65536, .name = "spry");

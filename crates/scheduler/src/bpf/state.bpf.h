@@ -42,7 +42,8 @@ struct cpu_ctx {
 	struct below below[BELOWS];
 	/* What the timer was set for; 0: it is of no interest any more. */
 	u64 timer_ns;
-	/* Who was ordered when this CPU last asked whom to run, and gives way: what enqueueing it will need. */
+	/* Who was ordered when this CPU last asked whom to run, and gives way: what enqueueing it will need.
+	 */
 	struct {
 		u64 task;
 		u64 ran_ns;
@@ -50,6 +51,14 @@ struct cpu_ctx {
 		u64 slice_ns;
 		u32 queue;
 	} ordered;
+	/* Tasks of OTHER that were charged a moment ago: what runs for microseconds need not be charged each
+	 * time. */
+	struct {
+		u64 task;
+		u64 charged_ns;
+		u64 key;
+		u32 round;
+	} recent[8];
 	/* The order of the task that was last put before all queues. */
 	u64 local_key;
 	/* Budgets: since when, and what each class spent. */
@@ -134,6 +143,8 @@ static __always_inline struct cpu_ctx *cpu_at(s32 cpu)
 {
 	return &cpus[cpu & (SPRY_CPUS_MAX - 1)];
 }
+
+#define RECENT(c, p) (&(c)->recent[((u64)(p) >> 6 ^ (u64)(p) >> 9 ^ (u64)(p) >> 12) & 7])
 
 static __always_inline struct llc_ctx *llc_at(u32 llc)
 {

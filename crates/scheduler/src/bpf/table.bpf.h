@@ -90,6 +90,19 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 	return ran_ns;
 }
 
+/* The order of a task that has run next to nothing since it was charged; 0 if it must be charged. */
+static __always_inline u64 order_again(struct task_struct *p, const struct where *at)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u64 least = llc_at(at->llc)->vtime - (slice_other_ns >> VTIME_UNIT_SHIFT), key;
+
+	if (RECENT(c, p)->task != (u64)p || RECENT(c, p)->round != verdict_round ||
+	    p->se.sum_exec_runtime - RECENT(c, p)->charged_ns >= uncharged_ns)
+		return 0;
+	key = RECENT(c, p)->key;
+	return (s64)((key & KEY_LOW) - least) < 0 ? 0 : key;
+}
+
 /* Charges a task for what it ran, and says where it stands from now on. */
 static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at)
 {
@@ -116,8 +129,17 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	default:
 		key = other_key(p, t, llc_at(at->llc), ran_ns);
 	}
-	if (t)
-		t->class = class;
+	if (!t)
+		return key;
+	t->class = class;
+	if (class == SPRY_CLASS_OTHER)
+		cgroup_count(p, t);
+	if (class == SPRY_CLASS_OTHER) {
+		RECENT(c, p)->task = (u64)p;
+		RECENT(c, p)->charged_ns = t->charged_ns;
+		RECENT(c, p)->key = key;
+		RECENT(c, p)->round = verdict_round;
+	}
 	return key;
 }
 
