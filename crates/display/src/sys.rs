@@ -67,6 +67,21 @@ impl AsFd for Waker {
     }
 }
 
+/// Waits until a descriptor has one of the events.
+pub(crate) fn wait_for(descriptor: RawFd, events: libc::c_short) -> io::Result<()> {
+    let mut poll = libc::pollfd { fd: descriptor, events, revents: 0 };
+    loop {
+        // SAFETY: one live entry.
+        if unsafe { libc::poll(&raw mut poll, 1, -1) } > 0 {
+            return Ok(());
+        }
+        let error = io::Error::last_os_error();
+        if error.kind() != io::ErrorKind::Interrupted {
+            return Err(error);
+        }
+    }
+}
+
 /// Waits until one of the descriptors can be read, for `at_most` if given.
 pub(crate) fn wait(descriptors: &[RawFd], at_most: Option<Duration>) {
     let mut polls: Vec<libc::pollfd> =

@@ -5,23 +5,20 @@ use std::collections::HashMap;
 use spry_policy::Tgid;
 use x11rb::cookie::Cookie;
 use x11rb::protocol::res::{ClientIdMask, ClientIdSpec, ConnectionExt as _, QueryClientIdsReply};
-use x11rb::rust_connection::RustConnection;
 
-use super::link::LinkError;
+use super::link::{LinkError, Server};
 
 /// Asks for the process of whoever made a resource, a window for example.
 pub(super) fn ask(
-    connection: &RustConnection,
+    connection: &Server,
     resource: u32,
-) -> Result<Cookie<'_, RustConnection, QueryClientIdsReply>, LinkError> {
+) -> Result<Cookie<'_, Server, QueryClientIdsReply>, LinkError> {
     let wanted = ClientIdSpec { client: resource, mask: ClientIdMask::LOCAL_CLIENT_PID };
     Ok(connection.res_query_client_ids(&[wanted])?)
 }
 
 /// The answer: no process if the client is gone, or of another machine.
-pub(super) fn answer(
-    cookie: Cookie<'_, RustConnection, QueryClientIdsReply>,
-) -> Result<Option<Tgid>, LinkError> {
+pub(super) fn answer(cookie: Cookie<'_, Server, QueryClientIdsReply>) -> Result<Option<Tgid>, LinkError> {
     let Some(reply) = cookie.reply_unchecked()? else { return Ok(None) };
     let found = reply.ids.first().and_then(|id| id.value.first().copied());
     Ok(found.filter(|&tgid| tgid > 0).map(Tgid))
@@ -35,7 +32,7 @@ pub(super) struct Clients {
 
 impl Clients {
     /// The process of a client.
-    pub(super) fn tgid(&mut self, connection: &RustConnection, base: u32) -> Result<Option<Tgid>, LinkError> {
+    pub(super) fn tgid(&mut self, connection: &Server, base: u32) -> Result<Option<Tgid>, LinkError> {
         if let Some(known) = self.known.get(&base) {
             return Ok(*known);
         }

@@ -10,10 +10,9 @@ use x11rb::protocol::damage::{ConnectionExt as _, Damage, NotifyEvent, ReportLev
 use x11rb::protocol::res::QueryClientIdsReply;
 use x11rb::protocol::xfixes::{ConnectionExt as _, FetchRegionReply, Region as ServerRegion};
 use x11rb::protocol::xproto::Window;
-use x11rb::rust_connection::RustConnection;
 
 use super::clients;
-use super::link::LinkError;
+use super::link::{LinkError, Server};
 use super::windows::Windows;
 use crate::ledger::Ledger;
 use crate::region::{Rect, Region};
@@ -50,19 +49,19 @@ pub(super) struct Drawing {
 /// A round whose answers are under way.
 pub(super) struct Round<'c> {
     windows: Vec<Asked<'c>>,
-    screen: Option<Cookie<'c, RustConnection, FetchRegionReply>>,
+    screen: Option<Cookie<'c, Server, FetchRegionReply>>,
 }
 
 struct Asked<'c> {
     window: Window,
-    owner: Option<Cookie<'c, RustConnection, QueryClientIdsReply>>,
-    region: Cookie<'c, RustConnection, FetchRegionReply>,
+    owner: Option<Cookie<'c, Server, QueryClientIdsReply>>,
+    region: Cookie<'c, Server, FetchRegionReply>,
 }
 
 impl Drawing {
     /// Begins to watch the screen.
     pub(super) fn begin(
-        connection: &RustConnection,
+        connection: &Server,
         windows: &Windows,
         evidence: Evidence,
     ) -> Result<Drawing, LinkError> {
@@ -98,7 +97,7 @@ impl Drawing {
     /// Asks what was drawn where.
     pub(super) fn ask<'c>(
         &mut self,
-        connection: &'c RustConnection,
+        connection: &'c Server,
         windows: &Windows,
     ) -> Result<Round<'c>, LinkError> {
         let fetch = |damage: Damage| {

@@ -14,9 +14,8 @@ use x11rb::protocol::xinput::{
     RawTouchBeginEvent, XIEventMask,
 };
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
-use x11rb::rust_connection::RustConnection;
 
-use super::link::LinkError;
+use super::link::{LinkError, Server};
 use super::record::{Delivered, Faked};
 
 /// So many raw events are remembered: four seconds of a fast mouse.
@@ -59,7 +58,7 @@ pub(super) struct Hands {
 }
 
 /// Whether a device is XTEST's, which the server itself says.
-fn is_synthetic(connection: &RustConnection, device: u16, property: u32) -> Result<bool, LinkError> {
+fn is_synthetic(connection: &Server, device: u16, property: u32) -> Result<bool, LinkError> {
     let asked = connection.xinput_xi_get_property(device, false, property, AtomEnum::INTEGER.into(), 0, 1)?;
     // A device that is gone meanwhile is nobody's hand.
     let Some(reply) = asked.reply_unchecked()? else { return Ok(true) };
@@ -68,7 +67,7 @@ fn is_synthetic(connection: &RustConnection, device: u16, property: u32) -> Resu
 
 impl Hands {
     /// Asks for raw events of all devices, and for changes of devices.
-    pub(super) fn begin(connection: &RustConnection) -> Result<Hands, LinkError> {
+    pub(super) fn begin(connection: &Server) -> Result<Hands, LinkError> {
         let root = connection.setup().roots[0].root;
         let raw = XIEventMask::RAW_KEY_PRESS
             | XIEventMask::RAW_KEY_RELEASE
@@ -89,7 +88,7 @@ impl Hands {
     }
 
     /// Looks which devices there are.
-    fn refresh(&mut self, connection: &RustConnection) -> Result<(), LinkError> {
+    fn refresh(&mut self, connection: &Server) -> Result<(), LinkError> {
         let property = connection.intern_atom(false, b"XTEST Device")?.reply()?.atom;
         let devices = connection.xinput_xi_query_device(u16::from(Device::ALL))?.reply()?.infos;
         self.real.clear();
@@ -103,7 +102,7 @@ impl Hands {
     }
 
     /// Takes an event of XInput's.
-    pub(super) fn event(&mut self, connection: &RustConnection, event: &Event) -> Result<(), LinkError> {
+    pub(super) fn event(&mut self, connection: &Server, event: &Event) -> Result<(), LinkError> {
         match event {
             Event::XinputHierarchy(_) => return self.refresh(connection),
             Event::XinputRawKeyPress(key) | Event::XinputRawKeyRelease(key) => {

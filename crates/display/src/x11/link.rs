@@ -14,8 +14,9 @@ use x11rb::protocol::res::{self, ConnectionExt as _};
 use x11rb::protocol::shape;
 use x11rb::protocol::xfixes::{self, ClientDisconnectFlags, ConnectionExt as _};
 use x11rb::protocol::xinput::{self, ConnectionExt as _};
-use x11rb::rust_connection::{DefaultStream, RustConnection};
+use x11rb::rust_connection::RustConnection;
 
+use super::stream::Quiet;
 use super::{Slot, auth, lock, server, sockets};
 use crate::sys;
 
@@ -47,12 +48,15 @@ macro_rules! broken {
 }
 broken!(ConnectionError, ReplyError, ReplyOrIdError, io::Error);
 
+/// A connection to a server.
+pub(super) type Server = RustConnection<Quiet>;
+
 /// A server that lets us in.
 pub(super) struct Link {
     /// For requests and their events.
-    pub(super) control: RustConnection,
+    pub(super) control: Server,
     /// For what RECORD tells.
-    pub(super) data: RustConnection,
+    pub(super) data: Server,
     /// Who listens at the socket.
     pub(super) listener: Tgid,
 }
@@ -67,13 +71,13 @@ impl Link {
         let mut sockets = Some(first);
         let mut refusal = None;
         for authority in auth::authorities(number, server::authority_file(server)) {
-            let mut join = || -> Result<Result<RustConnection, ConnectError>, LinkError> {
+            let mut join = || -> Result<Result<Server, ConnectError>, LinkError> {
                 let socket = match sockets.take() {
                     Some(socket) => socket,
                     None => UnixStream::connect(sockets::path(number)).map_err(LinkError::Nobody)?,
                 };
                 lock(&slot.public).sockets.push(socket.try_clone()?);
-                let (stream, _) = DefaultStream::from_unix_stream(socket)?;
+                let stream = Quiet::new(socket)?;
                 let (name, data) = (authority.name.clone(), authority.data.clone());
                 Ok(RustConnection::connect_to_stream_with_auth_info(stream, 0, name, data))
             };

@@ -12,6 +12,7 @@ mod link;
 mod record;
 mod server;
 mod sockets;
+mod stream;
 mod watch;
 mod windows;
 

@@ -6,12 +6,11 @@ use std::time::{Duration, Instant};
 use spry_policy::{Changes, Tgid};
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
-use x11rb::rust_connection::RustConnection;
 
 use super::clients::Clients;
 use super::drawing::{Drawing, Evidence};
 use super::hands::Hands;
-use super::link::{Link, LinkError};
+use super::link::{Link, LinkError, Server};
 use super::record::{Record, Told};
 use super::server::Screen;
 use super::windows::Windows;
@@ -115,7 +114,7 @@ fn watch(link: &Link, shared: &Shared, slot: &Slot) -> Result<Ignored, LinkError
 }
 
 struct Watch<'c> {
-    control: &'c RustConnection,
+    control: &'c Server,
     slot: &'c Slot,
     windows: Windows,
     drawing: Drawing,
@@ -163,6 +162,7 @@ impl Watch<'_> {
 
     fn notices(&mut self) -> Result<bool, LinkError> {
         let mut is_any = false;
+        self.control.stream().look();
         while let Some(event) = self.control.poll_for_event()? {
             is_any = true;
             match &event {

@@ -10,9 +10,8 @@ use x11rb::protocol::shape::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
     ChangeWindowAttributesAux, ConnectionExt as _, EventMask, MapState, Window, WindowClass,
 };
-use x11rb::rust_connection::RustConnection;
 
-use super::link::LinkError;
+use super::link::{LinkError, Server};
 use crate::region::{Rect, Region};
 
 /// More windows are not followed: what is drawn there counts for the window around them.
@@ -81,7 +80,7 @@ enum First {
 
 impl Windows {
     /// Follows the windows of a display from now on.
-    pub(super) fn begin(connection: &RustConnection) -> Result<Windows, LinkError> {
+    pub(super) fn begin(connection: &Server) -> Result<Windows, LinkError> {
         let setup = connection.setup();
         let screen = &setup.roots[0];
         let wanted = EventMask::SUBSTRUCTURE_NOTIFY | EventMask::STRUCTURE_NOTIFY;
@@ -286,7 +285,7 @@ impl Windows {
     }
 
     /// Looks at windows that have appeared, and begins to watch what is drawn into them. Says whether there were any.
-    pub(super) fn adopt(&mut self, connection: &RustConnection) -> Result<bool, LinkError> {
+    pub(super) fn adopt(&mut self, connection: &Server) -> Result<bool, LinkError> {
         let is_any = !self.fresh.is_empty();
         while !self.fresh.is_empty() {
             let mut fresh = std::mem::take(&mut self.fresh);
@@ -305,7 +304,7 @@ impl Windows {
 
     fn look_at<'c>(
         &mut self,
-        connection: &'c RustConnection,
+        connection: &'c Server,
         window: Window,
         first: First,
     ) -> Result<Looks<'c>, LinkError> {
@@ -462,8 +461,8 @@ impl Windows {
 struct Looks<'c> {
     window: Window,
     first: First,
-    attributes: x11rb::cookie::Cookie<'c, RustConnection, x11rb::protocol::xproto::GetWindowAttributesReply>,
-    geometry: x11rb::cookie::Cookie<'c, RustConnection, x11rb::protocol::xproto::GetGeometryReply>,
-    shape: x11rb::cookie::Cookie<'c, RustConnection, shape::GetRectanglesReply>,
-    tree: x11rb::cookie::Cookie<'c, RustConnection, x11rb::protocol::xproto::QueryTreeReply>,
+    attributes: x11rb::cookie::Cookie<'c, Server, x11rb::protocol::xproto::GetWindowAttributesReply>,
+    geometry: x11rb::cookie::Cookie<'c, Server, x11rb::protocol::xproto::GetGeometryReply>,
+    shape: x11rb::cookie::Cookie<'c, Server, shape::GetRectanglesReply>,
+    tree: x11rb::cookie::Cookie<'c, Server, x11rb::protocol::xproto::QueryTreeReply>,
 }
