@@ -1,43 +1,37 @@
-//! How many want the CPU beside those in use: what the weights are chosen by.
+//! Whether anybody wants the CPU beside those in use, and how many of those in use want the same one.
 
 use std::fs;
 
-/// How much of the new a second's average takes, in 256ths.
+/// How much of the new a round's average takes, in 256ths.
 const NEW: u64 = 96;
 /// Averages count 256ths.
 const ONE: u64 = 256;
 
-/// Averages of what is runnable on the whole machine, for each CPU.
+/// Averages of what is runnable on the whole machine.
 #[derive(Debug, Default)]
 pub struct Contention {
-    others: Option<u64>,
+    others: u64,
     in_use: u64,
 }
 
 impl Contention {
     /// One sample: all that is runnable, the caller included, and how many of those are in use.
     pub fn add(&mut self, runnable: u32, in_use: u32, cpus: u32) {
-        let each = |count: u32| u64::from(count) * ONE / u64::from(cpus.max(1));
-        let others = each(runnable.saturating_sub(1).saturating_sub(in_use));
+        let others = u64::from(runnable.saturating_sub(1).saturating_sub(in_use)) * ONE;
         let mix = |old: u64, new: u64| (old * (ONE - NEW) + new * NEW) / ONE;
-        self.in_use = if self.others.is_some() { mix(self.in_use, each(in_use)) } else { each(in_use) };
-        // Up at once, down slowly: what is too weak loses frames.
-        self.others = Some(self.others.map_or(others, |old| others.max(mix(old, others))));
+        self.in_use = mix(self.in_use, u64::from(in_use) * ONE / u64::from(cpus.max(1)));
+        self.others = mix(self.others, others);
     }
 
-    /// Contenders for a CPU, rounded.
-    pub fn others(&self) -> u32 {
-        rounded(self.others.unwrap_or(0))
+    /// Whether, of the latest rounds, somebody else was runnable in most.
+    pub fn is_contended(&self) -> bool {
+        self.others >= ONE / 2
     }
 
-    /// Threads in use that want the same CPU, rounded.
+    /// Threads in use that want the same CPU, at least 1.
     pub fn in_use(&self) -> u32 {
-        rounded(self.in_use)
+        (((self.in_use + ONE / 2) / ONE) as u32).max(1)
     }
-}
-
-fn rounded(parts: u64) -> u32 {
-    ((parts + ONE / 2) / ONE) as u32
 }
 
 /// How many threads are runnable on this machine just now, the caller included.
@@ -51,23 +45,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hogs_count_at_once_and_are_forgotten_in_some_rounds() {
+    fn a_loop_is_known_in_two_rounds_and_forgotten_in_some() {
         let mut contention = Contention::default();
         contention.add(1, 0, 1);
-        assert_eq!(contention.others(), 0);
-        contention.add(11, 2, 1);
-        assert_eq!(contention.others(), 8);
-        for _ in 0..8 {
+        assert!(!contention.is_contended());
+        contention.add(3, 1, 1);
+        contention.add(3, 1, 1);
+        assert!(contention.is_contended());
+        for _ in 0..3 {
             contention.add(1, 0, 1);
         }
-        assert_eq!(contention.others(), 0);
+        assert!(!contention.is_contended());
     }
 
     #[test]
-    fn two_cpus_share_what_there_is() {
+    fn those_in_use_are_spread_over_the_cpus() {
         let mut contention = Contention::default();
-        contention.add(10, 1, 2);
-        assert_eq!(contention.others(), 4);
+        for _ in 0..20 {
+            contention.add(10, 4, 2);
+        }
+        assert_eq!(contention.in_use(), 2);
         assert!(runnable().unwrap() >= 1);
     }
 }

@@ -4,7 +4,9 @@
 //! Nobody is lowered: those in use are raised, and get as much more weight as leaves the rest its share. Every change is
 //! in the [journal](crate::guardian::journal) before it is made, and a guardian undoes it if the daemon does not.
 
+mod balance;
 mod contention;
+mod groups;
 mod plan;
 mod probe;
 mod threads;
@@ -21,10 +23,12 @@ use spry_policy::Tgid;
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::guardian::journal::Journal;
 use crate::guardian::settings::{TaskId, base_slice_ns, stat_of};
-use crate::guardian::watch::{PENANCE_NS, now_ns};
+use crate::guardian::watch::{PENANCE_NS, cpu_ns, now_ns};
 use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
+use balance::{Balance, Machine, Seen};
 use contention::{Contention, runnable};
-use plan::{Allowed, SERVER_LEVEL, Want, nice_first, want};
+use groups::{Groups, Member};
+use plan::{Allowed, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
 use threads::{Hand, Tally, Threads};
 
 /// Where the journal is, unless another place is named.
@@ -47,6 +51,16 @@ impl Default for FairOptions {
     }
 }
 
+/// A process that has a place.
+#[derive(Debug, Default)]
+struct Process {
+    threads: Threads,
+    /// CPU time that it had used by the latest round, ns.
+    cpu_ns: Option<u64>,
+    /// And since the one before, ns.
+    used_ns: u64,
+}
+
 /// The fall-back actuator. Dropping it restores everything.
 #[derive(Debug)]
 pub struct Fair {
@@ -55,7 +69,11 @@ pub struct Fair {
     options: FairOptions,
     allowed: Allowed,
     base_slice_ns: u64,
-    processes: BTreeMap<Tgid, Threads>,
+    processes: BTreeMap<Tgid, Process>,
+    groups: Groups,
+    balance: Balance,
+    /// How far below the strongest those in use are.
+    steps: u32,
     by_hand: BTreeMap<Tgid, (TaskId, Class)>,
     contention: Contention,
     cpus: u32,
@@ -86,6 +104,9 @@ impl Fair {
         let own = std::process::id();
         journal.begin(base_slice_ns, stat_of(own, own).context("cannot read /proc")?.start);
         let guardian = Guardian::start(&mut journal).context("cannot start the guardian")?;
+        let share = options.background_share;
+        let session_nice = nice_first(steps_most(1, share), &allowed);
+        let groups = Groups::find(&mut journal, share, session_nice, &mut lasting);
         Ok(Fair {
             guardian: Some(guardian),
             journal,
@@ -93,6 +114,9 @@ impl Fair {
             allowed,
             base_slice_ns,
             processes: BTreeMap::new(),
+            groups,
+            balance: Balance::default(),
+            steps: 0,
             by_hand: BTreeMap::new(),
             contention: Contention::default(),
             cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
@@ -170,8 +194,7 @@ impl Fair {
         }));
         placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
         placed.dedup_by_key(|verdict| verdict.tgid);
-        let share = self.options.background_share;
-        let first = nice_first(self.contention.others(), self.contention.in_use(), share, &self.allowed);
+        let first = nice_first(self.steps, &self.allowed);
         let mut wants = Vec::with_capacity(placed.len());
         for verdict in &placed {
             let mut wanted = want(verdict, best, first, &self.allowed);
@@ -183,32 +206,59 @@ impl Fair {
         wants
     }
 
-    /// How many want the CPU beside those in use.
-    fn sample(&mut self) {
-        let Some(all) = runnable() else { return };
+    /// Measures what those in use and the rest have had, and makes those in use as strong as that allows.
+    fn weigh(&mut self) {
+        let (Some(all), Some(machine)) = (runnable(), Machine::now()) else { return };
         let mut left = STATES_MAX;
-        let mut in_use = 0;
-        for threads in self.processes.values() {
-            let (running, looked) = threads.runnable(left);
-            in_use += running;
+        let (mut running, mut in_use_ns) = (0, 0);
+        for (tgid, process) in &mut self.processes {
+            let (of_it, looked) = process.threads.runnable(left);
+            running += of_it;
             left -= looked;
-            if left == 0 {
-                break;
-            }
+            let now_ns = cpu_ns(tgid.0).ok();
+            let before_ns = process.cpu_ns.or(now_ns).unwrap_or(0);
+            process.used_ns = now_ns.unwrap_or(0).saturating_sub(before_ns);
+            process.cpu_ns = now_ns;
+            in_use_ns += process.used_ns;
         }
-        self.contention.add(all, in_use, self.cpus);
+        self.contention.add(all, running, self.cpus);
+        let seen = Seen { machine, in_use_ns, is_contended: self.contention.is_contended() };
+        let share = self.options.background_share;
+        self.steps = self.balance.round(seen, share, steps_most(self.contention.in_use(), share));
+    }
+
+    /// Gives one process what is wanted.
+    fn give(&mut self, tgid: Tgid, want: Want, tally: &mut Tally) {
+        let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
+        let mut hand = Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: *tally };
+        self.processes.entry(tgid).or_default().threads.give(tgid.0, &tids, want, &mut hand);
+        *tally = hand.tally;
+    }
+
+    /// Gives the groups of those in use what is theirs.
+    fn group(&mut self, wants: &[(Tgid, Want)]) {
+        let in_use = wants.iter().filter(|(_, want)| *want != Want::Idle);
+        let member = |&(tgid, want): &(Tgid, Want)| Member {
+            tgid: tgid.0,
+            is_real_time: want == Want::RealTime,
+            used_ns: self.processes.get(&tgid).map_or(0, |process| process.used_ns),
+        };
+        let members: Vec<Member> = in_use.map(member).collect();
+        // A group counts once, however many are in it.
+        let steps = self.steps.min(steps_most(1, self.options.background_share));
+        self.groups.apply(&members, group_weight(steps), &mut self.journal);
     }
 
     fn take_back(&mut self, gone: &[Tgid]) {
         for tgid in gone {
             self.unwatch(*tgid);
-            let Some(mut threads) = self.processes.remove(tgid) else { continue };
+            let Some(mut process) = self.processes.remove(tgid) else { continue };
             let mut hand = Hand {
                 journal: &mut self.journal,
                 base_slice_ns: self.base_slice_ns,
                 tally: Tally::default(),
             };
-            threads.take_back(&mut hand);
+            process.threads.take_back(&mut hand);
         }
     }
 }
@@ -220,18 +270,18 @@ impl Actuator for Fair {
 
     fn apply(&mut self, verdicts: &[Verdict]) -> anyhow::Result<()> {
         self.guarded()?;
-        self.sample();
+        self.weigh();
         let wants = self.wants(verdicts);
         let named: BTreeSet<Tgid> = wants.iter().map(|(tgid, _)| *tgid).collect();
         let gone: Vec<Tgid> = self.processes.keys().filter(|tgid| !named.contains(tgid)).copied().collect();
         self.take_back(&gone);
-        let mut hand =
-            Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: Tally::default() };
-        for (tgid, want) in wants {
-            let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
-            self.processes.entry(tgid).or_default().give(tgid.0, &tids, want, &mut hand);
+        // A real-time task may not be in a group that has no budget for those, so it leaves ours first.
+        self.group(&wants);
+        let mut tally = Tally::default();
+        for &(tgid, want) in &wants {
+            self.give(tgid, want, &mut tally);
         }
-        self.tally = hand.tally;
+        self.tally = tally;
         Ok(())
     }
 
@@ -248,21 +298,14 @@ impl Actuator for Fair {
         self.by_hand.insert(tgid, (leader, class));
         // At once for what needs no round.
         self.guarded()?;
-        let first = nice_first(
-            self.contention.others(),
-            self.contention.in_use(),
-            self.options.background_share,
-            &self.allowed,
-        );
+        let first = nice_first(self.steps, &self.allowed);
         let verdict = Verdict { tgid, class, level: SERVER_LEVEL + 1, quantum_us: 0 };
         let Some(want) = want(&verdict, SERVER_LEVEL + 1, first, &self.allowed) else {
             self.take_back(&[tgid]);
             return Ok(());
         };
-        let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
-        let mut hand =
-            Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: Tally::default() };
-        self.processes.entry(tgid).or_default().give(tgid.0, &tids, want, &mut hand);
+        let mut tally = self.tally;
+        self.give(tgid, want, &mut tally);
         Ok(())
     }
 

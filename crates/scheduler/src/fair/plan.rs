@@ -9,7 +9,7 @@ pub const SERVER_PRIORITY: u32 = 1;
 pub const SERVER_LEVEL: u8 = 0;
 /// The fair scheduler's greatest weight.
 pub const NICE_FIRST: i32 = -20;
-/// The weakest that anybody in use is made; nobody is ever lowered to it.
+/// The weakest that anybody is made for being behind others in use.
 pub const NICE_LAST: i32 = -8;
 /// Steps of the nice value, 1.25 each in weight, that a process gives way by, for each level that it is behind the best
 /// client: six levels, between the program that the user turned to and the one that they turned from, are 80 to 20.
@@ -99,15 +99,25 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
     }
 }
 
-/// The lowest nice value that leaves those below their share, if `contenders` of them, all of weight nice 0, and `in_use`
-/// raised threads want one CPU. With few contenders less than the greatest weight does.
-pub fn nice_first(contenders: u32, in_use: u32, share_percent: u32, allowed: &Allowed) -> i32 {
+/// How far below the greatest weight those in use may be made: one loop of nice 0 has its share then, beside so many of
+/// them on one CPU. With more loops the greatest weight leaves the share anyway.
+pub fn steps_most(in_use: u32, share_percent: u32) -> u32 {
     let share = u64::from(share_percent.clamp(1, 50));
-    let weight = 1_024 * u64::from(contenders.max(1)) * (100 - share) / share / u64::from(in_use.max(1));
+    let weight = WEIGHTS[WEIGHTS.len() - 1] * (100 - share) / share / u64::from(in_use.max(1));
     // One step is 25 %: what is over by less than a tenth is the same.
-    let index =
+    let steps =
         WEIGHTS.iter().position(|&raised| raised <= weight + weight / 10).unwrap_or(WEIGHTS.len() - 1);
-    (NICE_FIRST + index as i32).min(NICE_LAST).max(allowed.nice_least)
+    steps as u32
+}
+
+/// The best client's nice value, so many steps below the greatest weight.
+pub fn nice_first(steps: u32, allowed: &Allowed) -> i32 {
+    (NICE_FIRST + steps as i32).max(allowed.nice_least)
+}
+
+/// What all those in use are worth together where groups are weighed, so many steps below the greatest weight.
+pub fn group_weight(steps: u32) -> u64 {
+    WEIGHTS[(steps as usize).min(WEIGHTS.len() - 1)]
 }
 
 #[cfg(test)]
@@ -157,19 +167,14 @@ mod tests {
     }
 
     #[test]
-    fn the_background_keeps_its_share_by_weight_alone() {
-        for (contenders, in_use) in [(1, 1), (2, 1), (3, 1), (4, 1), (1, 2), (3, 3), (8, 1), (20, 1)] {
-            let nice = nice_first(contenders, in_use, 5, &ALL);
-            let raised = WEIGHTS[(nice - NICE_FIRST) as usize] * u64::from(in_use);
-            let below = 1_024 * u64::from(contenders);
-            let percent = below as f64 * 100.0 / (below + raised) as f64;
-            assert!(percent > 4.5, "{contenders} against {in_use}: {percent}");
-            assert!(
-                percent < 6.0 || nice == NICE_FIRST || in_use > 1,
-                "{contenders} against {in_use}: {percent}"
-            );
+    fn the_weakest_leaves_one_loop_its_share() {
+        for (in_use, share) in [(1, 5), (2, 5), (3, 5), (1, 10), (1, 20)] {
+            let raised = group_weight(steps_most(in_use, share)) * u64::from(in_use);
+            let percent = 102_400 / (1_024 + raised);
+            assert!(percent + 1 >= u64::from(share), "{in_use} beside {share} %: {percent} %");
         }
-        assert_eq!(nice_first(8, 1, 5, &ALL), -20);
-        assert_eq!(nice_first(1, 1, 5, &ALL), -13);
+        assert_eq!(nice_first(steps_most(1, 5), &ALL), -13);
+        assert_eq!(nice_first(0, &ALL), -20);
+        assert_eq!(nice_first(0, &Allowed { nice_least: -4, ..ALL }), -4);
     }
 }

@@ -308,25 +308,28 @@ impl Journal {
         self.group_record(at).live.store(0, Ordering::Release);
     }
 
+    /// What is in a group's record.
+    pub fn group(&self, at: u32) -> Option<GroupChange> {
+        let record = self.group_record(at);
+        if record.live.load(Ordering::Acquire) == 0 {
+            return None;
+        }
+        let kind = match record.kind {
+            1 => GroupKind::Weight,
+            2 => GroupKind::Autogroup,
+            3 => GroupKind::Directory,
+            4 => GroupKind::Controller,
+            _ => return None,
+        };
+        let length = record.path.iter().position(|&byte| byte == 0)?;
+        let path = PathBuf::from(std::str::from_utf8(&record.path[..length]).ok()?);
+        Some(GroupChange { kind, path, id: record.id, before: record.before, ours: record.ours })
+    }
+
     /// All groups' records that are live, the latest first, as they are to be undone.
     pub fn groups(&self) -> impl Iterator<Item = (u32, GroupChange)> + '_ {
         let used = self.head().groups_used.load(Ordering::Acquire).min(GROUPS_MAX as u32);
-        (0..used).rev().filter_map(|at| {
-            let record = self.group_record(at);
-            if record.live.load(Ordering::Acquire) == 0 {
-                return None;
-            }
-            let kind = match record.kind {
-                1 => GroupKind::Weight,
-                2 => GroupKind::Autogroup,
-                3 => GroupKind::Directory,
-                4 => GroupKind::Controller,
-                _ => return None,
-            };
-            let length = record.path.iter().position(|&byte| byte == 0)?;
-            let path = PathBuf::from(std::str::from_utf8(&record.path[..length]).ok()?);
-            Some((at, GroupChange { kind, path, id: record.id, before: record.before, ours: record.ours }))
-        })
+        (0..used).rev().filter_map(|at| Some((at, self.group(at)?)))
     }
 
     /// Whether nothing is left to undo.

@@ -16,8 +16,8 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use journal::Journal;
-pub(crate) use restore::numbers_in;
 pub use restore::{Restored, restore_all};
+pub(crate) use restore::{autogroup_of, number_in, numbers_in, undo_group};
 use settings::{OTHER, ROUND_ROBIN, Settings};
 pub use undo::{DEMOTED, Undone, undo};
 use watch::{LOOK_EVERY_NS, Watch, now_ns};

@@ -87,7 +87,10 @@ fn demote(journal: &Journal, tgid: u32) {
 }
 
 /// The CPU time that a process has used with all its threads, ns.
-fn cpu_ns(tgid: u32) -> io::Result<u64> {
+///
+/// # Errors
+/// Where it is gone.
+pub fn cpu_ns(tgid: u32) -> io::Result<u64> {
     // The kernel's name of a process' exact clock (`CPUCLOCK_SCHED`).
     let clock = ((!(tgid as i32)) << 3) | 2;
     clock_ns(clock)

@@ -1,11 +1,12 @@
 //! The fall-back actuator on real processes, and its guardian after real kills. As root.
 
-mod fair_parts;
+mod groups;
+mod parts;
 
 use std::thread::sleep;
 use std::time::Duration;
 
-use fair_parts::{Forked, Place, Victim, rest, until, verdict};
+use parts::{Forked, Place, Victim, rest, until, verdict};
 use spry_policy::Tgid;
 use spry_scheduler::actuator::{Actuator, Class, Health};
 use spry_scheduler::fair::Fair;

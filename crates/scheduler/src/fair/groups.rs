@@ -1,0 +1,389 @@
+//! Groups of tasks: where the kernel first shares the CPU among groups, a nice value counts only within one.
+//!
+//! Three cases. Where nobody manages control groups, sessions are groups of their own (autogroup): those in use are moved
+//! to a group of ours, which has their weight. Where that may not be, their sessions are raised. Where somebody manages
+//! control groups (systemd), nobody is moved; the groups on the way to a process in use are raised, unless it is others in
+//! them that use the CPU.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use crate::guardian::journal::{GroupChange, GroupKind, Journal};
+use crate::guardian::settings::TaskId;
+use crate::guardian::{autogroup_of, number_in, undo_group};
+
+/// The file of a group's processes, of either version.
+const PROCESSES: &str = "cgroup.procs";
+/// The file of a group's real-time budget, on kernels of version 1 that have one.
+const REAL_TIME: &str = "cpu.rt_runtime_us";
+/// The group of ours.
+const OWN: &str = "spry-in-use";
+/// The file of a group's weight, of version 2.
+const WEIGHT: &str = "cpu.weight";
+/// The weight of a group that nobody has changed, by version.
+const USUAL_SHARES: u64 = 1_024;
+const USUAL_WEIGHT: u64 = 100;
+/// The greatest weight of version 2; version 1 has more than we use.
+const WEIGHT_MAX: u64 = 10_000;
+/// A managed group is raised if those in use had this part of what it used, percent.
+const OWN_PERCENT: u64 = 50;
+/// Or if it used less than this part of a second, ns: then nobody gains by it.
+const LITTLE_NS: u64 = 20_000_000;
+
+/// The two kinds of control groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// What is done about groups here.
+#[derive(Debug)]
+enum Manner {
+    /// Nothing: there are none that count, or none that we may change.
+    None,
+    /// Those in use are in a group of ours.
+    Own { directory: PathBuf, weight: u64 },
+    /// The sessions of those in use are raised.
+    Sessions { nice: i32, raised: BTreeMap<String, u32> },
+    /// The groups on their way are raised.
+    Path { raised: BTreeMap<PathBuf, u32>, used: BTreeMap<PathBuf, u64> },
+}
+
+/// A process in use, as far as groups are concerned.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Member {
+    /// Who.
+    pub tgid: u32,
+    /// Whether it needs no weight, being real-time: such a task may not be in a group that has no real-time budget.
+    pub is_real_time: bool,
+    /// CPU time since the last round, ns.
+    pub used_ns: u64,
+}
+
+/// The groups.
+#[derive(Debug)]
+pub struct Groups {
+    root: PathBuf,
+    version: Version,
+    manner: Manner,
+    /// What a group is worth beside one other, so that that one has its share.
+    factor: u64,
+}
+
+impl Groups {
+    /// Finds out how this machine groups tasks. Changes nothing yet but, where nobody manages control groups, makes ours.
+    pub fn find(
+        journal: &mut Journal,
+        share_percent: u32,
+        session_nice: i32,
+        warnings: &mut Vec<String>,
+    ) -> Groups {
+        let factor = u64::from(100 / share_percent.clamp(1, 50)).saturating_sub(1).max(1);
+        let autogroup = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled");
+        let sessions = || match &autogroup {
+            Ok(on) if on.trim() == "1" => Manner::Sessions { nice: session_nice, raised: BTreeMap::new() },
+            _ => Manner::None,
+        };
+        let Some((root, version)) = hierarchy() else {
+            return Groups { root: PathBuf::new(), version: Version::Two, manner: sessions(), factor };
+        };
+        let mut groups = Groups { root, version, manner: sessions(), factor };
+        match groups.manager() {
+            Manager::Weighing => {
+                groups.manner = Manner::Path { raised: BTreeMap::new(), used: BTreeMap::new() };
+            }
+            Manager::None if matches!(groups.manner, Manner::Sessions { .. }) => match groups.make(journal) {
+                Ok(own) => groups.manner = own,
+                Err(error) => warnings.push(format!(
+                    "no control group can be made here ({error}): sessions of programs in use are raised as a whole"
+                )),
+            },
+            Manager::None | Manager::Naming => {}
+        }
+        groups
+    }
+
+    /// Whether others look after groups that ours would be beside.
+    fn manager(&self) -> Manager {
+        if self.version == Version::One {
+            // Groups that there are weigh already, and those in none are nobody's.
+            return Manager::None;
+        }
+        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
+        let mut children =
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.ends_with(OWN));
+        let is_within = self.root.join("cpu.weight").exists() || self.root.join("cgroup.type").exists();
+        match (is_within || children.next().is_some(), has_cpu(&self.root.join("cgroup.subtree_control"))) {
+            (true, true) => Manager::Weighing,
+            (true, false) => Manager::Naming,
+            (false, _) => Manager::None,
+        }
+    }
+
+    /// Makes our group.
+    fn make(&self, journal: &mut Journal) -> io::Result<Manner> {
+        let change = |kind, path: &Path| GroupChange {
+            kind,
+            path: path.to_owned(),
+            id: TaskId::default(),
+            before: 0,
+            ours: 0,
+        };
+        let control = self.root.join("cgroup.subtree_control");
+        let mut switched = None;
+        if self.version == Version::Two && !has_cpu(&control) {
+            let controller = change(GroupKind::Controller, &control);
+            switched =
+                Some((make_or_fail(&controller, || fs::write(&control, "+cpu"), journal)?, controller));
+        }
+        let directory = self.root.join(OWN);
+        // One that is there was left by somebody of whom no journal tells; it is ours by its name.
+        let create = || if directory.is_dir() { Ok(()) } else { fs::create_dir(&directory) };
+        match make_or_fail(&change(GroupKind::Directory, &directory), create, journal) {
+            Ok(_) => {
+                // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one.
+                if let Some(budget_us) = number_in(&self.root.join(REAL_TIME)) {
+                    _ = fs::write(directory.join(REAL_TIME), budget_us.to_string());
+                }
+                Ok(Manner::Own { directory, weight: 0 })
+            }
+            Err(error) => {
+                if let Some((record, controller)) = switched {
+                    undo_group(&controller);
+                    journal.group_end(record);
+                }
+                Err(error)
+            }
+        }
+    }
+
+    /// Gives the groups of those in use their weight. `weight` is what they are worth together, 1024 being one ordinary task.
+    pub fn apply(&mut self, members: &[Member], weight: u64, journal: &mut Journal) {
+        match &mut self.manner {
+            Manner::None => {}
+            Manner::Own { directory, weight: current } => {
+                let (file, weight) = match self.version {
+                    Version::One => ("cpu.shares", weight),
+                    Version::Two => (WEIGHT, (weight * USUAL_WEIGHT / USUAL_SHARES).clamp(1, WEIGHT_MAX)),
+                };
+                if *current != weight && fs::write(directory.join(file), weight.to_string()).is_ok() {
+                    *current = weight;
+                }
+                fill(&self.root, directory, members, self.version);
+            }
+            Manner::Sessions { nice, raised } => raise_sessions(members, *nice, raised, journal),
+            Manner::Path { raised, used } => {
+                let wanted = worthy(&self.root, self.version, members, used);
+                raise_paths(&wanted, self.factor, raised, journal);
+            }
+        }
+    }
+}
+
+/// Who looks after control groups.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Manager {
+    /// Nobody.
+    None,
+    /// Somebody for whom they are names, not shares of the CPU.
+    Naming,
+    /// Somebody who shares the CPU by them.
+    Weighing,
+}
+
+/// Where the hierarchy with the CPU controller is mounted.
+fn hierarchy() -> Option<(PathBuf, Version)> {
+    let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
+    mounts.lines().find_map(|line| {
+        let mut words = line.split(' ').skip(1);
+        let (at, kind, options) = (PathBuf::from(words.next()?), words.next()?, words.next()?);
+        match kind {
+            "cgroup" if options.split(',').any(|option| option == "cpu") => Some((at, Version::One)),
+            "cgroup2" if has_cpu(&at.join("cgroup.controllers")) => Some((at, Version::Two)),
+            _ => None,
+        }
+    })
+}
+
+fn has_cpu(file: &Path) -> bool {
+    fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|word| word == "cpu"))
+}
+
+/// A process' group in the hierarchy that counts, from its root.
+fn group_of(tgid: u32, version: Version) -> Option<String> {
+    let text = fs::read_to_string(format!("/proc/{tgid}/cgroup")).ok()?;
+    let group = |line: &str| {
+        let mut parts = line.splitn(3, ':');
+        let (number, controllers, path) = (parts.next()?, parts.next()?, parts.next()?);
+        let counts = match version {
+            Version::One => controllers.split(',').any(|name| name == "cpu"),
+            Version::Two => number == "0",
+        };
+        counts.then(|| path.to_owned())
+    };
+    text.lines().find_map(group)
+}
+
+/// Moves those in use into our group, and out of it who was forked there and is not in use itself.
+fn fill(root: &Path, directory: &Path, members: &[Member], version: Version) {
+    let wanted: BTreeSet<u32> =
+        members.iter().filter(|member| !member.is_real_time).map(|member| member.tgid).collect();
+    let text = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
+    let there: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
+    // One that goes away meanwhile is no error, and one with real-time threads may be refused: it stays where it is.
+    for tgid in there.difference(&wanted) {
+        _ = fs::write(root.join(PROCESSES), tgid.to_string());
+    }
+    for &tgid in wanted.difference(&there) {
+        // Only from where a session's group is all that it has.
+        if group_of(tgid, version).is_some_and(|group| group == "/") {
+            _ = fs::write(directory.join(PROCESSES), tgid.to_string());
+        }
+    }
+}
+
+/// Raises the sessions of those in use, and gives back those of whom nobody is any more.
+fn raise_sessions(members: &[Member], nice: i32, raised: &mut BTreeMap<String, u32>, journal: &mut Journal) {
+    let mut wanted: BTreeMap<String, (u32, i32)> = BTreeMap::new();
+    for member in members.iter().filter(|member| !member.is_real_time) {
+        if let Some((name, now)) = autogroup_of(member.tgid) {
+            wanted.entry(name).or_insert((member.tgid, now));
+        }
+    }
+    give_back(raised, |name| wanted.contains_key(name), journal);
+    for (name, (tgid, now)) in wanted {
+        if raised.contains_key(&name) || now <= nice {
+            continue;
+        }
+        let Ok(id) = TaskId::now(tgid, tgid) else { continue };
+        let path = PathBuf::from(&name);
+        let change =
+            GroupChange { kind: GroupKind::Autogroup, path, id, before: now.into(), ours: nice.into() };
+        let file = format!("/proc/{tgid}/autogroup");
+        if let Ok(record) = make_or_fail(&change, || fs::write(file, nice.to_string()), journal) {
+            raised.insert(name, record);
+        }
+    }
+}
+
+/// The groups on the ways of those in use that are to be raised: not those in which others use the CPU.
+fn worthy(
+    root: &Path,
+    version: Version,
+    members: &[Member],
+    used: &mut BTreeMap<PathBuf, u64>,
+) -> BTreeSet<PathBuf> {
+    let mut in_use: BTreeMap<PathBuf, u64> = BTreeMap::new();
+    for member in members.iter().filter(|member| !member.is_real_time) {
+        let Some(group) = group_of(member.tgid, version) else { continue };
+        let path = root.join(group.trim_start_matches('/'));
+        for on_way in path.ancestors().take_while(|&on_way| on_way != root) {
+            *in_use.entry(on_way.to_owned()).or_default() += member.used_ns;
+        }
+    }
+    used.retain(|path, _| in_use.contains_key(path));
+    let mut worthy = BTreeSet::new();
+    for (path, in_use_ns) in in_use {
+        let Some(now_ns) = usage_ns(&path) else { continue };
+        let before_ns = used.insert(path.clone(), now_ns);
+        let Some(group_ns) = before_ns.map(|before_ns| now_ns.saturating_sub(before_ns)) else { continue };
+        if group_ns < LITTLE_NS || in_use_ns * 100 >= group_ns * OWN_PERCENT {
+            worthy.insert(path);
+        }
+    }
+    worthy
+}
+
+/// What a group of version 2 has used, ns.
+fn usage_ns(path: &Path) -> Option<u64> {
+    let text = fs::read_to_string(path.join("cpu.stat")).ok()?;
+    let usage_us: u64 =
+        text.lines().find_map(|line| line.strip_prefix("usage_usec "))?.trim().parse().ok()?;
+    Some(usage_us * 1_000)
+}
+
+/// Raises groups, and gives back those that are not to be raised any more.
+fn raise_paths(
+    wanted: &BTreeSet<PathBuf>,
+    factor: u64,
+    raised: &mut BTreeMap<PathBuf, u32>,
+    journal: &mut Journal,
+) {
+    give_back(raised, |path| wanted.contains(path), journal);
+    for group in wanted {
+        let path = group.join(WEIGHT);
+        let Some(before) = number_in(&path).filter(|_| !raised.contains_key(group)) else { continue };
+        let ours = before.saturating_mul(factor as i64).min(WEIGHT_MAX as i64);
+        let change =
+            GroupChange { kind: GroupKind::Weight, path: path.clone(), id: TaskId::default(), before, ours };
+        if let Ok(record) = make_or_fail(&change, || fs::write(path, ours.to_string()), journal) {
+            raised.insert(group.clone(), record);
+        }
+    }
+}
+
+/// Makes a change, once the journal knows of it.
+fn make_or_fail(
+    change: &GroupChange,
+    write: impl FnOnce() -> io::Result<()>,
+    journal: &mut Journal,
+) -> io::Result<u32> {
+    let record = journal.group_begin(change).ok_or_else(|| io::Error::other("the journal is full"))?;
+    write().inspect_err(|_| journal.group_end(record))?;
+    Ok(record)
+}
+
+fn give_back<K: Ord>(raised: &mut BTreeMap<K, u32>, is_wanted: impl Fn(&K) -> bool, journal: &mut Journal) {
+    raised.retain(|key, &mut record| {
+        if is_wanted(key) {
+            return true;
+        }
+        if let Some(change) = journal.group(record) {
+            undo_group(&change);
+        }
+        journal.group_end(record);
+        false
+    });
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_raised_and_given_back_unless_somebody_else_has_set_it() {
+        let root = std::env::temp_dir().join(format!("spry-groups-{}", std::process::id()));
+        let group = root.join("app");
+        let weight = || number_in(&group.join(WEIGHT));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join(WEIGHT), "100\n").unwrap();
+        let mut journal = Journal::unnamed().unwrap();
+        let mut raised = BTreeMap::new();
+        let mut raise = |wanted: &[&PathBuf]| {
+            let wanted = wanted.iter().map(|&path| path.clone()).collect();
+            raise_paths(&wanted, 19, &mut raised, &mut journal);
+            journal.is_empty()
+        };
+        assert!(!raise(&[&group]));
+        assert_eq!(weight(), Some(1_900));
+        assert!(raise(&[]));
+        assert_eq!(weight(), Some(100));
+        assert!(!raise(&[&group]));
+        fs::write(group.join(WEIGHT), "300").unwrap();
+        assert!(raise(&[]));
+        assert_eq!(weight(), Some(300), "somebody else's by now");
+        fs::remove_dir_all(root).unwrap();
+    }
+
+    #[test]
+    fn a_group_says_what_it_has_used() {
+        let group = std::env::temp_dir().join(format!("spry-usage-{}", std::process::id()));
+        fs::create_dir_all(&group).unwrap();
+        fs::write(group.join("cpu.stat"), "usage_usec 1000000\nuser_usec 1\n").unwrap();
+        assert_eq!(usage_ns(&group), Some(1_000_000_000));
+        fs::remove_dir_all(group).unwrap();
+    }
+}
