@@ -38,6 +38,16 @@ pub enum Writers {
     DoNotCount,
 }
 
+/// What counts as having waited for another.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Waits {
+    /// That the other tested whether one is to be woken, asleep or not, where the kernel shows that (thesis, 8.2.1).
+    Tested,
+    /// That one was asleep, and the other woke it. Whoever takes from a full pipe or socket depends on who waits to put
+    /// more in, too: they do not wait only because the other is early, and would as soon as it is late.
+    Asleep,
+}
+
 /// Where the search goes from a display server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEdges {
@@ -79,6 +89,8 @@ pub struct Constants {
     pub input_least_percent: u32,
     /// Where the search goes from a display server.
     pub server_edges: ServerEdges,
+    /// What counts as having waited for another.
+    pub waits: Waits,
     /// Whether a terminal's holder depends on those who write to it.
     pub writers: Writers,
     /// What one time that a terminal's reader waited for what is typed counts in the edges between reader and holder.
@@ -115,6 +127,7 @@ impl Constants {
             input_rank: InputRank::Average,
             input_least_percent: 0,
             server_edges: ServerEdges::All,
+            waits: Waits::Tested,
             writers: Writers::Count,
             typed_weight: 1,
             distance_max: 32,
@@ -145,6 +158,7 @@ impl Default for Constants {
             input_rank: InputRank::LatestSecond,
             input_least_percent: 25,
             server_edges: ServerEdges::Told,
+            waits: Waits::Asleep,
             writers: Writers::DoNotCount,
             typed_weight: 16,
             quanta: LevelQuanta::Numbered,

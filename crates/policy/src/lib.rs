@@ -14,7 +14,7 @@ mod round;
 mod search;
 mod trigger;
 
-pub use constants::{Constants, InputRank, LevelQuanta, ServerEdges, WakeRule, Writers};
+pub use constants::{Constants, InputRank, LevelQuanta, ServerEdges, Waits, WakeRule, Writers};
 pub use epoch::{Epochs, OnWake};
 pub use graph::{EDGES_MAX, Edge, Graph};
 pub use quanta::quantum_us;

@@ -110,16 +110,20 @@ fn main() -> Result<()> {
         libc::CPU_SET(0, &mut set);
         libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
     }
-    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut names: Vec<String> = std::env::args().skip(1).collect();
     if let [first, what] = names.as_slice() {
         if first == "--measure" {
             println!("{}", measure_here(what)?);
             return Ok(());
         }
     }
+    let is_thesis = names.iter().any(|name| name == "--thesis");
+    names.retain(|name| name != "--thesis");
+    let constants = if is_thesis { Constants::thesis() } else { Constants::default() };
     let names = if names.is_empty() { vec!["pipe".into(), "yield".into(), "fork".into()] } else { names };
     let without = names.iter().map(|name| measure(name)).collect::<Result<Vec<f64>>>()?;
-    let mut collector = Collector::open(&Constants::default())?;
+    let mut collector = Collector::open(&constants)?;
+    println!("{:?}, {:?}", collector.waits(), collector.warnings());
     let before = collector.nodes().used().len();
     for (name, without_ns) in names.iter().zip(without) {
         let with_ns = measure(name)?;

@@ -128,6 +128,25 @@ fn who_waits_at_a_socket_depends_on_who_sends() {
 }
 
 #[test]
+fn who_takes_from_a_full_pipe_depends_on_who_waits_to_put_more_in() {
+    let mut world = World::new();
+    let ends = pipe();
+    let writer = child(|| while put(ends[1]) > 0 {});
+    let reader = child(|| {
+        let mut bytes = [0_u8; 4096];
+        loop {
+            // Not before there is something, so that it never waits.
+            nap(5);
+            // SAFETY: a place for so many.
+            unsafe { libc::read(ends[0], bytes.as_mut_ptr().cast(), bytes.len()) };
+        }
+    });
+    world.wait("edges both ways", |world| {
+        world.weight(reader.0, writer.0) >= 3 && world.weight(writer.0, reader.0) >= 3
+    });
+}
+
+#[test]
 fn each_wake_up_is_counted_once() {
     const TIMES: u32 = 200;
     let mut world = World::new();

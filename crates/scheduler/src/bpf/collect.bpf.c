@@ -16,8 +16,7 @@ const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
 #include "edge.bpf.h"
 #include "tty.bpf.h"
 
-SEC("tp_btf/sched_waking")
-int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
+static __always_inline int wakes(struct task_struct *waiter)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 
@@ -37,6 +36,21 @@ int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
 	}
 	depend(waiter, waker);
 	return 0;
+}
+
+/* One that really slept is woken. */
+SEC("tp_btf/sched_waking")
+int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
+{
+	return wakes(waiter);
+}
+
+/* In place of the former where it is asked for and can be had: one that is to be woken is tested, asleep or
+ * not. */
+SEC("fentry/try_to_wake_up")
+int BPF_PROG(spry_try_to_wake_up, struct task_struct *waiter)
+{
+	return wakes(waiter);
 }
 
 /* Another program is another process: what its number depended on before says nothing of it. */

@@ -63,8 +63,13 @@ static __always_inline void depend(struct task_struct *waiter, struct task_struc
 	ref = find_ref(waiter->tgid);
 	if (!ref)
 		ref = new_node(waiter->tgid);
-	if (ref && on)
-		count_edge(ref, on, 1);
+	if (!ref || !on)
+		return;
+	count_edge(ref, on, 1);
+	/* It has taken what the other could not get rid of: it lives on that, though it need not have waited
+	 * for it. */
+	if (knobs.blocked_writers_count && is_writing(waiter))
+		count_edge(on, ref, 1);
 }
 
 #endif

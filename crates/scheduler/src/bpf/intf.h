@@ -73,7 +73,8 @@ struct spry_collect_knobs {
 	u32 typed_weight;
 	/* Whether a terminal's holder depends on everybody who writes to it, not on who reads there only. */
 	u32 writers_count;
-	u32 pad;
+	/* Whether one that takes from a full pipe or socket depends on who waits to put more in. */
+	u32 blocked_writers_count;
 };
 
 /* What the collection counts. */

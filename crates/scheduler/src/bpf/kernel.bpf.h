@@ -99,6 +99,38 @@ static __always_inline bool is_signalled(struct task_struct *task)
 	return pending & ~task->blocked.sig[0];
 }
 
+#if defined(__TARGET_ARCH_x86)
+#define SPRY_SYSCALL(regs) ((regs)->orig_ax)
+#define SPRY_NR_write	   1
+#define SPRY_NR_writev	   20
+#define SPRY_NR_sendto	   44
+#define SPRY_NR_sendmsg	   46
+#define SPRY_NR_splice	   275
+#else
+#define SPRY_SYSCALL(regs) ((regs)->syscallno)
+#define SPRY_NR_write	   64
+#define SPRY_NR_writev	   66
+#define SPRY_NR_sendto	   206
+#define SPRY_NR_sendmsg	   211
+#define SPRY_NR_splice	   76
+#endif
+
+/* Whether a task that sleeps does so in a system call that writes: a pipe, a socket, is full. */
+static __always_inline bool is_writing(struct task_struct *task)
+{
+	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
+
+	switch (SPRY_SYSCALL(regs)) {
+	case SPRY_NR_write:
+	case SPRY_NR_writev:
+	case SPRY_NR_sendto:
+	case SPRY_NR_sendmsg:
+	case SPRY_NR_splice:
+		return true;
+	}
+	return false;
+}
+
 /* Whether the thread that exits is the last of its process. */
 static __always_inline bool is_last_thread(struct task_struct *task)
 {

@@ -9,7 +9,7 @@ use std::os::fd::{AsFd, BorrowedFd};
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
 use spry_display::terminals::Activity;
-use spry_policy::{Constants, Graph, Tgid, Writers};
+use spry_policy::{Constants, Graph, Tgid, Waits, Writers};
 
 use crate::intf::{spry_collect_knobs, spry_ensure};
 use crate::nodes::{NodeRef, Nodes};
@@ -17,6 +17,10 @@ use ttys::Ttys;
 
 /// The compiled programs.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o"));
+
+/// The programs that see wake-ups, of which one is loaded, and what they see.
+const HOOKS: [(&str, Waits); 2] =
+    [("spry_sched_waking", Waits::Asleep), ("spry_try_to_wake_up", Waits::Tested)];
 
 /// What came since the latest drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -36,12 +40,14 @@ pub struct Collector {
     object: Object,
     /// Dropped before the object that they are of.
     links: Vec<Link>,
+    waits: Waits,
     nodes: Nodes,
     ttys: Ttys,
     /// Who had each node at the latest drain.
     owners: Vec<Option<(Tgid, NodeRef)>>,
     by_tgid: HashMap<Tgid, NodeRef>,
     lost: u64,
+    warnings: Vec<String>,
 }
 
 impl Collector {
@@ -52,8 +58,28 @@ impl Collector {
     pub fn open(constants: &Constants) -> Result<Collector> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
         let kernel = kernel::Kernel::probe()?;
+        let knobs = knobs(&kernel, constants);
+        let tested = (constants.waits == Waits::Tested).then(|| Collector::with(Waits::Tested, &knobs).ok());
+        let mut collector = match tested.flatten() {
+            Some(collector) => collector,
+            None => Collector::with(Waits::Asleep, &knobs)?,
+        };
+        if collector.waits != constants.waits {
+            collector.warnings.push("this kernel shows wake-ups only of those that were asleep".to_owned());
+        }
+        if knobs.flush_to_ldisc == 0 {
+            collector.warnings.push("terminals cannot be seen: the kernel hides its functions".to_owned());
+        }
+        Ok(collector)
+    }
+
+    fn with(waits: Waits, knobs: &spry_collect_knobs) -> Result<Collector> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).context("reading the programs")?;
-        set_knobs(&mut open, &kernel, constants)?;
+        set_knobs(&mut open, knobs)?;
+        for mut program in open.progs_mut() {
+            let sees = HOOKS.iter().find(|(name, _)| program.name() == *name).map(|&(_, sees)| sees);
+            program.set_autoload(sees.is_none_or(|sees| sees == waits));
+        }
         let object = open.load().context("loading the collection into the kernel")?;
         let nodes = Nodes::map(map(&object, "nodes")?, map(&object, "collected")?)
             .context("mapping the collection's nodes")?;
@@ -61,11 +87,13 @@ impl Collector {
         let mut collector = Collector {
             object,
             links: Vec::new(),
+            waits,
             nodes,
             ttys,
             owners: Vec::new(),
             by_tgid: HashMap::new(),
             lost: 0,
+            warnings: Vec::new(),
         };
         collector.attach()?;
         Ok(collector)
@@ -79,6 +107,16 @@ impl Collector {
             }
         }
         Ok(())
+    }
+
+    /// What it counts as waiting: what was asked for, as far as the kernel shows it.
+    pub const fn waits(&self) -> Waits {
+        self.waits
+    }
+
+    /// What the user should know.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Carries the edges since the latest drain into the graph. Who ended or became another program is removed from it
@@ -173,18 +211,21 @@ fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'objec
     Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
 }
 
-fn set_knobs(open: &mut OpenObject, kernel: &kernel::Kernel, constants: &Constants) -> Result<()> {
-    let knobs = spry_collect_knobs {
+fn knobs(kernel: &kernel::Kernel, constants: &Constants) -> spry_collect_knobs {
+    spry_collect_knobs {
         count_from_rq: kernel.preempt_count_from_rq(),
         flush_to_ldisc: kernel::function("flush_to_ldisc").unwrap_or(0),
         own_tgid: std::process::id(),
         typed_weight: constants.typed_weight,
         writers_count: u32::from(constants.writers == Writers::Count),
-        pad: 0,
-    };
+        blocked_writers_count: u32::from(constants.waits == Waits::Asleep),
+    }
+}
+
+fn set_knobs(open: &mut OpenObject, knobs: &spry_collect_knobs) -> Result<()> {
     // SAFETY: plain data without padding that is read as the bytes it is made of.
     let bytes = unsafe {
-        std::slice::from_raw_parts((&raw const knobs).cast::<u8>(), size_of::<spry_collect_knobs>())
+        std::slice::from_raw_parts((&raw const *knobs).cast::<u8>(), size_of::<spry_collect_knobs>())
     };
     let mut maps = open.maps_mut();
     let mut map = maps.find(|map| map.name() == ".rodata.knobs").ok_or_else(|| anyhow!("no knobs"))?;

@@ -55,6 +55,7 @@ impl Senses {
         let collector = Collector::open(constants)
             .map_err(|error| warnings.push(format!("who depends on whom cannot be seen here: {error:#}")))
             .ok();
+        warnings.extend(collector.iter().flat_map(|collector: &Collector| collector.warnings().to_vec()));
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
         let options = DeviceOptions { display: args.display.clone(), synthetic, report_socket: None };
         let notify = Arc::clone(bell);
