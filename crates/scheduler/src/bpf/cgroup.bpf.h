@@ -64,8 +64,11 @@ static __noinline int activate(u32 slot)
 	return 0;
 }
 
+/* A task's cgroup is told where the kernel asks about the task itself, not where it asks whom to run. */
+enum asked { ASKED_ABOUT_IT = 0, ASKED_WHOM_TO_RUN = 1 };
+
 /* Counts a thread that wants to run. */
-static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
+static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t, enum asked asked)
 {
 	struct cgroup_slot *s;
 	struct cgroup *cgroup;
@@ -74,6 +77,8 @@ static __always_inline void cgroup_count(struct task_struct *p, struct thread_ct
 	if (!cgroups_used || t->counted == weight)
 		return;
 	if (!t->slot) {
+		if (asked == ASKED_WHOM_TO_RUN)
+			return;
 		cgroup = __COMPAT_scx_bpf_task_cgroup(p);
 		if (!cgroup)
 			return;
@@ -219,7 +224,7 @@ void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from
 	cgroup_uncount(t);
 	t->slot = slot_of(to) + 1;
 	if (counted)
-		cgroup_count(p, t);
+		cgroup_count(p, t, ASKED_ABOUT_IT);
 }
 
 void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)

@@ -112,7 +112,7 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 		if (!p->scx.dsq_vtime)
 			first_order(p, &at);
 		t = thread_of(p);
-		key = order(p, t, &at);
+		key = order(p, t, &at, ASKED_ABOUT_IT);
 		queue = queue_of(key >> KEY_SHIFT, t);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
 	}
@@ -140,7 +140,7 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 				running.key = next;
 		} else {
 			running.t = thread_of(prev);
-			running.key = order(prev, running.t, &at);
+			running.key = order(prev, running.t, &at, ASKED_WHOM_TO_RUN);
 		}
 		running.class = running.key >> KEY_SHIFT;
 	}

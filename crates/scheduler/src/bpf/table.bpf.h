@@ -104,7 +104,7 @@ static __always_inline u64 order_again(struct task_struct *p, const struct where
 }
 
 /* Charges a task for what it ran, and says where it stands from now on. */
-static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at)
+static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at, enum asked asked)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u64 ran_ns = t ? take_ran(p, t, c) : 0, key;
@@ -133,7 +133,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		return key;
 	t->class = class;
 	if (class == SPRY_CLASS_OTHER)
-		cgroup_count(p, t);
+		cgroup_count(p, t, asked);
 	if (class == SPRY_CLASS_OTHER) {
 		RECENT(c, p)->task = (u64)p;
 		RECENT(c, p)->charged_ns = t->charged_ns;

@@ -33,8 +33,6 @@ impl Ensurer {
             sz: size_of::<bpf_test_run_opts>() as u64,
             ctx_in: (&raw mut *request).cast(),
             ctx_size_in: size_of::<spry_ensure>() as u32,
-            ctx_out: (&raw mut *request).cast(),
-            ctx_size_out: size_of::<spry_ensure>() as u32,
             ..bpf_test_run_opts::default()
         };
         // SAFETY: the request is plain data that outlives the call, and its size is given.
