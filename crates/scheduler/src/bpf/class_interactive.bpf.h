@@ -41,11 +41,16 @@ static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64
 
 static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
 {
-	t->left_ns = t->left_ns > ran_ns ? t->left_ns - ran_ns : 0;
-	if (t->epoch != epoch && !t->inherited) {
+	bool is_new = t->epoch != epoch && !t->inherited;
+
+	/* Who had spent its quantum has waited since, and ran in the new epoch; others ran in the one before. */
+	if (is_new) {
+		if (t->left_ns)
+			ran_ns = 0;
 		t->left_ns = t->quantum_ns;
 		t->epoch = epoch;
 	}
+	t->left_ns = t->left_ns > ran_ns ? t->left_ns - ran_ns : 0;
 }
 
 static __always_inline u64 interactive_order(u32 level, u64 left_ns)

@@ -37,6 +37,12 @@ static __always_inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
+/* How long a task has waited for a CPU in all, ns; 0 on kernels built without that count. */
+static __always_inline u64 waited_of(struct task_struct *p)
+{
+	return bpf_core_field_exists(p->sched_info.run_delay) ? p->sched_info.run_delay : 0;
+}
+
 /* 6.18 and later say who runs on a CPU; before, its run queue was given whole. */
 struct rq *scx_bpf_cpu_rq___whole(s32 cpu) __ksym __weak;
 

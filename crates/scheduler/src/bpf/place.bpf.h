@@ -17,6 +17,21 @@ static __always_inline struct task_struct *running_on(s32 cpu)
 	return nr_cpus > 1 ? current_of(cpu) : bpf_get_current_task_btf();
 }
 
+/* A task has spent its quantum, and nobody else of INTERACTIVE wants to run: an epoch ends. */
+static __always_inline u64 end_epoch_for(struct thread_ctx *t, u64 key, const struct where *at)
+{
+	struct task_struct *curr;
+
+	if (t->left_ns || t->inherited || any(at, interactive_queue(false)))
+		return key;
+	curr = running_on(at->cpu);
+	if (curr && !(curr->flags & PF_IDLE) && key_class(curr->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE)
+		return key;
+	epoch++;
+	interactive_charge(t, 0);
+	return interactive_key(t);
+}
+
 /* A CPU that the task may use and that runs the least of what the task goes before; -1 if there is none. */
 static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first)
 {
@@ -95,23 +110,24 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at,
 					 u64 enq_flags)
 {
+	struct task_struct *curr = running_on(at->cpu);
 	s32 cpu;
 
-	if (enq_flags & SCX_ENQ_WAKEUP && class >= SPRY_CLASS_OTHER)
+	/* An idle CPU looks by itself. */
+	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p) || !curr || curr->flags & PF_IDLE)
 		return;
-	if (p->nr_cpus_allowed > 1 && !is_migration_disabled(p)) {
-		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-		if (cpu >= 0) {
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-			return;
-		}
-		if (class >= SPRY_CLASS_OTHER)
-			return;
-		cpu = cpu_to_take(p, class, at->cpu);
-		if (cpu >= 0) {
-			cpu_at(at->cpu)->kicks++;
-			scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
-		}
+	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+	if (cpu >= 0) {
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		return;
+	}
+	/* One that was woken has been given the best CPU already. */
+	if (class >= SPRY_CLASS_OTHER || enq_flags & SCX_ENQ_WAKEUP)
+		return;
+	cpu = cpu_to_take(p, class, at->cpu);
+	if (cpu >= 0) {
+		cpu_at(at->cpu)->kicks++;
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	}
 }
 

@@ -113,6 +113,8 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 			first_order(p, &at);
 		t = thread_of(p);
 		key = order(p, t, &at, ASKED_ABOUT_IT);
+		if (key >> KEY_SHIFT == SPRY_CLASS_INTERACTIVE && t)
+			key = end_epoch_for(t, key, &at);
 		queue = queue_of(key >> KEY_SHIFT, t);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
 	}

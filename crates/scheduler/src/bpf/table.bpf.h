@@ -67,7 +67,7 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 {
 	u32 class = key_class(p->scx.dsq_vtime);
 	u64 ran_ns = p->se.sum_exec_runtime - t->charged_ns;
-	u64 waited_ns = p->sched_info.run_delay;
+	u64 waited_ns = waited_of(p);
 	struct class_stats *stats;
 
 	t->charged_ns += ran_ns;

@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::ptr;
 
 use anyhow::{Context, Result};
+
+use super::skel::OpenSchedSkel;
 
 /// For each possible CPU, in order, the number of its cache.
 pub(super) fn caches() -> Result<Vec<u16>> {
@@ -41,9 +44,29 @@ fn last_of_list(list: &str) -> Option<usize> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
+fn has(operation: &str) -> bool {
+    scx_utils::compat::struct_has_field("sched_ext_ops", operation).unwrap_or(false)
+}
+
+/// Operations and flags that came later than sched_ext itself, where this kernel has not got them.
+pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
+    let ops = skel.struct_ops.spry_ops_mut();
+    if !has("cgroup_init") {
+        ops.cgroup_init = ptr::null_mut();
+        ops.cgroup_exit = ptr::null_mut();
+        ops.cgroup_move = ptr::null_mut();
+        ops.cgroup_set_weight = ptr::null_mut();
+    }
+    if !has("cgroup_set_bandwidth") {
+        ops.cgroup_set_bandwidth = ptr::null_mut();
+    }
+    let names = ["SCX_OPS_ENQ_EXITING", "SCX_OPS_ENQ_MIGRATION_DISABLED", "SCX_OPS_ALLOW_QUEUED_WAKEUP"];
+    let flag = |name| scx_utils::compat::read_enum("scx_ops_flags", name).unwrap_or(0);
+    ops.flags = names.into_iter().map(flag).fold(0, |all, flag| all | flag);
+}
+
 /// What this kernel cannot give.
 pub(super) fn warnings() -> Vec<String> {
-    let has = |field| scx_utils::compat::struct_has_field("sched_ext_ops", field).unwrap_or(false);
     let mut warnings = Vec::new();
     if !has("cgroup_set_weight") {
         warnings

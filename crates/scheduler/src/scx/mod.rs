@@ -174,6 +174,7 @@ fn open(
     let builder = SchedSkelBuilder::default();
     let mut skel =
         scx_ops_open!(builder, object, spry_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)?;
+    machine::leave_out_what_the_kernel_lacks(&mut skel);
     if options.log == Log::Verifier {
         for mut program in skel.open_object_mut().progs_mut() {
             program.set_log_level(VERIFIER_STATISTICS);
@@ -288,7 +289,16 @@ impl Actuator for Scx {
     }
 
     fn warnings(&self) -> Vec<String> {
-        self.warnings.clone()
+        let mut warnings = self.warnings.clone();
+        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+            if bss.cgroups_limited > 0 {
+                warnings.push(format!("cpu.max of {} cgroups is not kept", bss.cgroups_limited));
+            }
+            if bss.cgroups_left_out > 0 {
+                warnings.push(format!("{} cgroups too many: their tasks are like the root's", bss.cgroups_left_out));
+            }
+        }
+        warnings
     }
 }
 
