@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use spry_policy::{Sample, Tgid};
 
+use crate::report::{Reporter, Reports};
 use crate::x11::Displays;
 
 /// Whether input counts that no device sent.
@@ -32,6 +33,8 @@ pub struct DeviceOptions {
     pub synthetic: Synthetic,
     /// Where compositors and games report, if anywhere.
     pub report_socket: Option<PathBuf>,
+    /// Whose reports count, beside root's. Others' count nothing: who reports raises itself.
+    pub reporters: Vec<Reporter>,
 }
 
 /// What was seen since the last take.
@@ -115,6 +118,14 @@ pub enum DeviceError {
     /// The display's name is none.
     #[error("{0:?} is no display of this machine: one is called :NUMBER, as :0")]
     Name(String),
+    /// The socket for reports cannot be made.
+    #[error("{}: {source}", path.display())]
+    Socket {
+        /// Where.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The kernel gives no thread or descriptor.
     #[error("watching devices: {0}")]
     Kernel(#[from] io::Error),
@@ -123,6 +134,7 @@ pub enum DeviceError {
 /// The devices of this machine. Dropping it ends all watching.
 pub struct Devices {
     displays: Displays,
+    reports: Option<Reports>,
 }
 
 impl fmt::Debug for Devices {
@@ -138,13 +150,18 @@ impl Devices {
     /// If the options make no sense or the kernel refuses threads or descriptors.
     pub fn open(options: DeviceOptions, notify: Notify) -> Result<Devices, DeviceError> {
         let displays = Displays::open(options.display.as_deref(), options.synthetic, Arc::clone(&notify))?;
-        Ok(Devices { displays })
+        let path = options.report_socket.as_deref();
+        let reports = path.map(|path| Reports::open(path, options.reporters, notify)).transpose()?;
+        Ok(Devices { displays, reports })
     }
 
     /// What was seen since the last take. It does not wait for any device.
     pub fn take(&mut self) -> Seen {
         let mut seen = Seen::default();
         self.displays.take(&mut seen);
+        if let Some(reports) = &self.reports {
+            reports.take(&mut seen);
+        }
         seen.servers.sort_unstable();
         seen.servers.dedup();
         seen.samples.sort_by_key(|sample| sample.tgid);
@@ -160,6 +177,8 @@ impl Devices {
 
     /// Each device, in order of kind and name.
     pub fn status(&self) -> Vec<DeviceStatus> {
-        self.displays.status()
+        let mut list = self.displays.status();
+        list.extend(self.reports.as_ref().map(Reports::status));
+        list
     }
 }

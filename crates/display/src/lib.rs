@@ -7,9 +7,12 @@
 mod device;
 mod ledger;
 mod region;
+mod report;
 mod sys;
 pub mod terminals;
 mod x11;
+
+pub use report::Reporter;
 
 pub use device::{
     ClientStatus, DeviceError, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Notify, Seen,

@@ -113,3 +113,74 @@ pub(crate) fn receive(socket: RawFd, into: &mut [u8]) -> io::Result<Option<usize
         },
     }
 }
+
+/// Asks the kernel to say of each message who sent it.
+pub(crate) fn ask_for_credentials(socket: BorrowedFd<'_>) -> io::Result<()> {
+    let yes: libc::c_int = 1;
+    // SAFETY: the option is an int.
+    let done = unsafe {
+        libc::setsockopt(
+            socket.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_PASSCRED,
+            (&raw const yes).cast(),
+            mem::size_of::<libc::c_int>() as libc::socklen_t,
+        )
+    };
+    if done == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
+}
+
+/// A message and its sender, as the kernel knows them: how long it is, or nothing if there is none now. One without a sender is
+/// nobody's, number 0 of the user who is nobody.
+pub(crate) fn receive_from(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Option<(usize, Peer)>> {
+    #[repr(C)]
+    struct Control {
+        head: libc::cmsghdr,
+        peer: Peer,
+        room: [u64; 4],
+    }
+    let nobody = Peer { tgid: 0, uid: u32::MAX, gid: u32::MAX };
+    // SAFETY: all of it are numbers, for which zero is valid.
+    let mut control: Control = unsafe { mem::zeroed() };
+    let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
+    // SAFETY: as above, and null pointers, which mean that there is nothing.
+    let mut message: libc::msghdr = unsafe { mem::zeroed() };
+    message.msg_iov = &raw mut part;
+    message.msg_iovlen = 1;
+    message.msg_control = (&raw mut control).cast();
+    message.msg_controllen = mem::size_of::<Control>();
+    let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
+    // SAFETY: the message names live memory as long as it says.
+    let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
+    let Ok(count) = usize::try_from(count) else {
+        return match io::Error::last_os_error() {
+            error if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {
+                Ok(None)
+            }
+            error => Err(error),
+        };
+    };
+    let is_credentials = message.msg_controllen >= mem::size_of::<libc::cmsghdr>() + mem::size_of::<Peer>()
+        && control.head.cmsg_level == libc::SOL_SOCKET
+        && control.head.cmsg_type == libc::SCM_CREDENTIALS;
+    close_passed(&message);
+    Ok(Some((count, if is_credentials { control.peer } else { nobody })))
+}
+
+/// Closes descriptors that somebody passed along, which nobody asked for.
+fn close_passed(message: &libc::msghdr) {
+    // SAFETY: the macros walk the control messages that the kernel wrote, within their length.
+    unsafe {
+        let mut head = libc::CMSG_FIRSTHDR(message);
+        while !head.is_null() {
+            if (*head).cmsg_level == libc::SOL_SOCKET && (*head).cmsg_type == libc::SCM_RIGHTS {
+                let bytes = (*head).cmsg_len - libc::CMSG_LEN(0) as usize;
+                let first = libc::CMSG_DATA(head).cast::<libc::c_int>();
+                for at in 0..bytes / mem::size_of::<libc::c_int>() {
+                    libc::close(first.add(at).read_unaligned());
+                }
+            }
+            head = libc::CMSG_NXTHDR(message, head);
+        }
+    }
+}

@@ -40,8 +40,8 @@ pub(super) struct Drawing {
     screen: Damage,
     is_screen_dirty: bool,
     dirty: Vec<Window>,
-    /// Where the screen changed in the latest rounds.
-    shown: [Region; 2],
+    /// Where the screen changed in the latest rounds, and when that was known.
+    shown: [(Instant, Region); 2],
     /// What was drawn and has not reached the screen yet.
     unseen: Vec<(Instant, Tgid, Region)>,
 }
@@ -75,7 +75,7 @@ impl Drawing {
             screen,
             is_screen_dirty: false,
             dirty: Vec::new(),
-            shown: Default::default(),
+            shown: std::array::from_fn(|_| (Instant::now(), Region::default())),
             unseen: Vec::new(),
         })
     }
@@ -91,7 +91,8 @@ impl Drawing {
 
     /// Whether there is anything to ask about.
     pub(super) fn is_due(&self) -> bool {
-        !self.dirty.is_empty() || (self.is_screen_dirty && !self.unseen.is_empty())
+        // The screen's own changes are asked about at once: later they would speak for what is drawn then.
+        !self.dirty.is_empty() || self.is_screen_dirty
     }
 
     /// Asks what was drawn where.
@@ -150,7 +151,7 @@ impl Drawing {
         if let Some(screen) = round.screen {
             if let Some(reply) = screen.reply_unchecked()? {
                 self.shown.swap(0, 1);
-                self.shown[0] = of(&reply);
+                self.shown[0] = (now, of(&reply));
             }
         }
         self.settle(now, windows.screen_pixels(), ledger);
@@ -159,8 +160,12 @@ impl Drawing {
 
     /// Credits what has reached the screen.
     fn settle(&mut self, now: Instant, screen_pixels: u64, ledger: &Ledger) {
-        let mut shown = self.shown[0].clone();
-        shown.add(&self.shown[1]);
+        let mut shown = Region::default();
+        for (since, region) in &self.shown {
+            if now.duration_since(*since) < COMPOSITOR_PATIENCE {
+                shown.add(region);
+            }
+        }
         let mut pixels: BTreeMap<Tgid, u64> = BTreeMap::new();
         for (_, owner, drawn) in &mut self.unseen {
             let seen = match self.evidence {

@@ -28,8 +28,13 @@ const REPEAT_MS: u32 = 15;
 const PATIENCE: Duration = Duration::from_millis(250);
 /// So many deliveries wait for their raw events.
 const WAITING_MAX: usize = 4096;
+/// From a client's faking something to the raw event of it, at most, ms.
+const FAKED_MS: u32 = 100;
 /// From raw kinds to delivered kinds, XInput's numbers.
 const RAW_KEY: u16 = 13;
+const PRESS: u8 = 2;
+const RELEASE: u8 = 3;
+const MOTION: u8 = 6;
 
 /// A movement of a hand.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -133,8 +138,8 @@ impl Hands {
         // 13 to 17 are the raw ones of 2 to 6, 22 to 24 those of 18 to 20.
         let kind = if event_type < 18 { event_type - RAW_KEY + 2 } else { event_type - 4 } as u8;
         match kind {
-            2 => drop(self.held.insert(detail, time_ms)),
-            3 => drop(self.held.remove(&detail)),
+            PRESS => drop(self.held.insert(detail, time_ms)),
+            RELEASE => drop(self.held.remove(&detail)),
             _ => {}
         }
         self.serial += 1;
@@ -161,15 +166,7 @@ impl Hands {
 
     /// Takes away what was faked, and calls `credit` for each delivery that a hand explains.
     pub(super) fn settle(&mut self, mut credit: impl FnMut(Tgid)) {
-        for faked in self.faked.drain(..) {
-            // All of that device's in that moment: a hand's own in the same two milliseconds are lost with them.
-            let is_faked =
-                |raw: &Raw| raw.source == faked.device && apart(raw.time_ms, faked.time_ms) <= APART_MS;
-            for raw in self.raw.iter().filter(|raw| is_faked(raw)) {
-                self.held.remove(&raw.detail);
-            }
-            self.raw.retain(|raw| !is_faked(raw));
-        }
+        self.take_faked();
         for (since, tgid, delivered) in std::mem::take(&mut self.waiting) {
             if self.explains(tgid, &delivered) {
                 credit(tgid);
@@ -180,6 +177,31 @@ impl Hands {
         if self.credited.len() > RAW_MAX {
             self.credited.clear();
         }
+    }
+
+    /// Takes out the raw event of each thing that was faked: the first that fits. One that has not come yet is waited for.
+    fn take_faked(&mut self) {
+        let latest_ms = self.raw.back().map(|raw| raw.time_ms);
+        let (raw, held) = (&mut self.raw, &mut self.held);
+        self.faked.retain(|faked| {
+            let is_it = |raw: &Raw| {
+                let after_ms = raw.time_ms.wrapping_sub(faked.time_ms).wrapping_add(APART_MS);
+                (raw.source, raw.kind) == (faked.device, faked.kind)
+                    && (raw.kind == MOTION || raw.detail == faked.detail)
+                    && after_ms <= FAKED_MS
+            };
+            if let Some(at) = raw.iter().position(is_it) {
+                if raw[at].kind == PRESS {
+                    held.remove(&raw[at].detail);
+                }
+                raw.remove(at);
+                return false;
+            }
+            // What the server did not do after all is not waited for.
+            let later_ms = |now_ms: u32| now_ms.wrapping_sub(faked.time_ms).wrapping_add(APART_MS);
+            latest_ms
+                .is_none_or(|latest_ms| later_ms(latest_ms) <= FAKED_MS || later_ms(latest_ms) > u32::MAX / 2)
+        });
     }
 
     /// Whether a hand did what a process received, and it has not been credited with that yet.
@@ -195,7 +217,7 @@ impl Hands {
             return true;
         }
         // A key that is held down repeats, without raw events.
-        let is_repeat = matches!(delivered.kind, 2 | 3)
+        let is_repeat = matches!(delivered.kind, PRESS | RELEASE)
             && self.held.get(&delivered.detail).is_some_and(|&since_ms| {
                 let held_ms = delivered.time_ms.wrapping_sub(since_ms);
                 held_ms < u32::MAX / 2 && delivered.time_ms.wrapping_sub(*repeated_ms) >= REPEAT_MS
@@ -220,7 +242,7 @@ fn leads_to(raw: &Raw, delivered: &Delivered) -> bool {
         20 => matches!(delivered.kind, 5 | 6),
         _ => false,
     };
-    let is_key = !matches!(raw.kind, 2 | 3) || raw.detail == delivered.detail;
+    let is_key = !matches!(raw.kind, PRESS | RELEASE) || raw.detail == delivered.detail;
     let is_device = delivered.device.is_none_or(|device| [raw.master, raw.source].contains(&device));
     is_kind && is_key && is_device
 }

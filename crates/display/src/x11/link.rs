@@ -55,8 +55,8 @@ pub(super) type Server = RustConnection<Quiet>;
 pub(super) struct Link {
     /// For requests and their events.
     pub(super) control: Server,
-    /// For what RECORD tells.
-    pub(super) data: Server,
+    /// For what RECORD tells: of core events, and of the long ones.
+    pub(super) data: [Server; 2],
     /// Who listens at the socket.
     pub(super) listener: Tgid,
 }
@@ -83,7 +83,7 @@ impl Link {
             };
             match join()? {
                 Ok(control) => {
-                    let data = join()?.map_err(LinkError::Refused)?;
+                    let data = [join()?.map_err(LinkError::Refused)?, join()?.map_err(LinkError::Refused)?];
                     let link = Link { control, data, listener };
                     link.introduce()?;
                     return Ok(link);
@@ -129,9 +129,9 @@ impl Link {
             control.composite_query_version(0, 4)?;
         }
         input.reply()?;
-        self.data.record_query_version(1, 13)?.reply()?;
         // A server that ends with its last client may end although we are there. An older one does not know the request.
-        for connection in [control, &self.data] {
+        for connection in [control, &self.data[0], &self.data[1]] {
+            connection.record_query_version(1, 13)?.reply()?;
             if connection.xfixes_query_version(6, 0)?.reply()?.major_version >= 6 {
                 connection.xfixes_set_client_disconnect_mode(ClientDisconnectFlags::TERMINATE)?;
             }

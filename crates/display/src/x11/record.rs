@@ -3,12 +3,10 @@
 use std::os::fd::{AsRawFd, RawFd};
 
 use x11rb::connection::{Connection, RequestConnection};
-use x11rb::protocol::record::{
-    CS, ClientSpec, ConnectionExt as _, ElementHeader, ExtRange, Range, Range8, Range16,
-};
+use x11rb::protocol::record::{CS, ConnectionExt as _, ElementHeader, ExtRange, Range, Range8, Range16};
 use x11rb::protocol::{xinput, xtest};
 
-use super::link::{Link, LinkError};
+use super::link::{Link, LinkError, Server};
 use crate::sys;
 
 /// Core events from a pressed key to a moved pointer.
@@ -50,6 +48,10 @@ pub(super) struct Delivered {
 pub(super) struct Faked {
     /// The device.
     pub(super) device: u16,
+    /// As [`Delivered::kind`].
+    pub(super) kind: u8,
+    /// The key, or the button.
+    pub(super) detail: u32,
     /// The server's time, ms.
     pub(super) time_ms: u32,
 }
@@ -65,59 +67,84 @@ pub(super) enum Told {
     Gone(u32),
 }
 
-/// The stream of what RECORD tells.
+/// What RECORD tells, of core events and of the long ones.
 #[derive(Debug)]
 pub(super) struct Record {
+    kinds: Kinds,
+    streams: [Stream; 2],
+}
+
+#[derive(Debug)]
+struct Stream {
     socket: RawFd,
-    xinput: u8,
     buffer: Vec<u8>,
     filled: usize,
 }
 
 impl Record {
-    /// Begins to record all clients but ourselves. From then on the data connection carries nothing else.
+    /// Begins to record all clients but ourselves.
     pub(super) fn begin(link: &Link) -> Result<Record, LinkError> {
-        let control = &link.control;
-        let opcode =
-            |name| Ok::<_, LinkError>(control.extension_information(name)?.map(|found| found.major_opcode));
+        let found = |name| Ok::<_, LinkError>(link.control.extension_information(name)?);
         let xinput =
-            opcode(xinput::X11_EXTENSION_NAME)?.ok_or(LinkError::NoExtension(xinput::X11_EXTENSION_NAME))?;
-        let mut ranges = vec![
-            Range { delivered_events: CORE, client_died: true, ..Range::default() },
-            Range { delivered_events: Range8 { first: GENERIC, last: GENERIC }, ..Range::default() },
-        ];
-        if let Some(xtest) = opcode(xtest::X11_EXTENSION_NAME)? {
+            found(xinput::X11_EXTENSION_NAME)?.ok_or(LinkError::NoExtension(xinput::X11_EXTENSION_NAME))?;
+        let mut core = vec![Range { delivered_events: CORE, client_died: true, ..Range::default() }];
+        if let Some(xtest) = found(xtest::X11_EXTENSION_NAME)?.map(|xtest| xtest.major_opcode) {
             let ext_requests = ExtRange {
                 major: Range8 { first: xtest, last: xtest },
                 minor: Range16 { first: FAKE_INPUT, last: FAKE_INPUT },
             };
-            ranges.push(Range { ext_requests, ..Range::default() });
+            core.push(Range { ext_requests, ..Range::default() });
         }
-        let context = control.generate_id()?;
-        // One that says current and future clients is refused nothing, and told nothing.
-        let clients = [CS::ALL_CLIENTS.into()];
-        let times = ElementHeader::from(record_times());
-        control.record_create_context(context, times, &clients, &ranges)?.check()?;
-        // Our own events would come back as many times as they are read.
-        let own: [ClientSpec; 2] = [control.setup().resource_id_base, link.data.setup().resource_id_base];
-        control.record_unregister_clients(context, &own)?.check()?;
-        // Read by hand, so that it can be read without waiting: the cookie's answers are never asked for.
-        let cookie = link.data.record_enable_context(context)?;
-        std::mem::forget(cookie);
-        link.data.flush()?;
-        let socket = link.data.stream().as_raw_fd();
-        Ok(Record { socket, xinput, buffer: vec![0; 16 << 10], filled: 0 })
+        let generic =
+            [Range { delivered_events: Range8 { first: GENERIC, last: GENERIC }, ..Range::default() }];
+        // Two, because servers tell nothing of the long events where one context has both.
+        let streams =
+            [Stream::begin(link, &link.data[0], &core)?, Stream::begin(link, &link.data[1], &generic)?];
+        let kinds = Kinds { xinput: xinput.major_opcode, device_first: xinput.first_event };
+        Ok(Record { kinds, streams })
     }
 
     /// Where to wait.
-    pub(super) fn socket(&self) -> RawFd {
-        self.socket
+    pub(super) fn sockets(&self) -> [RawFd; 2] {
+        [self.streams[0].socket, self.streams[1].socket]
     }
 
     /// Reads what is there; says whether there was anything.
     pub(super) fn read(
         &mut self,
         mut tell: impl FnMut(Told) -> Result<(), LinkError>,
+    ) -> Result<bool, LinkError> {
+        let mut is_any = false;
+        for stream in &mut self.streams {
+            is_any |= stream.read(self.kinds, &mut tell)?;
+        }
+        Ok(is_any)
+    }
+}
+
+impl Stream {
+    /// Begins to record all clients but ourselves. From then on the connection carries nothing else.
+    fn begin(link: &Link, data: &Server, ranges: &[Range]) -> Result<Stream, LinkError> {
+        let control = &link.control;
+        let context = control.generate_id()?;
+        // Not the current and the future ones: of those servers tell nothing.
+        let clients = [CS::ALL_CLIENTS.into()];
+        let times = ElementHeader::from(record_times());
+        control.record_create_context(context, times, &clients, ranges)?.check()?;
+        // Our own events would come back as many times as they are read.
+        let own = [control, &link.data[0], &link.data[1]].map(|own| own.setup().resource_id_base);
+        control.record_unregister_clients(context, &own)?.check()?;
+        // Read by hand, so that it can be read without waiting: the cookie's answers are never asked for.
+        let cookie = data.record_enable_context(context)?;
+        std::mem::forget(cookie);
+        data.flush()?;
+        Ok(Stream { socket: data.stream().as_raw_fd(), buffer: vec![0; 16 << 10], filled: 0 })
+    }
+
+    fn read(
+        &mut self,
+        kinds: Kinds,
+        tell: &mut impl FnMut(Told) -> Result<(), LinkError>,
     ) -> Result<bool, LinkError> {
         let mut is_any = false;
         loop {
@@ -128,7 +155,7 @@ impl Record {
             is_any = true;
             self.filled += count;
             let is_all = self.filled < self.buffer.len();
-            let used = self.replies(&mut tell)?;
+            let used = self.replies(kinds, tell)?;
             self.buffer.copy_within(used..self.filled, 0);
             self.filled -= used;
             if is_all {
@@ -139,7 +166,11 @@ impl Record {
     }
 
     /// Tells of all whole replies; how many bytes they are.
-    fn replies(&self, tell: &mut impl FnMut(Told) -> Result<(), LinkError>) -> Result<usize, LinkError> {
+    fn replies(
+        &self,
+        kinds: Kinds,
+        tell: &mut impl FnMut(Told) -> Result<(), LinkError>,
+    ) -> Result<usize, LinkError> {
         let mut used = 0;
         while let Some(head) = self.buffer[..self.filled].get(used..used + HEAD) {
             let length = word(head, 4) as usize * 4;
@@ -154,14 +185,24 @@ impl Record {
                 }
             }
             let Some(data) = self.buffer[..self.filled].get(used + HEAD..used + HEAD + length) else { break };
-            self.reply(head, data, tell)?;
+            kinds.reply(head, data, tell)?;
             used += HEAD + length;
         }
         Ok(used)
     }
+}
 
+/// What numbers mean on this server.
+#[derive(Clone, Copy, Debug)]
+struct Kinds {
+    xinput: u8,
+    /// XInput 1's first event.
+    device_first: u8,
+}
+
+impl Kinds {
     fn reply(
-        &self,
+        self,
         head: &[u8],
         data: &[u8],
         tell: &mut impl FnMut(Told) -> Result<(), LinkError>,
@@ -175,13 +216,13 @@ impl Record {
                     .filter_map(|event| self.delivered(client, event, order))
                     .try_for_each(|one| tell(Told::Delivered(one)))
             }
-            FROM_CLIENT => faked(data, order).into_iter().try_for_each(|one| tell(Told::Faked(one))),
+            FROM_CLIENT => self.faked(data, order).into_iter().try_for_each(|one| tell(Told::Faked(one))),
             CLIENT_DIED => tell(Told::Gone(client)),
             _ => Ok(()),
         }
     }
 
-    fn delivered(&self, client: u32, event: &[u8], order: Order) -> Option<Delivered> {
+    fn delivered(self, client: u32, event: &[u8], order: Order) -> Option<Delivered> {
         if event[0] & SENT != 0 {
             return None;
         }
@@ -212,6 +253,25 @@ impl Record {
         };
         Some(delivered)
     }
+
+    /// XTEST's requests that name a device: each after its time.
+    fn faked(self, data: &[u8], order: Order) -> Vec<Faked> {
+        let mut list = Vec::new();
+        let mut rest = data;
+        while rest.len() >= 8 {
+            let time_ms = word(rest, 0);
+            let length = (usize::from(order.half(rest, 6)) * 4).max(4);
+            let Some(request) = rest.get(4..4 + length) else { break };
+            // Types of core events mean XTEST's own devices; those of XInput 1, from a pressed key to motion, name another.
+            let kind = (request.len() >= 36).then(|| (request[4] & !SENT).wrapping_sub(self.device_first));
+            if let Some(kind @ 1..=5) = kind {
+                let device = u16::from(request[35] & 0x7f);
+                list.push(Faked { device, kind: kind + 1, detail: request[5].into(), time_ms });
+            }
+            rest = &rest[4 + length..];
+        }
+        list
+    }
 }
 
 /// Categories of replies (RECORD protocol, EnableContext).
@@ -222,23 +282,6 @@ const CLIENT_DIED: u8 = 3;
 /// Requests come with the time at which the server took them.
 fn record_times() -> u8 {
     x11rb::protocol::record::HType::FROM_CLIENT_TIME.into()
-}
-
-/// XTEST's requests that name a device: each after its time.
-fn faked(data: &[u8], order: Order) -> Vec<Faked> {
-    let mut list = Vec::new();
-    let mut rest = data;
-    while rest.len() >= 8 {
-        let time_ms = word(rest, 0);
-        let length = usize::from(order.half(rest, 6)) * 4;
-        let Some(request) = rest.get(4..4 + length.max(4)) else { break };
-        // Types of core events mean XTEST's own devices; those of XInput 1 name another.
-        if request.len() >= 36 && request[4] & !SENT >= 64 {
-            list.push(Faked { device: u16::from(request[35] & 0x7f), time_ms });
-        }
-        rest = &rest[4 + length.max(4)..];
-    }
-    list
 }
 
 /// A client's order of bytes.

@@ -127,8 +127,8 @@ impl Watch<'_> {
     /// Looks, sleeps a little, looks; when there was nothing to see, waits until there is.
     fn run(&mut self, shared: &Shared) -> Result<(), LinkError> {
         let control = self.control;
-        let sockets =
-            [control.stream().as_raw_fd(), self.record.socket(), self.slot.waker.as_fd().as_raw_fd()];
+        let [core, generic] = self.record.sockets();
+        let sockets = [control.stream().as_raw_fd(), core, generic, self.slot.waker.as_fd().as_raw_fd()];
         let mut round = None;
         while !shared.is_over() {
             // Raw events before what RECORD tells: of each faked one RECORD has told by then.
@@ -151,7 +151,7 @@ impl Watch<'_> {
             }
             control.flush()?;
             if is_any {
-                sys::wait(&sockets[2..], Some(PAUSE));
+                sys::wait(&sockets[3..], Some(PAUSE));
             } else {
                 sys::wait(&sockets, None);
             }
