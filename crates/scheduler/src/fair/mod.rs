@@ -22,7 +22,7 @@ use spry_policy::Tgid;
 
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::guardian::journal::Journal;
-use crate::guardian::settings::{TaskId, base_slice_ns, stat_of};
+use crate::guardian::settings::{TaskId, base_slice_ns, slack_ns, stat_of};
 use crate::guardian::watch::{PENANCE_NS, cpu_ns, now_ns};
 use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
 use balance::{Balance, Machine, Seen};
@@ -104,6 +104,10 @@ impl Fair {
         let own = std::process::id();
         journal.begin(base_slice_ns, stat_of(own, own).context("cannot read /proc")?.start);
         let guardian = Guardian::start(&mut journal).context("cannot start the guardian")?;
+        let other = TaskId { tid: guardian.tgid(), tgid: guardian.tgid(), start: 0 };
+        if slack_ns(other).is_err() {
+            lasting.push("timer slack cannot be set here (it takes CAP_SYS_NICE): timers of programs in use may be 50 us late".to_owned());
+        }
         let share = options.background_share;
         let session_nice = nice_first(steps_most(1, share), &allowed);
         let groups = Groups::find(&mut journal, share, session_nice, &mut lasting);

@@ -90,7 +90,8 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
             ..before
         }),
         Want::Raised { nice, slice_ns } => Some(Settings {
-            reset_on_fork: 1,
+            // Who gets no more weight keeps what its children inherit; the flag cannot be taken back without privilege.
+            reset_on_fork: if nice < before.nice { 1 } else { before.reset_on_fork },
             nice: nice.min(before.nice),
             slice_ns: if before.slice_ns == 0 { slice_ns } else { before.slice_ns },
             slack_ns: before.slack_ns.min(SLACK_NS),
@@ -163,7 +164,7 @@ mod tests {
         assert_eq!(settings(Settings { policy: ROUND_ROBIN, priority: 20, ..USUAL }, want), None);
         assert_eq!(settings(Settings { policy: IDLE, ..USUAL }, want), None);
         let own = Settings { nice: -18, slice_ns: 300_000, slack_ns: 10, ..USUAL };
-        assert_eq!(settings(own, want), Some(Settings { reset_on_fork: 1, ..own }));
+        assert_eq!(settings(own, want), Some(own));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use std::thread;
 
 use super::plan::{Allowed, SERVER_PRIORITY, SLICE_FIRST_NS};
-use crate::guardian::settings::{OTHER, ROUND_ROBIN, Settings, TaskId, base_slice_ns, set_slack_ns};
+use crate::guardian::settings::{OTHER, ROUND_ROBIN, Settings, base_slice_ns};
 
 /// What is allowed, and in words what is not.
 pub fn probe() -> (Allowed, Vec<String>) {
@@ -48,10 +48,6 @@ fn try_all() -> (Allowed, Vec<String>) {
         warnings.push(format!(
             "nice values below {nice_least} are not permitted here (it takes CAP_SYS_NICE or a lower RLIMIT_NICE): programs in use get less of the CPU than they should"
         ));
-    }
-    if set_slack_ns(TaskId { tid, tgid: std::process::id(), start: 0 }, 50_000).is_err() {
-        warnings
-            .push("timer slack cannot be set here: timers of programs in use may be 50 us late".to_owned());
     }
     (Allowed { nice_least, real_time, slice }, warnings)
 }

@@ -24,8 +24,17 @@ pub struct Tally {
 enum Thread {
     /// Changed; the record in the journal, what it had and what it has.
     Ours { id: TaskId, record: u32, before: Settings, ours: Settings },
-    /// Not to be changed, or changed by somebody else since.
-    Left { id: TaskId, seen: Settings },
+    /// As it was.
+    Left { id: TaskId, seen: Settings, why: Why },
+}
+
+/// Why a thread was left as it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    /// It is not to be changed, or somebody else has changed it since.
+    Theirs,
+    /// The kernel did not let us.
+    Refused,
 }
 
 /// The threads of a process by their numbers.
@@ -73,7 +82,9 @@ impl Threads {
             return self.forget(tid, hand.journal);
         };
         match *known {
-            Thread::Left { seen, .. } if seen.without_slack() == now => {}
+            Thread::Left { seen, why, .. } if seen.without_slack() == now => {
+                hand.tally.refused += usize::from(why == Why::Refused);
+            }
             Thread::Left { id, .. } => {
                 if !id.is_alive() {
                     self.forget(tid, hand.journal);
@@ -89,7 +100,7 @@ impl Threads {
                         // Somebody else has set it. What else is ours is undone, and it is theirs from now on.
                         _ = undo(id, before, [ours, ours], hand.base_slice_ns);
                         let seen = Settings::of(id, hand.base_slice_ns).unwrap_or(now);
-                        self.threads.insert(tid, Thread::Left { id, seen });
+                        self.threads.insert(tid, Thread::Left { id, seen, why: Why::Theirs });
                     } else {
                         self.give_new(tgid, tid, want, hand);
                     }
@@ -118,7 +129,7 @@ impl Threads {
         let Ok(before) = Settings::of(id, hand.base_slice_ns) else { return };
         let next = if stat.is_kernel { None } else { settings(before, want) };
         let Some(next) = next.filter(|&next| next != before) else {
-            self.threads.insert(tid, Thread::Left { id, seen: before });
+            self.threads.insert(tid, Thread::Left { id, seen: before, why: Why::Theirs });
             return;
         };
         let Some(record) = hand.journal.task_begin(id, before, next) else {
@@ -131,7 +142,7 @@ impl Threads {
         } else {
             hand.tally.refused += 1;
             hand.journal.task_end(record);
-            self.threads.insert(tid, Thread::Left { id, seen: before });
+            self.threads.insert(tid, Thread::Left { id, seen: before, why: Why::Refused });
         }
     }
 

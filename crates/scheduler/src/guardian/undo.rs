@@ -55,7 +55,7 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
     } else {
         settings_back(now, before, &[before, ours[0], ours[1]])
     };
-    if then.without_slack() != now.without_slack() && give(then, id).is_err() {
+    if then.without_slack() != now.without_slack() && give(then, now, id).is_err() {
         return if id.is_alive() { Undone::Theirs } else { Undone::Gone };
     }
     // The kernel drops a real-time task's slack, and gives its usual one back afterwards.
@@ -65,9 +65,10 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
     if then == before { Undone::Restored } else { Undone::Theirs }
 }
 
-/// As a whole; where that is forbidden (a nice value below the limit, for one), without what is.
-fn give(then: Settings, id: TaskId) -> io::Result<()> {
-    then.schedule(id.tid).or_else(|_| Settings { slice_ns: 0, ..then }.schedule(id.tid))
+/// As a whole; without privilege the kernel does not take back that children inherit nothing, and all but that is given.
+fn give(then: Settings, now: Settings, id: TaskId) -> io::Result<()> {
+    let rest = Settings { reset_on_fork: now.reset_on_fork, ..then };
+    then.schedule(id.tid).or_else(|_| rest.schedule(id.tid))
 }
 
 #[cfg(test)]
