@@ -196,6 +196,9 @@ impl Fair {
             level: best,
             quantum_us: 0,
         }));
+        // Who decides must not wait for those decided about.
+        let own = Tgid(std::process::id());
+        placed.push(Verdict { tgid: own, class: Class::Daemon, level: SERVER_LEVEL, quantum_us: 0 });
         placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
         placed.dedup_by_key(|verdict| verdict.tgid);
         let first = nice_first(self.steps, &self.allowed);
