@@ -65,7 +65,8 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
-  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv
+  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool, vi,
+             tmux
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -143,6 +144,9 @@ needs_test() {
     need hackbench rt-tests "a load of many tasks"
     need Xvfb xvfb "the X server of tests with windows"
     need xterm xterm "a real program with a window"
+    need xdotool xdotool "types into it"
+    need vi vim-tiny "the editor that is typed into"
+    need tmux tmux "a terminal for the live view"
     need cpio cpio "reads the archives that the lab boots from"
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"

@@ -68,6 +68,8 @@ pub enum Command {
     Mark(MarkArgs),
     /// Print a shell's completions.
     Completions(CompletionsArgs),
+    /// Write the manual pages.
+    Man(ManArgs),
 }
 
 /// Where `record` writes and `report` reads if nothing is said.
@@ -249,4 +251,13 @@ pub struct MarkArgs {
 pub struct CompletionsArgs {
     /// The shell.
     pub shell: Shell,
+}
+
+/// Arguments of `man`.
+#[derive(clap::Args)]
+#[command(after_help = "Example:\n  spry man man && man man/spry-top.1")]
+pub struct ManArgs {
+    /// The directory to write them into; it is made.
+    #[arg(value_name = "DIR")]
+    pub directory: PathBuf,
 }

@@ -8,6 +8,7 @@ mod exit;
 mod explain;
 mod export;
 mod lab;
+mod man;
 mod mark;
 mod output;
 mod progress;
@@ -45,6 +46,7 @@ fn main() -> ExitCode {
         Command::Analyses(args) => analyses::run(&args),
         Command::Mark(args) => mark::run(&args),
         Command::Completions(args) => completions::run(&args),
+        Command::Man(args) => man::run(&args),
     };
     exit::code(done)
 }

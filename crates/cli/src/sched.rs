@@ -63,8 +63,7 @@ fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
 /// The status in words: how the daemon is, then the table of `spry top`.
 fn account(status: &Status) -> String {
     let rounds = &status.rounds;
-    let took =
-        status.policy_ns_last.map_or_else(|| "none yet".to_owned(), spry_report::words::duration);
+    let took = status.policy_ns_last.map_or_else(|| "none yet".to_owned(), spry_report::words::duration);
     let mut lines = vec![
         format!(
             "{}, for {} (process {}, version {})",

@@ -3,7 +3,34 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+const EXAMPLES: &str = "\
+Examples:
+  spry-sched run --observe-only     the safe first minute: see `spry top`, change nothing
+  spry-sched run                    act; Ctrl-C gives everything back to the kernel's scheduler
+  spry sched status                 how it is, and who is in use
+
+Exit codes: 0 ended in order, 1 failed (one line on standard error says why and what to do), 2 wrong usage.";
+
+/// Keep on time what the user is using.
+///
+/// The daemon follows information from keyboard, mouse and screen through the processes, and has those that it passes
+/// through scheduled first.
+#[derive(Parser, Debug)]
+#[command(name = "spry-sched", version, after_help = EXAMPLES, arg_required_else_help = true)]
+pub struct DaemonArgs {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: DaemonCommand,
+}
+
+/// What `spry-sched` can do.
+#[derive(Subcommand, Debug)]
+pub enum DaemonCommand {
+    /// Run in the foreground until Ctrl-C, SIGTERM or `spry sched stop`; needs root.
+    Run(RunArgs),
+}
 
 /// How the daemon is to run.
 #[derive(Clone, PartialEq, Debug, Args)]
@@ -77,8 +104,6 @@ fn name_of(value: &impl ValueEnum) -> OsString {
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser;
-
     use super::*;
 
     #[derive(Parser)]

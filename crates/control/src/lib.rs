@@ -11,7 +11,7 @@ mod status;
 
 use std::path::PathBuf;
 
-pub use args::{ActuatorArg, PolicyArg, RunArgs};
+pub use args::{ActuatorArg, DaemonArgs, DaemonCommand, PolicyArg, RunArgs};
 pub use client::{Client, ControlError};
 pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
 pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request};

@@ -1,5 +1,7 @@
 //! Runs the real `spry` on the running kernel, for tests that hold its traces against other accounts.
 
+pub mod desk;
+
 use std::env;
 use std::ffi::OsStr;
 use std::fs;
@@ -37,7 +39,17 @@ pub fn spry() -> &'static Path {
         let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let mut build = Command::new(cargo);
         build
-            .args(["build", "--release", "-p", "spry-cli", "-p", "spry-workload", "--target-dir"])
+            .args([
+                "build",
+                "--release",
+                "-p",
+                "spry-cli",
+                "-p",
+                "spry-workload",
+                "-p",
+                "spry-scheduler",
+                "--target-dir",
+            ])
             .arg(&target);
         run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
         target.join("release/spry")
