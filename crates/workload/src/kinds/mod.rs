@@ -76,6 +76,7 @@ pub static ALL: &[&dyn Kind] = &[
     &x11::game::GAME,
     &x11::editor::EDITOR,
     &x11::typist::TYPIST,
+    &x11::mouse::MOUSE,
     &x11::frames::FRAMES,
     &x11::program::PROGRAM,
     &kernel_load::KernelLoad,

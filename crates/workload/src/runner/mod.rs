@@ -67,12 +67,20 @@ pub struct Outcome {
     seed: u64,
     vary: Value,
     work: Work,
+    measured: Measured,
     tasks: Vec<(String, u32, Metrics)>,
     notes: Vec<String>,
 }
 
+/// When was measured, ns of `CLOCK_MONOTONIC`, which is also a trace's clock.
+#[derive(Clone, Copy, Debug)]
+struct Measured {
+    from_ns: u64,
+    to_ns: u64,
+}
+
 impl Outcome {
-    /// The run as one JSON object: scenario, seed, vary, work, metrics, tasks, notes.
+    /// The run as one JSON object: scenario, seed, vary, work, measured, metrics, tasks, notes.
     pub fn to_json(&self) -> Value {
         let metrics: Vec<(String, Metrics)> =
             self.tasks.iter().map(|(name, _, metrics)| (name.clone(), metrics.clone())).collect();
@@ -90,6 +98,7 @@ impl Outcome {
             "seed": self.seed,
             "vary": self.vary,
             "work": work,
+            "measured": { "from_ns": self.measured.from_ns, "to_ns": self.measured.to_ns },
             "metrics": Metrics::merge(&metrics),
             "tasks": tasks,
             "notes": self.notes,
@@ -155,13 +164,17 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> 
     rise_above(scenario, options)?;
     let threads = plans.iter().map(|plan| plan.threads(scenario)).sum();
     children.until_ready(threads)?;
-    play(scenario, control, &mut children)?;
+    let measured = play(scenario, control, &mut children)?;
     let results = children.collect()?;
-    Ok(gathered(scenario, options, work, results))
+    Ok(gathered(scenario, options, (work, measured), results))
 }
 
-/// Begins the run and waits for its end.
-fn play(scenario: &Scenario, control: &'static Control, children: &mut Children) -> Result<(), RunError> {
+/// Begins the run and waits for its end; when was measured.
+fn play(
+    scenario: &Scenario,
+    control: &'static Control,
+    children: &mut Children,
+) -> Result<Measured, RunError> {
     // So that everybody is back in bed before the run begins.
     let t0_ns = sys::now_ns() + 50_000_000;
     let end_ns = t0_ns.saturating_add(scenario.warmup_ns).saturating_add(scenario.duration_ns);
@@ -172,7 +185,11 @@ fn play(scenario: &Scenario, control: &'static Control, children: &mut Children)
     // Tasks that end by themselves write their results; a run of such tasks alone ends with the last.
     while sys::now_ns() < end_ns && !was_interrupted() && !children.read_results(until(end_ns))? {}
     control.stop.store(1, Ordering::SeqCst);
-    if was_interrupted() { Err(RunError::Interrupted) } else { Ok(()) }
+    if was_interrupted() {
+        return Err(RunError::Interrupted);
+    }
+    let from_ns = t0_ns.saturating_add(scenario.warmup_ns);
+    Ok(Measured { from_ns, to_ns: sys::now_ns().clamp(from_ns, end_ns) })
 }
 
 fn until(end_ns: u64) -> Duration {
@@ -270,7 +287,12 @@ fn open_objects(scenario: &Scenario, control: &'static Control) -> Result<(), Ru
     Ok(())
 }
 
-fn gathered(scenario: &Scenario, options: &Options, work: Work, results: Vec<(usize, Metrics)>) -> Outcome {
+fn gathered(
+    scenario: &Scenario,
+    options: &Options,
+    (work, measured): (Work, Measured),
+    results: Vec<(usize, Metrics)>,
+) -> Outcome {
     let mut tasks: Vec<(String, u32, Metrics)> =
         scenario.tasks.iter().map(|task| (task.name.clone(), task.count, Metrics::new())).collect();
     for (task, metrics) in results {
@@ -290,6 +312,7 @@ fn gathered(scenario: &Scenario, options: &Options, work: Work, results: Vec<(us
         seed: options.seed,
         vary: Value::Object(vary),
         work,
+        measured,
         tasks,
         notes,
     }

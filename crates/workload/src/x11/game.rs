@@ -26,6 +26,16 @@ struct Playing {
     play: Play,
     size: Size,
     at: (i16, i16),
+    output: Output,
+}
+
+/// How frames come to the screen.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Output {
+    /// The server copies them (MIT-SHM).
+    Server,
+    /// Past the server, as direct rendering does (Quake in the thesis, section 6.2): the server is needed for input alone.
+    Direct,
 }
 
 impl Kind for Game {
@@ -34,13 +44,18 @@ impl Kind for Game {
     }
 
     fn about(&self) -> &'static str {
-        "an X11 client that draws frames without a pause by MIT-SHM; keys: frame_work, turned_to, size, at"
+        "an X11 client that draws frames without a pause by MIT-SHM; keys: frame_work, turned_to, size, at, output (\"server\", or \"direct\": past it, with the mouse read)"
     }
 
     fn parse(&self, keys: &mut Keys<'_>) -> Result<Box<dyn Role>, Mistake> {
         let play = Play::parse(keys)?;
         let size = observer::size(keys, USUAL)?;
-        Ok(Box::new(Playing { play, size, at: observer::place(keys)?.unwrap_or_default() }))
+        let output = match keys.text("output")?.as_deref() {
+            None | Some("server") => Output::Server,
+            Some("direct") => Output::Direct,
+            Some(_) => return Err(keys.mistake("output", "\"output\" must be \"server\" or \"direct\"")),
+        };
+        Ok(Box::new(Playing { play, size, at: observer::place(keys)?.unwrap_or_default(), output }))
     }
 }
 
@@ -51,7 +66,10 @@ impl Role for Playing {
 
     fn play(&self, stage: &Stage) -> Result<Metrics, RunError> {
         let surface = Surface::open(observer::display(stage)?, stage.task_name(), self.at, self.size)?;
-        let mut window = Window { surface, keys: 0 };
+        if self.output == Output::Direct {
+            surface.follow_pointer()?;
+        }
+        let mut window = Window { surface, output: self.output, keys: 0 };
         let mut metrics = self.play.play_on(stage, &mut window)?;
         if window.keys > 0 {
             metrics.count("keys_read", window.keys);
@@ -63,6 +81,7 @@ impl Role for Playing {
 /// The game's window.
 struct Window {
     surface: Surface,
+    output: Output,
     keys: u64,
 }
 
@@ -72,7 +91,9 @@ impl Canvas for Window {
         for (row, pixels) in (frame..).zip(self.surface.rows()) {
             pixels.fill(row.wrapping_mul(0x0003_0507) & 0x00ff_ffff);
         }
-        self.surface.present()?;
+        if self.output == Output::Server {
+            self.surface.present()?;
+        }
         self.keys += u64::from(self.surface.keys_pressed()?);
         Ok(())
     }

@@ -15,6 +15,7 @@ pub mod find;
 pub mod frames;
 pub mod game;
 pub mod keys;
+pub mod mouse;
 mod observer;
 pub mod player;
 pub mod program;

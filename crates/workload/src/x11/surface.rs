@@ -12,8 +12,8 @@ use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::shm::{self, ConnectionExt as _};
 use x11rb::protocol::xproto::{
-    AtomEnum, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask, Gcontext, ImageFormat, PropMode,
-    Window, WindowClass,
+    AtomEnum, ChangeWindowAttributesAux, ConnectionExt as _, CreateGCAux, CreateWindowAux, EventMask,
+    Gcontext, ImageFormat, PropMode, Window, WindowClass,
 };
 use x11rb::wrapper::ConnectionExt as _;
 
@@ -25,6 +25,11 @@ use super::{X11Error, clock, target};
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Bytes of a pixel at depth 24.
 const PIXEL_BYTES: usize = 4;
+
+/// What every window's client is told.
+fn events() -> EventMask {
+    EventMask::EXPOSURE | EventMask::KEY_PRESS | EventMask::STRUCTURE_NOTIFY
+}
 
 /// A mapped window of one client, named after its task.
 #[derive(Debug)]
@@ -45,9 +50,7 @@ impl ClientWindow {
         let connection = client.connection();
         let screen = client.screen();
         let id = connection.generate_id()?;
-        let settings = CreateWindowAux::new()
-            .background_pixel(screen.white_pixel)
-            .event_mask(EventMask::EXPOSURE | EventMask::KEY_PRESS | EventMask::STRUCTURE_NOTIFY);
+        let settings = CreateWindowAux::new().background_pixel(screen.white_pixel).event_mask(events());
         connection.create_window(
             COPY_DEPTH_FROM_PARENT,
             id,
@@ -186,6 +189,17 @@ impl Surface {
                 None => return Err(X11Error::Stuck { waited_s: PATIENCE.as_secs() }),
             }
         }
+    }
+
+    /// From now on its client is told of the pointer's moves over the window.
+    ///
+    /// # Errors
+    /// If the connection breaks.
+    pub fn follow_pointer(&self) -> Result<(), X11Error> {
+        let wanted = ChangeWindowAttributesAux::new().event_mask(events() | EventMask::POINTER_MOTION);
+        let window = &self.window;
+        window.client.connection().change_window_attributes(window.id, &wanted)?.check()?;
+        Ok(())
     }
 
     /// How many keys were pressed since this was last asked.
