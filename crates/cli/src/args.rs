@@ -2,6 +2,7 @@
 
 mod act;
 mod prove;
+mod reproduce;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -16,6 +17,7 @@ pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
+pub use reproduce::{InteractiveArgs, ReproduceArgs, ReproduceCommand};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -25,6 +27,7 @@ Examples:
   spry report build.spry --html r.html  the same as a page with pictures
   spry export build.spry --to perfetto -o build.pftrace
   spry run movie --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,4,8
+  spry reproduce interactive --quick    the thesis' figures, the stock scheduler beside Spry
   spry sched run --observe-only         who is in use? `spry top` shows it; nothing is changed
   spry sched run                        keep what you use on time, until Ctrl-C
   spry explain 4711                     why a process is in use, or why not
@@ -58,6 +61,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
+    /// Make the papers' figures again, in the lab.
+    Reproduce(ReproduceArgs),
     /// Check and list scenarios.
     Scenario(ScenarioArgs),
     /// Look after the lab: virtual machines in which a real kernel's scheduling repeats exactly.

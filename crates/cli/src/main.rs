@@ -14,6 +14,7 @@ mod output;
 mod progress;
 mod record;
 mod report;
+mod reproduce;
 mod run;
 mod scenario;
 mod sched;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Compare(args) => compare::run(&args),
+        Command::Reproduce(args) => reproduce::run(&args),
         Command::Scenario(args) => scenario::run(&args),
         Command::Lab(args) => lab::run(&args),
         Command::Analyses(args) => analyses::run(&args),

@@ -1,6 +1,6 @@
 //! `spry run`: runs a scenario's cells on a machine, shows the figures, keeps them.
 
-mod machines;
+pub(crate) mod machines;
 
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -42,17 +42,17 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 }
 
 /// What is to be run.
-struct Job<'a> {
-    args: &'a RunArgs,
-    source: &'a Source,
+pub(crate) struct Job<'a> {
+    pub(crate) args: &'a RunArgs,
+    pub(crate) source: &'a Source,
     /// The scenario with each combination of the variables' values.
-    scenarios: &'a [Scenario],
-    cells: Vec<Cell>,
-    plan: &'a Plan,
+    pub(crate) scenarios: &'a [Scenario],
+    pub(crate) cells: Vec<Cell>,
+    pub(crate) plan: &'a Plan,
 }
 
 /// The scenario with every combination of values: mistakes show before anything runs.
-fn expanded(source: &Source, plan: &Plan) -> Result<Vec<Scenario>> {
+pub(crate) fn expanded(source: &Source, plan: &Plan) -> Result<Vec<Scenario>> {
     let combinations = plan.combinations();
     let scenarios = combinations.iter().map(|sets| Scenario::parse_with(&source.text, &source.name, sets));
     scenarios.collect::<Result<_, _>>().map_err(|mistake| WithCode::wrap(MISTAKE, Error::new(mistake)))

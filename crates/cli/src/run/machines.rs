@@ -31,7 +31,7 @@ const VM_BYTES: u64 = 2 << 30;
 
 /// Makes the machine ready that the job asks for, and gives it to `execute` with the number of cells that it may run
 /// side by side, and with the directory of published schedulers.
-pub(super) fn with(
+pub(crate) fn with(
     job: &Job<'_>,
     stop: &Stop,
     execute: impl FnOnce(&dyn Machine, usize, &Path) -> Result<ExitCode>,

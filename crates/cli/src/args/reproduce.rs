@@ -1,0 +1,100 @@
+//! The command line of making the papers' figures again.
+
+use std::path::PathBuf;
+
+use clap::Subcommand;
+use spry_lab::scheduler::SchedulerSpec;
+
+/// The thesis' loads, and those of a quick look.
+pub const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
+pub const STRESSERS_QUICK: [u32; 3] = [0, 1, 8];
+/// More loops than this make a cell that takes for ever.
+const STRESSERS_MAX: i64 = 1000;
+
+const EXAMPLES: &str = "\
+Examples:
+  spry reproduce list
+  spry reproduce interactive --quick             a look at every figure, some minutes
+  spry reproduce interactive                     the thesis' loads; the stock scheduler beside Spry
+  spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --seeds 3 -o figures";
+
+/// Arguments of `reproduce`.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub struct ReproduceArgs {
+    #[command(subcommand)]
+    pub command: ReproduceCommand,
+}
+
+/// What can be made again.
+#[derive(Subcommand)]
+pub enum ReproduceCommand {
+    /// List what can be made again, figure by figure.
+    List,
+    /// Etsion's thesis on scheduling of interactive processes: figures 6.1 to 6.8 and 9.1 to 9.5.
+    Interactive(InteractiveArgs),
+}
+
+const INTERACTIVE_HELP: &str = "\
+Examples:
+  spry reproduce interactive --quick
+  spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --stressers 0,2,8 -o figures
+  spry reproduce interactive --json | jq '.verdicts[] | select(.outcome != \"reproduced\")'
+
+Runs the applications in the lab, recorded, takes the figures from the traces by the analyses of `spry report`, and writes
+index.html (all figures, with what the thesis found and whether it was found again), figure-6.1.svg and so on, and results.json.
+The first scheduler stands for the thesis' original one (chapter 6), the others for the new one (chapter 9).
+Ctrl-C keeps the cells that are done; the same command goes on with the others. A cell takes 20 s and more of one CPU:
+--quick is about 30 cells, otherwise about 54 for each seed.
+Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
+
+/// Arguments of `reproduce interactive`.
+#[derive(clap::Args)]
+#[command(after_help = INTERACTIVE_HELP)]
+pub struct InteractiveArgs {
+    /// A scheduler, as `spry run` names them; the first stands for the original one. Can be given several times.
+    #[arg(long, value_name = "NAME", default_values = ["eevdf", "spry"])]
+    pub scheduler: Vec<SchedulerSpec>,
+    /// Run everything with this many seeds, 1 to N, and show the spread.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
+    pub seeds: u64,
+    /// Beside fewer loads: 0, 1 and 8 stressers.
+    #[arg(long, conflicts_with = "stressers")]
+    pub quick: bool,
+    /// How many endless loops run beside the applications; alone they are always measured.
+    #[arg(long, value_name = "N,N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=STRESSERS_MAX))]
+    pub stressers: Vec<u32>,
+    /// The directory for figures and results; what it holds of the same inputs is not run again.
+    #[arg(short, long, value_name = "DIR", default_value = "results/interactive")]
+    pub output: PathBuf,
+    /// Print results.json.
+    #[arg(long)]
+    pub json: bool,
+    /// Keep each cell's trace in DIR/traces, for `spry report`.
+    #[arg(long)]
+    pub keep_traces: bool,
+    /// The lab's kernel, as for `spry run`.
+    #[arg(long, value_name = "KERNEL")]
+    pub kernel: Option<String>,
+    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// No progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+impl InteractiveArgs {
+    /// The loads, least first.
+    pub fn loads(&self) -> Vec<u32> {
+        let mut loads = match self.stressers.as_slice() {
+            [] if self.quick => STRESSERS_QUICK.to_vec(),
+            [] => STRESSERS.to_vec(),
+            loads => loads.to_vec(),
+        };
+        loads.push(0);
+        loads.sort_unstable();
+        loads.dedup();
+        loads
+    }
+}
