@@ -7,9 +7,8 @@ use crate::measurement::Quanta;
 use crate::study::{Measure, Study, measures};
 use crate::words::{self, duration, percent, stressers};
 
-/// "Almost all" quanta, and below which length (thesis, section 6.2: 5 clock ticks).
+/// "Almost all" quanta.
 const ALMOST_ALL: f64 = 0.95;
-const SHORT_NS: f64 = 5e6;
 /// Two distributions are alike if they are nowhere further apart.
 const ALIKE: f64 = 0.25;
 /// Percentages are alike if they are no further apart, percentage points.
@@ -345,7 +344,7 @@ impl Eye<'_> {
         let mut words = Vec::new();
         let mut holds = true;
         for (name, quanta) in rows {
-            let part = quanta.part_within(SHORT_NS)?;
+            let part = quanta.short_part()?;
             holds &= part >= ALMOST_ALL;
             words.push(format!("{name} {}", percent(100.0 * part)));
         }

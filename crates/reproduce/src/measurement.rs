@@ -16,6 +16,9 @@ const STEPS: u32 = 12;
 const SHORTEST_NS: f64 = 1_000.0;
 const DECADES: u32 = 6;
 
+/// What the thesis calls short: 5 clock ticks (section 6.2), ns.
+pub const SHORT_NS: u64 = 5_000_000;
+
 /// The analyses that the figures are made of.
 const ANALYSES: [&str; 3] = ["dispatch", "quanta", "reasons"];
 
@@ -66,6 +69,8 @@ pub struct Quanta {
     pub count: u64,
     /// The median, ns.
     pub median_ns: Option<u64>,
+    /// How many were shorter than [`SHORT_NS`].
+    pub short: u64,
     /// How many did not last longer.
     pub within: Vec<u64>,
 }
@@ -219,15 +224,18 @@ impl Quanta {
     }
 
     fn of(lengths: &Histogram) -> Quanta {
-        let mut points = lengths.cdf().into_iter().peekable();
-        let (count, mut seen) = (lengths.count(), 0);
+        let (cdf, count, mut seen) = (lengths.cdf(), lengths.count(), 0);
+        let number = |part: f64| (part * count as f64).round() as u64;
+        let short =
+            cdf.iter().take_while(|point| point.0 < SHORT_NS).last().map_or(0, |point| number(point.1));
+        let mut points = cdf.into_iter().peekable();
         let within = Quanta::lengths_ns().map(|length_ns| {
             while let Some((_, part)) = points.next_if(|&(ns, _)| ns as f64 <= length_ns) {
-                seen = (part * count as f64).round() as u64;
+                seen = number(part);
             }
             seen
         });
-        Quanta { count, within: within.collect(), median_ns: lengths.quantile(0.5) }
+        Quanta { count, short, within: within.collect(), median_ns: lengths.quantile(0.5) }
     }
 
     /// Of several seeds together.
@@ -236,6 +244,7 @@ impl Quanta {
         let mut joined = Quanta::default();
         for quanta in all {
             joined.count += quanta.count;
+            joined.short += quanta.short;
             joined.within.resize(quanta.within.len().max(joined.within.len()), 0);
             joined.within.iter_mut().zip(&quanta.within).for_each(|(sum, part)| *sum += part);
             medians_ns.extend(quanta.median_ns);
@@ -245,11 +254,9 @@ impl Quanta {
         joined
     }
 
-    /// The part of them that lasted at most so long, 0 to 1, as near as lengths are told apart; none if there are none.
-    pub fn part_within(&self, length_ns: f64) -> Option<f64> {
-        let at = Quanta::lengths_ns().take_while(|&ns| ns <= length_ns * 1.000_001).count();
-        let within = at.checked_sub(1).and_then(|at| self.within.get(at)).copied().unwrap_or(0);
-        (self.count > 0).then(|| within as f64 / self.count as f64)
+    /// The part of them that was shorter than [`SHORT_NS`], 0 to 1; none if there are none.
+    pub fn short_part(&self) -> Option<f64> {
+        (self.count > 0).then(|| self.short as f64 / self.count as f64)
     }
 
     /// The cumulative distribution: lengths, ns, and parts, 0 to 1.
