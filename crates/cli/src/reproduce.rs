@@ -6,14 +6,16 @@ mod files;
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, bail};
 use spry_lab::scheduler::peers_directory;
 use spry_lab::{Cache, Stop};
 use spry_reproduce::study::Study;
 use spry_reproduce::{application, claims, interactive, text};
 
 use crate::args::{InteractiveArgs, ReproduceArgs, ReproduceCommand};
+use crate::exit::WithCode;
 use crate::output;
+use crate::scenario::MISTAKE;
 use crate::stopping;
 use cells::{Measuring, Tally};
 use files::{Directory, Made};
@@ -36,9 +38,9 @@ fn list() -> Result<()> {
             out += &format!("  {number}  {caption}\n");
         }
     }
-    out += "  What stands for its applications:\n";
+    out += "  its applications, and what stands for them in the lab:\n";
     for application in application::ALL {
-        out += &format!("    {:<13} {}\n", application.name, application.stands);
+        out += &format!("    {:<11} {:<13} {}\n", application.key, application.name, application.stands);
     }
     out += &format!("    {}\n", application::MISSING);
     output::print(&out)
@@ -49,7 +51,7 @@ fn interactive(args: &InteractiveArgs) -> Result<ExitCode> {
     check_schedulers(args)?;
     let directory = Directory::open(&args.output, "interactive")?;
     let mut measuring = Measuring::new(args, &directory, &stop);
-    for application in application::ALL {
+    for application in args.applications() {
         if stop.is_requested() {
             break;
         }
@@ -64,7 +66,8 @@ fn check_schedulers(args: &InteractiveArgs) -> Result<()> {
     let peers = peers_directory(&Cache::default_root());
     for (at, scheduler) in args.scheduler.iter().enumerate() {
         if args.scheduler[..at].contains(scheduler) {
-            bail!("--scheduler {scheduler} is named twice");
+            let twice = format!("--scheduler {scheduler} is named twice");
+            return Err(WithCode::wrap(MISTAKE, Error::msg(twice)));
         }
         scheduler.setup(&peers).with_context(|| format!("--scheduler {scheduler}"))?;
     }

@@ -24,8 +24,9 @@ pub fn summary(study: &Study, verdicts: &[Verdict]) -> String {
                 Outcome::NotReproduced => "no",
                 Outcome::NotMeasured => "-",
             };
-            let text = format!("{} {}", verdict.found, verdict.because);
-            for (at, line) in wrapped(&text).into_iter().enumerate() {
+            let here =
+                wrapped(&format!("Here: {}", verdict.because)).into_iter().map(|line| format!("  {line}"));
+            for (at, line) in wrapped(verdict.found).into_iter().chain(here).enumerate() {
                 let (figure, sign) = if at == 0 { (verdict.figure, sign) } else { ("", "") };
                 _ = writeln!(out, "  {figure:<4} {sign:<4} {line}");
             }
@@ -39,7 +40,7 @@ fn wrapped(text: &str) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + word.chars().count() + 12 <= COLUMNS => {
+            Some(line) if line.chars().count() + word.chars().count() + 15 <= COLUMNS => {
                 line.push(' ');
                 *line += word;
             }

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use spry_lab::scheduler::SchedulerSpec;
+use spry_reproduce::application::{ALL, Application};
 
 /// The thesis' loads, and those of a quick look.
 pub const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
@@ -39,6 +40,7 @@ const INTERACTIVE_HELP: &str = "\
 Examples:
   spry reproduce interactive --quick
   spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --stressers 0,2,8 -o figures
+  spry reproduce interactive --only xine --seeds 3 --keep-traces
   spry reproduce interactive --json | jq '.verdicts[] | select(.outcome != \"reproduced\")'
 
 Runs the applications in the lab, recorded, takes the figures from the traces by the analyses of `spry report`, and writes
@@ -61,6 +63,9 @@ pub struct InteractiveArgs {
     /// Beside fewer loads: 0, 1 and 8 stressers.
     #[arg(long, conflicts_with = "stressers")]
     pub quick: bool,
+    /// Only this application (`spry reproduce list` names them); can be given several times.
+    #[arg(long, value_name = "APPLICATION", value_parser = application)]
+    pub only: Vec<&'static Application>,
     /// How many endless loops run beside the applications; alone they are always measured.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=STRESSERS_MAX))]
     pub stressers: Vec<u32>,
@@ -84,7 +89,20 @@ pub struct InteractiveArgs {
     pub quiet: bool,
 }
 
+fn application(key: &str) -> Result<&'static Application, String> {
+    let names = || ALL.map(|application| application.key).join(", ");
+    Application::find(key).ok_or_else(|| format!("applications are {}", names()))
+}
+
 impl InteractiveArgs {
+    /// The applications, in the order in which they are measured.
+    pub fn applications(&self) -> Vec<&'static Application> {
+        let is_wanted = |application: &&Application| {
+            self.only.is_empty() || self.only.iter().any(|only| only.key == application.key)
+        };
+        ALL.into_iter().filter(is_wanted).collect()
+    }
+
     /// The loads, least first.
     pub fn loads(&self) -> Vec<u32> {
         let mut loads = match self.stressers.as_slice() {

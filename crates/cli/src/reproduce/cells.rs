@@ -66,7 +66,7 @@ impl<'a> Measuring<'a> {
     /// Nothing measured yet.
     pub fn new(args: &'a InteractiveArgs, directory: &'a Directory, stop: &'a Stop) -> Measuring<'a> {
         let loads = args.loads();
-        let all = spry_reproduce::application::ALL.iter().map(|application| {
+        let all = args.applications().into_iter().map(|application| {
             application.beside.stressers(&loads).len() * args.scheduler.len() * args.seeds as usize
         });
         let all = all.sum();

@@ -1,0 +1,53 @@
+//! `spry reproduce` on the command line: what can be made again, and mistakes that show before anything runs.
+
+use std::fs;
+use std::process::{Command, Output};
+
+fn spry(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_spry")).args(args).output().expect("spry starts")
+}
+
+fn mistake(args: &[&str], code: i32, said: &str) {
+    let output = spry(&[&["reproduce", "interactive"], args].concat());
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(code), "{args:?}: {error}");
+    assert!(error.contains(said), "{args:?}: {error}");
+    assert!(output.stdout.is_empty());
+}
+
+#[test]
+fn the_list_has_every_figure_and_says_what_is_missing() {
+    let output = spry(&["reproduce", "list"]);
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(output.status.success());
+    let chapters = [("6", 8), ("9", 5)];
+    for figure in
+        chapters.iter().flat_map(|(chapter, last)| (1..=*last).map(move |n| format!("  {chapter}.{n}  ")))
+    {
+        assert!(text.contains(&figure), "no{figure}in {text}");
+    }
+    assert!(text.contains("OpenOffice is not among them"));
+}
+
+#[test]
+fn mistakes_of_the_command_line_exit_with_2() {
+    mistake(&["--scheduler", "cfs"], 2, "eevdf, fifo, rr");
+    mistake(&["--quick", "--stressers", "1"], 2, "cannot be used with");
+    mistake(&["--stressers", "1,x"], 2, "invalid value 'x'");
+    mistake(&["--stressers", "100000"], 2, "0..=1000");
+    mistake(&["--only", "openoffice"], 2, "applications are xine, quake");
+    mistake(&["--seeds", "0"], 2, "1..=1000");
+    mistake(&["--jobs", "0"], 2, "--jobs");
+    mistake(&["--scheduler", "eevdf", "--scheduler", "eevdf"], 2, "named twice");
+    mistake(&["--scheduler", "./nowhere/scx_mine"], 1, "no scheduler at");
+}
+
+#[test]
+fn a_directory_that_holds_something_else_is_left_alone() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("letter.txt"), "dear reader").unwrap();
+    let path = dir.path().to_str().unwrap();
+    mistake(&["--scheduler", "eevdf", "-o", path], 1, "holds no figures of spry reproduce");
+    let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(left, ["letter.txt"]);
+}
