@@ -76,6 +76,12 @@ impl Kernel {
         }
     }
 
+    /// The preemption count's bits of hard interrupts. From 7.3 on those counts are above a count of how often
+    /// interrupts were switched off, whose CPUs' variable tells that it is there.
+    pub(crate) fn hardirq_mask(&self) -> u32 {
+        if self.percpu_offset("local_interrupt_disable_state").is_some() { 0x0f00_0000 } else { 0x000f_0000 }
+    }
+
     /// The offset of a member, looked for in members without a name too, bytes.
     fn member_offset(&self, composite: &Composite<'_>, name: &str) -> Option<i64> {
         composite.iter().find_map(|member| {

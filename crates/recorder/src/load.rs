@@ -171,6 +171,7 @@ fn knobs(
         mark_inode: node.map_or(0, |node| node.inode),
         mark_device: node.map_or(0, |node| node.device),
         count_from_rq: kernel.preempt_count_from_rq(),
+        hardirq_mask: kernel.hardirq_mask(),
         channel_key: crate::clock::unix_ns().wrapping_mul(0xd6e8_feb8_6659_fd93) | 1,
         ..spry_knobs::default()
     }

@@ -286,6 +286,9 @@ struct spry_knobs {
 	__u64 mark_device;
 	/* How far the preemption count is from the CPU's run queue; 0 if it is not there. */
 	__s64 count_from_rq;
+	/* The preemption count's bits of hard interrupts. */
+	__u32 hardirq_mask;
+	__u32 pad_mask;
 	/* Hides kernel addresses in channel ids. */
 	__u64 channel_key;
 };

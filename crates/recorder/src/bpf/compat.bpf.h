@@ -93,7 +93,6 @@ struct task_struct___plain_count {
 } __attribute__((preserve_access_index));
 
 #define SPRY_SOFTIRQ_SERVING 0x00100
-#define SPRY_HARDIRQ_MASK    0xf0000
 
 /* Some type of the kernel's that begins with an int. */
 struct refcount_struct___int {
@@ -139,7 +138,7 @@ static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct 
 	} else {
 		return SPRY_CONTEXT_UNKNOWN;
 	}
-	if (count & SPRY_HARDIRQ_MASK)
+	if (count & knobs.hardirq_mask)
 		return SPRY_CONTEXT_HARDIRQ;
 	if (count & SPRY_SOFTIRQ_SERVING)
 		return SPRY_CONTEXT_SOFTIRQ;

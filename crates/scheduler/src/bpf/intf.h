@@ -75,6 +75,8 @@ struct spry_collect_knobs {
 	u32 writers_count;
 	/* Whether one that takes from a full pipe or socket depends on who waits to put more in. */
 	u32 blocked_writers_count;
+	/* The preemption count's bits of interrupts. */
+	u32 interrupt_mask;
 };
 
 /* What the collection counts. */

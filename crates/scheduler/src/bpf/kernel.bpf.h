@@ -10,9 +10,6 @@
 #define PF_KTHREAD 0x00200000
 #endif
 
-/* Bits of the preemption count: serving a softirq, hard interrupts, NMI. */
-#define SPRY_INTERRUPT_MASK 0x00ff0100
-
 struct rq___any {
 } __attribute__((preserve_access_index));
 
@@ -73,7 +70,7 @@ static __always_inline bool is_task_context(struct task_struct *current)
 	} else if (bpf_core_field_exists(plain->thread_info.preempt_count)) {
 		count = plain->thread_info.preempt_count;
 	}
-	return !(count & SPRY_INTERRUPT_MASK);
+	return !(count & knobs.interrupt_mask);
 }
 
 struct task_struct___in_execve {

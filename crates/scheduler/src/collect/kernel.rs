@@ -32,6 +32,12 @@ impl Kernel {
         }
     }
 
+    /// The preemption count's bits of interrupts: serving a softirq, hard interrupts, NMI. From 7.3 on the last two are
+    /// above a count of how often interrupts were switched off, whose CPUs' variable tells that it is there.
+    pub(crate) fn interrupt_mask(&self) -> u32 {
+        if self.percpu_offset("local_interrupt_disable_state").is_some() { 0x1f00_0100 } else { 0x00ff_0100 }
+    }
+
     /// The offset of a member, looked for in members without a name too, bytes.
     fn member_offset(&self, composite: &Composite<'_>, name: &str) -> Option<i64> {
         composite.iter().find_map(|member| {

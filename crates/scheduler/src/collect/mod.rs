@@ -219,6 +219,7 @@ fn knobs(kernel: &kernel::Kernel, constants: &Constants) -> spry_collect_knobs {
         typed_weight: constants.typed_weight,
         writers_count: u32::from(constants.writers == Writers::Count),
         blocked_writers_count: u32::from(constants.waits == Waits::Asleep),
+        interrupt_mask: kernel.interrupt_mask(),
     }
 }
 
