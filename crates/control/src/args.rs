@@ -50,6 +50,10 @@ pub struct RunArgs {
     /// Believe input that programs make up (XTEST, XSendEvent): for tests, and for Xvfb, which has no other.
     #[arg(long)]
     pub trust_synthetic: bool,
+    /// Believe what this user's programs, or this program of root's, say of themselves and others (docs/report-interface.md);
+    /// may be given several times.
+    #[arg(long, value_name = "UID|PROGRAM", value_parser = reporter)]
+    pub trust_reporter: Vec<String>,
     /// Whose rules to follow: the thesis' literally, or with what has been learnt since.
     #[arg(long, value_enum, default_value_t = PolicyArg::Default)]
     pub policy: PolicyArg,
@@ -89,6 +93,9 @@ impl RunArgs {
         if let Some(display) = &self.display {
             option("--display", display.into());
         }
+        for reporter in &self.trust_reporter {
+            option("--trust-reporter", reporter.into());
+        }
         if let Some(socket) = &self.socket {
             option("--socket", socket.into());
         }
@@ -96,6 +103,14 @@ impl RunArgs {
         words.extend(flags.into_iter().filter(|flag| flag.0).map(|flag| flag.1.into()));
         words
     }
+}
+
+/// A user's number or a program's whole path, as it is.
+fn reporter(text: &str) -> Result<String, String> {
+    if text.parse::<u32>().is_ok() || text.starts_with('/') {
+        return Ok(text.to_owned());
+    }
+    Err("say a user's number or a program's whole path".to_owned())
 }
 
 fn name_of(value: &impl ValueEnum) -> OsString {
@@ -116,8 +131,7 @@ mod tests {
     fn what_is_handed_on_is_what_was_said() {
         let read =
             |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
-        let said =
-            "--actuator fair --display :7 --observe-only --trust-synthetic --policy thesis --socket /x y";
+        let said = "--actuator fair --display :7 --observe-only --trust-synthetic --trust-reporter 1000 --policy thesis --socket /x y";
         let said = said.split_inclusive(|c| c == ' ').map(str::trim).map(OsString::from);
         // A socket's name may hold a space.
         let mut said: Vec<OsString> = said.collect();

@@ -34,3 +34,8 @@ pub fn socket(named: Option<PathBuf>) -> PathBuf {
         .or_else(|| std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from))
         .unwrap_or_else(|| PathBuf::from(SOCKET_DEFAULT))
 }
+
+/// Where compositors and games report: beside the daemon's socket, `report.sock`.
+pub fn report_socket(named: Option<PathBuf>) -> PathBuf {
+    socket(named).with_file_name("report.sock")
+}

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, anyhow};
 use spry_control::RunArgs;
 use spry_display::terminals::{self, Terminals};
 use spry_display::{ClientStatus, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Synthetic};
@@ -57,7 +57,14 @@ impl Senses {
             .ok();
         warnings.extend(collector.iter().flat_map(|collector: &Collector| collector.warnings().to_vec()));
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
-        let options = DeviceOptions { display: args.display.clone(), synthetic, report_socket: None };
+        let reporters =
+            args.trust_reporter.iter().map(|text| text.parse().map_err(|error: String| anyhow!(error)));
+        let options = DeviceOptions {
+            display: args.display.clone(),
+            synthetic,
+            report_socket: Some(spry_control::report_socket(args.socket.clone())),
+            reporters: reporters.collect::<Result<_>>()?,
+        };
         let notify = Arc::clone(bell);
         let devices =
             Devices::open(options, Arc::new(move || notify.ring())).context("looking for devices")?;

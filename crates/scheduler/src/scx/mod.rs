@@ -295,7 +295,10 @@ impl Actuator for Scx {
                 warnings.push(format!("cpu.max of {} cgroups is not kept", bss.cgroups_limited));
             }
             if bss.cgroups_left_out > 0 {
-                warnings.push(format!("{} cgroups too many: their tasks are like the root's", bss.cgroups_left_out));
+                warnings.push(format!(
+                    "{} cgroups too many: their tasks are like the root's",
+                    bss.cgroups_left_out
+                ));
             }
         }
         warnings
