@@ -152,6 +152,15 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 		go_on(&running);
 }
 
+/*
+ * A real-time task takes the CPU. Who had it would stand first here with the rest of its slice, before all
+ * who are woken meanwhile; it waits in its class' queue instead.
+ */
+void BPF_STRUCT_OPS(spry_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
+{
+	scx_bpf_reenqueue_local();
+}
+
 void BPF_STRUCT_OPS(spry_cpu_online, s32 cpu)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -200,10 +209,11 @@ void BPF_STRUCT_OPS(spry_exit, struct scx_exit_info *info)
 }
 
 SCX_OPS_DEFINE(spry_ops, .select_cpu = (void *)spry_select_cpu, .enqueue = (void *)spry_enqueue,
-	       .dispatch = (void *)spry_dispatch, .cpu_online = (void *)spry_cpu_online,
-	       .cpu_offline = (void *)spry_cpu_offline, .quiescent = (void *)spry_quiescent,
-	       .cgroup_init = (void *)spry_cgroup_init, .cgroup_exit = (void *)spry_cgroup_exit,
-	       .cgroup_move = (void *)spry_cgroup_move, .cgroup_set_weight = (void *)spry_cgroup_set_weight,
+	       .dispatch = (void *)spry_dispatch, .cpu_release = (void *)spry_cpu_release,
+	       .cpu_online = (void *)spry_cpu_online, .cpu_offline = (void *)spry_cpu_offline,
+	       .quiescent = (void *)spry_quiescent, .cgroup_init = (void *)spry_cgroup_init,
+	       .cgroup_exit = (void *)spry_cgroup_exit, .cgroup_move = (void *)spry_cgroup_move,
+	       .cgroup_set_weight = (void *)spry_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)spry_cgroup_set_bandwidth, .dump = (void *)spry_dump,
 	       .init = (void *)spry_init, .exit = (void *)spry_exit,
 	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ALLOW_QUEUED_WAKEUP,
