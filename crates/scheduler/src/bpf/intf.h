@@ -104,6 +104,8 @@ struct spry_tty {
 	u32 keyed;
 	/* Characters that the reader wrote. */
 	u32 shown;
+	/* When there was something to read last, ns. */
+	u64 typed_ns;
 };
 
 /* Asks for the node of a process. */

@@ -31,6 +31,14 @@ struct {
 	__type(value, struct spry_tty);
 } ttys SEC(".maps");
 
+/* Terminals that somebody types at who did not lately: the daemon need not wait for the second to end. */
+struct {
+	__uint(type, BPF_MAP_TYPE_RINGBUF);
+	__uint(max_entries, 4096);
+} news SEC(".maps");
+
+#define SPRY_QUIET_NS 2000000000ull
+
 /* Work that waits, and for whom it is done. Another's that falls on the same slot takes it over. */
 static struct pending {
 	u64 work;
@@ -118,6 +126,7 @@ int BPF_PROG(spry_execute_start, struct work_struct *work)
 	struct spry_tty *seen;
 	struct tty_port *port;
 	spry_ref by = 0;
+	u64 now;
 
 	if ((u64)work->func != knobs.flush_to_ldisc)
 		return 0;
@@ -154,6 +163,10 @@ int BPF_PROG(spry_execute_start, struct work_struct *work)
 		__sync_fetch_and_add(is_device ? &seen->keyed : &seen->typed, chars);
 		if (by)
 			seen->holder = by;
+		now = bpf_ktime_get_ns();
+		if (now - seen->typed_ns > SPRY_QUIET_NS)
+			bpf_ringbuf_output(&news, &device, sizeof(device), BPF_RB_FORCE_WAKEUP);
+		seen->typed_ns = now;
 	} else if (by && by == seen->reader) {
 		__sync_fetch_and_add(&seen->shown, chars);
 	}

@@ -1,18 +1,21 @@
 //! The collection: loads the programs that see who depends on whom, and carries what they saw into the policy's graph.
 
 mod kernel;
+mod news;
 mod ttys;
 
 use std::collections::HashMap;
 use std::os::fd::{AsFd, BorrowedFd};
+use std::sync::Arc;
 
 use anyhow::{Context, Result, anyhow};
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
+use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
 use spry_display::terminals::Activity;
 use spry_policy::{Constants, Graph, Tgid, Waits, Writers};
 
 use crate::intf::{spry_collect_knobs, spry_ensure};
 use crate::nodes::{NodeRef, Nodes};
+use news::News;
 use ttys::Ttys;
 
 /// The compiled programs.
@@ -47,6 +50,7 @@ pub struct Collector {
     owners: Vec<Option<(Tgid, NodeRef)>>,
     by_tgid: HashMap<Tgid, NodeRef>,
     lost: u64,
+    news: Option<News>,
     warnings: Vec<String>,
 }
 
@@ -93,6 +97,7 @@ impl Collector {
             owners: Vec::new(),
             by_tgid: HashMap::new(),
             lost: 0,
+            news: None,
             warnings: Vec::new(),
         };
         collector.attach()?;
@@ -106,6 +111,17 @@ impl Collector {
                 self.links.push(program.attach().with_context(|| format!("attaching {name}"))?);
             }
         }
+        Ok(())
+    }
+
+    /// From now on calls that when somebody types at a terminal who did not lately, from a thread of its own.
+    ///
+    /// # Errors
+    /// Where there can be no further thread.
+    pub fn watch(&mut self, notify: Arc<dyn Fn() + Send + Sync>) -> Result<()> {
+        let map = self.object.maps().find(|map| map.name() == "news");
+        let map = MapHandle::try_from(&map.ok_or_else(|| anyhow!("the map news is missing"))?)?;
+        self.news = Some(News::watch(map, notify)?);
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 
 use std::io;
 use std::os::fd::BorrowedFd;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 
 use spry_display::terminals::{Activity, Device};
 
@@ -18,6 +18,7 @@ const MINOR_BITS: u32 = 20;
 /// A `struct spry_tty` as both sides change it.
 #[repr(C)]
 #[derive(Debug)]
+#[expect(dead_code, reason = "the time is for the kernel's side only")]
 struct Tty {
     device: AtomicU32,
     holder: AtomicU32,
@@ -25,6 +26,7 @@ struct Tty {
     typed: AtomicU32,
     keyed: AtomicU32,
     shown: AtomicU32,
+    typed_ns: AtomicU64,
 }
 
 const _: () = {

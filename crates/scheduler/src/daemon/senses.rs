@@ -52,10 +52,14 @@ impl Senses {
     /// Where devices cannot be looked for at all.
     pub fn open(args: &RunArgs, constants: &Constants, bell: &Arc<Bell>) -> Result<Senses> {
         let mut warnings = Vec::new();
-        let collector = Collector::open(constants)
+        let mut collector = Collector::open(constants)
             .map_err(|error| warnings.push(format!("who depends on whom cannot be seen here: {error:#}")))
             .ok();
         warnings.extend(collector.iter().flat_map(|collector: &Collector| collector.warnings().to_vec()));
+        if let Some(collector) = &mut collector {
+            let bell = Arc::clone(bell);
+            collector.watch(Arc::new(move || bell.ring()))?;
+        }
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
         let reporters =
             args.trust_reporter.iter().map(|text| text.parse().map_err(|error: String| anyhow!(error)));
