@@ -12,7 +12,8 @@ use crate::scheduler::Setup;
 pub struct Job {
     /// One instruction takes 2 to the power of this, in nanoseconds.
     pub shift: u8,
-    /// Virtual CPUs. They take turns, so several show what works, not how fast; and what they do need not repeat.
+    /// Virtual CPUs. Only with one does time advance with instructions: several show what works, not how fast, and nothing
+    /// repeats.
     pub cpus: u32,
     /// Whatever is random in the guest comes from this number.
     pub seed: u64,

@@ -69,7 +69,10 @@ impl Vm<'_> {
         command.arg("-smp").arg(self.cpus.to_string());
         command.args(["-no-user-config", "-no-reboot", "-display", "none"]);
         command.args(["-rtc", "base=2026-01-01,clock=vm"]);
-        command.arg("-icount").arg(format!("shift={},sleep=off", self.shift));
+        // Virtual CPUs that share one count of instructions would each stand still while another runs.
+        if self.cpus == 1 {
+            command.arg("-icount").arg(format!("shift={},sleep=off", self.shift));
+        }
         command.arg("-seed").arg(self.seed.to_string());
         command.arg("-serial").arg(format!("file:{}", self.console().display()));
         command.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initrd);

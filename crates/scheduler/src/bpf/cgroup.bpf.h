@@ -21,14 +21,25 @@ struct cgroup_slot {
 	u64 sum;
 	/* Whether nobody in it wanted to run when last looked at. */
 	u32 was_empty;
-	u32 is_limited;
+	/* cpu.max: run time for each period, 0 if there is no limit; what was used of it, and when the period
+	 * began. */
+	u64 quota_ns;
+	u64 period_ns;
+	u64 used_ns;
+	u64 began_ns;
 };
 
 struct cgroup_slot slots[SPRY_CGROUPS_MAX];
 
-/* Slots that are used, but for the root's; those with a limit that is not kept; cgroups that found no slot.
+/* Slots that are used, but for the root's; those with a limit; cgroups that found no slot.
  */
 u32 cgroups_used, cgroups_limited, cgroups_left_out;
+
+/* The last slot that was ever used. */
+u32 highest_slot;
+
+/* What the kernel calls no quota is more than this, us. */
+#define NO_QUOTA_US (1ull << 40)
 
 struct {
 	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
@@ -153,110 +164,6 @@ static __always_inline void set_weight(struct cgroup_slot *s, u32 weight)
 		__sync_fetch_and_add(&slot_at(s->parent)->sum, (u64)s->weight - s->counted);
 		s->counted = s->weight;
 	}
-}
-
-static __always_inline void set_limited(struct cgroup_slot *s, u64 quota_us)
-{
-	u32 is_limited = quota_us != ~0ull && quota_us != 0;
-
-	cgroups_limited += is_limited - s->is_limited;
-	s->is_limited = is_limited;
-}
-
-s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
-{
-	struct cgroup *parent;
-	u32 i, found = 0, *slot;
-
-	if (!cgroup->level)
-		return 0;
-	bpf_for(i, 1, SPRY_CGROUPS_MAX)
-	{
-		if (!__sync_val_compare_and_swap(&slot_at(i)->is_used, 0, 1)) {
-			found = i;
-			break;
-		}
-	}
-	slot = found ? bpf_cgrp_storage_get(&cgroup_slots, cgroup, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE)
-		     : NULL;
-	if (!slot) {
-		/* Its tasks are like the root's. */
-		slot_at(found)->is_used = 0;
-		cgroups_left_out++;
-		return 0;
-	}
-	*slot = found;
-	slot_at(found)->weight = args->weight ?: 1;
-	slot_at(found)->parent = 0;
-	parent = bpf_cgroup_ancestor(cgroup, cgroup->level - 1);
-	if (parent) {
-		slot_at(found)->parent = slot_of(parent);
-		bpf_cgroup_release(parent);
-	}
-	if (bpf_core_field_exists(args->bw_quota_us))
-		set_limited(slot_at(found), args->bw_quota_us);
-	__sync_fetch_and_add(&cgroups_used, 1);
-	return 0;
-}
-
-void BPF_STRUCT_OPS(spry_cgroup_exit, struct cgroup *cgroup)
-{
-	u32 slot = slot_of(cgroup);
-	struct cgroup_slot *s = slot_at(slot);
-
-	if (!slot)
-		return;
-	if (s->counted)
-		__sync_fetch_and_sub(&slot_at(s->parent)->sum, s->counted);
-	set_limited(s, 0);
-	__builtin_memset(s, 0, sizeof(*s));
-	__sync_fetch_and_sub(&cgroups_used, 1);
-}
-
-void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from, struct cgroup *to)
-{
-	struct thread_ctx *t = find_thread(p);
-	u32 counted;
-
-	if (!t)
-		return;
-	counted = t->counted;
-	cgroup_uncount(t);
-	t->slot = slot_of(to) + 1;
-	if (counted)
-		cgroup_count(p, t, ASKED_ABOUT_IT);
-}
-
-void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)
-{
-	u32 slot = slot_of(cgroup);
-
-	if (slot)
-		set_weight(slot_at(slot), weight);
-}
-
-void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period_us, u64 quota_us,
-		    u64 burst_us)
-{
-	u32 slot = slot_of(cgroup);
-
-	if (slot)
-		set_limited(slot_at(slot), quota_us);
-}
-
-void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
-{
-	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());
-	struct thread_ctx *t;
-
-	if (!cgroups_used)
-		return;
-	/* When it comes back it must be counted. */
-	if (RECENT(c, p)->task == (u64)p)
-		RECENT(c, p)->task = 0;
-	t = find_thread(p);
-	if (t)
-		cgroup_uncount(t);
 }
 
 #endif

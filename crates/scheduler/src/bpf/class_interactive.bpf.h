@@ -43,7 +43,8 @@ static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
 {
 	bool is_new = t->epoch != epoch && !t->inherited;
 
-	/* Who had spent its quantum has waited since, and ran in the new epoch; others ran in the one before. */
+	/* Who had spent its quantum has waited since, and ran in the new epoch; others ran in the one before.
+	 */
 	if (is_new) {
 		if (t->left_ns)
 			ran_ns = 0;

@@ -23,7 +23,9 @@ static __always_inline void recount(u32 place, u32 queue)
 	*before = there == 0 ? seen : 0;
 }
 
-static int housekeep(void *map, u32 *key, struct sched_timer *timer)
+static u64 kept_ns;
+
+static __always_inline void keep_counts(void)
 {
 	u32 i;
 
@@ -48,7 +50,27 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 			recount(place_of_cpu(place), queue);
 	}
 	cgroup_housekeep();
-	bpf_timer_start(&timer->timer, housekeeping_ns, 0);
+}
+
+static int housekeep(void *map, u32 *key, struct sched_timer *timer)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 i;
+
+	if (now - kept_ns >= housekeeping_ns) {
+		kept_ns = now;
+		keep_counts();
+	}
+	if (cgroups_limited)
+		limit_refill(now);
+	bpf_for(i, 0, nr_cpus)
+	{
+		if (i < nr_llcs)
+			release_parked(i, now);
+		if (nr_cpus > 1)
+			release_parked(place_of_cpu(i), now);
+	}
+	bpf_timer_start(&timer->timer, cgroups_limited ? limit_tick_ns : housekeeping_ns, 0);
 	return 0;
 }
 

@@ -42,6 +42,11 @@ const volatile u64 uncharged_ns = 30000;
 /* Housekeeping's period, ns. */
 const volatile u64 housekeeping_ns = 500000000;
 
+/* How often periods of cpu.max are looked at while there are any, and how long a task waits for one at most,
+ * ns. */
+const volatile u64 limit_tick_ns = 10000000;
+const volatile u64 parked_most_ns = 8000000000;
+
 #define NICE_0_PRIO 120
 #define MAX_RT_PRIO 100
 
@@ -56,6 +61,8 @@ UEI_DEFINE(uei);
 #include "timer.bpf.h"
 #include "below.bpf.h"
 #include "cgroup.bpf.h"
+#include "limit.bpf.h"
+#include "cgroup_ops.bpf.h"
 #include "table.bpf.h"
 #include "dispatch.bpf.h"
 #include "place.bpf.h"
@@ -117,12 +124,20 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 			key = end_epoch_for(t, key, &at);
 		queue = queue_of(key >> KEY_SHIFT, t);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
+		if (t && is_over_limit(t)) {
+			t->parked_ns = scx_bpf_now();
+			put(p, at.place, QUEUE_PARKED, slice_ns, key, enq_flags);
+			return;
+		}
 	}
 	if (!is_ordered && enq_flags & SCX_ENQ_WAKEUP && woken_first(p, key, queue, slice_ns, &at, enq_flags))
 		return;
 	put(p, at.place, queue, slice_ns, key, enq_flags);
 	if (nr_cpus > 1)
 		find_cpu_for(p, key >> KEY_SHIFT, &at, enq_flags);
+	/* The kernel found nobody else: it must look again. */
+	if (enq_flags & SCX_ENQ_LAST)
+		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
@@ -145,6 +160,10 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 			running.key = order(prev, running.t, &at, ASKED_WHOM_TO_RUN);
 		}
 		running.class = running.key >> KEY_SHIFT;
+		if (is_over_limit(running.t)) {
+			running.p = NULL;
+			running.class = SPRY_CLASSES;
+		}
 	}
 	if (decide(&at, &running))
 		give_way(&at, &running);
@@ -184,7 +203,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_init)
 	{
 		u32 place = i / QUEUES, queue = i % QUEUES;
 
-		if (queue > QUEUE_IDLE)
+		if (queue > QUEUE_PARKED)
 			continue;
 		if (place < nr_llcs) {
 			error = scx_bpf_create_dsq(dsq_at(place, queue), -1);
@@ -216,5 +235,6 @@ SCX_OPS_DEFINE(spry_ops, .select_cpu = (void *)spry_select_cpu, .enqueue = (void
 	       .cgroup_set_weight = (void *)spry_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)spry_cgroup_set_bandwidth, .dump = (void *)spry_dump,
 	       .init = (void *)spry_init, .exit = (void *)spry_exit,
-	       .flags = SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED | SCX_OPS_ALLOW_QUEUED_WAKEUP,
+	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED |
+			SCX_OPS_ALLOW_QUEUED_WAKEUP,
 	       .timeout_ms = 30000, .exit_dump_len = 65536, .name = "spry");

@@ -15,6 +15,8 @@ enum spry_queue {
 	QUEUE_INTERACTIVE = 2,
 	QUEUE_OTHER = 4,
 	QUEUE_IDLE = 5,
+	/* Those whose cgroup has spent what it may have: see limit.bpf.h. No CPU serves it. */
+	QUEUE_PARKED = 6,
 	QUEUES = 8,
 };
 
@@ -106,6 +108,8 @@ struct thread_ctx {
 	/* Its cgroup's slot and the weight that is counted there; see cgroup.bpf.h. */
 	u32 slot;
 	u32 counted;
+	/* Since when it has waited for its cgroup's next period. */
+	u64 parked_ns;
 };
 
 struct {

@@ -81,6 +81,7 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 	stats->waited_ns += waited_ns - t->waited_ns;
 	t->waited_ns = waited_ns;
 	c->spent_ns[class] += ran_ns;
+	limit_charge(t, ran_ns);
 	if (t->node) {
 		struct spry_node *node = node_at(t->node);
 
@@ -96,7 +97,7 @@ static __always_inline u64 order_again(struct task_struct *p, const struct where
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u64 least = llc_at(at->llc)->vtime - (slice_other_ns >> VTIME_UNIT_SHIFT), key;
 
-	if (RECENT(c, p)->task != (u64)p || RECENT(c, p)->round != verdict_round ||
+	if (cgroups_limited || RECENT(c, p)->task != (u64)p || RECENT(c, p)->round != verdict_round ||
 	    p->se.sum_exec_runtime - RECENT(c, p)->charged_ns >= uncharged_ns)
 		return 0;
 	key = RECENT(c, p)->key;
@@ -104,7 +105,8 @@ static __always_inline u64 order_again(struct task_struct *p, const struct where
 }
 
 /* Charges a task for what it ran, and says where it stands from now on. */
-static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at, enum asked asked)
+static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at,
+				 enum asked asked)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u64 ran_ns = t ? take_ran(p, t, c) : 0, key;
@@ -132,7 +134,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	if (!t)
 		return key;
 	t->class = class;
-	if (class == SPRY_CLASS_OTHER)
+	if (class == SPRY_CLASS_OTHER || cgroups_limited)
 		cgroup_count(p, t, asked);
 	if (class == SPRY_CLASS_OTHER) {
 		RECENT(c, p)->task = (u64)p;

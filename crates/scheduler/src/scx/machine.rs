@@ -60,7 +60,12 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     if !has("cgroup_set_bandwidth") {
         ops.cgroup_set_bandwidth = ptr::null_mut();
     }
-    let names = ["SCX_OPS_ENQ_EXITING", "SCX_OPS_ENQ_MIGRATION_DISABLED", "SCX_OPS_ALLOW_QUEUED_WAKEUP"];
+    let names = [
+        "SCX_OPS_ENQ_LAST",
+        "SCX_OPS_ENQ_EXITING",
+        "SCX_OPS_ENQ_MIGRATION_DISABLED",
+        "SCX_OPS_ALLOW_QUEUED_WAKEUP",
+    ];
     let flag = |name| scx_utils::compat::read_enum("scx_ops_flags", name).unwrap_or(0);
     ops.flags = names.into_iter().map(flag).fold(0, |all, flag| all | flag);
 }
@@ -71,6 +76,9 @@ pub(super) fn warnings() -> Vec<String> {
     if !has("cgroup_set_weight") {
         warnings
             .push("the kernel does not tell schedulers of cgroups: cpu.weight is not honoured".to_owned());
+    }
+    if !has("cgroup_set_bandwidth") {
+        warnings.push("the kernel does not tell schedulers of limits: cpu.max is not honoured".to_owned());
     }
     warnings
 }

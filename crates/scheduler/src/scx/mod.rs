@@ -291,9 +291,6 @@ impl Actuator for Scx {
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
-            if bss.cgroups_limited > 0 {
-                warnings.push(format!("cpu.max of {} cgroups is not kept", bss.cgroups_limited));
-            }
             if bss.cgroups_left_out > 0 {
                 warnings.push(format!(
                     "{} cgroups too many: their tasks are like the root's",

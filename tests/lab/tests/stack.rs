@@ -1,0 +1,102 @@
+//! The scheduler's stack of classes in the lab: it loads and stays, nobody starves, shares hold.
+
+use std::env;
+use std::path::PathBuf;
+use std::process::Command;
+use std::sync::OnceLock;
+
+use spry_lab::scheduler::{Program, Setup, Sign};
+use spry_lab::{FileSource, Job, MachineSpec};
+use spry_lab_tests::{machine, printed, run, script};
+
+/// The directory of the scheduler's example programs.
+fn examples() -> &'static PathBuf {
+    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
+    EXAMPLES.get_or_init(|| {
+        let test = env::current_exe().expect("this program has a path");
+        let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
+        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+        build.args(["build", "--release", "-p", "spry-scheduler", "--examples", "--target-dir"]).arg(&target);
+        let output = build.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        target.join("release/examples")
+    })
+}
+
+/// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
+fn under_the_stack(cpus: u32, text: &str) -> String {
+    let args = vec!["hog=1:200000".to_owned()];
+    let program = Program { file: examples().join("scx_stack"), args, sign: Sign::SchedExt };
+    let mut job = Job {
+        cpus,
+        setup: Setup { program: Some(program), ..Setup::default() },
+        ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
+    };
+    job.files.insert("/spry/crowd".to_owned(), FileSource::File(examples().join("crowd")));
+    let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
+    let text = printed(&outcome);
+    assert!(text.trim_end().ends_with("enabled"), "{text}\n{}", outcome.console);
+    text
+}
+
+/// The number that follows some words.
+fn number_after(text: &str, words: &str) -> f64 {
+    let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no `{words}` in {text}"));
+    let number = rest.split_whitespace().next().unwrap_or_default();
+    number.parse().unwrap_or_else(|_| panic!("no number after `{words}` in {text}"))
+}
+
+#[test]
+fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
+    let text = under_the_stack(1, "/spry/crowd 8 4 0 1");
+    let (crowd, hog) = (number_after(&text, "crowd had"), number_after(&text, "hogs had"));
+    assert!((4.0..6.5).contains(&crowd), "{text}");
+    assert!(hog > 93.0, "{text}");
+    assert!(number_after(&text, "hogs' longest wait") <= 16.0, "{text}");
+}
+
+#[test]
+fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
+    for nice in [0, 19] {
+        let text = under_the_stack(1, &format!("/spry/crowd 100 4 {nice} 2"));
+        assert!(number_after(&text, "longest wait") <= 1000.0, "{text}");
+    }
+}
+
+#[test]
+fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
+    let hotplug = "for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; sleep 1; done";
+    let text = under_the_stack(2, &format!("/spry/crowd 6 2 0 1\n{hotplug}\n/spry/crowd 6 2 0 4"));
+    assert!(text.contains("did not run in 2 s: 0 of 6"), "{text}");
+}
+
+#[test]
+fn it_stays_in_charge_on_four_cpus() {
+    let text = under_the_stack(4, "/spry/crowd 12 2 0 2\n/spry/crowd 12 2 0 6");
+    assert!(text.contains("did not run in 2 s: 0 of 12"), "{text}");
+}
+
+/// Loops in two groups of weights 100 and 300, and how much each group gets, us.
+const GROUPS: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b
+echo 100 >a/cpu.weight; echo 300 >b/cpu.weight
+used() { awk '/usage_usec/ { print $2 }' $1/cpu.stat; }
+for count in 1 5; do
+    loops=
+    for group in a b; do for i in $(seq $count); do
+        (while :; do :; done) & echo $! >$group/cgroup.procs; loops=\"$loops $!\"
+    done; done
+    sleep 1; a=$(used a); b=$(used b); sleep 4
+    echo \"with $count a $(($(used a) - a)) b $(($(used b) - b))\"
+    kill -9 $loops; sleep 1
+done";
+
+#[test]
+fn groups_have_their_weights_however_many_they_are() {
+    let text = under_the_stack(1, GROUPS);
+    for count in [1, 5] {
+        let (_, text) = text.split_once(&format!("with {count} ")).unwrap_or_else(|| panic!("{text}"));
+        let ratio = number_after(text, "b ") / number_after(text, "a ");
+        assert!((2.7..3.3).contains(&ratio), "{count} in each: {text}");
+    }
+}
