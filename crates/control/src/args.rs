@@ -38,7 +38,7 @@ pub struct RunArgs {
     /// What to act through: sched_ext; what every kernel has (nice, slices, weights); or the best there is.
     #[arg(long, value_enum, default_value_t = ActuatorArg::Auto)]
     pub actuator: ActuatorArg,
-    /// The X display to observe, or `none`; every local one if not given.
+    /// The only X display to observe; every local one if not given.
     #[arg(long, value_name = ":N")]
     pub display: Option<String>,
     /// Look and tell, but change nothing.

@@ -142,8 +142,9 @@ fn is_stopped(tgid: u32) -> bool {
 
 /// Who opened the listening socket.
 fn peer_tgid(stream: &UnixStream) -> Option<u32> {
-    let mut peer = libc::ucred { pid: 0, uid: 0, gid: 0 };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // A `struct ucred`: process, user, group.
+    let mut peer = [0_u32; 3];
+    let mut size = size_of_val(&peer) as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
     let done = unsafe {
         libc::getsockopt(
@@ -154,5 +155,6 @@ fn peer_tgid(stream: &UnixStream) -> Option<u32> {
             &raw mut size,
         )
     };
-    u32::try_from(peer.pid).ok().filter(|&tgid| done == 0 && tgid > 0)
+    let [tgid, ..] = peer;
+    (done == 0 && tgid > 0).then_some(tgid)
 }

@@ -14,12 +14,12 @@ use tempfile::TempDir;
 use crate::{run, spry};
 
 /// How long programs may take to start on a loaded machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Waits until something is there.
 ///
 /// # Panics
-/// Where it is not within 20 s.
+/// Where it is not within a minute.
 pub fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -158,11 +158,14 @@ impl Daemon {
     pub fn start(directory: &Path, args: &[&str]) -> Daemon {
         let mut program = Program::start(&mut Daemon::command(directory, args));
         let socket = directory.join("sched.sock");
-        let mut started = Daemon::at(&socket);
         await_some("the daemon", || {
             let ended = program.0.try_wait().expect("it can be waited for");
             assert!(ended.is_none(), "the daemon ended: {ended:?}");
-            started.args(["sched", "status", "--json"]).output().ok().filter(|said| said.status.success())
+            Daemon::at(&socket)
+                .args(["sched", "status", "--json"])
+                .output()
+                .ok()
+                .filter(|said| said.status.success())
         });
         Daemon { program, socket }
     }
@@ -208,7 +211,7 @@ impl Daemon {
 /// Ends a program by a signal, and returns how it ended.
 ///
 /// # Panics
-/// Where it does not within 20 s.
+/// Where it does not within a minute.
 pub fn end(program: &mut Program, signal: i32) -> std::process::ExitStatus {
     program.signal(signal);
     await_some("the end", || program.0.try_wait().expect("it can be waited for"))

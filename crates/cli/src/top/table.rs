@@ -28,7 +28,7 @@ const fn left(head: &'static str, width: usize, from: usize, cell: fn(&Task) -> 
 /// All columns but the way, which takes what is left.
 const COLUMNS: [Column; 10] = [
     right("LVL", 3, 0, |task| or_dash(task.level, |level| level.to_string())),
-    left("CLASS", 7, 0, class),
+    left("CLASS", 7, 90, class),
     right("CPU%", 5, 0, |task| or_dash(task.cpu_share, |share| format!("{:.1}", share * 100.0))),
     right("WAIT", 7, 60, |task| or_dash(task.dispatch_us, |us| duration((us * 1_000.0) as u64))),
     right("QUANTUM", 7, 110, |task| or_dash(task.quantum_ms, |ms| format!("{ms} ms"))),
@@ -93,7 +93,12 @@ pub fn line(task: Option<&Task>, width: usize) -> String {
 
 /// `:1 > Xvfb > xterm > vi`.
 pub fn way(path: &[Step]) -> String {
-    path.iter().map(|step| plain(&step.name)).collect::<Vec<_>>().join(" > ")
+    let name = |step: &Step| match step.tgid {
+        Some(_) => plain(&step.name),
+        // What kind of device it is can be seen from its name.
+        None => plain(step.name.rsplit(' ').next().unwrap_or_default()),
+    };
+    path.iter().map(name).collect::<Vec<_>>().join(" > ")
 }
 
 /// The whole table, for a pipe.

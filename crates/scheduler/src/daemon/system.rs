@@ -9,11 +9,16 @@ use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::path::Path;
+use std::thread;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
 /// Nearly the last to be killed for want of memory; a daemon that eats all of it still is.
 const OOM_SCORE: i32 = -900;
+/// How long what a killed daemon left behind may take to leave, ns, and how often to look.
+const LEAVING_NS: u64 = 5_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Says something on standard error; nobody reading it is no reason to end.
 pub fn say(text: &str) {
@@ -79,14 +84,20 @@ impl Only {
         let mut options = OpenOptions::new();
         options.read(true).write(true).create(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
         let mut file = options.open(path).with_context(cannot)?;
+        let until_ns = now_ns() + LEAVING_NS;
         // SAFETY: flock only takes a descriptor, which is open.
-        if unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
+        while unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_EX | libc::LOCK_NB) } != 0 {
             let holder = fs::read_to_string(path).unwrap_or_default();
             let holder = holder.trim();
-            bail!(
-                "another spry-sched ({}) is running: stop it first with `spry sched stop`",
-                if holder.is_empty() { "?" } else { holder }
-            );
+            // The guardian of a daemon that was killed holds the place until it has restored everything.
+            let is_leaving = !holder.is_empty() && !Path::new("/proc").join(holder).exists();
+            if !is_leaving || now_ns() >= until_ns {
+                bail!(
+                    "another spry-sched ({}) is running: stop it first with `spry sched stop`",
+                    if holder.is_empty() { "?" } else { holder }
+                );
+            }
+            thread::sleep(LOOK_EVERY);
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(cannot)?;
         Ok(Only { _file: file })
@@ -118,8 +129,9 @@ pub fn own_cpu_ns() -> u64 {
 
 /// Who is at the other end of a socket, as the kernel knows it.
 pub fn peer_uid(socket: &impl AsRawFd) -> Option<u32> {
-    let mut peer = libc::ucred { pid: 0, uid: u32::MAX, gid: 0 };
-    let mut size = size_of::<libc::ucred>() as libc::socklen_t;
+    // A `struct ucred`: process, user, group.
+    let mut peer = [u32::MAX; 3];
+    let mut size = size_of_val(&peer) as libc::socklen_t;
     // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
     let done = unsafe {
         libc::getsockopt(
@@ -130,7 +142,8 @@ pub fn peer_uid(socket: &impl AsRawFd) -> Option<u32> {
             &raw mut size,
         )
     };
-    (done == 0).then_some(peer.uid)
+    let [_, uid, _] = peer;
+    (done == 0).then_some(uid)
 }
 
 /// An eventfd: anybody who shares it can end the daemon's wait.
