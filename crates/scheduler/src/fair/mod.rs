@@ -83,8 +83,8 @@ pub struct Fair {
 }
 
 impl Fair {
-    /// Undoes what an earlier daemon may have left, starts the guardian, and finds out what is permitted here. Nothing is
-    /// changed yet.
+    /// Undoes what an earlier daemon may have left, starts the guardian, and finds out what is permitted here. Only
+    /// the daemon itself is raised yet.
     ///
     /// # Errors
     /// Where another daemon or its guardian is at work, or no guardian can be had.
@@ -111,7 +111,7 @@ impl Fair {
         let share = options.background_share;
         let session_nice = nice_first(steps_most(1, share), &allowed);
         let groups = Groups::find(&mut journal, share, session_nice, &mut lasting);
-        Ok(Fair {
+        let mut fair = Fair {
             guardian: Some(guardian),
             journal,
             options,
@@ -127,7 +127,10 @@ impl Fair {
             tally: Tally::default(),
             lasting,
             guardians_lost: 0,
-        })
+        };
+        // The daemon itself, which may have to wait for those whom it is to give way to otherwise.
+        fair.apply(&[])?;
+        Ok(fair)
     }
 
     /// The guardian's process; part of Spry, like the daemon.
