@@ -1,7 +1,7 @@
 //! Groups of tasks: where the kernel first shares the CPU among groups, a nice value counts only within one.
 //!
-//! Three cases. Where nobody manages control groups, sessions are groups of their own (autogroup): those in use are moved
-//! to a group of ours, which has their weight. Where that may not be, their sessions are raised. Where somebody manages
+//! Three cases. Where nobody weighs by control groups, sessions are groups of their own (autogroup): with version 1, those in
+//! use are moved to a group of ours, which has their weight; else their sessions are raised. Where somebody manages
 //! control groups (systemd), nobody is moved; the groups on the way to a process in use are raised, unless it is others in
 //! them that use the CPU.
 
@@ -22,9 +22,8 @@ const REAL_TIME: &str = "cpu.rt_runtime_us";
 const OWN: &str = "spry-in-use";
 /// The file of a group's weight, of version 2.
 const WEIGHT: &str = "cpu.weight";
-/// The weight of a group that nobody has changed, by version.
-const USUAL_SHARES: u64 = 1_024;
-const USUAL_WEIGHT: u64 = 100;
+/// The same of version 1, where 1024 is what one ordinary task has.
+const SHARES: &str = "cpu.shares";
 /// The greatest weight of version 2; version 1 has more than we use.
 const WEIGHT_MAX: u64 = 10_000;
 /// A managed group is raised if those in use had this part of what it used, percent.
@@ -95,69 +94,46 @@ impl Groups {
             Manager::Weighing => {
                 groups.manner = Manner::Path { raised: BTreeMap::new(), used: BTreeMap::new() };
             }
-            Manager::None if matches!(groups.manner, Manner::Sessions { .. }) => match groups.make(journal) {
+            Manager::Nobody if matches!(groups.manner, Manner::Sessions { .. }) => match groups.make(journal) {
                 Ok(own) => groups.manner = own,
                 Err(error) => warnings.push(format!(
                     "no control group can be made here ({error}): sessions of programs in use are raised as a whole"
                 )),
             },
-            Manager::None | Manager::Naming => {}
+            Manager::Nobody | Manager::Naming => {}
         }
         groups
     }
 
     /// Whether others look after groups that ours would be beside.
     fn manager(&self) -> Manager {
-        if self.version == Version::One {
+        match self.version {
             // Groups that there are weigh already, and those in none are nobody's.
-            return Manager::None;
-        }
-        let entries = fs::read_dir(&self.root).into_iter().flatten().flatten();
-        let mut children =
-            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && !path.ends_with(OWN));
-        let is_within = self.root.join("cpu.weight").exists() || self.root.join("cgroup.type").exists();
-        match (is_within || children.next().is_some(), has_cpu(&self.root.join("cgroup.subtree_control"))) {
-            (true, true) => Manager::Weighing,
-            (true, false) => Manager::Naming,
-            (false, _) => Manager::None,
+            Version::One => Manager::Nobody,
+            Version::Two if has_cpu(&self.root.join("cgroup.subtree_control")) => Manager::Weighing,
+            // A group would be the first that weighs, of all processes of this hierarchy.
+            Version::Two => Manager::Naming,
         }
     }
 
     /// Makes our group.
     fn make(&self, journal: &mut Journal) -> io::Result<Manner> {
-        let change = |kind, path: &Path| GroupChange {
-            kind,
-            path: path.to_owned(),
+        let directory = self.root.join(OWN);
+        let change = GroupChange {
+            kind: GroupKind::Directory,
+            path: directory.clone(),
             id: TaskId::default(),
             before: 0,
             ours: 0,
         };
-        let control = self.root.join("cgroup.subtree_control");
-        let mut switched = None;
-        if self.version == Version::Two && !has_cpu(&control) {
-            let controller = change(GroupKind::Controller, &control);
-            switched =
-                Some((make_or_fail(&controller, || fs::write(&control, "+cpu"), journal)?, controller));
-        }
-        let directory = self.root.join(OWN);
         // One that is there was left by somebody of whom no journal tells; it is ours by its name.
         let create = || if directory.is_dir() { Ok(()) } else { fs::create_dir(&directory) };
-        match make_or_fail(&change(GroupKind::Directory, &directory), create, journal) {
-            Ok(_) => {
-                // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one.
-                if let Some(budget_us) = number_in(&self.root.join(REAL_TIME)) {
-                    _ = fs::write(directory.join(REAL_TIME), budget_us.to_string());
-                }
-                Ok(Manner::Own { directory, weight: 0 })
-            }
-            Err(error) => {
-                if let Some((record, controller)) = switched {
-                    undo_group(&controller);
-                    journal.group_end(record);
-                }
-                Err(error)
-            }
+        make_or_fail(&change, create, journal)?;
+        // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one.
+        if let Some(budget_us) = number_in(&self.root.join(REAL_TIME)) {
+            _ = fs::write(directory.join(REAL_TIME), budget_us.to_string());
         }
+        Ok(Manner::Own { directory, weight: 0 })
     }
 
     /// Gives the groups of those in use their weight. `weight` is what they are worth together, 1024 being one ordinary task.
@@ -165,11 +141,7 @@ impl Groups {
         match &mut self.manner {
             Manner::None => {}
             Manner::Own { directory, weight: current } => {
-                let (file, weight) = match self.version {
-                    Version::One => ("cpu.shares", weight),
-                    Version::Two => (WEIGHT, (weight * USUAL_WEIGHT / USUAL_SHARES).clamp(1, WEIGHT_MAX)),
-                };
-                if *current != weight && fs::write(directory.join(file), weight.to_string()).is_ok() {
+                if *current != weight && fs::write(directory.join(SHARES), weight.to_string()).is_ok() {
                     *current = weight;
                 }
                 fill(&self.root, directory, members, self.version);
@@ -187,7 +159,7 @@ impl Groups {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manager {
     /// Nobody.
-    None,
+    Nobody,
     /// Somebody for whom they are names, not shares of the CPU.
     Naming,
     /// Somebody who shares the CPU by them.

@@ -70,8 +70,6 @@ pub enum GroupKind {
     Autogroup = 2,
     /// A directory of ours, to be emptied into its parent and removed.
     Directory = 3,
-    /// The CPU controller, switched on below a group.
-    Controller = 4,
 }
 
 /// Something about a group of tasks that was changed.
@@ -318,7 +316,6 @@ impl Journal {
             1 => GroupKind::Weight,
             2 => GroupKind::Autogroup,
             3 => GroupKind::Directory,
-            4 => GroupKind::Controller,
             _ => return None,
         };
         let length = record.path.iter().position(|&byte| byte == 0)?;

@@ -108,7 +108,6 @@ pub fn undo_group(change: &GroupChange) {
             }
         }
         GroupKind::Directory => empty_and_remove(&change.path),
-        GroupKind::Controller => _ = fs::write(&change.path, "-cpu"),
     }
 }
 
