@@ -102,12 +102,7 @@ fn section(out: &mut String, topic: &Topic, verdicts: &[Verdict]) {
     let numbers: Vec<&str> =
         topic.figures.iter().map(|figure| figure.0).filter(|number| shown(number)).collect();
     let word = if numbers.len() == 1 { "Figure" } else { "Figures" };
-    _ = writeln!(
-        out,
-        "<section><h2>{word} {}: {}</h2>",
-        words::list(&numbers),
-        escape(&topic.title.to_lowercase())
-    );
+    _ = writeln!(out, "<section><h2>{word} {}: {}</h2>", words::list(&numbers), escape(topic.title));
     for (number, caption) in topic.figures.iter().filter(|figure| shown(figure.0)) {
         _ = writeln!(out, "<p class=\"caption\"><b>{number}</b> {}</p>", escape(caption));
     }
