@@ -132,7 +132,7 @@ mod tests {
         let read =
             |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
         let said = "--actuator fair --display :7 --observe-only --trust-synthetic --trust-reporter 1000 --policy thesis --socket /x y";
-        let said = said.split_inclusive(|c| c == ' ').map(str::trim).map(OsString::from);
+        let said = said.split_inclusive(' ').map(str::trim).map(OsString::from);
         // A socket's name may hold a space.
         let mut said: Vec<OsString> = said.collect();
         let last = said.split_off(said.len() - 2);

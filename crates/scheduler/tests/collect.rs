@@ -74,7 +74,7 @@ fn child(part: impl FnOnce()) -> Child {
             // SAFETY: ends the child without what the parent would do at its end.
             unsafe { libc::_exit(0) }
         }
-        tid => Child(Tgid(tid.cast_unsigned())),
+        tid => Child(Tgid(tid as u32)),
     }
 }
 

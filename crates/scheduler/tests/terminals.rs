@@ -17,8 +17,10 @@ fn is_remote_child(connect: Option<u16>) -> bool {
     let child = match unsafe { libc::fork() } {
         0 => {
             if connect.is_some() {
-                // SAFETY: what it inherited, so that it has connections of its own only.
-                (3..64).filter(|fd| !ready.contains(fd)).for_each(|fd| drop(unsafe { libc::close(fd) }));
+                for fd in (3..64).filter(|fd| !ready.contains(fd)) {
+                    // SAFETY: what it inherited, so that it has connections of its own only.
+                    unsafe { libc::close(fd) };
+                }
             }
             let own = connect.map(|port| TcpStream::connect(("127.0.0.1", port)));
             // SAFETY: gives up root's rights, says so, waits for its end.
@@ -36,7 +38,7 @@ fn is_remote_child(connect: Option<u16>) -> bool {
     let mut byte = 0_u8;
     // SAFETY: a place for one byte.
     assert_eq!(unsafe { libc::read(ready[0], (&raw mut byte).cast(), 1) }, 1);
-    let is_remote = System::new().is_remote_session(Tgid(child.cast_unsigned()));
+    let is_remote = System::new().is_remote_session(Tgid(child as u32));
     // SAFETY: a child that was not waited for yet.
     unsafe {
         libc::kill(child, libc::SIGKILL);

@@ -16,10 +16,14 @@ fn opening(source: &Source) -> String {
     if first.contains("SPDX-License-Identifier") {
         first = lines.next().unwrap_or_default();
     }
+    // A sentence that takes several lines begins on the second, as the kernel has it.
+    if source.has_extension(&["c", "h"]) && first == "/*" {
+        first = lines.next().unwrap_or_default();
+    }
     let marks: &[&str] = if source.has_extension(&["rs"]) {
         &["//! "]
     } else if source.has_extension(&["c", "h"]) {
-        &["/* ", "// "]
+        &["/* ", " * ", "// "]
     } else {
         &["# "]
     };

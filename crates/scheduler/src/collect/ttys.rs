@@ -18,7 +18,6 @@ const MINOR_BITS: u32 = 20;
 /// A `struct spry_tty` as both sides change it.
 #[repr(C)]
 #[derive(Debug)]
-#[expect(dead_code, reason = "the time is for the kernel's side only")]
 struct Tty {
     device: AtomicU32,
     holder: AtomicU32,
