@@ -9,21 +9,21 @@ run_demo() {
     esac
 }
 
-# A film and a typist beside compilers that never end, under the stock scheduler and a peer, where every run repeats.
+# A film and a typist beside CPU hogs, under the stock scheduler, a peer and Spry, where every run repeats.
 run_lab_demo() {
     # shellcheck source=xlib/peers.sh
     . xlib/peers.sh
     setup lab
-    cargo build --release -p spry-cli -p spry-lab -p spry-workload
+    cargo build --release -p spry-cli -p spry-lab -p spry-workload -p spry-scheduler
     build_peers "$(peers_root)" scx_bpfland
     spry=$CARGO_TARGET_DIR/release/spry
     out=demo-out
     mkdir -p "$out"
     say "How can I play a DVD and compile Linux at the same time?"
-    say "A film and a typist beside 0, 4 and 8 CPU hogs, under the stock scheduler (EEVDF) and under scx_bpfland."
+    say "A film and a typist on a real X server beside 0 and 8 CPU hogs, under the stock scheduler (EEVDF), scx_bpfland and Spry."
     for scenario in movie typing; do
-        "$spry" run "scenarios/$scenario.toml" --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,4,8 \
-            -o "$out/$scenario"
+        "$spry" run "scenarios/$scenario-x11.toml" --on lab --scheduler eevdf --scheduler scx_bpfland --scheduler spry \
+            --vary stressers=0,8 -o "$out/$scenario"
     done
     demo_page >"$out/index.html"
     say "The pictures are $out/movie/picture.svg and $out/typing/picture.svg; open $out/index.html for both."
@@ -36,9 +36,9 @@ demo_page() {
 <html lang="en"><head><meta charset="utf-8"><title>Spry: a film beside a compiler</title>
 <style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 760px; margin: 30px auto; padding: 0 16px; } img { max-width: 100%; }</style></head>
 <body><h1>How can I play a DVD and compile Linux at the same time?</h1>
-<p>A film of 25 frames a second and somebody who types 8 characters a second, beside CPU hogs, in the lab.</p>
-<p><a href="movie/index.html"><img src="movie/picture.svg" alt="frames shown beside 0, 4 and 8 hogs"></a></p>
-<p><a href="typing/index.html"><img src="typing/picture.svg" alt="how long a typed character takes beside 0, 4 and 8 hogs"></a></p>
+<p>A film of 25 frames a second and somebody who types 8 characters a second, beside CPU hogs, in the lab: under the kernel's own scheduler, under scx_bpfland, and under Spry.</p>
+<p><a href="movie/index.html"><img src="movie/picture.svg" alt="frames shown beside 0 and 8 hogs"></a></p>
+<p><a href="typing/index.html"><img src="typing/picture.svg" alt="how long a typed character takes beside 0 and 8 hogs"></a></p>
 </body></html>
 END
 }
