@@ -77,6 +77,7 @@ struct spry_collect_knobs {
 	u32 blocked_writers_count;
 	/* The preemption count's bits of interrupts. */
 	u32 interrupt_mask;
+	u32 pad;
 };
 
 /* What the collection counts. */

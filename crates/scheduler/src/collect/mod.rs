@@ -236,6 +236,7 @@ fn knobs(kernel: &kernel::Kernel, constants: &Constants) -> spry_collect_knobs {
         writers_count: u32::from(constants.writers == Writers::Count),
         blocked_writers_count: u32::from(constants.waits == Waits::Asleep),
         interrupt_mask: kernel.interrupt_mask(),
+        pad: 0,
     }
 }
 
