@@ -25,6 +25,7 @@ struct Tty {
     typed: AtomicU32,
     keyed: AtomicU32,
     shown: AtomicU32,
+    /// For the kernel's side only.
     typed_ns: AtomicU64,
 }
 
@@ -37,6 +38,7 @@ const _: () = {
     assert!(offset_of!(Tty, typed) == offset_of!(spry_tty, typed));
     assert!(offset_of!(Tty, keyed) == offset_of!(spry_tty, keyed));
     assert!(offset_of!(Tty, shown) == offset_of!(spry_tty, shown));
+    assert!(offset_of!(Tty, typed_ns) == offset_of!(spry_tty, typed_ns));
 };
 
 /// The terminals, mapped.
