@@ -37,6 +37,19 @@ static __always_inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
+/* Kernels from 6.19 on put tasks back from anywhere; before, they waited until a real-time task let go of the CPU. */
+void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym __weak;
+void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
+
+/* Has the tasks that a CPU was to run next ordered anew. */
+static __always_inline void order_local_anew(s32 cpu)
+{
+	if (bpf_ksym_exists(scx_bpf_dsq_reenq))
+		scx_bpf_dsq_reenq(SCX_DSQ_LOCAL_ON | cpu, 0);
+	else if (bpf_ksym_exists(scx_bpf_reenqueue_local___v2___compat))
+		scx_bpf_reenqueue_local___v2___compat();
+}
+
 /* How long a task has waited for a CPU in all, ns; 0 on kernels built without that count. */
 static __always_inline u64 waited_of(struct task_struct *p)
 {

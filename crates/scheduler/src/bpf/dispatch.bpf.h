@@ -219,6 +219,7 @@ static __always_inline bool decide(const struct where *at, struct running *r)
 		     any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1);
 
 	timer_forget(cpu_at(at->cpu));
+	cpu_at(at->cpu)->local_key = ~0ull;
 	if (below_first(at, r, above))
 		return true;
 	if (above) {

@@ -87,16 +87,19 @@ static __always_inline void release_parked(u32 place, u64 now)
 	{
 		struct thread_ctx *t = find_thread(p);
 		s32 cpu = scx_bpf_task_cpu(p);
+		u32 here = place;
 		u64 key;
 
+		/* The verifier forgets bounds that were found before the loop. */
+		barrier_var(here);
 		if (t && is_over_limit(t) && now - t->parked_ns < parked_most_ns)
 			continue;
 		key = KEY(SPRY_CLASS_OTHER, t ? t->vtime : llc_at(llc_of(cpu))->vtime);
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
-		__sync_fetch_and_add(queued_at(place, QUEUE_OTHER), 1);
-		*first_at(place, QUEUE_OTHER) = 0;
-		if (__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(place, QUEUE_OTHER), 0)) {
-			__sync_fetch_and_sub(queued_at(place, QUEUE_PARKED), 1);
+		__sync_fetch_and_add(queued_at(here, QUEUE_OTHER), 1);
+		*first_at(here, QUEUE_OTHER) = 0;
+		if (__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0)) {
+			__sync_fetch_and_sub(queued_at(here, QUEUE_PARKED), 1);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}
 	}

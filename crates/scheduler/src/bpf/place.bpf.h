@@ -92,6 +92,12 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 		}
 		return false;
 	}
+	if (curr->prio < MAX_RT_PRIO) {
+		/* The kernel's own classes are above all of these. Who they interrupted would go on first. */
+		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0)
+			order_local_anew(at->cpu);
+		return false;
+	}
 	if (queue == interactive_queue(true) || !wakes_over(key, curr))
 		return false;
 	/* Somebody who did the same waits for the switch. */

@@ -175,9 +175,6 @@ static __always_inline bool wakes_over(u64 key, struct task_struct *curr)
 {
 	u32 class = key >> KEY_SHIFT, has = key_class(curr->scx.dsq_vtime);
 
-	/* The kernel's own classes are above all of these. */
-	if (curr->prio < MAX_RT_PRIO)
-		return false;
 	if (class != has)
 		return class < has;
 	return class == SPRY_CLASS_INTERACTIVE && interactive_wakes_over(key, curr);
