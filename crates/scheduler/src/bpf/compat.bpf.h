@@ -37,7 +37,8 @@ static __always_inline void set_slice(struct task_struct *p, u64 slice_ns)
 		p->scx.slice = slice_ns;
 }
 
-/* Kernels from 6.19 on put tasks back from anywhere; before, they waited until a real-time task let go of the CPU. */
+/* Kernels from 6.19 on put tasks back from anywhere; before, they waited until a real-time task let go of the
+ * CPU. */
 void scx_bpf_dsq_reenq(u64 dsq_id, u64 reenq_flags) __ksym __weak;
 void scx_bpf_reenqueue_local___v2___compat(void) __ksym __weak;
 

@@ -60,6 +60,10 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     if !has("cgroup_set_bandwidth") {
         ops.cgroup_set_bandwidth = ptr::null_mut();
     }
+    // Where tasks can be put back from anywhere, they are when somebody is woken, and this is going away.
+    if scx_utils::compat::ksym_exists("scx_bpf_dsq_reenq").unwrap_or(false) {
+        ops.cpu_release = ptr::null_mut();
+    }
     let names = [
         "SCX_OPS_ENQ_LAST",
         "SCX_OPS_ENQ_EXITING",
