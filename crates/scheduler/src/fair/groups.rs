@@ -18,7 +18,7 @@ use crate::guardian::{autogroup_of, number_in, undo_group};
 const PROCESSES: &str = "cgroup.procs";
 /// The file of a group's real-time budget, on kernels of version 1 that have one.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
-/// The group of ours.
+/// The group of ours; the daemon's number follows.
 const OWN: &str = "spry-in-use";
 /// The file of a group's weight, of version 2.
 const WEIGHT: &str = "cpu.weight";
@@ -118,7 +118,7 @@ impl Groups {
 
     /// Makes our group.
     fn make(&self, journal: &mut Journal) -> io::Result<Manner> {
-        let directory = self.root.join(OWN);
+        let directory = self.root.join(format!("{OWN}-{}", std::process::id()));
         let change = GroupChange {
             kind: GroupKind::Directory,
             path: directory.clone(),
@@ -129,9 +129,10 @@ impl Groups {
         // One that is there was left by somebody of whom no journal tells; it is ours by its name.
         let create = || if directory.is_dir() { Ok(()) } else { fs::create_dir(&directory) };
         make_or_fail(&change, create, journal)?;
-        // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one.
+        // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one;
+        // the other half is for other groups.
         if let Some(budget_us) = number_in(&self.root.join(REAL_TIME)) {
-            _ = fs::write(directory.join(REAL_TIME), budget_us.to_string());
+            _ = fs::write(directory.join(REAL_TIME), (budget_us / 2).to_string());
         }
         Ok(Manner::Own { directory, weight: 0 })
     }

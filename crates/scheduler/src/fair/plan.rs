@@ -22,6 +22,8 @@ pub const SLICE_LAST_NS: u64 = 800_000;
 /// By how much timers of those in use may be late, ns: the kernel's usual 50,000 is half of what a frame is late at best. No
 /// round number, so that those who inherit it are known.
 pub const SLACK_NS: u64 = 1_013;
+/// More raised threads than this that want one CPU count as so many: each must still be above the rest.
+pub const IN_USE_MAX: u32 = 3;
 /// The weight of nice 0 and of each step, as the kernel has them from -20 on (`sched_prio_to_weight`).
 const WEIGHTS: [u64; 21] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100,
@@ -104,7 +106,7 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
 /// them on one CPU. With more loops the greatest weight leaves the share anyway.
 pub fn steps_most(in_use: u32, share_percent: u32) -> u32 {
     let share = u64::from(share_percent.clamp(1, 50));
-    let weight = WEIGHTS[WEIGHTS.len() - 1] * (100 - share) / share / u64::from(in_use.max(1));
+    let weight = WEIGHTS[WEIGHTS.len() - 1] * (100 - share) / share / u64::from(in_use.clamp(1, IN_USE_MAX));
     // One step is 25 %: what is over by less than a tenth is the same.
     let steps =
         WEIGHTS.iter().position(|&raised| raised <= weight + weight / 10).unwrap_or(WEIGHTS.len() - 1);

@@ -3,6 +3,7 @@
 use std::fs;
 use std::io::{self, Read, Write};
 use std::mem::size_of;
+use std::thread;
 
 /// A thread's settings: what `sched_setattr` sets, and its timer slack. Plain numbers, for they lie in the journal.
 #[repr(C)]
@@ -125,10 +126,16 @@ impl Settings {
     }
 }
 
-/// The fair scheduler's own slice, ns, as a thread has it that asked for none (the calling one); 0 where the kernel does
-/// not tell.
+/// The fair scheduler's own slice, ns, as a thread has it that asks for none; 0 where the kernel does not tell. Asked by a
+/// thread made for it, for the caller may have another.
 pub fn base_slice_ns() -> u64 {
-    attr_of(0).map_or(0, |attr| if attr.policy == OTHER { attr.runtime } else { 0 })
+    let ask = || {
+        let own = Settings::scheduling_of(0, 0).ok()?;
+        Settings { policy: OTHER, priority: 0, slice_ns: 0, ..own }.schedule(0).ok()?;
+        attr_of(0).ok().map(|attr| attr.runtime)
+    };
+    let asked = thread::Builder::new().name("slice".to_owned()).spawn(ask).map(thread::JoinHandle::join);
+    asked.ok().and_then(Result::ok).flatten().unwrap_or(0)
 }
 
 fn attr_of(tid: u32) -> io::Result<SchedAttr> {
