@@ -42,7 +42,6 @@ fn list() -> Result<()> {
     for application in application::ALL {
         out += &format!("    {:<11} {:<13} {}\n", application.key, application.name, application.stands);
     }
-    out += &format!("    {}\n", application::MISSING);
     output::print(&out)
 }
 

@@ -127,6 +127,7 @@ pub struct Part {
 #[expect(missing_docs, reason = "the words say it")]
 pub enum Colour {
     Emacs,
+    OpenOffice,
     MPlayer,
     Xine,
     XServer,
@@ -143,6 +144,7 @@ impl Colour {
     pub fn class(self) -> &'static str {
         match self {
             Colour::Emacs => "emacs",
+            Colour::OpenOffice => "office",
             Colour::MPlayer => "mplayer",
             Colour::Xine => "xine",
             Colour::XServer => "xserver",

@@ -1,6 +1,6 @@
 //! Figures 6.1 to 6.8 and 9.1 to 9.5 of the thesis, from what was measured.
 
-use crate::application::{Application, COMPILE, EMACS, LOOP, MISSING, MPLAYER, QUAKE, QUAKE_DEMO, XINE};
+use crate::application::{Application, COMPILE, EMACS, LOOP, MPLAYER, OPENOFFICE, QUAKE, QUAKE_DEMO, XINE};
 use crate::figure::{Axis, Bar, Colour, Curve, Drawn, Panel, Part, Point, Stack, Topic};
 use crate::measurement::Quanta;
 use crate::study::{Measure, Spread, Study, measures};
@@ -10,17 +10,19 @@ use crate::words;
 pub const CYCLES_PER_NS: f64 = 0.664;
 
 /// Curves and bars of the applications that are measured beside loads, and of the X server with Xine.
-const LOADED: [(&str, Colour, &Application, Whose); 5] = [
+const LOADED: [(&str, Colour, &Application, Whose); 6] = [
     ("Quake", Colour::Quake, &QUAKE, Whose::Its),
     ("Xine", Colour::Xine, &XINE, Whose::Its),
     ("MPlayer", Colour::MPlayer, &MPLAYER, Whose::Its),
     ("X server (with Xine)", Colour::XServer, &XINE, Whose::XServers),
     ("Emacs", Colour::Emacs, &EMACS, Whose::Its),
+    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Whose::Its),
 ];
 
 /// The applications and the X server by themselves.
-const ALONE: [(&str, Colour, &Application, Whose); 8] = [
+const ALONE: [(&str, Colour, &Application, Whose); 9] = [
     ("Emacs", Colour::Emacs, &EMACS, Whose::Its),
+    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Whose::Its),
     ("MPlayer", Colour::MPlayer, &MPLAYER, Whose::Its),
     ("Xine", Colour::Xine, &XINE, Whose::Its),
     ("X server (with Xine)", Colour::XServer, &XINE, Whose::XServers),
@@ -122,7 +124,7 @@ fn cpu_alone(study: &Study) -> Topic {
     };
     Topic {
         title: "CPU time alone",
-        note: format!("Each application by itself, with its X server where it has one. {MISSING}"),
+        note: "Each application by itself, with its X server where it has one.".to_owned(),
         x: percents("CPU time", 100.0),
         y: percents("", 1.0),
         lines: Vec::new(),

@@ -188,7 +188,7 @@ fn applications(out: &mut String) {
             escape(application.scenario)
         );
     }
-    _ = writeln!(out, "</table><p class=\"note\">{}</p></section>", application::MISSING);
+    *out += "</table></section>\n";
 }
 
 fn end(out: &mut String, about: &Circumstances) {

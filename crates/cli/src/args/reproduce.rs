@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Subcommand;
 use spry_lab::scheduler::SchedulerSpec;
-use spry_reproduce::application::{ALL, Application};
+use spry_reproduce::application::{ALL, Application, OPENOFFICE};
 
 /// The thesis' loads, and those of a quick look.
 pub const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
@@ -47,7 +47,7 @@ Runs the applications in the lab, recorded, takes the figures from the traces by
 index.html (all figures, with what the thesis found and whether it was found again), figure-6.1.svg and so on, and results.json.
 The first scheduler stands for the thesis' original one (chapter 6), the others for the new one (chapter 9).
 Ctrl-C keeps the cells that are done; the same command goes on with the others. A cell takes 20 s and more of one CPU:
---quick is about 30 cells, otherwise about 54 for each seed.
+--quick is 32 cells, otherwise 66 for each seed.
 Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
 
 /// Arguments of `reproduce interactive`.
@@ -60,7 +60,7 @@ pub struct InteractiveArgs {
     /// Run everything with this many seeds, 1 to N, and show the spread.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// Beside fewer loads: 0, 1 and 8 stressers.
+    /// Beside fewer loads: 0, 1 and 8 stressers, and the slowest application alone.
     #[arg(long, conflicts_with = "stressers")]
     pub quick: bool,
     /// Only this application (`spry reproduce list` names them); can be given several times.
@@ -101,6 +101,12 @@ impl InteractiveArgs {
             self.only.is_empty() || self.only.iter().any(|only| only.key == application.key)
         };
         ALL.into_iter().filter(is_wanted).collect()
+    }
+
+    /// The numbers of stressers to measure an application with.
+    pub fn stressers_of(&self, application: &Application) -> Vec<u32> {
+        let is_slow = application.key == OPENOFFICE.key;
+        application.beside.stressers(&if self.quick && is_slow { Vec::new() } else { self.loads() })
     }
 
     /// The loads, least first.

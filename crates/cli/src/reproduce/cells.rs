@@ -45,7 +45,6 @@ pub struct Measuring<'a> {
     args: &'a InteractiveArgs,
     directory: &'a Directory,
     stop: &'a Stop,
-    loads: Vec<u32>,
     tally: Tally,
     meter: Meter,
 }
@@ -65,22 +64,20 @@ struct Meter {
 impl<'a> Measuring<'a> {
     /// Nothing measured yet.
     pub fn new(args: &'a InteractiveArgs, directory: &'a Directory, stop: &'a Stop) -> Measuring<'a> {
-        let loads = args.loads();
         let all = args.applications().into_iter().map(|application| {
-            application.beside.stressers(&loads).len() * args.scheduler.len() * args.seeds as usize
+            args.stressers_of(application).len() * args.scheduler.len() * args.seeds as usize
         });
         let all = all.sum();
         let shown = !args.quiet && io::stderr().is_terminal();
         let study = Study {
             schedulers: args.scheduler.iter().map(|scheduler| scheduler.label()).collect(),
-            stressers: loads.clone(),
+            stressers: args.loads(),
             cells: Vec::new(),
         };
         Measuring {
             args,
             directory,
             stop,
-            loads,
             tally: Tally {
                 study,
                 planned: all,
@@ -99,10 +96,11 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// Measures an application beside its loads under every scheduler.
+    /// Measures an application beside its loads under every scheduler. Where its machine cannot be made ready its cells have
+    /// failed, and others go on.
     ///
     /// # Errors
-    /// Where the machine cannot be made ready, or nothing can be written.
+    /// Where nothing can be written.
     pub fn measure(&mut self, application: &'static Application) -> Result<()> {
         let source = shipped::find(Path::new(application.scenario))?;
         let plan = self.plan(application)?;
@@ -120,7 +118,11 @@ impl<'a> Measuring<'a> {
         match made {
             Ok(_) => done,
             Err(_) if stop.is_requested() => Ok(()),
-            Err(error) => Err(error.context(application.name)),
+            Err(error) => {
+                let failed = |cell: &Cell| (named(application, cell), format!("{error:#}"));
+                self.tally.failures.extend(job.cells.iter().map(failed));
+                Ok(())
+            }
         }
     }
 
@@ -135,7 +137,7 @@ impl<'a> Measuring<'a> {
 
     fn plan(&self, application: &Application) -> Result<Plan> {
         let loads: Vec<String> =
-            application.beside.stressers(&self.loads).iter().map(ToString::to_string).collect();
+            self.args.stressers_of(application).iter().map(ToString::to_string).collect();
         let sets = application.sets.iter().map(|(key, value)| format!("{key}={value}"));
         let vary = sets.chain([format!("stressers={}", loads.join(","))]).map(|text| text.parse());
         let vary = vary.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
@@ -200,8 +202,7 @@ impl<'a> Measuring<'a> {
                     self.tally.study.cells.push(kept.context("a cell's figures are gone")?);
                 }
                 Some(Err(CellError::Failed(error))) => {
-                    let name = format!("{}, {}", application.name, cell.name());
-                    self.tally.failures.push((name, error));
+                    self.tally.failures.push((named(application, cell), error));
                 }
                 Some(Err(CellError::Interrupted)) | None => {}
             }
@@ -209,6 +210,11 @@ impl<'a> Measuring<'a> {
         self.meter.ran += left.len();
         self.directory.remove_empty(&format!("traces/{}", application.key))
     }
+}
+
+/// How messages call a cell.
+fn named(application: &Application, cell: &Cell) -> String {
+    format!("{}, {}", application.name, cell.name())
 }
 
 impl Meter {
