@@ -215,7 +215,7 @@ fn a_signal_is_no_dependency() {
         nap(100);
         loop {
             // SAFETY: a process of this test's.
-            unsafe { libc::kill(victim.0.0.cast_signed(), libc::SIGUSR1) };
+            unsafe { libc::kill(victim.0.0 as i32, libc::SIGUSR1) };
             nap(2);
         }
     });
