@@ -19,18 +19,9 @@ fn group(tgid: u32) -> String {
     line.rsplit(':').next().unwrap().to_owned()
 }
 
-/// An endless loop in a session of its own, on the first CPU if `pinned`.
-fn looping(pinned: Pinned) -> Victim {
-    match pinned {
-        Pinned::First => Victim::run("taskset", &["-c", "0", "setsid", "sh", "-c", LOOP]),
-        Pinned::Nowhere => Victim::run("setsid", &["sh", "-c", LOOP]),
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Pinned {
-    First,
-    Nowhere,
+/// An endless loop in a session of its own, on one CPU.
+fn looping(cpu: usize) -> Victim {
+    Victim::run("taskset", &["-c", &cpu.to_string(), "setsid", "sh", "-c", LOOP])
 }
 
 fn used(victims: &[Victim]) -> u64 {
@@ -40,8 +31,8 @@ fn used(victims: &[Victim]) -> u64 {
 #[test]
 fn a_nice_value_that_other_sessions_cancel_still_counts() {
     let place = Place::new();
-    let in_use = [looping(Pinned::First)];
-    let others: Vec<Victim> = (0..3).map(|_| looping(Pinned::First)).collect();
+    let in_use = [looping(0)];
+    let others: Vec<Victim> = (0..3).map(|_| looping(0)).collect();
     let verdicts = [verdict(in_use[0].tgid(), 1)];
     let mut fair = place.start();
     fair.apply(&verdicts).unwrap();
@@ -90,8 +81,8 @@ fn after_a_kill_no_group_of_ours_is_left() {
 fn when_all_is_in_use_the_rest_has_its_share_by_weight() {
     let place = Place::new();
     let cpus = std::thread::available_parallelism().unwrap().get();
-    let in_use: Vec<Victim> = (0..cpus).map(|_| looping(Pinned::Nowhere)).collect();
-    let _others: Vec<Victim> = (0..cpus).map(|_| looping(Pinned::Nowhere)).collect();
+    let in_use: Vec<Victim> = (0..cpus).map(looping).collect();
+    let _others: Vec<Victim> = (0..cpus).map(looping).collect();
     let verdicts: Vec<_> = in_use.iter().map(|victim| verdict(victim.tgid(), 1)).collect();
     let mut fair = place.start();
     let mut play = |rounds: u32| {

@@ -6,7 +6,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
@@ -39,7 +39,8 @@ impl Victim {
     }
 
     pub fn settings(&self) -> Settings {
-        Settings::of(self.id(), base_slice_ns()).unwrap()
+        static BASE_SLICE_NS: OnceLock<u64> = OnceLock::new();
+        Settings::of(self.id(), *BASE_SLICE_NS.get_or_init(base_slice_ns)).unwrap()
     }
 
     pub fn say(&mut self, line: &str) {
