@@ -97,7 +97,7 @@ tests() {
     for crate in $root_crates; do
         pure="$pure --exclude $crate" root="$root -p $crate"
     done
-    pure="$pure --exclude spry-workload --exclude spry-lab-tests"
+    pure="$pure --exclude spry-workload --exclude spry-display --exclude spry-lab-tests"
     SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
     SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
     SPRY_PROGRAMS=$CARGO_TARGET_DIR/$test_profile
@@ -106,7 +106,7 @@ tests() {
     # shellcheck disable=SC2086
     check_cargo_tests "tests that need no privilege" $pure
     # One after another: films and games are played in real time.
-    check_cargo_tests "tests of scenarios" -p spry-workload -- --test-threads=1
+    check_cargo_tests "tests of scenarios and displays" -p spry-workload -p spry-display -- --test-threads=1
     check "a published scheduler builds" a_peer
     # Each boots virtual machines, which take a CPU each.
     check_cargo_tests "tests in the lab" -p spry-lab-tests -- --test-threads=2
