@@ -7,7 +7,7 @@ use std::process::Command;
 use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec};
 use spry_lab_tests::{machine, printed, run};
 
-/// An example of the display crate, as new as this test, and optimised, because it is measured.
+/// An example of the display crate, as new as this test.
 fn example(name: &str) -> PathBuf {
     let test = std::env::current_exe().expect("this program has a path");
     let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down");
@@ -47,42 +47,4 @@ fn on_xorg_a_person_s_keys_count_and_others_do_not() {
     assert!((16..=20).contains(&said("both")), "{text}");
     assert!((16..=20).contains(&said("both-in-its-name")), "{text}");
     assert!((10..=80).contains(&said("held")), "a key that is held repeats: {text}");
-}
-
-/// A film with a window of its own, in Xvfb, for ten seconds while a program runs: what that program printed, and the server's CPU time, ms.
-fn beside_a_film(arguments: &str) -> (String, f64) {
-    let machine = machine(&MachineSpec { packages: ["xvfb".to_owned()].into(), ..MachineSpec::default() });
-    let film = include_str!("../../../scenarios/movie-x11.toml");
-    let mut job = Job::scenario(film, &[], 120);
-    job.files.insert("/spry/watch".into(), FileSource::File(example("watch")));
-    // What the server ran, ns, waited, ns, and how often.
-    let server = "grep -l '^Xvfb' /proc/[0-9]*/comm | sed s/comm/schedstat/ | xargs cat";
-    let runner = job.commands[0].argv.join(" ");
-    let text = format!("{runner} & sleep 6; {server}; {arguments}; {server}; wait");
-    job.commands[0].argv = ["/bin/sh", "-c", &text].map(str::to_owned).into();
-    let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
-    let text = printed(&outcome);
-    let ran_ms = |line: &str| Some(line.split(' ').next()?.parse::<f64>().ok()? / 1e6);
-    let times: Vec<f64> =
-        text.lines().filter(|line| line.split(' ').count() == 3).filter_map(ran_ms).collect();
-    assert_eq!(times.len(), 2, "{text}\n{}", String::from_utf8_lossy(&outcome.files["0.stderr"]));
-    (text, times[1] - times[0])
-}
-
-#[test]
-fn watching_a_film_costs_at_most_half_a_percent_of_a_cpu() {
-    let (_, alone_ms) = beside_a_film("sleep 10");
-    let (text, watched_ms) = beside_a_film("/spry/watch --trust-synthetic --seconds 10");
-    let cpu_ms: Vec<f64> = text
-        .lines()
-        .filter_map(|line| line.split_once(" news, cpu ")?.1.strip_suffix(" ms")?.parse().ok())
-        .collect();
-    assert_eq!(cpu_ms.len(), 10, "{text}");
-    // The first second has the connecting.
-    let watch_ms_per_s = (cpu_ms[9] - cpu_ms[0]) / 9.0;
-    let server_ms_per_s = (watched_ms - alone_ms) / 10.0;
-    println!("{watch_ms_per_s} ms/s, server {alone_ms} ms alone and {watched_ms} ms watched");
-    assert!(text.contains("25.0 frames/s"), "{text}");
-    assert!(watch_ms_per_s <= 5.0, "{watch_ms_per_s} ms a second; {text}");
-    assert!(server_ms_per_s <= 5.0, "{server_ms_per_s} ms a second more of the server; {text}");
 }
