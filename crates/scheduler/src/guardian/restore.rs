@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
 
 use super::journal::{GroupChange, GroupKind, Journal};
 use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
@@ -11,7 +13,8 @@ use super::undo::{Undone, undo};
 /// What the kernel gives every thread that has not asked for another timer slack, ns.
 const USUAL_SLACK_NS: u64 = 50_000;
 /// How often a directory is emptied before it is given up: tasks fork meanwhile.
-const EMPTYING: u32 = 100;
+const EMPTYING: u32 = 200;
+const EMPTYING_EVERY: Duration = Duration::from_millis(2);
 
 /// How much was undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -136,5 +139,7 @@ fn empty_and_remove(path: &Path) {
         if !path.exists() || fs::remove_dir(path).is_ok() {
             return;
         }
+        // Whoever is just ending is in no list, and yet in the way.
+        sleep(EMPTYING_EVERY);
     }
 }
