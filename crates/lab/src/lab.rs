@@ -27,6 +27,8 @@ use crate::vm::{QEMU, Vm};
 /// What the kernel is told on every boot.
 const CMDLINE: &str = "console=ttyS0 quiet loglevel=4 nokaslr panic=-1 oops=panic softlockup_panic=1 \
     transparent_hugepage=never random.trust_cpu=on";
+/// What it is told besides where its time is this machine's: on a busy one the check of its timers finds none.
+const CMDLINE_REAL_TIME: &str = "no_timer_check";
 /// How long a scheduler may take to load, milliseconds of the guest; the slowest peer takes 17 s.
 const SCHEDULER_LIMIT_MS: u64 = 90_000;
 /// Where Spry's programs and the scheduler under test are in the guest.
@@ -240,6 +242,7 @@ impl Lab {
             image,
             cmdline: [CMDLINE]
                 .into_iter()
+                .chain((job.cpus > 1).then_some(CMDLINE_REAL_TIME))
                 .chain(job.cmdline.iter().map(String::as_str))
                 .collect::<Vec<_>>()
                 .join(" "),

@@ -37,6 +37,22 @@ pub fn programs() -> PathBuf {
     target.join("release")
 }
 
+/// An example program of a crate, as new as this test and of its profile.
+///
+/// # Panics
+/// Where it cannot be built.
+pub fn example(package: &str, name: &str) -> PathBuf {
+    let test = env::current_exe().expect("this program has a path");
+    let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down");
+    let profile = if test.starts_with(target.join("release")) { "release" } else { "checked" };
+    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--profile", profile, "-p", package, "--example", name, "--target-dir"]);
+    let output = build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).output();
+    let output = output.unwrap_or_else(|error| panic!("cargo: {error}"));
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    target.join(profile).join("examples").join(name)
+}
+
 /// A machine, fetched and built.
 ///
 /// # Panics

@@ -1,23 +1,9 @@
 //! Who is in use, as seen on a real Xorg with a keyboard of the kernel: keys count, and what pretends to be keys does not.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::process::Command;
 
 use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec};
-use spry_lab_tests::{machine, printed, run};
-
-/// An example of the display crate, as new as this test.
-fn example(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("this program has a path");
-    let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down");
-    let profile = if test.starts_with(target.join("release")) { "release" } else { "checked" };
-    let mut build = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--profile", profile, "-p", "spry-display", "--example", name, "--target-dir"]);
-    let output = build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    target.join(profile).join("examples").join(name)
-}
+use spry_lab_tests::{example, machine, printed, run};
 
 #[test]
 fn on_xorg_a_person_s_keys_count_and_others_do_not() {
@@ -29,7 +15,7 @@ fn on_xorg_a_person_s_keys_count_and_others_do_not() {
         ..MachineSpec::default()
     });
     let mut job = Job::default();
-    job.files.insert("/spry/hands".into(), FileSource::File(example("hands")));
+    job.files.insert("/spry/hands".into(), FileSource::File(example("spry-display", "hands")));
     job.commands.push(GuestCommand { argv: vec!["/spry/hands".into()], env: Vec::new(), limit_s: 120 });
     let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);

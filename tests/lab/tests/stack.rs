@@ -1,38 +1,19 @@
 //! The scheduler's stack of classes in the lab: it loads and stays, nobody starves, shares hold.
 
-use std::env;
-use std::path::PathBuf;
-use std::process::Command;
-use std::sync::OnceLock;
-
 use spry_lab::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, MachineSpec};
-use spry_lab_tests::{machine, printed, run, script};
-
-/// The directory of the scheduler's example programs.
-fn examples() -> &'static PathBuf {
-    static EXAMPLES: OnceLock<PathBuf> = OnceLock::new();
-    EXAMPLES.get_or_init(|| {
-        let test = env::current_exe().expect("this program has a path");
-        let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
-        let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-        build.args(["build", "--release", "-p", "spry-scheduler", "--examples", "--target-dir"]).arg(&target);
-        let output = build.current_dir(env!("CARGO_MANIFEST_DIR")).output().expect("cargo starts");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-        target.join("release/examples")
-    })
-}
+use spry_lab_tests::{example, machine, printed, run, script};
 
 /// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
 fn under_the_stack(cpus: u32, text: &str) -> String {
     let args = vec!["hog=1:200000".to_owned()];
-    let program = Program { file: examples().join("scx_stack"), args, sign: Sign::SchedExt };
+    let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
         cpus,
         setup: Setup { program: Some(program), ..Setup::default() },
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };
-    job.files.insert("/spry/crowd".to_owned(), FileSource::File(examples().join("crowd")));
+    job.files.insert("/spry/crowd".to_owned(), FileSource::File(example("spry-scheduler", "crowd")));
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);
     assert!(text.trim_end().ends_with("enabled"), "{text}\n{}", outcome.console);
@@ -59,7 +40,7 @@ fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
 fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
     for nice in [0, 19] {
         let text = under_the_stack(1, &format!("/spry/crowd 100 4 {nice} 2"));
-        assert!(number_after(&text, "longest wait") <= 1000.0, "{text}");
+        assert!(number_after(&text, "longest wait") <= 1000.0, "nice {nice}: {text}");
     }
 }
 

@@ -23,6 +23,32 @@ static __always_inline void recount(u32 place, u32 queue)
 	*before = there == 0 ? seen : 0;
 }
 
+/*
+ * Those who were put further ahead than the class gets in a while now, because it got more when they were:
+ * they would wait until everybody else has come as far.
+ */
+static __always_inline void pull_back(u32 place, struct llc_ctx *l)
+{
+	u64 last = KEY(SPRY_CLASS_OTHER, l->vtime + l->ahead);
+	struct task_struct *p;
+	u32 left = pulled_most;
+
+	if (!*queued_at(place, QUEUE_OTHER))
+		return;
+	bpf_for_each(scx_dsq, p, dsq_at(place, QUEUE_OTHER), SCX_DSQ_ITER_REV)
+	{
+		u32 here = place;
+
+		/* The verifier forgets bounds that were found before the loop. */
+		barrier_var(here);
+		if (p->scx.dsq_vtime <= last || !left--)
+			break;
+		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, last);
+		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0);
+	}
+	*first_at(place, QUEUE_OTHER) = 0;
+}
+
 static u64 kept_ns;
 
 static __always_inline void keep_counts(void)
@@ -39,6 +65,7 @@ static __always_inline void keep_counts(void)
 		if (come > ahead_most || !*queued_at(i, QUEUE_OTHER))
 			come = ahead_most;
 		l->ahead = come < ahead_least ? ahead_least : come;
+		pull_back(i, l);
 	}
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
