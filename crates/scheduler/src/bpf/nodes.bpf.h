@@ -16,12 +16,6 @@ struct spry_bucket {
 	u64 ways[SPRY_BUCKET_WAYS];
 };
 
-/* What the scheduler keeps of a thread. The collection needs nothing of a thread: it knows processes by their
- * number. */
-struct task_ctx {
-	spry_ref node;
-};
-
 /* Mapped by the daemon. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
@@ -37,13 +31,6 @@ struct {
 	__type(key, u32);
 	__type(value, struct spry_bucket);
 } groups SEC(".maps");
-
-struct {
-	__uint(type, BPF_MAP_TYPE_TASK_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
-	__type(value, struct task_ctx);
-} tasks SEC(".maps");
 
 /* The node's name of a process; 0 where it has none. About 20 instructions. */
 static __always_inline spry_ref find_ref(u32 tgid)

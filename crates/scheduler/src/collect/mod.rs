@@ -211,7 +211,7 @@ impl Collector {
         Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
     }
 
-    /// The map of a name, for another object to use: `nodes`, `groups`, `tasks`, `collected`.
+    /// The map of a name, for another object to use: `nodes`, `groups`, `collected`.
     ///
     /// # Errors
     /// Where there is none of that name.
