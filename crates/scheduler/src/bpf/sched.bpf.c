@@ -30,7 +30,7 @@ const volatile u64 ahead_least = 1000;
 const volatile u64 ahead_most = 30000000;
 /* How many are pulled back at once, when that has become less. */
 const volatile u32 pulled_most = 1024;
-const volatile u64 age_few_ns = 500000000;
+const volatile u64 age_few_ns = 400000000;
 const volatile u64 age_many_ns = 6000000000;
 /* The parts of a CPU that classes above INTERACTIVE may have, percent of a period, ns. */
 const volatile u64 budget_period_ns = 100000000;
@@ -42,7 +42,7 @@ const volatile u64 fork_tax_ns = 250000;
 /* Nor is one charged each time that runs less than this, ns. */
 const volatile u64 uncharged_ns = 30000;
 /* Housekeeping's period, ns. */
-const volatile u64 housekeeping_ns = 250000000;
+const volatile u64 housekeeping_ns = 200000000;
 
 /* How often periods of cpu.max are looked at while there are any, and how long a task waits for one at most,
  * ns. */
