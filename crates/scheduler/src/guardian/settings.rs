@@ -2,8 +2,10 @@
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::mem::size_of;
+use std::mem::{MaybeUninit, size_of};
 use std::thread;
+
+use libc::sched_attr;
 
 /// A thread's settings: what `sched_setattr` sets, and its timer slack. Plain numbers, for they lie in the journal.
 #[repr(C)]
@@ -48,20 +50,6 @@ pub struct Stat {
     pub start: u64,
 }
 
-/// `struct sched_attr` as of Linux 3.14; all later ones take it.
-#[repr(C)]
-#[derive(Default)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
 const RESET_ON_FORK: u64 = 1;
 const PF_KTHREAD: u64 = 0x0020_0000;
 
@@ -89,12 +77,16 @@ impl Settings {
     /// Where the thread is gone.
     pub fn scheduling_of(tid: u32, base_slice_ns: u64) -> io::Result<Settings> {
         let attr = attr_of(tid)?;
-        let slice_ns = if attr.policy == OTHER && attr.runtime != base_slice_ns { attr.runtime } else { 0 };
+        let slice_ns = if attr.sched_policy == OTHER && attr.sched_runtime != base_slice_ns {
+            attr.sched_runtime
+        } else {
+            0
+        };
         Ok(Settings {
-            policy: attr.policy,
-            reset_on_fork: u32::from(attr.flags & RESET_ON_FORK != 0),
+            policy: attr.sched_policy,
+            reset_on_fork: u32::from(attr.sched_flags & RESET_ON_FORK != 0),
             nice: nice_of(tid)?,
-            priority: attr.priority,
+            priority: attr.sched_priority,
             slice_ns,
             slack_ns: 0,
         })
@@ -105,14 +97,15 @@ impl Settings {
     /// # Errors
     /// Where the thread is gone or the kernel forbids it.
     pub fn schedule(&self, tid: u32) -> io::Result<()> {
-        let attr = SchedAttr {
-            size: size_of::<SchedAttr>() as u32,
-            policy: self.policy,
-            flags: if self.reset_on_fork != 0 { RESET_ON_FORK } else { 0 },
-            nice: self.nice,
-            priority: self.priority,
-            runtime: if self.policy == OTHER { self.slice_ns } else { 0 },
-            ..SchedAttr::default()
+        let attr = sched_attr {
+            size: size_of::<sched_attr>() as u32,
+            sched_policy: self.policy,
+            sched_flags: if self.reset_on_fork != 0 { RESET_ON_FORK } else { 0 },
+            sched_nice: self.nice,
+            sched_priority: self.priority,
+            sched_runtime: if self.policy == OTHER { self.slice_ns } else { 0 },
+            sched_deadline: 0,
+            sched_period: 0,
         };
         // SAFETY: the structure is as large as it says, and the kernel only reads it.
         let result = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const attr, 0) };
@@ -132,18 +125,19 @@ pub fn base_slice_ns() -> u64 {
     let ask = || {
         let own = Settings::scheduling_of(0, 0).ok()?;
         Settings { policy: OTHER, priority: 0, slice_ns: 0, ..own }.schedule(0).ok()?;
-        attr_of(0).ok().map(|attr| attr.runtime)
+        attr_of(0).ok().map(|attr| attr.sched_runtime)
     };
     let asked = thread::Builder::new().name("slice".to_owned()).spawn(ask).map(thread::JoinHandle::join);
     asked.ok().and_then(Result::ok).flatten().unwrap_or(0)
 }
 
-fn attr_of(tid: u32) -> io::Result<SchedAttr> {
-    let mut attr = SchedAttr::default();
-    let size = size_of::<SchedAttr>();
+fn attr_of(tid: u32) -> io::Result<sched_attr> {
+    let mut attr = MaybeUninit::<sched_attr>::zeroed();
+    let size = size_of::<sched_attr>();
     // SAFETY: the kernel writes at most as many bytes as it is told that there are.
-    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, &raw mut attr, size, 0) };
-    if result == 0 { Ok(attr) } else { Err(io::Error::last_os_error()) }
+    let result = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, attr.as_mut_ptr(), size, 0) };
+    // SAFETY: numbers all of which may be zero, where the kernel wrote nothing.
+    if result == 0 { Ok(unsafe { attr.assume_init() }) } else { Err(io::Error::last_os_error()) }
 }
 
 /// By the system call itself, whose answer is 20 less the nice value: there is no -1 that is no error.

@@ -97,42 +97,35 @@ pub(crate) fn tid() -> i32 {
     unsafe { libc::gettid() }
 }
 
-/// The kernel's `struct sched_attr` as of its first version.
-#[repr(C)]
-struct SchedAttr {
-    size: u32,
-    policy: u32,
-    flags: u64,
-    nice: i32,
-    priority: u32,
-    runtime: u64,
-    deadline: u64,
-    period: u64,
-}
-
 /// Puts the calling thread into a class.
 pub(crate) fn set_class(class: Class) -> io::Result<()> {
-    let mut attr = SchedAttr {
-        size: size_of::<SchedAttr>() as u32,
-        policy: 0,
-        flags: 0,
-        nice: 0,
-        priority: 0,
-        runtime: 0,
-        deadline: 0,
-        period: 0,
+    let mut attr = libc::sched_attr {
+        size: size_of::<libc::sched_attr>() as u32,
+        sched_policy: 0,
+        sched_flags: 0,
+        sched_nice: 0,
+        sched_priority: 0,
+        sched_runtime: 0,
+        sched_deadline: 0,
+        sched_period: 0,
     };
     match class {
         Class::Other { nice, slice_ns } => {
-            (attr.policy, attr.nice, attr.runtime) = (libc::SCHED_OTHER as u32, nice, slice_ns);
+            (attr.sched_policy, attr.sched_nice, attr.sched_runtime) =
+                (libc::SCHED_OTHER as u32, nice, slice_ns);
         }
-        Class::Batch { nice } => (attr.policy, attr.nice) = (libc::SCHED_BATCH as u32, nice),
-        Class::Idle => attr.policy = libc::SCHED_IDLE as u32,
-        Class::Fifo(priority) => (attr.policy, attr.priority) = (libc::SCHED_FIFO as u32, priority),
-        Class::RoundRobin(priority) => (attr.policy, attr.priority) = (libc::SCHED_RR as u32, priority),
+        Class::Batch { nice } => (attr.sched_policy, attr.sched_nice) = (libc::SCHED_BATCH as u32, nice),
+        Class::Idle => attr.sched_policy = libc::SCHED_IDLE as u32,
+        Class::Fifo(priority) => {
+            (attr.sched_policy, attr.sched_priority) = (libc::SCHED_FIFO as u32, priority)
+        }
+        Class::RoundRobin(priority) => {
+            (attr.sched_policy, attr.sched_priority) = (libc::SCHED_RR as u32, priority)
+        }
         Class::Deadline { budget_ns, deadline_ns, period_ns } => {
-            attr.policy = libc::SCHED_DEADLINE as u32;
-            (attr.runtime, attr.deadline, attr.period) = (budget_ns, deadline_ns, period_ns);
+            attr.sched_policy = libc::SCHED_DEADLINE as u32;
+            (attr.sched_runtime, attr.sched_deadline, attr.sched_period) =
+                (budget_ns, deadline_ns, period_ns);
         }
     }
     // SAFETY: the kernel reads `size` bytes of a structure of that size.
