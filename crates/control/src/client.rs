@@ -7,6 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::peer;
 use crate::{Answer, Explanation, Refusal, Request, Status};
 
 /// How long the daemon may take to answer. It answers between two rounds; under its own scheduler it never waits long.
@@ -127,7 +128,7 @@ impl Client {
 
     /// Who listens may have been stopped by a signal.
     fn why_silent(&self) -> ControlError {
-        match peer_tgid(self.stream.get_ref()) {
+        match peer::of(self.stream.get_ref()).map(|peer| peer.tgid) {
             Some(tgid) if is_stopped(tgid) => ControlError::Stopped { tgid },
             _ => ControlError::Silent,
         }
@@ -138,23 +139,4 @@ fn is_stopped(tgid: u32) -> bool {
     let stat = fs::read_to_string(format!("/proc/{tgid}/stat")).unwrap_or_default();
     // The name, in parentheses, may hold anything.
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('T'))
-}
-
-/// Who opened the listening socket.
-fn peer_tgid(stream: &UnixStream) -> Option<u32> {
-    // A `struct ucred`: process, user, group.
-    let mut peer = [0_u32; 3];
-    let mut size = size_of_val(&peer) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            stream.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    };
-    let [tgid, ..] = peer;
-    (done == 0 && tgid > 0).then_some(tgid)
 }

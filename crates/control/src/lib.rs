@@ -6,6 +6,7 @@
 mod args;
 mod client;
 mod explanation;
+pub mod peer;
 mod request;
 mod status;
 

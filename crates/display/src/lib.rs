@@ -13,6 +13,7 @@ pub mod terminals;
 mod x11;
 
 pub use report::Reporter;
+pub use sys::Waker;
 
 pub use device::{
     ClientStatus, DeviceError, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Notify, Seen,

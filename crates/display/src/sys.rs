@@ -31,12 +31,16 @@ pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
     if done == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
 }
 
-/// Wakes a thread that waits.
+/// Wakes a thread that waits: an eventfd, which anybody who shares it may write to.
 #[derive(Debug)]
-pub(crate) struct Waker(OwnedFd);
+pub struct Waker(OwnedFd);
 
 impl Waker {
-    pub(crate) fn new() -> io::Result<Waker> {
+    /// One that has not woken anybody.
+    ///
+    /// # Errors
+    /// Where the process has no descriptor left.
+    pub fn new() -> io::Result<Waker> {
         // SAFETY: no pointers.
         let descriptor = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
         if descriptor < 0 {
@@ -46,18 +50,18 @@ impl Waker {
         Ok(Waker(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Wakes whoever waits, or will wait next.
-    pub(crate) fn wake(&self) {
+    /// Wakes whoever waits, or will wait next; safe from any thread. Several times before that are as once.
+    pub fn wake(&self) {
         let one = 1_u64;
         // SAFETY: eight readable bytes. It fails only when the counter is full, and then the thread wakes anyway.
         unsafe { libc::write(self.0.as_raw_fd(), (&raw const one).cast(), 8) };
     }
 
-    /// Takes back what woke.
-    pub(crate) fn clear(&self) {
+    /// Takes back what woke; whether anything did since the last time.
+    pub fn clear(&self) -> bool {
         let mut count = 0_u64;
         // SAFETY: eight writable bytes; it fails only when nobody woke.
-        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) };
+        unsafe { libc::read(self.0.as_raw_fd(), (&raw mut count).cast(), 8) == 8 }
     }
 }
 
@@ -182,5 +186,19 @@ fn close_passed(message: &libc::msghdr) {
             }
             head = libc::CMSG_NXTHDR(message, head);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_waker_has_woken_once_however_often_it_was_asked_to() {
+        let waker = Waker::new().unwrap();
+        assert!(!waker.clear());
+        waker.wake();
+        waker.wake();
+        assert!(waker.clear() && !waker.clear());
     }
 }

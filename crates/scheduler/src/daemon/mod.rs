@@ -12,7 +12,7 @@ mod system;
 mod views;
 
 use std::io::Read;
-use std::os::fd::AsRawFd;
+use std::os::fd::{AsFd, AsRawFd};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -21,6 +21,7 @@ use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
 use spry_control::{Answer, Done, PolicyArg, Refusal, RefusalKind, Request, RunArgs, Status};
+use spry_display::Waker;
 use spry_policy::{Constants, Due, Policy};
 
 use self::acting::Acting;
@@ -30,7 +31,7 @@ use self::senses::Senses;
 use self::server::{Caller, Question, Server};
 use self::shares::{Shares, Watched};
 pub use self::system::say;
-use self::system::{Bell, Only, now_ns, own_cpu_ns};
+use self::system::{Only, now_ns, own_cpu_ns};
 
 /// Held by whoever acts on this machine, wherever its socket is.
 const ACTING_LOCK: &str = "/run/spry/acting.lock";
@@ -67,7 +68,7 @@ pub fn run(args: &RunArgs) -> Result<()> {
     let _acting = if args.observe_only { None } else { Some(Only::take(Path::new(ACTING_LOCK))?) };
     // Before any thread is made, so that a signal during the start ends in order, too.
     let mut signals = signals().context("cannot listen to signals")?;
-    let bell = Arc::new(Bell::new()?);
+    let bell = Arc::new(Waker::new().context("cannot make an eventfd")?);
     let mut daemon = Daemon::start(args, &bell)?;
     // The socket is there only while somebody is in charge.
     let mut server = Server::listen(&socket)?;
@@ -94,7 +95,7 @@ fn signals() -> Result<UnixStream> {
 }
 
 impl Daemon {
-    fn start(args: &RunArgs, bell: &Arc<Bell>) -> Result<Daemon> {
+    fn start(args: &RunArgs, bell: &Arc<Waker>) -> Result<Daemon> {
         let constants = match args.policy {
             PolicyArg::Default => Constants::default(),
             PolicyArg::Thesis => Constants::thesis(),
@@ -122,14 +123,14 @@ impl Daemon {
         }
     }
 
-    fn serve(&mut self, server: &mut Server, bell: &Bell, signals: &mut UnixStream) -> Result<()> {
+    fn serve(&mut self, server: &mut Server, bell: &Waker, signals: &mut UnixStream) -> Result<()> {
         loop {
             wait(self.rounds.due_ns(), server, bell, signals)?;
             if matches!(signals.read(&mut [0; 64]), Ok(1..)) {
                 return Ok(());
             }
             let now_ns = now_ns();
-            if bell.heard() {
+            if bell.clear() {
                 self.rounds.ask(now_ns);
             }
             if now_ns >= self.rounds.due_ns() && self.round() == Due::Regular {
@@ -241,9 +242,12 @@ fn for_user(mut status: Status, uid: u32) -> Status {
 }
 
 /// Sleeps until a round is due, or somebody wants something.
-fn wait(due_ns: u64, server: &Server, bell: &Bell, signals: &UnixStream) -> Result<()> {
-    let own =
-        [bell.fd(), signals.as_raw_fd()].map(|fd| libc::pollfd { fd, events: libc::POLLIN, revents: 0 });
+fn wait(due_ns: u64, server: &Server, bell: &Waker, signals: &UnixStream) -> Result<()> {
+    let own = [bell.as_fd().as_raw_fd(), signals.as_raw_fd()].map(|fd| libc::pollfd {
+        fd,
+        events: libc::POLLIN,
+        revents: 0,
+    });
     let mut polls: Vec<libc::pollfd> = own.into_iter().chain(server.polls()).collect();
     let pause_ns = due_ns.saturating_sub(now_ns());
     let timeout = libc::timespec {

@@ -6,10 +6,12 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use spry_control::RunArgs;
 use spry_display::terminals::{self, Terminals};
-use spry_display::{ClientStatus, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Synthetic};
+use spry_display::{
+    ClientStatus, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Synthetic, Waker,
+};
 use spry_policy::{Constants, Graph, Sample, Tgid};
 
-use super::system::{Bell, now_ns};
+use super::system::now_ns;
 use crate::collect::Collector;
 
 /// Both.
@@ -50,7 +52,7 @@ impl Senses {
     ///
     /// # Errors
     /// Where devices cannot be looked for at all.
-    pub fn open(args: &RunArgs, constants: &Constants, bell: &Arc<Bell>) -> Result<Senses> {
+    pub fn open(args: &RunArgs, constants: &Constants, bell: &Arc<Waker>) -> Result<Senses> {
         let mut warnings = Vec::new();
         let mut collector = Collector::open(constants)
             .map_err(|error| warnings.push(format!("who depends on whom cannot be seen here: {error:#}")))
@@ -58,7 +60,7 @@ impl Senses {
         warnings.extend(collector.iter().flat_map(|collector: &Collector| collector.warnings().to_vec()));
         if let Some(collector) = &mut collector {
             let bell = Arc::clone(bell);
-            collector.watch(Arc::new(move || bell.ring()))?;
+            collector.watch(Arc::new(move || bell.wake()))?;
         }
         let synthetic = if args.trust_synthetic { Synthetic::Trusted } else { Synthetic::Ignored };
         let reporters =
@@ -71,7 +73,7 @@ impl Senses {
         };
         let notify = Arc::clone(bell);
         let devices =
-            Devices::open(options, Arc::new(move || notify.ring())).context("looking for devices")?;
+            Devices::open(options, Arc::new(move || notify.wake())).context("looking for devices")?;
         if args.trust_synthetic {
             warnings.push(
                 "synthetic input is believed (--trust-synthetic): programs can make themselves in use"

@@ -9,9 +9,8 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use spry_control::peer::{self, Peer};
 use spry_control::{Answer, REQUEST_MAX, Refusal, RefusalKind, Request};
-
-use super::system::peer_uid;
 
 /// Connections at once; the last ones are kept for root.
 const CONNECTIONS_MAX: usize = 64;
@@ -148,7 +147,7 @@ impl Server {
 
     fn admit(&mut self, stream: UnixStream) {
         // Who cannot be told, or comes when there is no room, finds the connection closed.
-        let Some(uid) = peer_uid(&stream) else { return };
+        let Some(Peer { uid, .. }) = peer::of(&stream) else { return };
         let of_one = self.connections.values().filter(|connection| connection.uid == uid).count();
         let room = if uid == 0 { CONNECTIONS_MAX } else { CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT };
         let is_welcome = self.connections.len() < room && (uid == 0 || of_one < CONNECTIONS_OF_ONE);

@@ -2,8 +2,8 @@
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd};
+use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::OpenOptionsExt;
@@ -127,58 +127,6 @@ pub fn own_cpu_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// Who is at the other end of a socket, as the kernel knows it.
-pub fn peer_uid(socket: &impl AsRawFd) -> Option<u32> {
-    // A `struct ucred`: process, user, group.
-    let mut peer = [u32::MAX; 3];
-    let mut size = size_of_val(&peer) as libc::socklen_t;
-    // SAFETY: the kernel writes at most `size` bytes into `peer`, which both outlive the call.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut size,
-        )
-    };
-    let [_, uid, _] = peer;
-    (done == 0).then_some(uid)
-}
-
-/// An eventfd: anybody who shares it can end the daemon's wait.
-#[derive(Debug)]
-pub struct Bell(File);
-
-impl Bell {
-    /// A silent one.
-    ///
-    /// # Errors
-    /// Where the process has no descriptor left.
-    pub fn new() -> Result<Bell> {
-        // SAFETY: eventfd only takes numbers.
-        let fd = unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) };
-        ensure!(fd >= 0, "cannot make an eventfd: {}", std::io::Error::last_os_error());
-        // SAFETY: the descriptor is new and nobody else's.
-        Ok(Bell(unsafe { File::from_raw_fd(fd) }))
-    }
-
-    /// Rings; safe from any thread. A bell that has not been heard yet cannot ring louder.
-    pub fn ring(&self) {
-        _ = (&self.0).write_all(&1u64.to_ne_bytes());
-    }
-
-    /// Whether it rang since the last time.
-    pub fn heard(&self) -> bool {
-        (&self.0).read_exact(&mut [0; 8]).is_ok()
-    }
-
-    /// To wait for it.
-    pub fn fd(&self) -> i32 {
-        self.0.as_raw_fd()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -193,14 +141,5 @@ mod tests {
         drop(first);
         drop(Only::take(&path).unwrap());
         fs::remove_dir_all(dir).unwrap();
-    }
-
-    #[test]
-    fn a_bell_is_heard_once_however_often_it_rang() {
-        let bell = Bell::new().unwrap();
-        assert!(!bell.heard());
-        bell.ring();
-        bell.ring();
-        assert!(bell.heard() && !bell.heard());
     }
 }

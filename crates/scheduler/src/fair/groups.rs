@@ -18,6 +18,8 @@ use crate::guardian::{autogroup_of, number_in, undo_group};
 const PROCESSES: &str = "cgroup.procs";
 /// The file of a group's real-time budget, on kernels of version 1 that have one.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
+/// The least of it that is of use, us a second.
+const LEAST_REAL_TIME_US: i64 = 10_000;
 /// The group of ours; the daemon's number follows.
 const OWN: &str = "spry-in-use";
 /// The file of a group's weight, of version 2.
@@ -126,14 +128,15 @@ impl Groups {
             before: 0,
             ours: 0,
         };
-        // One that is there was left by somebody of whom no journal tells; it is ours by its name.
-        let create = || if directory.is_dir() { Ok(()) } else { fs::create_dir(&directory) };
+        let create = || {
+            // One that is there was left by somebody of whom no journal tells; it is ours by its name.
+            if !directory.is_dir() {
+                fs::create_dir(&directory)?;
+            }
+            // A group in which no thread can become real-time would take that from its members.
+            budget_real_time(&self.root, &directory).inspect_err(|_| _ = fs::remove_dir(&directory))
+        };
         make_or_fail(&change, create, journal)?;
-        // Where real-time tasks are budgeted by group, a thread in ours must still be able to become one;
-        // the other half is for other groups.
-        if let Some(budget_us) = number_in(&self.root.join(REAL_TIME)) {
-            _ = fs::write(directory.join(REAL_TIME), (budget_us / 2).to_string());
-        }
         Ok(Manner::Own { directory, weight: 0 })
     }
 
@@ -165,6 +168,19 @@ enum Manager {
     Naming,
     /// Somebody who shares the CPU by them.
     Weighing,
+}
+
+/// Where real-time tasks are budgeted by group, gives ours a budget: half of all, or what other groups leave of it.
+fn budget_real_time(root: &Path, directory: &Path) -> io::Result<()> {
+    let Some(all_us) = number_in(&root.join(REAL_TIME)) else { return Ok(()) };
+    // -1 is no limit; a group of a second's period may then have half of it.
+    let mut budget_us = if all_us < 0 { 1_000_000 } else { all_us } / 2;
+    loop {
+        match fs::write(directory.join(REAL_TIME), budget_us.to_string()) {
+            Err(_) if budget_us > LEAST_REAL_TIME_US => budget_us /= 2,
+            done => return done,
+        }
+    }
 }
 
 /// Where the hierarchy with the CPU controller is mounted.
