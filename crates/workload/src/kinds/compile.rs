@@ -8,7 +8,7 @@ use super::{Kind, Role};
 use crate::metrics::{Metrics, Samples};
 use crate::runner::RunError;
 use crate::runner::stage::Stage;
-use crate::runner::sys::{self, Ended};
+use crate::runner::sys::Ended;
 use crate::scenario::keys::Keys;
 use crate::scenario::mistake::Mistake;
 
@@ -64,7 +64,7 @@ impl Role for Compilation {
             command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
             let child = command.spawn();
             let child = child.map_err(|error| RunError::Failed(format!("{}: {error}", self.compiler)))?;
-            let ended = wait(stage, child.id() as i32);
+            let ended = stage.wait(child.id() as i32);
             if stage.over() {
                 break;
             }
@@ -82,17 +82,6 @@ impl Role for Compilation {
         metrics.count("files_compiled", times.len() as u64);
         metrics.quantiles("compile_ns", &times, &["p50", "max"]);
         Ok(metrics)
-    }
-}
-
-/// Waits for the compiler's end; ends it when the run is over.
-fn wait(stage: &Stage, tgid: i32) -> Ended {
-    loop {
-        match sys::wait(tgid) {
-            Ended::NotYet if stage.over() => sys::signal_process(tgid, libc::SIGKILL),
-            Ended::NotYet => {}
-            ended => return ended,
-        }
     }
 }
 

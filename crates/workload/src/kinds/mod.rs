@@ -2,6 +2,7 @@
 
 mod alarms;
 mod compile;
+mod cost;
 mod fs_load;
 pub(crate) mod game;
 mod kernel_load;
@@ -71,6 +72,7 @@ pub static ALL: &[&dyn Kind] = &[
     &alarms::Alarms,
     &stresser::Stresser,
     &compile::Compile,
+    &cost::Cost,
     &modem::Modem,
     &x11::player::PLAYER,
     &x11::game::GAME,

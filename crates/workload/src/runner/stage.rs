@@ -12,7 +12,7 @@ use super::RunError;
 use super::control::{ABORT, Control, WAITING};
 use super::groups::Base;
 use super::rng::Rng;
-use super::sys::{self, Woke};
+use super::sys::{self, Ended, Woke};
 use super::work::Work;
 use crate::scenario::model::Class;
 
@@ -226,6 +226,17 @@ impl Stage {
     /// Uses so much CPU time, less if the run ends meanwhile.
     pub fn work(&self, ns: u64) {
         self.inner.work.run(ns, &self.inner.control.stop);
+    }
+
+    /// Waits for a child's end; ends it when the run is over.
+    pub(crate) fn wait(&self, tgid: i32) -> Ended {
+        loop {
+            match sys::wait(tgid) {
+                Ended::NotYet if self.over() => sys::signal_process(tgid, libc::SIGKILL),
+                Ended::NotYet => {}
+                ended => return ended,
+            }
+        }
     }
 
     /// A command whose process dies with this one.

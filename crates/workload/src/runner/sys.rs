@@ -210,6 +210,12 @@ pub(crate) fn fork() -> io::Result<Forked> {
     }
 }
 
+/// Lets others run first that are ready.
+pub(crate) fn give_way() {
+    // SAFETY: takes nothing and cannot fail.
+    unsafe { libc::sched_yield() };
+}
+
 /// Sends a signal to a thread.
 pub(crate) fn signal_thread(tgid: i32, tid: i32, signal: i32) {
     // SAFETY: takes numbers; a thread that is gone is an error that does no harm.
