@@ -30,7 +30,18 @@ pub fn programs() -> PathBuf {
     let test = env::current_exe().expect("this program has a path");
     let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
     let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--release", "-p", "spry-lab", "-p", "spry-workload", "-p", "spry-cli"]);
+    build.args([
+        "build",
+        "--release",
+        "-p",
+        "spry-lab",
+        "-p",
+        "spry-workload",
+        "-p",
+        "spry-cli",
+        "-p",
+        "spry-scheduler",
+    ]);
     build.arg("--target-dir").arg(&target).current_dir(env!("CARGO_MANIFEST_DIR"));
     let output = build.output().unwrap_or_else(|error| panic!("cargo: {error}"));
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
