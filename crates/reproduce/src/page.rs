@@ -2,9 +2,11 @@
 
 use std::fmt::Write as _;
 
+use spry_markup::escape;
+
 use crate::application;
 use crate::claims::{Outcome, Verdict};
-use crate::draw::{self, escape};
+use crate::draw;
 use crate::figure::{Drawn, Topic};
 use crate::study::Study;
 use crate::words;

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use spry_markup::escape;
+
 use super::metric::{Format, Metric, Unit};
 use super::model::{Load, Results};
 use super::table;
@@ -232,21 +234,4 @@ fn frame(svg: &mut String, panel: &Panel<'_>) {
         let y = bottom + 31.0;
         _ = write!(svg, "<text class=\"middle\" x=\"{middle:.1}\" y=\"{y:.1}\">{}</text>", escape(key));
     }
-}
-
-/// Text between tags or in a quoted attribute.
-pub(super) fn escape(raw: &str) -> String {
-    let mut safe = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => safe += "&amp;",
-            '<' => safe += "&lt;",
-            '>' => safe += "&gt;",
-            '"' => safe += "&quot;",
-            '\'' => safe += "&#39;",
-            c if c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
 }

@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::chart::{self, Drawing, Layout, escape};
+use spry_markup::escape;
+
+use super::chart::{self, Drawing, Layout};
 use super::metric::Metric;
 use super::model::{Results, load_words};
 use super::table;

@@ -5,9 +5,9 @@ use std::f64::consts::TAU;
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{Edge, Graph, Node};
+use spry_markup::escape;
 use spry_trace::Tgid;
 
-use super::escape;
 use crate::words;
 
 const WIDTH: f64 = 1_080.0;
@@ -161,7 +161,7 @@ fn arrow(nodes: &[&Node], places: &[(f64, f64)], from: usize, to: usize, edge: &
         y1 + uy * r1,
         x2 - ux * r2,
         y2 - uy * r2,
-        escape::text(&title)
+        escape(&title)
     )
 }
 
@@ -179,9 +179,9 @@ fn bubble(node: &Node, (x, y): (f64, f64), root: Option<Tgid>) -> String {
         node.threads,
         words::count(node.inner_wakeups)
     );
-    let mut svg = format!("<g class=\"{class}\"><title>{}</title>", escape::text(&title));
+    let mut svg = format!("<g class=\"{class}\"><title>{}</title>", escape(&title));
     let r = radius(node);
     _ = write!(svg, "<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"{r:.1}\"/>");
-    _ = write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\">{}</text></g>", y + r + 12.0, escape::text(&name));
+    _ = write!(svg, "<text x=\"{x:.1}\" y=\"{:.1}\">{}</text></g>", y + r + 12.0, escape(&name));
     svg
 }

@@ -1,7 +1,6 @@
 //! Findings as one HTML file that opens without a network: tables that need no scripts, charts that do.
 
 mod data;
-mod escape;
 mod graph;
 mod sections;
 mod table;
@@ -9,6 +8,7 @@ mod table;
 use std::io::{self, Write};
 
 use spry_analysis::findings::Findings;
+use spry_markup::{escape, escape_json};
 
 use crate::words;
 
@@ -36,10 +36,10 @@ pub fn write(findings: &Findings, mut out: impl Write) -> io::Result<()> {
          <meta name=\"color-scheme\" content=\"light dark\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
          <title>{}</title>\n<style>\n{STYLE}</style></head><body><main>",
-        escape::text(&words::plain(&title))
+        escape(&words::plain(&title))
     )?;
     out.write_all(sections::all(findings).as_bytes())?;
-    writeln!(out, "</main>\n<script type=\"application/json\" id=\"data\">{}</script>", escape::json(&data))?;
+    writeln!(out, "</main>\n<script type=\"application/json\" id=\"data\">{}</script>", escape_json(&data))?;
     writeln!(out, "<script>\n\"use strict\";\n{}</script>", SCRIPTS.concat())?;
     writeln!(out, "</body></html>")
 }

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{Blame, Findings, Party, TaskFinding};
+use spry_markup::escape;
 use spry_trace::Group;
 
 use super::data::DELAYS_MAX;
+use super::graph;
 use super::table::{Cell, Table};
-use super::{escape, graph};
 use crate::recorder;
 use crate::words::{self, count, duration, moment, percent, share};
 
@@ -54,11 +55,11 @@ fn head(findings: &Findings) -> String {
     let mut html = format!(
         "<header><h1>Spry <small>what delayed whom</small></h1><p class=\"machine\">{}</p></header>\n\
          <p id=\"verdict\">{}</p><dl id=\"facts\">",
-        escape::text(&words::plain(&machine)),
-        escape::text(&words::verdict(findings.delays.as_ref()))
+        escape(&words::plain(&machine)),
+        escape(&words::verdict(findings.delays.as_ref()))
     );
     let mut fact = |class: &str, name: &str, value: &str| {
-        _ = write!(html, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", escape::text(value));
+        _ = write!(html, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", escape(value));
     };
     fact("", "looked at", &duration(trace.to_ns.saturating_sub(trace.from_ns)));
     fact("", "events", &count(trace.events));

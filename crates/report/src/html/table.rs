@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::escape;
+use spry_markup::escape;
 
 /// A value in a table.
 pub(super) enum Cell {
@@ -61,7 +61,7 @@ impl Table {
     pub(super) fn new(columns: &[&str], rows_max: usize) -> Table {
         let mut html = String::from("<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
         for column in columns {
-            _ = write!(html, "<th scope=\"col\">{}</th>", escape::text(column));
+            _ = write!(html, "<th scope=\"col\">{}</th>", escape(column));
         }
         html += "</tr></thead><tbody>";
         Table { html, rows: 0, rows_max }
@@ -81,9 +81,9 @@ impl Table {
         _ = write!(self.html, "<tr{attributes}>");
         for cell in cells {
             _ = match cell {
-                Cell::Text(text) => write!(self.html, "<td>{}</td>", escape::text(&text)),
+                Cell::Text(text) => write!(self.html, "<td>{}</td>", escape(&text)),
                 Cell::Figure(text, value) => {
-                    write!(self.html, "<td class=\"n\" data-v=\"{value}\">{}</td>", escape::text(&text))
+                    write!(self.html, "<td class=\"n\" data-v=\"{value}\">{}</td>", escape(&text))
                 }
                 Cell::Unknown => {
                     write!(

@@ -6,6 +6,8 @@ mod stacks;
 
 use std::fmt::Write as _;
 
+use spry_markup::escape;
+
 use crate::figure::{Axis, Colour, Drawn, Panel, Topic};
 
 /// What every figure looks like.
@@ -169,21 +171,4 @@ pub(super) fn frame(canvas: &mut Canvas, topic: &Topic, x_places: impl Fn(f64) -
 /// Where a value is, from the top of a panel.
 pub(super) fn up(axis: &Axis, value: f64) -> f64 {
     HEIGHT * (1.0 - axis.place(value))
-}
-
-/// Text between tags or in a quoted attribute.
-pub(crate) fn escape(raw: &str) -> String {
-    let mut safe = String::with_capacity(raw.len());
-    for c in raw.chars() {
-        match c {
-            '&' => safe += "&amp;",
-            '<' => safe += "&lt;",
-            '>' => safe += "&gt;",
-            '"' => safe += "&quot;",
-            '\'' => safe += "&#39;",
-            c if c.is_control() => safe.push(' '),
-            c => safe.push(c),
-        }
-    }
-    safe
 }

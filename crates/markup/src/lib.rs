@@ -1,7 +1,7 @@
-//! Text made safe inside HTML: a task may be named `</script>`.
+//! Text made safe inside HTML and SVG: a task may be named `</script>`.
 
-/// Text between tags or in a quoted attribute.
-pub(super) fn text(raw: &str) -> String {
+/// Text between tags or in a quoted attribute. Control characters, which XML has no way to write, become spaces.
+pub fn escape(raw: &str) -> String {
     let mut safe = String::with_capacity(raw.len());
     for c in raw.chars() {
         match c {
@@ -10,14 +10,15 @@ pub(super) fn text(raw: &str) -> String {
             '>' => safe += "&gt;",
             '"' => safe += "&quot;",
             '\'' => safe += "&#39;",
-            _ => safe.push(c),
+            c if c.is_control() => safe.push(' '),
+            c => safe.push(c),
         }
     }
     safe
 }
 
 /// JSON inside a script element: nothing in it can end the element or begin a comment.
-pub(super) fn json(raw: &str) -> String {
+pub fn escape_json(raw: &str) -> String {
     // These characters can only be inside strings of JSON, where the escapes mean the same.
     let mut safe = String::with_capacity(raw.len());
     for c in raw.chars() {
@@ -35,7 +36,12 @@ mod tests {
 
     #[test]
     fn no_name_ends_a_script_or_an_attribute() {
-        assert_eq!(text("</script>\"'&"), "&lt;/script&gt;&quot;&#39;&amp;");
-        assert_eq!(json("[\"</script><!--\"]"), "[\"\\u003c/script\\u003e\\u003c!--\"]");
+        assert_eq!(escape("</script>\"'&"), "&lt;/script&gt;&quot;&#39;&amp;");
+        assert_eq!(escape_json("[\"</script><!--\"]"), "[\"\\u003c/script\\u003e\\u003c!--\"]");
+    }
+
+    #[test]
+    fn what_xml_cannot_hold_becomes_a_space() {
+        assert_eq!(escape("a\u{1}b\u{7f}c"), "a b c");
     }
 }
