@@ -3,6 +3,7 @@
 mod act;
 mod prove;
 mod reproduce;
+mod shared;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -18,6 +19,7 @@ pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
 pub use reproduce::{InteractiveArgs, ReproduceArgs, ReproduceCommand};
+pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -181,23 +183,8 @@ pub struct ReportArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Colours in the text.
-    #[arg(long, value_enum, default_value_t = ColourArg::Auto)]
-    pub color: ColourArg,
-    /// Columns of the text; the terminal's if not given.
-    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
-    pub width: Option<u16>,
-}
-
-/// When to use colours.
-#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ColourArg {
-    /// On a terminal, unless NO_COLOR is set.
-    Auto,
-    /// Always.
-    Always,
-    /// Never.
-    Never,
+    #[command(flatten)]
+    pub text: TextArgs,
 }
 
 const EXPORT_EXAMPLES: &str = "\

@@ -4,15 +4,13 @@ mod delayed;
 mod why;
 
 use std::env;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 
 use anyhow::Result;
 use serde_json::Value;
-use spry_control::{Client, ControlError, Explanation, socket};
-use spry_report::text::{Colour, Style};
+use spry_control::{Client, ControlError, Explanation};
 
-use crate::args::{ColourArg, ExplainArgs};
+use crate::args::ExplainArgs;
 use crate::output;
 use crate::top;
 
@@ -20,7 +18,7 @@ pub use self::why::{Ink, why};
 
 /// Asks the daemon, reads the trace, says both.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
-    let mut client = match Client::connect(&socket(args.socket.clone())) {
+    let mut client = match Client::connect(&args.socket.path()) {
         Ok(client) => Some(client),
         // What delayed it is in the trace, whoever schedules now.
         Err(ControlError::NoDaemon(_)) if args.trace.is_some() => None,
@@ -46,7 +44,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
         output::print(&(serde_json::to_string(&whole)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let style = style(args);
+    let style = output::style(&args.text);
     let mut text = match &explanation {
         Some(explanation) => why(explanation, style, ink()),
         None => style.wrap(
@@ -74,15 +72,4 @@ pub fn ink() -> Ink {
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();
     let locale = locale.to_ascii_lowercase();
     if locale.contains("utf-8") || locale.contains("utf8") { Ink::Lines } else { Ink::Ascii }
-}
-
-fn style(args: &ExplainArgs) -> Style {
-    let is_coloured = match args.color {
-        ColourArg::Always => true,
-        ColourArg::Never => false,
-        ColourArg::Auto => {
-            io::stdout().is_terminal() && env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
-        }
-    };
-    Style::new(top::columns(args.width), if is_coloured { Colour::Ansi } else { Colour::Plain })
 }

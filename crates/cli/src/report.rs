@@ -1,20 +1,17 @@
 //! `spry report`.
 
 use std::fs::File;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, BufWriter, Write};
 use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
 use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
-use spry_report::text::{Colour, Style};
 use spry_report::{html, json, text};
 
-use crate::args::{ColourArg, ReportArgs};
+use crate::args::ReportArgs;
+use crate::output;
 use crate::source::{self, FileReader};
-
-/// Columns where nobody says how many.
-const COLUMNS_DEFAULT: u16 = 100;
 
 /// Reads the trace once and prints, or writes, what was found.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
@@ -47,9 +44,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
         json::write(&findings, &mut out)?;
         writeln!(out)?;
     } else if args.analysis.is_empty() {
-        write!(out, "{}", text::summary(&findings, style(args)))?;
+        write!(out, "{}", text::summary(&findings, output::style(&args.text)))?;
     } else {
-        for page in args.analysis.iter().filter_map(|name| text::analysis(name, &findings, style(args))) {
+        for page in
+            args.analysis.iter().filter_map(|name| text::analysis(name, &findings, output::style(&args.text)))
+        {
             writeln!(out, "{page}")?;
         }
     }
@@ -79,18 +78,4 @@ fn analyse(mut reader: FileReader, mut engine: Engine, bytes: u64) -> Result<Fin
         })
     })?;
     Ok(engine.finish(TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() }))
-}
-
-fn style(args: &ReportArgs) -> Style {
-    let terminal = io::stdout().is_terminal();
-    let coloured = match args.color {
-        ColourArg::Always => true,
-        ColourArg::Never => false,
-        ColourArg::Auto => terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty()),
-    };
-    let columns = args
-        .width
-        .or_else(|| terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| width.0))
-        .unwrap_or(COLUMNS_DEFAULT);
-    Style::new(columns, if coloured { Colour::Ansi } else { Colour::Plain })
 }

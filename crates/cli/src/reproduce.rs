@@ -107,7 +107,7 @@ fn told(args: &InteractiveArgs, directory: &Directory, tally: &Tally, stop: &Sto
         );
         return Ok(ExitCode::from(stopping::INTERRUPTED));
     }
-    if io::stderr().is_terminal() || !args.quiet {
+    if io::stderr().is_terminal() || !args.playing.quiet {
         eprintln!("spry: {done} of {all} cells; open {place}/index.html");
     }
     Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -68,7 +68,7 @@ fn execute(job: &Job<'_>, machine: &dyn Machine, jobs: usize, peers: &Path, stop
     let order = job.plan.order();
     let execution = Execution { cells: &job.cells, order: &order, jobs, traces: traces.as_deref() };
     let outcomes = {
-        let shown = !job.args.quiet && io::stderr().is_terminal();
+        let shown = !job.args.playing.quiet && io::stderr().is_terminal();
         let bar = shown.then(|| progress::cells(job.cells.len()));
         let outcomes =
             execution.run(machine, stop, |progress| bar.iter().for_each(|bar| show(bar, &progress)));
@@ -151,7 +151,7 @@ fn keep(job: &Job<'_>, partial: Partial, results: &Results, outcomes: &Outcomes)
         file_name: job.source.file_name,
         scenario: job.source.text.clone(),
         command: std::env::args().collect(),
-        notes: json!({ "spry": env!("CARGO_PKG_VERSION"), "defaults": variables, "kernel": job.args.kernel }),
+        notes: json!({ "spry": env!("CARGO_PKG_VERSION"), "defaults": variables, "kernel": job.args.playing.kernel }),
     };
     let place = partial.finish(results, &circumstances)?;
     eprintln!("spry: kept in {}; open {} for pictures", place.display(), place.join("index.html").display());

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow, bail};
-use spry_control::{Answer, Client, Request, RunArgs, State, Status, socket};
+use spry_control::{Answer, Client, Request, RunArgs, State, Status};
 
-use crate::args::{SchedArgs, SchedCommand};
+use crate::args::{SchedArgs, SchedCommand, SocketArgs};
 use crate::output;
 use crate::top;
 
@@ -20,14 +20,14 @@ pub fn run(args: &SchedArgs) -> Result<ExitCode> {
     match &args.command {
         SchedCommand::Run(args) => start(args),
         SchedCommand::Status(args) => {
-            let status = Client::connect(&socket(args.socket.clone()))?.status()?;
+            let status = Client::connect(&args.socket.path())?.status()?;
             let text = if args.json { serde_json::to_string(&status)? + "\n" } else { account(&status) };
             output::print(&text)?;
             Ok(ExitCode::SUCCESS)
         }
-        SchedCommand::Stop(args) => tell(args.socket.clone(), Request::Stop),
+        SchedCommand::Stop(socket) => tell(socket, Request::Stop),
         SchedCommand::Set(args) => {
-            tell(args.socket.clone(), Request::Set { tgid: args.tgid, class: args.class.into() })
+            tell(&args.socket, Request::Set { tgid: args.tgid, class: args.class.into() })
         }
     }
 }
@@ -50,8 +50,8 @@ fn daemon() -> Option<PathBuf> {
     places.find(|file| file.is_file())
 }
 
-fn tell(named: Option<PathBuf>, request: Request) -> Result<ExitCode> {
-    match Client::connect(&socket(named))?.ask(&request)? {
+fn tell(socket: &SocketArgs, request: Request) -> Result<ExitCode> {
+    match Client::connect(&socket.path())?.ask(&request)? {
         Answer::Done(done) => output::print(&(top::plain(&done.text) + "\n"))?,
         _ => bail!(
             "the scheduler daemon answered something else; are it and this program of the same version?"
@@ -98,7 +98,7 @@ fn account(status: &Status) -> String {
         )));
     }
     lines.extend(status.warnings.iter().map(|warning| top::plain(&format!("warning: {warning}"))));
-    lines.join("\n") + "\n\n" + &top::once(status, top::columns(None))
+    lines.join("\n") + "\n\n" + &top::once(status, output::columns(None))
 }
 
 /// What the daemon does, in words.

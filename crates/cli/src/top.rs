@@ -14,7 +14,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
-use spry_control::{Answer, Client, ControlError, Request, Status, socket};
+use spry_control::{Answer, Client, ControlError, Request, Status};
 
 pub use self::table::{once, span};
 pub use spry_report::words::plain;
@@ -23,8 +23,6 @@ use self::state::{Action, State};
 use crate::args::TopArgs;
 use crate::output;
 
-/// Columns where nobody says how many.
-const COLUMNS_DEFAULT: u16 = 100;
 /// Between two tries to reach a daemon that went away.
 const AGAIN: Duration = Duration::from_secs(1);
 
@@ -40,7 +38,7 @@ enum News {
 
 /// Shows it, live on a terminal and once otherwise.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
-    let socket = socket(args.socket.clone());
+    let socket = args.socket.path();
     // Nobody there at the start is told at once, in one line.
     let mut client = Client::connect(&socket)?;
     if args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
@@ -50,7 +48,7 @@ pub fn run(args: &TopArgs) -> Result<ExitCode> {
             status = one(client.hear()?)?;
         }
         state::sort(&mut status.tasks, args.sort);
-        output::print(&once(&status, columns(args.width)))?;
+        output::print(&once(&status, output::columns(args.width)))?;
         return Ok(ExitCode::SUCCESS);
     }
     let mut state = State::new(args.sort, crate::explain::ink());
@@ -137,12 +135,4 @@ fn one(answer: Answer) -> Result<Status, ControlError> {
         Answer::Status(status) => Ok(*status),
         _ => Err(ControlError::Unexpected),
     }
-}
-
-/// How many columns text may have.
-pub fn columns(asked: Option<u16>) -> u16 {
-    let terminal = io::stdout().is_terminal();
-    asked
-        .or_else(|| terminal_size::terminal_size().filter(|_| terminal).map(|(width, _)| width.0))
-        .unwrap_or(COLUMNS_DEFAULT)
 }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use spry_control::{HandClass, RunArgs};
 
-use super::ColourArg;
+use super::{SocketArgs, TextArgs};
 
 const SCHED_EXAMPLES: &str = "\
 Examples:
@@ -45,7 +45,7 @@ pub enum SchedCommand {
     )]
     Status(StatusArgs),
     /// End the scheduler; everything goes back to the kernel's. Only root may.
-    Stop(StopArgs),
+    Stop(SocketArgs),
     /// Put a process into a class by hand, or give it back to the policy.
     #[command(
         after_help = "Examples:\n  spry sched set 4711 --class idle\n  sudo spry sched set 4711 --class interactive\n  spry sched set 4711 --class auto\n\nYou may lower your own processes; raising is root's."
@@ -59,17 +59,8 @@ pub struct StatusArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
-}
-
-/// Arguments of `sched stop`.
-#[derive(clap::Args)]
-pub struct StopArgs {
-    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub socket: SocketArgs,
 }
 
 /// Arguments of `sched set`.
@@ -81,9 +72,8 @@ pub struct SetArgs {
     /// Its class.
     #[arg(long, value_enum)]
     pub class: ClassArg,
-    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub socket: SocketArgs,
 }
 
 /// A class that a process can be put into by hand.
@@ -132,9 +122,8 @@ pub struct TopArgs {
     /// Columns of the table; the terminal's if not given.
     #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
     pub width: Option<u16>,
-    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub socket: SocketArgs,
 }
 
 /// What `top` is sorted by.
@@ -173,13 +162,8 @@ pub struct ExplainArgs {
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
-    /// Colours in the text.
-    #[arg(long, value_enum, default_value_t = ColourArg::Auto)]
-    pub color: ColourArg,
-    /// Columns of the text; the terminal's if not given.
-    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
-    pub width: Option<u16>,
-    /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].
-    #[arg(long, value_name = "PATH")]
-    pub socket: Option<PathBuf>,
+    #[command(flatten)]
+    pub text: TextArgs,
+    #[command(flatten)]
+    pub socket: SocketArgs,
 }

@@ -6,6 +6,8 @@ use clap::{Subcommand, ValueEnum};
 use spry_lab::results::plan::Vary;
 use spry_lab::scheduler::SchedulerSpec;
 
+use super::CellArgs;
+
 const RUN_EXAMPLES: &str = "\
 Examples:
   spry run movie --on host                                  25 frames a second beside nothing, on this kernel
@@ -49,16 +51,8 @@ pub struct RunArgs {
     /// The directory for the results; otherwise results/SCENARIO-MACHINE-DIGEST.
     #[arg(short, long, value_name = "DIR")]
     pub output: Option<PathBuf>,
-    /// The lab's kernel: one of `spry lab kernels`, or a bootable image (bzImage, vmlinuz), with its modules if they are
-    /// beside it or where its machine keeps them.
-    #[arg(long, value_name = "KERNEL")]
-    pub kernel: Option<String>,
-    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
-    /// No progress bar.
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub playing: CellArgs,
 }
 
 /// Where a scenario runs.

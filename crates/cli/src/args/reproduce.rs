@@ -6,6 +6,8 @@ use clap::Subcommand;
 use spry_lab::scheduler::SchedulerSpec;
 use spry_reproduce::application::{ALL, Application, OPENOFFICE};
 
+use super::CellArgs;
+
 /// The thesis' loads, and those of a quick look.
 pub const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
 pub const STRESSERS_QUICK: [u32; 3] = [0, 1, 8];
@@ -78,15 +80,8 @@ pub struct InteractiveArgs {
     /// Keep each cell's trace in DIR/traces, for `spry report`.
     #[arg(long)]
     pub keep_traces: bool,
-    /// The lab's kernel, as for `spry run`.
-    #[arg(long, value_name = "KERNEL")]
-    pub kernel: Option<String>,
-    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
-    /// No progress.
-    #[arg(short, long)]
-    pub quiet: bool,
+    #[command(flatten)]
+    pub playing: CellArgs,
 }
 
 fn application(key: &str) -> Result<&'static Application, String> {

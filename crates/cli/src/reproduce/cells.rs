@@ -68,7 +68,7 @@ impl<'a> Measuring<'a> {
             args.stressers_of(application).len() * args.scheduler.len() * args.seeds as usize
         });
         let all = all.sum();
-        let shown = !args.quiet && io::stderr().is_terminal();
+        let shown = !args.playing.quiet && io::stderr().is_terminal();
         let study = Study {
             schedulers: args.scheduler.iter().map(|scheduler| scheduler.label()).collect(),
             stressers: args.loads(),
@@ -88,7 +88,7 @@ impl<'a> Measuring<'a> {
             meter: Meter {
                 began: Instant::now(),
                 bar: shown.then(|| progress::cells(all)),
-                lines: !args.quiet && !shown,
+                lines: !args.playing.quiet && !shown,
                 all,
                 before: 0,
                 ran: 0,
@@ -154,9 +154,7 @@ impl<'a> Measuring<'a> {
             record: true,
             json: false,
             output: None,
-            kernel: self.args.kernel.clone(),
-            jobs: self.args.jobs,
-            quiet: self.args.quiet,
+            playing: self.args.playing.clone(),
         }
     }
 

@@ -52,7 +52,7 @@ fn host(
     job: &Job<'_>,
     execute: impl FnOnce(&dyn Machine, usize, &Path) -> Result<ExitCode>,
 ) -> Result<ExitCode> {
-    if job.args.kernel.is_some() {
+    if job.args.playing.kernel.is_some() {
         bail!("--kernel is for the lab: this machine runs the kernel that it runs");
     }
     let peers = peers_directory(&Cache::default_root());
@@ -67,7 +67,7 @@ fn host(
         record: if job.args.record { Some(&start) } else { None },
     };
     host.check(&job.cells)?;
-    if job.args.jobs.is_some_and(|jobs| jobs > 1) {
+    if job.args.playing.jobs.is_some_and(|jobs| jobs > 1) {
         bail!("on the host cells run one after another: side by side they would measure each other");
     }
     execute(&host, 1, &peers)
@@ -88,7 +88,7 @@ fn lab(
     let setups = job.cells.iter().map(|cell| cell.scheduler.setup(&peers)).collect::<Result<Vec<_>, _>>()?;
     let spec = spec(job)?;
     let machine = {
-        let steps = if job.args.quiet { Steps::hidden() } else { Steps::new() };
+        let steps = if job.args.playing.quiet { Steps::hidden() } else { Steps::new() };
         lab.prepare(&spec, &|event: Event<'_>| steps.show(event), stop)?
     };
     setups.iter().try_for_each(|setup| machine.check(setup))?;
@@ -116,7 +116,7 @@ fn lab(
         files,
         programs,
     };
-    let jobs = job.args.jobs.map_or_else(side_by_side, usize::from).min(job.cells.len());
+    let jobs = job.args.playing.jobs.map_or_else(side_by_side, usize::from).min(job.cells.len());
     execute(&guest, jobs, &peers)
 }
 
@@ -132,7 +132,7 @@ fn spec(job: &Job<'_>) -> Result<MachineSpec> {
             packages.extend(machine.server.packages().iter().map(ToString::to_string));
             modules.extend(machine.server.modules().iter().map(ToString::to_string));
         }
-        let kernel = match &job.args.kernel {
+        let kernel = match &job.args.playing.kernel {
             Some(name) => name.parse()?,
             None => wished(scenario)?,
         };
