@@ -1,10 +1,11 @@
 //! An X11 client that does as its standard input says, a line at a time, to see what of it counts: `actor DISPLAY`.
 
-use std::error::Error;
+mod common;
+
 use std::io::{self, BufRead, Write};
 use std::time::Duration;
 
-use x11rb::connection::{Connection, RequestConnection};
+use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::composite::{ConnectionExt as _, Redirect};
 use x11rb::protocol::present::{self, ConnectionExt as _, EventMask as PresentMask};
@@ -12,20 +13,14 @@ use x11rb::protocol::shape::{self, ConnectionExt as _};
 use x11rb::protocol::xinput::{self, ConnectionExt as _, Device, XIEventMask};
 use x11rb::protocol::xproto::{
     AtomEnum, ChangeWindowAttributesAux, ClipOrdering, ConfigureWindowAux, ConnectionExt as _, CreateGCAux,
-    CreateWindowAux, EventMask, Gcontext, InputFocus, KEY_PRESS_EVENT, KEY_RELEASE_EVENT, KeyButMask,
-    KeyPressEvent, PropMode, Rectangle, StackMode, Window, WindowClass,
+    CreateWindowAux, EventMask, Gcontext, InputFocus, KEY_PRESS_EVENT, KeyButMask, KeyPressEvent, PropMode,
+    Rectangle, StackMode, Window, WindowClass,
 };
-use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
 use x11rb::{COPY_DEPTH_FROM_PARENT, CURRENT_TIME, NONE};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
-
-/// Key code of the letter a, on any usual keyboard.
-const LETTER: u8 = 38;
-/// XInput 1's events of keys, after the extension's first.
-const DEVICE_KEY: u8 = 1;
+use common::{Keyboard, LETTER, Outcome};
 
 struct Actor {
     connection: RustConnection,
@@ -97,8 +92,8 @@ impl Actor {
             ("focus", []) => {
                 connection.set_input_focus(InputFocus::PARENT, self.window, CURRENT_TIME)?.check()?;
             }
-            ("type", &[times]) => self.type_keys(KEY_PRESS_EVENT, times, 0)?,
-            ("type-device", &[times]) => self.type_device(times)?,
+            ("type", &[times]) => self.type_keys(Keyboard::XTEST, times)?,
+            ("type-device", &[times]) => self.type_keys(Keyboard::real(connection)?, times)?,
             ("send", &[times]) => self.send(times)?,
             ("present", &[times]) => self.present(times)?,
             ("claim", &[process]) => {
@@ -195,32 +190,14 @@ impl Actor {
         Ok(self.connection.xinput_xi_select_events(self.window, &wanted)?.check()?)
     }
 
-    /// Presses and lets go a key by XTEST, on a device of the server's own or on the one named.
-    fn type_keys(&self, press: u8, times: i64, device: u8) -> Outcome<()> {
+    /// Types by XTEST, in a keyboard's name.
+    fn type_keys(&self, keyboard: Keyboard, times: i64) -> Outcome<()> {
         for _ in 0..times {
-            for kind in [press, press + (KEY_RELEASE_EVENT - KEY_PRESS_EVENT)] {
-                self.connection.xtest_fake_input(kind, LETTER, CURRENT_TIME, NONE, 0, 0, device)?;
-            }
+            keyboard.strike(&self.connection)?;
             self.connection.flush()?;
             std::thread::sleep(Duration::from_millis(5));
         }
         Ok(())
-    }
-
-    /// In the name of a keyboard that is not XTEST's.
-    fn type_device(&self, times: i64) -> Outcome<()> {
-        let connection = &self.connection;
-        let information = connection.extension_information(xinput::X11_EXTENSION_NAME)?.ok_or("no XInput")?;
-        connection.xinput_xi_query_version(2, 2)?.reply()?;
-        let devices = connection.xinput_xi_query_device(u16::from(Device::ALL))?.reply()?.infos;
-        let keyboard = devices.iter().find(|device| {
-            let name = String::from_utf8_lossy(&device.name);
-            device.type_ == xinput::DeviceType::SLAVE_KEYBOARD && !name.contains("XTEST")
-        });
-        let device = keyboard.ok_or("no keyboard but XTEST's")?.deviceid as u8;
-        let opened = connection.xinput_open_device(device)?.reply()?;
-        drop(opened);
-        self.type_keys(information.first_event + DEVICE_KEY, times, device)
     }
 
     /// Sends key presses to itself.

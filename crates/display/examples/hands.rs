@@ -1,6 +1,7 @@
 //! Types at an Xorg of its own on a keyboard of the kernel (uinput), and by XTEST beside, and prints how many events of each count.
 
-use std::error::Error;
+mod common;
+
 use std::fs::File;
 use std::io::Write;
 use std::mem::ManuallyDrop;
@@ -15,22 +16,16 @@ use spry_workload::model::XServer;
 use spry_workload::runner::DisplayServer;
 use spry_workload::x11::server::{Server, Size};
 use spry_workload::x11::uinput;
-use x11rb::connection::{Connection, RequestConnection};
-use x11rb::protocol::xinput::{self, ConnectionExt as _, Device};
+use x11rb::connection::Connection;
 use x11rb::protocol::xproto::{ConnectionExt as _, CreateWindowAux, EventMask, InputFocus, WindowClass};
-use x11rb::protocol::xtest::ConnectionExt as _;
 use x11rb::rust_connection::RustConnection;
 use x11rb::wrapper::ConnectionExt as _;
-use x11rb::{COPY_DEPTH_FROM_PARENT, CURRENT_TIME, NONE};
+use x11rb::{COPY_DEPTH_FROM_PARENT, CURRENT_TIME};
 
-type Outcome<T> = Result<T, Box<dyn Error>>;
+use common::{Keyboard, Outcome};
 
-/// The kernel's code of the letter a; the X server's is 8 more.
-const LETTER: u16 = 30;
-const X_LETTER: u8 = LETTER as u8 + 8;
-const KEY_PRESS: u8 = 2;
-/// XInput 1's first event of keys, after the extension's first.
-const DEVICE_KEY: u8 = 1;
+/// The kernel's code of the letter a: the X server's is 8 more.
+const LETTER: u16 = common::LETTER as u16 - 8;
 
 struct Hands {
     connection: RustConnection,
@@ -53,18 +48,18 @@ fn main() -> Outcome<()> {
     hands.say("nothing");
     hands.type_keys(10)?;
     hands.say("typed");
-    hands.fake(50, KEY_PRESS, 0)?;
+    hands.fake(50, Keyboard::XTEST)?;
     hands.say("xtest");
-    let (kind, device) = hands.real_device()?;
-    hands.fake(50, kind, device)?;
+    let real = Keyboard::real(&hands.connection)?;
+    hands.fake(50, real)?;
     hands.say("xtest-in-its-name");
     for _ in 0..10 {
-        hands.fake(5, KEY_PRESS, 0)?;
+        hands.fake(5, Keyboard::XTEST)?;
         hands.type_keys(1)?;
     }
     hands.say("both");
     for _ in 0..10 {
-        hands.fake(5, kind, device)?;
+        hands.fake(5, real)?;
         hands.type_keys(1)?;
     }
     hands.say("both-in-its-name");
@@ -126,29 +121,12 @@ impl Hands {
     }
 
     /// By XTEST, as its own device's or in another's name.
-    fn fake(&self, times: u32, press: u8, device: u8) -> Outcome<()> {
+    fn fake(&self, times: u32, keyboard: Keyboard) -> Outcome<()> {
         for _ in 0..times {
-            for kind in [press, press + 1] {
-                self.connection.xtest_fake_input(kind, X_LETTER, CURRENT_TIME, NONE, 0, 0, device)?;
-            }
+            keyboard.strike(&self.connection)?;
             self.connection.sync()?;
         }
         Ok(())
-    }
-
-    /// What XTEST calls the kernel's keyboard: the kind of event, and the device.
-    fn real_device(&self) -> Outcome<(u8, u8)> {
-        let connection = &self.connection;
-        let information = connection.extension_information(xinput::X11_EXTENSION_NAME)?.ok_or("no XInput")?;
-        connection.xinput_xi_query_version(2, 2)?.reply()?;
-        let devices = connection.xinput_xi_query_device(u16::from(Device::ALL))?.reply()?.infos;
-        let keyboard = devices.iter().find(|device| {
-            let name = String::from_utf8_lossy(&device.name);
-            device.type_ == xinput::DeviceType::SLAVE_KEYBOARD && !name.contains("XTEST")
-        });
-        let device = keyboard.ok_or("no keyboard but XTEST's")?.deviceid as u8;
-        connection.xinput_open_device(device)?.reply()?;
-        Ok((information.first_event + DEVICE_KEY, device))
     }
 
     /// How many events count since this was last asked.
