@@ -14,7 +14,7 @@ const CLANG_MIN: u32 = 16;
 const CLANG_MAX: u32 = 30;
 
 fn main() {
-    for path in ["src/bpf", "build.rs"] {
+    for path in ["src/bpf", "../kernel/include", "build.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=SPRY_VMLINUX_BTF");

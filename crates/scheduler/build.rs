@@ -3,8 +3,9 @@
 use scx_cargo::BpfBuilder;
 
 fn main() {
-    println!("cargo::rerun-if-changed=src/bpf");
-    println!("cargo::rerun-if-changed=build.rs");
+    for path in ["src/bpf", "../kernel/include", "build.rs"] {
+        println!("cargo::rerun-if-changed={path}");
+    }
     let mut collect = BpfBuilder::new().expect("clang is found (BPF_CLANG names another)");
     collect.enable_intf("src/bpf/intf.h", "intf.rs");
     collect.enable_skel("src/bpf/collect.bpf.c", "collect");

@@ -19,7 +19,6 @@ mod clock;
 mod decode;
 mod drain;
 mod error;
-mod kernel;
 mod load;
 mod machine;
 mod mark;

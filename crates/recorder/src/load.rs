@@ -9,11 +9,11 @@ use libbpf_rs::{
     ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject,
     PrintLevel,
 };
+use spry_kernel::{Functions, Kernel};
 use spry_trace::{Group, Groups};
 use spry_wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_stat};
 
 use crate::error::{Error, Result, last_error, system};
-use crate::kernel::Kernel;
 use crate::mark::Node;
 use crate::ring::{Control, Rings, Shared};
 
@@ -95,6 +95,7 @@ pub(crate) struct Loaded {
 
 pub(crate) fn load(
     kernel: &Kernel,
+    functions: &Functions,
     groups: Groups,
     ring_bytes: usize,
     node: Option<&Node>,
@@ -118,7 +119,7 @@ pub(crate) fn load(
         return Err(Error::NoTracepoint(missing));
     }
     let shared_bytes = if groups.contains(Group::Stack) { SHARED_BYTES_WITH_STACKS } else { SHARED_BYTES };
-    let knobs = knobs(kernel, groups, ring_bytes, tick_is_irq, node);
+    let knobs = knobs(kernel, functions, groups, ring_bytes, tick_is_irq, node);
     let failed = |error| match io_kind(&error) {
         Some(libc::ENOMEM) => Error::NoMemory(ring_bytes),
         _ => refused(error),
@@ -142,13 +143,15 @@ pub(crate) fn load(
 
 fn knobs(
     kernel: &Kernel,
+    functions: &Functions,
     groups: Groups,
     ring_bytes: usize,
     tick_is_irq: bool,
     node: Option<&Node>,
 ) -> spry_knobs {
     let chunks = ring_bytes as u32 / SPRY_CHUNK_BYTES;
-    let tick = kernel.function("tick_nohz_handler");
+    let function = |name: &str| functions.address(name).unwrap_or(0);
+    let count = kernel.preempt_count();
     spry_knobs {
         chunk_mask: chunks - 1,
         chunks_shift: chunks.ilog2(),
@@ -162,16 +165,16 @@ fn knobs(
         want_irqs: u8::from(groups.contains(Group::Irq)),
         tick_is_irq: u8::from(tick_is_irq),
         // Its name before 6.9.
-        tick_handler: if tick != 0 { tick } else { kernel.function("tick_sched_timer") },
-        sleep_handler: kernel.function("hrtimer_wakeup"),
-        timerfd_handler: kernel.function("timerfd_tmrproc"),
-        posix_handler: kernel.function("posix_timer_fn"),
-        itimer_handler: kernel.function("it_real_fn"),
-        process_timeout_handler: kernel.function("process_timeout"),
+        tick_handler: functions.address("tick_nohz_handler").unwrap_or_else(|| function("tick_sched_timer")),
+        sleep_handler: function("hrtimer_wakeup"),
+        timerfd_handler: function("timerfd_tmrproc"),
+        posix_handler: function("posix_timer_fn"),
+        itimer_handler: function("it_real_fn"),
+        process_timeout_handler: function("process_timeout"),
         mark_inode: node.map_or(0, |node| node.inode),
         mark_device: node.map_or(0, |node| node.device),
-        count_from_rq: kernel.preempt_count_from_rq(),
-        hardirq_mask: kernel.hardirq_mask(),
+        count_from_rq: count.from_rq,
+        hardirq_mask: count.hardirq_mask,
         channel_key: crate::clock::unix_ns().wrapping_mul(0xd6e8_feb8_6659_fd93) | 1,
         ..spry_knobs::default()
     }

@@ -9,6 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use spry_kernel::{Functions, Kernel};
 use spry_mark::MARK_PATH;
 use spry_trace::writer::{Options, Writer};
 use spry_trace::{Group, Groups};
@@ -17,7 +18,6 @@ use crate::clock;
 use crate::decode::{Decoder, Rare, What};
 use crate::drain::{Drain, Round};
 use crate::error::{Error, Result, system};
-use crate::kernel::Kernel;
 use crate::load::{self, Loaded};
 use crate::machine;
 use crate::mark::Node;
@@ -153,19 +153,20 @@ impl Builder {
     }
 
     fn start_with(self, open: impl FnOnce() -> Result<File>) -> Result<Recording> {
-        let kernel = Kernel::probe()?;
+        let kernel = Kernel::probe().ok_or(Error::NoBtf)?;
+        let functions = Functions::read();
         let node = match self.groups.contains(Group::Mark) {
             true => Some(Node::find_or_make(Path::new(MARK_PATH))?),
             false => None,
         };
         let groups = load::available(&kernel, self.groups);
-        let loaded = load::load(&kernel, groups, self.ring_bytes, node.as_ref())?;
+        let loaded = load::load(&kernel, &functions, groups, self.ring_bytes, node.as_ref())?;
         let control = loaded.control()?;
         let rings = loaded.rings()?;
         let mut header = machine::header(self.machine, rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
         let symbols =
-            Symbols::new(if groups.contains(Group::Stack) { kernel.functions().to_vec() } else { vec![] });
+            Symbols::new(if groups.contains(Group::Stack) { functions.into_sorted() } else { vec![] });
         let shared = loaded.shared()?;
         let queue = Arc::new(Queue::default());
         let file = open()?;

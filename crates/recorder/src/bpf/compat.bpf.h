@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every difference between kernels that the programs must bridge; which tracepoints exist is probed in Rust.
- */
+/* Every difference between kernels that the programs must bridge, but for what others bridge, too; which
+ * tracepoints exist is probed in Rust. */
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
+
+#include "../../../kernel/include/preempt.bpf.h"
 
 /*
  * The kernel's objects are read directly, not with BPF_CORE_READ: accesses are relocated all the same, and a
@@ -62,82 +64,14 @@ static __always_inline u32 task_cpu(struct task_struct *task)
 	return old_task->cpu;
 }
 
-/*
- * Where the count of preemption, softirq and hardirq levels is: on x86 a per-CPU variable (inside pcpu_hot
- * from 6.2 to 6.14), elsewhere a field of thread_info. Kernels need not tell the addresses of variables; but
- * the way from a task to its CPU's run queue is known, and BTF tells how far the count is from there.
- */
-struct rq___any {
-} __attribute__((preserve_access_index));
-
-struct cfs_rq___rq {
-	struct rq___any *rq;
-} __attribute__((preserve_access_index));
-
-struct thread_info___count {
-	struct {
-		u32 count;
-	} preempt;
-} __attribute__((preserve_access_index));
-
-struct thread_info___plain_count {
-	int preempt_count;
-} __attribute__((preserve_access_index));
-
-struct task_struct___count {
-	struct thread_info___count thread_info;
-} __attribute__((preserve_access_index));
-
-struct task_struct___plain_count {
-	struct thread_info___plain_count thread_info;
-} __attribute__((preserve_access_index));
-
 #define SPRY_SOFTIRQ_SERVING 0x00100
-
-/* Some type of the kernel's that begins with an int. */
-struct refcount_struct___int {
-	atomic_t refs;
-} __attribute__((preserve_access_index));
-
-/* 6.2 and later read without a call, which saves half of what a record costs. */
-extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
-
-static __always_inline u32 read_int(u64 address)
-{
-	struct refcount_struct___int *place;
-	u32 value = 0;
-
-	if (bpf_ksym_exists(bpf_rdonly_cast) && bpf_core_type_exists(struct refcount_struct)) {
-		place = bpf_rdonly_cast((void *)address, bpf_core_type_id_kernel(struct refcount_struct));
-		return place->refs.counter;
-	}
-	bpf_probe_read_kernel(&value, sizeof(value), (void *)address);
-	return value;
-}
 
 static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct *waker)
 {
-	struct task_struct___count *split = (void *)waker;
-	struct task_struct___plain_count *plain = (void *)waker;
 	u32 count;
 
-	if (knobs.count_from_rq) {
-		if (!c->count_address) {
-			struct cfs_rq___rq *queue = (void *)waker->se.cfs_rq;
-			u64 rq = (u64)queue->rq;
-
-			if (!rq)
-				return SPRY_CONTEXT_UNKNOWN;
-			c->count_address = rq + knobs.count_from_rq;
-		}
-		count = read_int(c->count_address);
-	} else if (bpf_core_field_exists(split->thread_info.preempt.count)) {
-		count = split->thread_info.preempt.count;
-	} else if (bpf_core_field_exists(plain->thread_info.preempt_count)) {
-		count = plain->thread_info.preempt_count;
-	} else {
+	if (!read_preempt_count(waker, knobs.count_from_rq, &c->count_address, &count))
 		return SPRY_CONTEXT_UNKNOWN;
-	}
 	if (count & knobs.hardirq_mask)
 		return SPRY_CONTEXT_HARDIRQ;
 	if (count & SPRY_SOFTIRQ_SERVING)

@@ -1,75 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every difference between kernels that the collection must bridge; what exists is probed in Rust. */
+/* Every difference between kernels that the collection must bridge, but for what others bridge, too; what
+ * exists is probed in Rust. */
 #ifndef SPRY_KERNEL_BPF_H
 #define SPRY_KERNEL_BPF_H
 
-#ifndef PF_EXITING
+#include "../../../kernel/include/preempt.bpf.h"
+
 #define PF_EXITING 0x00000004
-#endif
-#ifndef PF_KTHREAD
 #define PF_KTHREAD 0x00200000
-#endif
 
-struct rq___any {
-} __attribute__((preserve_access_index));
-
-struct cfs_rq___rq {
-	struct rq___any *rq;
-} __attribute__((preserve_access_index));
-
-struct thread_info___count {
-	struct {
-		u32 count;
-	} preempt;
-} __attribute__((preserve_access_index));
-
-struct thread_info___plain_count {
-	int preempt_count;
-} __attribute__((preserve_access_index));
-
-struct task_struct___count {
-	struct thread_info___count thread_info;
-} __attribute__((preserve_access_index));
-
-struct task_struct___plain_count {
-	struct thread_info___plain_count thread_info;
-} __attribute__((preserve_access_index));
-
-/* Some type of the kernel's that begins with an int. */
-struct refcount_struct___int {
-	atomic_t refs;
-} __attribute__((preserve_access_index));
-
-/* 6.2 and later read without a call. */
-extern void *bpf_rdonly_cast(const void *object, u32 btf_id) __ksym __weak;
-
-/*
- * Whether what runs is the current task's own doing. On x86 the count of preemption is a per-CPU variable,
- * whose address kernels need not tell; but a task knows its run queue, and BTF tells how far the count is
- * from there.
- */
+/* Whether what runs is the current task's own doing. */
 static __always_inline bool is_task_context(struct task_struct *current)
 {
-	struct task_struct___count *split = (void *)current;
-	struct task_struct___plain_count *plain = (void *)current;
-	u32 count = 0;
+	u64 address = 0;
+	u32 count;
 
-	if (knobs.count_from_rq) {
-		struct cfs_rq___rq *queue = (void *)current->se.cfs_rq;
-		u64 place = (u64)queue->rq + knobs.count_from_rq;
-
-		if (bpf_ksym_exists(bpf_rdonly_cast)) {
-			struct refcount_struct___int *cast = bpf_rdonly_cast(
-				(void *)place, bpf_core_type_id_kernel(struct refcount_struct));
-			count = cast->refs.counter;
-		} else {
-			bpf_probe_read_kernel(&count, sizeof(count), (void *)place);
-		}
-	} else if (bpf_core_field_exists(split->thread_info.preempt.count)) {
-		count = split->thread_info.preempt.count;
-	} else if (bpf_core_field_exists(plain->thread_info.preempt_count)) {
-		count = plain->thread_info.preempt_count;
-	}
+	if (!read_preempt_count(current, knobs.count_from_rq, &address, &count))
+		return true;
 	return !(count & knobs.interrupt_mask);
 }
 

@@ -1,6 +1,5 @@
 //! The collection: loads the programs that see who depends on whom, and carries what they saw into the policy's graph.
 
-mod kernel;
 mod news;
 mod ttys;
 
@@ -11,6 +10,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
 use spry_display::terminals::Activity;
+use spry_kernel::Kernel;
 use spry_policy::{Constants, Graph, Tgid, Waits, Writers};
 
 use crate::intf::{spry_collect_knobs, spry_ensure};
@@ -61,7 +61,7 @@ impl Collector {
     /// Without the privilege to load BPF programs, or on a kernel without type information.
     pub fn open(constants: &Constants) -> Result<Collector> {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
-        let kernel = kernel::Kernel::probe()?;
+        let kernel = Kernel::probe().context("the kernel has no type information (CONFIG_DEBUG_INFO_BTF)")?;
         let knobs = knobs(&kernel, constants);
         let tested = (constants.waits == Waits::Tested).then(|| Collector::with(Waits::Tested, &knobs).ok());
         let mut collector = match tested.flatten() {
@@ -227,15 +227,16 @@ fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'objec
     Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
 }
 
-fn knobs(kernel: &kernel::Kernel, constants: &Constants) -> spry_collect_knobs {
+fn knobs(kernel: &Kernel, constants: &Constants) -> spry_collect_knobs {
+    let count = kernel.preempt_count();
     spry_collect_knobs {
-        count_from_rq: kernel.preempt_count_from_rq(),
-        flush_to_ldisc: kernel::function("flush_to_ldisc").unwrap_or(0),
+        count_from_rq: count.from_rq,
+        flush_to_ldisc: spry_kernel::function("flush_to_ldisc").unwrap_or(0),
         own_tgid: std::process::id(),
         typed_weight: constants.typed_weight,
         writers_count: u32::from(constants.writers == Writers::Count),
         blocked_writers_count: u32::from(constants.waits == Waits::Asleep),
-        interrupt_mask: kernel.interrupt_mask(),
+        interrupt_mask: count.interrupt_mask,
         pad: 0,
     }
 }

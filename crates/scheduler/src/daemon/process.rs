@@ -4,10 +4,8 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 
 use spry_control::TaskClass;
+use spry_kernel::PF_KTHREAD;
 use spry_policy::Tgid;
-
-/// `task_struct.flags`: a thread of the kernel.
-const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// A process as `/proc` shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]

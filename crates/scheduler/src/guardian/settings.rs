@@ -6,6 +6,7 @@ use std::mem::{MaybeUninit, size_of};
 use std::thread;
 
 use libc::sched_attr;
+use spry_kernel::PF_KTHREAD;
 
 /// A thread's settings: what `sched_setattr` sets, and its timer slack. Plain numbers, for they lie in the journal.
 #[repr(C)]
@@ -51,7 +52,6 @@ pub struct Stat {
 }
 
 const RESET_ON_FORK: u64 = 1;
-const PF_KTHREAD: u64 = 0x0020_0000;
 
 /// `SCHED_OTHER`.
 pub const OTHER: u32 = libc::SCHED_OTHER as u32;

@@ -1,0 +1,76 @@
+//! The kernel's functions by `/proc/kallsyms`, which tells the unprivileged nothing.
+
+use std::fs;
+
+const SYMBOLS: &str = "/proc/kallsyms";
+
+/// The kernel's functions in order of address.
+#[derive(Clone, Debug, Default)]
+pub struct Functions {
+    sorted: Vec<(u64, String)>,
+}
+
+impl Functions {
+    /// Those of the running kernel; none where it does not tell.
+    pub fn read() -> Functions {
+        Functions::parse(&fs::read_to_string(SYMBOLS).unwrap_or_default())
+    }
+
+    fn parse(text: &str) -> Functions {
+        let found = text.lines().filter_map(parse).filter(|(_, name)| !name.starts_with("__pfx_"));
+        let mut sorted: Vec<_> = found.map(|(address, name)| (address, name.to_owned())).collect();
+        sorted.sort();
+        Functions { sorted }
+    }
+
+    /// The address of a function; `None` if the kernel has none of that name.
+    pub fn address(&self, name: &str) -> Option<u64> {
+        self.sorted.iter().find(|(_, found)| found == name).map(|&(address, _)| address)
+    }
+
+    /// Addresses and names, the lowest address first.
+    pub fn into_sorted(self) -> Vec<(u64, String)> {
+        self.sorted
+    }
+}
+
+/// The address of one function, for who needs no more of them; `None` where the kernel has none of that name, or does not
+/// tell.
+pub fn function(name: &str) -> Option<u64> {
+    let text = fs::read_to_string(SYMBOLS).ok()?;
+    text.lines().filter_map(parse).find(|&(_, found)| found == name).map(|(address, _)| address)
+}
+
+/// Address and name, if a line is of a function and tells its address.
+fn parse(line: &str) -> Option<(u64, &str)> {
+    let mut words = line.split_ascii_whitespace();
+    let address = u64::from_str_radix(words.next()?, 16).ok()?;
+    let is_function = matches!(words.next()?, "t" | "T");
+    (is_function && address != 0).then_some((address, words.next()?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn functions_are_told_sorted_of_address_and_nothing_else_is() {
+        let text = "\
+ffffffff81000200 T schedule
+ffffffff810001f0 t __pfx_schedule
+ffffffff82000000 D jiffies
+ffffffff81000100 t tick_nohz_handler
+ffffffffc0000000 t uinput_open\t[uinput]
+";
+        let functions = Functions::parse(text);
+        assert_eq!(functions.address("schedule"), Some(0xffff_ffff_8100_0200));
+        assert_eq!(functions.address("jiffies"), None);
+        let names: Vec<String> = functions.into_sorted().into_iter().map(|(_, name)| name).collect();
+        assert_eq!(names, ["tick_nohz_handler", "schedule", "uinput_open"]);
+    }
+
+    #[test]
+    fn an_address_that_is_hidden_is_none() {
+        assert_eq!(Functions::parse("0000000000000000 T schedule\n").address("schedule"), None);
+    }
+}
