@@ -24,13 +24,14 @@ found() {
     done
     echo "$1 $(($(ms) - from)) $(tr -d '\n' <why)"
 }
-hands() { sleep 3; xdotool mousemove 200 150; xdotool type --delay 100 'the quick brown fox jumps over the lazy dog the quick brown fox' & hands=$!; }
+seen() { xdotool search --sync --onlyvisible --class "$1" >&2; }
+hands() { xdotool mousemove 200 150; xdotool type --delay 100 'the quick brown fox jumps over the lazy dog' & hands=$!; }
 xterm -geometry 80x24+0+0 -e vi letter & shown=$!
-hands; found vi; kill $shown $hands
+seen XTerm; sleep 2; hands; found vi; kill $shown $hands
 emacs-lucid -Q --no-splash -g 80x24+0+0 note & shown=$!
-sleep 5; hands; found emacs-lucid; kill $shown $hands
-mplayer -really-quiet -vo x11 -nosound -demuxer rawvideo -rawvideo w=640:h=480:fps=25:i420 /dev/zero </dev/null & shown=$!
-found mplayer; kill $shown
+seen Emacs; sleep 4; hands; found emacs-lucid; kill $shown $hands
+mplayer -vo x11 -nosound -demuxer rawvideo -rawvideo w=640:h=480:fps=25:format=i420 /dev/zero </dev/null >film 2>&1 & shown=$!
+seen MPlayer; found mplayer; kill $shown; tail -c 300 film >&2
 kill $(jobs -p) 2>/dev/null
 "#;
 
