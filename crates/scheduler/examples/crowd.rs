@@ -1,10 +1,15 @@
 //! Many endless loops at once: how long each waits for the CPU at most, and how much all of them get.
 //!
-//! `crowd COUNT SECONDS [NICE] [HOGS]`: besides, HOGS loops named `hog` run, which another may give a place.
+//! `crowd COUNT SECONDS [NICE] [HOGS] [THREADS]`: besides, HOGS loops named `hog` run, which another may give a place.
+//! With THREADS, so many loops are one process. All begin when all are there and the standard input, if that is a
+//! pipe, has ended.
 
-use std::io;
+use std::io::{self, Read};
+use std::os::fd::AsRawFd;
+use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
@@ -42,7 +47,20 @@ fn spin(own: &Loop, start: Instant) -> ! {
     }
 }
 
-fn start(name: &std::ffi::CStr, nice: i32, own: &Loop, epoch: Instant) -> Result<libc::pid_t> {
+/// Begins when the other end is closed.
+fn wait_and_spin(mut gate: &UnixStream, own: &Loop, epoch: Instant) -> ! {
+    _ = gate.read(&mut [0]);
+    own.last_ns.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
+    spin(own, epoch)
+}
+
+fn start(
+    name: &std::ffi::CStr,
+    nice: i32,
+    own: &'static [Loop],
+    epoch: Instant,
+    (gate, opener): (&UnixStream, &UnixStream),
+) -> Result<libc::pid_t> {
     // SAFETY: this process has one thread.
     let tgid = unsafe { libc::fork() };
     ensure!(tgid >= 0, io::Error::last_os_error());
@@ -52,33 +70,58 @@ fn start(name: &std::ffi::CStr, nice: i32, own: &Loop, epoch: Instant) -> Result
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::prctl(libc::PR_SET_NAME, name.as_ptr());
             libc::setpriority(libc::PRIO_PROCESS, 0, nice);
+            libc::close(opener.as_raw_fd());
         }
-        spin(own, epoch);
+        thread::scope(|scope| {
+            for own in &own[1..] {
+                let small = thread::Builder::new().stack_size(32 << 10);
+                if small.spawn_scoped(scope, || wait_and_spin(gate, own, epoch)).is_err() {
+                    eprintln!("there is no place for so many threads");
+                }
+            }
+            wait_and_spin(gate, &own[0], epoch)
+        });
     }
     Ok(tgid)
+}
+
+fn is_pipe(fd: i32) -> bool {
+    // SAFETY: a status is plain numbers, and outlives the call.
+    unsafe {
+        let mut status: libc::stat = std::mem::zeroed();
+        libc::fstat(fd, &raw mut status) == 0 && status.st_mode & libc::S_IFMT == libc::S_IFIFO
+    }
 }
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1).map(|text| text.parse::<i32>());
     let mut next = |default| args.next().unwrap_or(Ok(default)).context("a number");
     let (count, seconds, nice, hogs) = (next(100)? as usize, next(5)? as u64, next(0)?, next(0)? as usize);
+    let threads = next(1)?.max(1) as usize;
     let loops = shared(count + hogs)?;
     let epoch = Instant::now();
     let mut all = Vec::new();
     // SAFETY: numbers only; who starts the others must get to it.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, -20) };
-    for (index, own) in loops.iter().enumerate() {
-        let is_hog = index >= count;
-        own.last_ns.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
-        all.push(start(if is_hog { c"hog" } else { c"crowd" }, if is_hog { 0 } else { nice }, own, epoch)?);
+    let (gate, opener) = UnixStream::pair()?;
+    for own in loops[count..].chunks(1) {
+        all.push(start(c"hog", 0, own, epoch, (&gate, &opener))?);
     }
-    println!("started after {} ms", epoch.elapsed().as_millis());
+    for own in loops[..count].chunks(threads) {
+        all.push(start(c"crowd", nice, own, epoch, (&gate, &opener))?);
+    }
+    let created = epoch.elapsed();
+    if is_pipe(0) {
+        _ = io::stdin().read(&mut [0]);
+    }
+    drop(opener);
+    println!("started after {} ms", created.as_millis());
     // Whoever gives places sees them first.
-    std::thread::sleep(Duration::from_secs(1));
+    thread::sleep(Duration::from_secs(1));
     let before: Vec<u64> = loops.iter().map(|own| own.ran_ns.load(Ordering::Relaxed)).collect();
     loops.iter().for_each(|own| own.longest_ns.store(0, Ordering::Relaxed));
     let from = epoch.elapsed().as_nanos() as u64;
-    std::thread::sleep(Duration::from_secs(seconds));
+    thread::sleep(Duration::from_secs(seconds));
     let now = epoch.elapsed().as_nanos() as u64;
     let longest = |own: &Loop| {
         let waits = now.saturating_sub(own.last_ns.load(Ordering::Relaxed));

@@ -1,6 +1,7 @@
 //! Loads the scheduler and gives processes their places by name or number, without a daemon: for trying it.
 //!
-//! `scx_stack [-v] [--share PERCENT] [--stats] [COMM|PID=LEVEL:QUANTUM_US | COMM|PID=other | COMM|PID=idle]...`
+//! `scx_stack [-v] [--share PERCENT] [--stats] [--programs] [COMM|PID=LEVEL:QUANTUM_US | COMM|PID=other | COMM|PID=idle]...`; with `--programs` it says of each of Spry's
+//! programs how many instructions the kernel's verifier went through, and ends.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,6 +9,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use libbpf_rs::ProgramType;
+use libbpf_rs::query::ProgInfoIter;
 use spry_policy::Tgid;
 use spry_scheduler::actuator::{Actuator, Class, Health, Verdict};
 use spry_scheduler::collect::Collector;
@@ -57,6 +60,16 @@ fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
     Ok(all)
 }
 
+/// What the verifier went through for each program of Spry's that is loaded.
+fn programs() {
+    for program in ProgInfoIter::default() {
+        let name = program.name.to_string_lossy();
+        if name.starts_with("spry_") || program.ty == ProgramType::StructOps {
+            println!("program {name} {}", program.verified_insns);
+        }
+    }
+}
+
 static STOP: AtomicBool = AtomicBool::new(false);
 
 extern "C" fn stop(_: libc::c_int) {
@@ -65,12 +78,13 @@ extern "C" fn stop(_: libc::c_int) {
 
 fn main() -> Result<()> {
     let mut options = ScxOptions::default();
-    let (mut rules, mut with_stats) = (Vec::new(), false);
+    let (mut rules, mut with_stats, mut with_programs) = (Vec::new(), false, false);
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-v" => options.log = Log::Verifier,
             "--stats" => with_stats = true,
+            "--programs" => with_programs = true,
             "--share" => options.background_share = args.next().context("--share wants a number")?.parse()?,
             _ => rules.push(parse(&arg)?),
         }
@@ -83,6 +97,10 @@ fn main() -> Result<()> {
     let mut scx = Scx::load(&collector, &options)?;
     for warning in scx.warnings() {
         eprintln!("{warning}");
+    }
+    if with_programs {
+        programs();
+        return Ok(());
     }
     while !STOP.load(Ordering::Relaxed) {
         scx.apply(&verdicts(&rules)?)?;
