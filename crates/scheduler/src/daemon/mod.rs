@@ -102,13 +102,14 @@ impl Daemon {
         };
         let warnings = system::hold_fast();
         let senses = Senses::open(args, &constants, bell)?;
-        let now_ns = now_ns();
-        let acting = Acting::start(args, &constants, senses.collector(), now_ns)?;
+        let began_ns = now_ns();
+        let acting = Acting::start(args, &constants, senses.collector(), began_ns)?;
         Ok(Daemon {
-            began_ns: now_ns,
+            began_ns,
             began_cpu_ns: own_cpu_ns(),
             warnings,
-            rounds: Rounds::new(Policy::new(constants), now_ns),
+            // Loading takes its time, in which no round is due.
+            rounds: Rounds::new(Policy::new(constants), now_ns()),
             senses,
             acting,
             hands: Hands::default(),
