@@ -45,6 +45,39 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
 }
 
 #[test]
+fn nice_holds_in_a_crowd() {
+    let text = under_the_stack(
+        1,
+        "cd /tmp; mkfifo gate
+        crowd() { /spry/crowd 60 3 $1 0 <gate | sed \"s/^/nice $1 /\" & }
+        crowd 0; crowd 5; exec 3>gate; sleep 1; exec 3>&-; wait",
+    );
+    let had = [0, 5].map(|nice| number_after(&text, &format!("nice {nice} crowd had")));
+    // Weights 1024 and 335.
+    assert!((2.5..3.6).contains(&(had[0] / had[1])), "{text}");
+}
+
+/// What a group with a limit of a fifth of a CPU gets, us: by itself, then beside two loops.
+const LIMITED: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 20000 100000 >a/cpu.max
+used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
+spin() { (while :; do :; done) & }
+for count in 1 2 3; do spin; echo $! >a/cgroup.procs; done
+for beside in nobody others; do
+    sleep 1; before=$(used); sleep 4; echo \"beside $beside $(($(used) - before))\"
+    spin; spin
+done";
+
+#[test]
+fn a_limit_of_a_group_holds_by_itself_and_beside_others() {
+    let text = under_the_stack(1, LIMITED);
+    for beside in ["nobody", "others"] {
+        let part = number_after(&text, &format!("beside {beside}")) / 4e6;
+        assert!((0.18..0.22).contains(&part), "{beside}: {part}: {text}");
+    }
+}
+
+#[test]
 fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
     let hotplug = "for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; sleep 1; done";
     let text = under_the_stack(2, &format!("/spry/crowd 6 2 0 1\n{hotplug}\n/spry/crowd 6 2 0 4"));

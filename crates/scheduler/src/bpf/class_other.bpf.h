@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * OTHER: weighted fair. A task's virtual time grows with its run time over its weight; the least goes first.
- * Who has slept comes back a slice behind the class at most. Nobody is put further ahead than the class gets
- * in a while, so that a small weight waits as long as everybody else when the class has little of the CPU or
- * many tasks.
+ * Who has slept comes back a slice behind the class at most, and hardly before it in a crowd. Nobody is put
+ * further ahead than the class gets in a while, or in the time in which everybody is to have a turn, so that
+ * a small weight does not wait longer when the class has little of the CPU or many tasks.
  */
 #ifndef SPRY_CLASS_OTHER_BPF_H
 #define SPRY_CLASS_OTHER_BPF_H
@@ -14,7 +14,6 @@ static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t
 				     u64 ran_ns)
 {
 	u64 key = p->scx.dsq_vtime, old = key & KEY_LOW, now = l->vtime, vtime = now;
-	u64 lag = slice_other_ns >> VTIME_UNIT_SHIFT;
 	bool was_other = key >> KEY_SHIFT == SPRY_CLASS_OTHER;
 
 	/* It had its turn: so far has the class come. */
@@ -26,8 +25,8 @@ static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t
 		vtime = t->vtime;
 	if (t && was_other)
 		vtime += other_charge(p, t, ran_ns);
-	if ((s64)(vtime - (now - lag)) < 0)
-		vtime = now - lag;
+	if ((s64)(vtime - (now - l->lag)) < 0)
+		vtime = now - l->lag;
 	if ((s64)(vtime - (now + l->ahead)) > 0)
 		vtime = now + l->ahead;
 	if (t)

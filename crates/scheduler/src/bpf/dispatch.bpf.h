@@ -239,12 +239,10 @@ static __always_inline bool decide(const struct where *at, struct running *r)
 		if (r->class == SPRY_CLASS_INTERACTIVE)
 			return false;
 	}
-	if (r->class > SPRY_CLASS_OTHER || goes_first(at, QUEUE_OTHER, r->key)) {
-		if (take_first(at, QUEUE_OTHER)) {
-			in_time(at);
-			return true;
-		}
-	}
+	in_time(at);
+	if ((r->class > SPRY_CLASS_OTHER || goes_first(at, QUEUE_OTHER, r->key)) &&
+	    take_first(at, QUEUE_OTHER))
+		return true;
 	return r->class > SPRY_CLASS_OTHER && take_first(at, QUEUE_IDLE);
 }
 

@@ -49,6 +49,19 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l)
 	*first_at(place, QUEUE_OTHER) = 0;
 }
 
+/* Whether somebody of OTHER waits behind a higher class, on any CPU of a cache. */
+static __always_inline bool is_kept_waiting(u32 llc)
+{
+	u32 cpu;
+
+	bpf_for(cpu, 0, nr_cpus)
+	{
+		if (llc_of(cpu) == llc && cpu_at(cpu)->below[BELOW_OTHER].due_ns)
+			return true;
+	}
+	return false;
+}
+
 static u64 kept_ns;
 
 static __always_inline void keep_counts(void)
@@ -59,12 +72,20 @@ static __always_inline void keep_counts(void)
 	{
 		struct llc_ctx *l = llc_at(i);
 		u64 come = l->vtime - l->vtime_before;
+		u32 count = *queued_at(i, QUEUE_OTHER);
+		u64 all_ns = count <= few_tasks ? age_few_ns : age_many_ns, least = ahead_least;
+		bool waits = is_kept_waiting(i);
 
 		l->vtime_before = l->vtime;
+		/* Where the class has the CPU, all of many would be alike if they were cut to less. */
+		if (count && !waits)
+			least += all_ns / count >> VTIME_UNIT_SHIFT;
+		/* Nobody has several turns before all others have their first. */
+		l->lag = waits || count > few_tasks ? 1 : slice_other_ns >> VTIME_UNIT_SHIFT;
 		/* Where nobody waits, nobody is kept waiting. */
-		if (come > ahead_most || !*queued_at(i, QUEUE_OTHER))
+		if (come > ahead_most || !count)
 			come = ahead_most;
-		l->ahead = come < ahead_least ? ahead_least : come;
+		l->ahead = come < least ? least : come;
 		pull_back(i, l);
 	}
 	bpf_for(i, 0, nr_cpus * QUEUES)

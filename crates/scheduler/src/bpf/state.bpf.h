@@ -79,8 +79,9 @@ struct cpu_ctx {
 struct llc_ctx {
 	/* Virtual time of OTHER, in units of 64 ns. */
 	u64 vtime;
-	/* The same a while ago, and how far a task may be put ahead of it: see class_other.bpf.h. */
+	/* The same a while ago, and how far a task may be behind and ahead of it: see class_other.bpf.h. */
 	u64 vtime_before;
+	u64 lag;
 	u64 ahead;
 } __attribute__((aligned(64)));
 
