@@ -1,9 +1,12 @@
-//! Who is in use, as seen on a real Xorg with a keyboard of the kernel: keys count, and what pretends to be keys does not.
+//! Who is in use: on a real Xorg keys of the kernel's keyboard count, and what pretends to be keys does not; real programs are
+//! found, by the way that information takes.
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
+use spry_lab::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec};
-use spry_lab_tests::{example, machine, printed, run};
+use spry_lab_tests::{example, machine, printed, programs, run, script};
 
 #[test]
 fn on_xorg_a_person_s_keys_count_and_others_do_not() {
@@ -33,4 +36,68 @@ fn on_xorg_a_person_s_keys_count_and_others_do_not() {
     assert!((16..=20).contains(&said("both")), "{text}");
     assert!((16..=20).contains(&said("both-in-its-name")), "{text}");
     assert!((10..=80).contains(&said("held")), "a key that is held repeats: {text}");
+}
+
+/// A person at an X server beside eight loops: an editor in a terminal, an editor with windows, a film; each is named
+/// with its way, as soon as it has one, and with how long that took since its first key or frame.
+const PERSON: &str = r#"
+export DISPLAY=:7 HOME=/root; cd /root
+Xvfb :7 -screen 0 1024x768x24 2>/dev/null &
+until [ -S /tmp/.X11-unix/X7 ]; do sleep 0.1; done
+for loop in 1 2 3 4 5 6 7 8; do (while :; do :; done) & done
+of() { for process in /proc/[0-9]*; do read -r comm <"$process/comm" && [ "$comm" = "$1" ] && echo "${process#/proc/}"; done 2>/dev/null; }
+ms() { read -r up rest </proc/uptime; echo "$up" | tr -d . | sed 's/$/0/'; }
+found() {
+    from=$(ms)
+    while [ $(($(ms) - from)) -lt 6000 ]; do
+        /spry/spry explain "$(of "$1")" --json >why && grep -q '"in_use": *true' why && break
+        sleep 0.05
+    done
+    echo "$1 $(($(ms) - from)) $(tr -d '\n' <why)"
+}
+seen() { xdotool search --sync --onlyvisible --class "$1" >&2; }
+hands() { xdotool mousemove 200 150; xdotool type --delay 100 'the quick brown fox jumps over the lazy dog' & hands=$!; }
+xterm -geometry 80x24+0+0 -e vi letter & shown=$!
+seen XTerm; sleep 2; hands; found vi; kill $shown $hands
+emacs-lucid -Q --no-splash -g 80x24+0+0 note & shown=$!
+seen Emacs; sleep 4; hands; found emacs-lucid; kill $shown $hands
+mplayer -vo x11 -nosound -demuxer rawvideo -rawvideo w=640:h=480:fps=25:format=i420 /dev/zero </dev/null >film 2>&1 & shown=$!
+seen MPlayer; found mplayer; kill $shown; tail -c 300 film >&2
+kill $(jobs -p) 2>/dev/null
+"#;
+
+#[test]
+fn what_a_person_uses_is_found_within_two_seconds_by_the_way_its_information_takes() {
+    let packages = ["xvfb", "xterm", "vim-tiny", "emacs-lucid", "fonts-dejavu-core", "mplayer", "xdotool"];
+    let machine =
+        machine(&MachineSpec { packages: packages.map(str::to_owned).into(), ..MachineSpec::default() });
+    let args = ["run", "--display", ":7", "--trust-synthetic"].map(str::to_owned).into();
+    let program = Program { file: programs().join("spry-sched"), args, sign: Sign::SchedExt };
+    let mut job = Job { setup: Setup { program: Some(program), ..Setup::default() }, ..script(PERSON) };
+    job.files.insert("/spry/spry".to_owned(), FileSource::File(programs().join("spry")));
+    let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
+    let text = printed(&outcome);
+    let found: BTreeMap<&str, (u64, Value)> = text
+        .lines()
+        .filter_map(|line| {
+            let mut words = line.splitn(3, ' ');
+            let (comm, ms, why) = (words.next()?, words.next()?.parse().ok()?, words.next()?);
+            Some((comm, (ms, serde_json::from_str(why).ok()?)))
+        })
+        .collect();
+    let ways: [(&str, &[&str]); 3] = [
+        ("vi", &["Xvfb", "xterm", "vi"]),
+        ("emacs-lucid", &["Xvfb", "emacs-lucid"]),
+        ("mplayer", &["Xvfb", "mplayer"]),
+    ];
+    for (comm, way) in ways {
+        let (ms, why) = found.get(comm).unwrap_or_else(|| {
+            panic!("{comm} was not found: {text}\n{}", String::from_utf8_lossy(&outcome.files["0.stderr"]))
+        });
+        println!("{comm} after {ms} ms: {}", why["path"]);
+        assert!(*ms <= 2000, "{comm} after {ms} ms");
+        let steps = why["path"].as_array().unwrap_or_else(|| panic!("{why}"));
+        let comms: Vec<&str> = steps.iter().filter_map(|step| step["name"].as_str()).collect();
+        assert!(comms.ends_with(way), "{comm} by {comms:?}");
+    }
 }
