@@ -1,0 +1,43 @@
+//! Prints, as a table, how many instructions the kernel's verifier goes through for each of Spry's programs, on each
+//! kernel of the archive that has sched_ext: `cargo run --release -p spry-lab-tests --example verifier`.
+
+use std::collections::BTreeMap;
+
+use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec};
+use spry_lab_tests::{example, machine, printed, run, script};
+
+/// What is known on one CPU is left out of the programs before they are verified.
+const CPUS: [u32; 2] = [1, 4];
+
+fn main() {
+    let (mut columns, mut counts) = (Vec::new(), BTreeMap::<String, Vec<Option<u64>>>::new());
+    for flavour in [Flavour::Cloud, Flavour::Generic, Flavour::Rt] {
+        let machine =
+            machine(&MachineSpec { kernel: KernelChoice::Newest(flavour), ..MachineSpec::default() });
+        for cpus in CPUS {
+            let mut job = Job { cpus, ..script("/spry/scx_stack --programs") };
+            let stack = example("spry-scheduler", "scx_stack");
+            job.files.insert("/spry/scx_stack".to_owned(), FileSource::File(stack));
+            let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
+            let text = printed(&outcome);
+            for line in text.lines().filter_map(|line| line.strip_prefix("program ")) {
+                let Some((name, count)) = line.split_once(' ') else { continue };
+                let row = counts.entry(name.to_owned()).or_default();
+                row.resize(columns.len(), None);
+                row.push(count.parse().ok());
+            }
+            columns.push(format!(
+                "{}, {cpus} CPU{}",
+                machine.kernel.release,
+                if cpus > 1 { "s" } else { "" }
+            ));
+        }
+    }
+    println!("| program | {} |", columns.join(" | "));
+    println!("|---|{}", "---|".repeat(columns.len()));
+    for (name, mut row) in counts {
+        row.resize(columns.len(), None);
+        let cells = row.iter().map(|count| count.map_or_else(|| "-".to_owned(), |count| count.to_string()));
+        println!("| `{name}` | {} |", cells.collect::<Vec<_>>().join(" | "));
+    }
+}

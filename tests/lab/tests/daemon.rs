@@ -1,0 +1,287 @@
+//! The daemon in charge through sched_ext: storms, its own end, and the end of what it looks at; what it says of each.
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec};
+use spry_lab_tests::{example, machine, printed, programs, run};
+
+/// What every script begins with: words for what is asked again and again.
+const WORDS: &str = r#"
+exec 2>&1
+cd /tmp
+ext=/sys/kernel/sched_ext
+is() { [ "$(cat $ext/state)" = $1 ]; }
+now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+# NAME CONDITION...: says how long it took until that held.
+until_() {
+    name=$1 from=$(now); shift
+    while ! "$@" >/dev/null 2>&1; do
+        [ $(($(now) - from)) -lt 9000 ] || { echo "$name never"; return; }
+        sleep 0.02
+    done
+    echo "$name $((($(now) - from) * 10)) ms"
+}
+status() { echo "status-$1 $(spry sched status --json)"; }
+says() { spry sched status --json | grep -q "$1"; }
+start() { spry-sched run "$@" 2>>/tmp/log & daemon=$!; until_ loaded says '"state"'; }
+loops() { for i in $(seq $1); do sh -c 'while :; do :; done' & echo $! >>/tmp/loops; done; }
+end_loops() { kill -9 $(cat /tmp/loops); rm /tmp/loops; }
+ticks() { cut -d' ' -f14 /proc/$1/stat; }
+in_ext() { grep -q '^ext.enabled *: *1' /proc/$1/sched; }
+nice_of() { cut -d' ' -f19 /proc/$1/stat; }
+"#;
+
+/// What a script said.
+struct Said(String);
+
+impl Said {
+    /// What follows a word at the beginning of a line.
+    fn after(&self, word: &str) -> &str {
+        let line = self.0.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("no `{word}` in {}", self.0))
+    }
+
+    fn number(&self, word: &str) -> f64 {
+        let text = self.after(word).split_whitespace().next().unwrap_or_default();
+        text.parse().unwrap_or_else(|_| panic!("no number after `{word}` in {}", self.0))
+    }
+
+    /// All numbers that follow a word.
+    fn numbers(&self, word: &str) -> Vec<f64> {
+        let lines = self.0.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
+        lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
+    }
+
+    fn status(&self, name: &str) -> Value {
+        let text = self.after(&format!("status-{name}"));
+        serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text} in {}", self.0))
+    }
+
+    /// The daemon has been in charge all the time, and says so.
+    fn is_in_charge(&self, name: &str) {
+        let status = self.status(name);
+        assert_eq!(status["actuator"], "scx", "{}", self.0);
+        assert_eq!(status["acting"]["state"], "acting", "{}", self.0);
+        assert_eq!(status["acting"]["ejections"], 0, "{}", self.0);
+        assert_eq!(self.after("state"), "enabled", "{}", self.0);
+        assert_eq!(self.number("rejected"), 0.0, "{}", self.0);
+    }
+}
+
+struct Place {
+    spec: MachineSpec,
+    cpus: u32,
+    shift: u8,
+    memory_mib: u32,
+}
+
+impl Default for Place {
+    fn default() -> Place {
+        Place { spec: MachineSpec::default(), cpus: 1, shift: 1, memory_mib: 1792 }
+    }
+}
+
+/// What a script says that has Spry's programs, the crowd and the storms.
+fn said(place: &Place, text: &str) -> Said {
+    let text = format!(
+        "{WORDS}{text}\necho \"state $(cat $ext/state)\"; echo \"rejected $(cat $ext/nr_rejected)\"; cat /tmp/log"
+    );
+    let argv = ["/bin/sh", "-c", &text].map(str::to_owned).into();
+    let mut job = Job {
+        cpus: place.cpus,
+        shift: place.shift,
+        memory_mib: place.memory_mib,
+        commands: vec![GuestCommand { argv, env: Vec::new(), limit_s: 600 }],
+        ..Job::default()
+    };
+    for name in ["crowd", "storm"] {
+        let file = FileSource::File(example("spry-scheduler", name));
+        job.files.insert(format!("/spry/bin/{name}"), file);
+    }
+    for name in ["spry", "spry-sched"] {
+        job.files.insert(format!("/spry/bin/{name}"), FileSource::File(programs().join(name)));
+    }
+    let outcome = run(&machine(&place.spec), &job).unwrap_or_else(|error| panic!("{error}"));
+    Said(printed(&outcome))
+}
+
+#[test]
+fn processes_programs_and_groups_in_a_storm_leave_the_machine_usable() {
+    let said = said(
+        &Place::default(),
+        "start --actuator scx; loops 2; storm fork 2; storm exec 2; storm cgroups 2; end_loops; status end",
+    );
+    said.is_in_charge("end");
+    assert!(said.number("processes") >= 500.0, "{}", said.0);
+    assert!(said.number("programs") >= 200.0, "{}", said.0);
+    assert!(said.number("moves") >= 200.0, "{}", said.0);
+    assert_eq!(said.number("stuck"), 0.0, "{}", said.0);
+    let latest = said.numbers("latest");
+    assert!(latest.len() == 3 && latest.iter().all(|&ms| ms <= 500.0), "{}", said.0);
+    for part in said.after("parts").split_whitespace() {
+        let part: f64 = part.parse().expect("a number");
+        assert!((29.0..38.0).contains(&part), "{}", said.0);
+    }
+}
+
+#[test]
+fn on_two_cpus_it_stays_in_charge_while_one_goes_and_comes_in_a_storm() {
+    let text = "start --actuator scx
+        for kind in fork exec affinity cgroups; do storm $kind 5 & storms=\"$storms $!\"; done
+        for time in 1 2 3; do for online in 0 1; do
+            echo $online >/sys/devices/system/cpu/cpu1/online; sleep 0.5
+        done; done
+        wait $storms; status end";
+    let said = said(&Place { cpus: 2, ..Place::default() }, text);
+    said.is_in_charge("end");
+    assert_eq!(said.numbers("stuck"), [0.0, 0.0], "{}", said.0);
+    let latest = said.numbers("latest");
+    // This machine's time, in which others have their part.
+    assert!(latest.len() == 4 && latest.iter().all(|&ms| ms <= 3000.0), "{}", said.0);
+}
+
+#[test]
+fn clients_by_the_hundred_and_the_end_of_their_server_are_lived_through() {
+    let text = "start --actuator scx --trust-synthetic
+        serve() { Xvfb :7 -screen 0 640x480x24 -noreset -nolisten tcp >/dev/null 2>&1 & server=$!; }
+        watches() { says '\"name\":\":7\",\"kind\":\"x11\",\"state\":\"watched\",\"tgid\":'$1; }
+        serve; until_ watched watches $server; export DISPLAY=:7
+        storm clients 5; status storm
+        kill -9 $server; until_ unseen eval '! watches $server'; status without
+        sleep 2
+        serve; until_ again watches $server; storm clients 1; status end";
+    let packages = BTreeSet::from(["xvfb".to_owned()]);
+    let said =
+        said(&Place { spec: MachineSpec { packages, ..MachineSpec::default() }, ..Place::default() }, text);
+    said.is_in_charge("end");
+    assert!(said.numbers("clients")[0] >= 450.0, "{}", said.0);
+    assert!(said.numbers("latest").iter().all(|&ms| ms <= 500.0), "{}", said.0);
+    for word in ["watched", "unseen", "again"] {
+        assert!(said.number(word) <= 5000.0, "{word}: {}", said.0);
+    }
+    let tgid = |name: &str| said.status(name)["tgid"].clone();
+    assert_eq!(tgid("storm"), tgid("end"), "the same daemon: {}", said.0);
+}
+
+#[test]
+fn a_daemon_that_is_stopped_leaves_tasks_under_its_policy_and_one_that_is_killed_under_the_kernels() {
+    let text = "start --actuator scx; loops 3; loop=$(head -n1 /tmp/loops)
+        spry sched set $loop --class interactive; sleep 1
+        before=$(ticks $loop); kill -STOP $daemon; sleep 15; spry sched status --json; sleep 15
+        echo used $(($(ticks $loop) - before)); in_ext $loop && echo still-there 1
+        kill -CONT $daemon; until_ noticed says 'did not run for'; status continued; sleep 3; status later
+        kill -9 $daemon; until_ disabled is disabled; in_ext $loop || echo with-the-kernel 1
+        spry sched status --json; before=$(ticks $loop); sleep 2; echo runs $(($(ticks $loop) - before))
+        end_loops; start --actuator scx; status anew";
+    let said = said(&Place { shift: 3, ..Place::default() }, text);
+    let all = &said.0;
+    // Ticks are hundredths of a second.
+    assert!(said.number("used") >= 0.85 * 3000.0, "{all}");
+    assert!(all.contains("still-there 1") && all.contains("is stopped, and tasks go on"), "{all}");
+    assert!(said.number("noticed") <= 2000.0, "{all}");
+    let continued = said.status("continued");
+    assert_eq!(
+        (&continued["acting"]["state"], &continued["acting"]["ejections"]),
+        (&"acting".into(), &0.into())
+    );
+    let rounds = |name: &str| said.status(name)["rounds"]["regular"].as_u64().expect("a number");
+    assert!(rounds("later") >= rounds("continued") + 2, "{all}");
+    assert!(said.number("disabled") <= 1000.0 && all.contains("with-the-kernel 1"), "{all}");
+    assert!(all.contains("no scheduler daemon is running"), "{all}");
+    assert!(said.number("runs") >= 20.0, "{all}");
+    said.is_in_charge("anew");
+}
+
+#[test]
+fn when_memory_runs_out_the_daemon_lives_or_its_tasks_are_with_the_kernel() {
+    let text = "start --actuator scx; storm memory; status memory; echo daemon $daemon
+        echo 1000 >/proc/$daemon/oom_score_adj; storm memory; until_ without is disabled";
+    let said = said(&Place { memory_mib: 768, ..Place::default() }, text);
+    assert!(said.0.contains("killed true"), "{}", said.0);
+    assert_eq!(said.status("memory")["tgid"], said.number("daemon"), "{}", said.0);
+    assert_eq!(said.status("memory")["acting"]["state"], "acting", "{}", said.0);
+    assert!(said.number("without") <= 1000.0, "{}", said.0);
+    assert_eq!((said.after("state"), said.number("rejected")), ("disabled", 0.0), "{}", said.0);
+}
+
+#[test]
+fn the_guardian_does_not_take_a_stopped_daemon_for_a_dead_one() {
+    let text = "start --actuator fair; loops 1; loop=$(cat /tmp/loops)
+        spry sched set $loop --class interactive; echo raised $(nice_of $loop)
+        kill -STOP $daemon; sleep 30; echo stopped $(nice_of $loop)
+        kill -CONT $daemon; sleep 2; status continued; echo continued $(nice_of $loop)
+        kill -9 $daemon; restored() { [ $(nice_of $loop) = 0 ]; }; until_ restored restored; end_loops";
+    let said = said(&Place { shift: 3, ..Place::default() }, text);
+    let all = &said.0;
+    let raised = said.number("raised");
+    assert!(raised < 0.0, "{all}");
+    assert_eq!((said.number("stopped"), said.number("continued")), (raised, raised), "{all}");
+    assert_eq!(said.status("continued")["acting"]["state"], "acting", "{all}");
+    assert!(said.number("restored") <= 1000.0, "{all}");
+}
+
+#[test]
+fn taken_out_by_the_kernel_it_says_so_and_comes_back() {
+    let text = "start --actuator scx; sleep 1000 & sleeper=$!
+        eject() { echo S >/proc/sysrq-trigger; until_ $1 is disabled; until_ told says '\"state\":\"ejected\"'; status $1; }
+        eject first; until_ back is enabled; until_ says-so says '\"state\":\"acting\"'; status back
+        in_ext $sleeper && echo there-again 1
+        eject second; kill $sleeper";
+    let said = said(&Place { shift: 2, ..Place::default() }, text);
+    let all = &said.0;
+    let acting = |name: &str| said.status(name)["acting"].clone();
+    for (name, times, pause_s) in [("first", 1, 1.0), ("second", 2, 5.0)] {
+        assert!(said.number(name) <= 1000.0, "{all}");
+        assert_eq!(said.status(name)["actuator"], "none", "{all}");
+        assert_eq!(acting(name)["ejections"], times, "{all}");
+        let reason = acting(name)["ejected"]["reason"].to_string();
+        assert!(reason.to_lowercase().contains("sysrq"), "{reason}: {all}");
+        let retry_in_s = acting(name)["retry_in_s"].as_f64().expect("it will try again");
+        assert!(retry_in_s <= pause_s && retry_in_s > pause_s - 1.0, "{retry_in_s}: {all}");
+    }
+    assert!(said.numbers("told").iter().all(|&ms| ms <= 1500.0), "{all}");
+    assert_eq!(acting("back")["state"], "acting", "{all}");
+    assert!(all.contains("there-again 1"), "{all}");
+}
+
+#[test]
+fn twenty_thousand_tasks_beside_one_in_use_all_run_in_a_third_of_the_watchdog_s_time() {
+    let text = "start --actuator scx
+        mkfifo gate; crowd 20000 11 0 1 100 <gate & exec 3>gate; until_ hogs pidof hog
+        spry sched set $(pidof hog) --class interactive; exec 3>&-; wait $!; status end";
+    let said = said(&Place { shift: 2, memory_mib: 3072, ..Place::default() }, text);
+    said.is_in_charge("end");
+    assert!(said.0.contains("did not run in 11 s: 0 of 20000"), "{}", said.0);
+    assert!(said.number("longest wait") <= 10_000.0, "{}", said.0);
+    assert!(said.number("hogs had") >= 40.0, "{}", said.0);
+}
+
+/// The daemon loads, and stays while tasks are moved between the CPUs.
+fn stays_in_charge_on(flavour: Flavour) {
+    let kernel = KernelChoice::Newest(flavour);
+    for cpus in [1, 2, 4] {
+        let spec = MachineSpec { kernel: kernel.clone(), ..MachineSpec::default() };
+        let said = said(
+            &Place { spec, cpus, ..Place::default() },
+            "start --actuator scx; storm affinity 2; status end",
+        );
+        said.is_in_charge("end");
+        assert_eq!(said.number("stuck"), 0.0, "{cpus} CPUs: {}", said.0);
+    }
+}
+
+#[test]
+fn it_stays_in_charge_of_the_kernel_with_all_drivers_on_one_two_and_four_cpus() {
+    stays_in_charge_on(Flavour::Generic);
+}
+
+#[test]
+fn it_stays_in_charge_of_the_real_time_kernel_on_one_two_and_four_cpus() {
+    stays_in_charge_on(Flavour::Rt);
+}
+
+#[test]
+fn it_stays_in_charge_of_the_kernel_for_virtual_machines_on_one_two_and_four_cpus() {
+    stays_in_charge_on(Flavour::Cloud);
+}
