@@ -16,6 +16,8 @@ fn main() {
             machine(&MachineSpec { kernel: KernelChoice::Newest(flavour), ..MachineSpec::default() });
         for cpus in CPUS {
             let mut job = Job { cpus, ..script("/spry/scx_stack --programs") };
+            // Several CPUs run in this machine's time.
+            job.commands[0].limit_s = 600;
             let stack = example("spry-scheduler", "scx_stack");
             job.files.insert("/spry/scx_stack".to_owned(), FileSource::File(stack));
             let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
