@@ -4,17 +4,8 @@
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
 
-#ifndef PF_EXITING
-#define PF_EXITING 0x00000004
-#endif
-#ifndef PF_KTHREAD
-#define PF_KTHREAD 0x00200000
-#endif
 #ifndef SCHED_IDLE
 #define SCHED_IDLE 5
-#endif
-#ifndef CLOCK_MONOTONIC
-#define CLOCK_MONOTONIC 1
 #endif
 
 /* 7.x forbids to write a task's fields; before, there were no functions for it. */
