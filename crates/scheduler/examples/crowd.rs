@@ -103,11 +103,10 @@ fn main() -> Result<()> {
     let mut all = Vec::new();
     let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
     let first = libc::sched_param { sched_priority: 1 };
-    // SAFETY: a structure that outlives the call. Who measures does not wait for those who are measured.
-    ensure!(
-        unsafe { libc::sched_setscheduler(0, policy, &raw const first) } == 0,
-        io::Error::last_os_error()
-    );
+    // Who measures does not wait for those who are measured.
+    // SAFETY: a structure that outlives the call.
+    let done = unsafe { libc::sched_setscheduler(0, policy, &raw const first) };
+    ensure!(done == 0, io::Error::last_os_error());
     let (gate, opener) = UnixStream::pair()?;
     for own in loops[count..].chunks(1) {
         all.push(start(c"hog", 0, own, epoch, (&gate, &opener))?);
