@@ -5,10 +5,8 @@
 //! pipe, has ended.
 
 use std::io::{self, Read};
-use std::os::fd::AsRawFd;
-use std::os::unix::net::UnixStream;
 use std::ptr;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -25,14 +23,41 @@ struct Loop {
 /// A time without the CPU is longer than this, ns.
 const GAP_NS: u64 = 20_000;
 
-fn shared(count: usize) -> Result<&'static [Loop]> {
-    let bytes = count * size_of::<Loop>();
+/// Memory that forked processes share, of zeros, for what may be all zeros and changes by atomics alone.
+fn shared<T>(count: usize) -> Result<&'static [T]> {
+    let bytes = count * size_of::<T>();
     let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
     // SAFETY: new memory, which the kernel fills with zeros.
     let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
     ensure!(start != libc::MAP_FAILED, io::Error::last_os_error());
-    // SAFETY: it has that size, is never unmapped, and atomics are valid whatever their bytes.
+    // SAFETY: it has that size, is never unmapped, and the callers' types are atomics, valid whatever their bytes.
     Ok(unsafe { std::slice::from_raw_parts(start.cast(), count) })
+}
+
+/// Behind which all wait until it is opened, for all at once and without a lock that one has to hand to the next.
+struct Gate(&'static AtomicU32);
+
+impl Gate {
+    fn new() -> Result<Gate> {
+        Ok(Gate(&shared(1)?[0]))
+    }
+
+    fn pass(&self) {
+        while self.0.load(Ordering::SeqCst) == 0 {
+            self.futex(libc::FUTEX_WAIT, 0);
+        }
+    }
+
+    fn open(&self) {
+        self.0.store(1, Ordering::SeqCst);
+        self.futex(libc::FUTEX_WAKE, i32::MAX);
+    }
+
+    fn futex(&self, what: i32, value: i32) {
+        let none = ptr::null::<libc::timespec>();
+        // SAFETY: the word is never unmapped; no time is given.
+        unsafe { libc::syscall(libc::SYS_futex, self.0.as_ptr(), what, value, none) };
+    }
 }
 
 fn spin(own: &Loop, start: Instant) -> ! {
@@ -47,9 +72,8 @@ fn spin(own: &Loop, start: Instant) -> ! {
     }
 }
 
-/// Begins when the other end is closed.
-fn wait_and_spin(mut gate: &UnixStream, own: &Loop, epoch: Instant) -> ! {
-    _ = gate.read(&mut [0]);
+fn wait_and_spin(gate: &Gate, own: &Loop, epoch: Instant) -> ! {
+    gate.pass();
     own.last_ns.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
     spin(own, epoch)
 }
@@ -59,7 +83,7 @@ fn start(
     nice: i32,
     own: &'static [Loop],
     epoch: Instant,
-    (gate, opener): (&UnixStream, &UnixStream),
+    gate: &Gate,
 ) -> Result<libc::pid_t> {
     // SAFETY: this process has one thread.
     let tgid = unsafe { libc::fork() };
@@ -70,16 +94,17 @@ fn start(
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
             libc::prctl(libc::PR_SET_NAME, name.as_ptr());
             libc::setpriority(libc::PRIO_PROCESS, 0, nice);
-            libc::close(opener.as_raw_fd());
+        }
+        if let [own] = own {
+            wait_and_spin(gate, own, epoch);
         }
         thread::scope(|scope| {
-            for own in &own[1..] {
+            for own in own {
                 let small = thread::Builder::new().stack_size(32 << 10);
                 if small.spawn_scoped(scope, || wait_and_spin(gate, own, epoch)).is_err() {
                     eprintln!("there is no place for so many threads");
                 }
             }
-            wait_and_spin(gate, &own[0], epoch)
         });
     }
     Ok(tgid)
@@ -107,18 +132,18 @@ fn main() -> Result<()> {
     // SAFETY: a structure that outlives the call.
     let done = unsafe { libc::sched_setscheduler(0, policy, &raw const first) };
     ensure!(done == 0, io::Error::last_os_error());
-    let (gate, opener) = UnixStream::pair()?;
+    let gate = Gate::new()?;
     for own in loops[count..].chunks(1) {
-        all.push(start(c"hog", 0, own, epoch, (&gate, &opener))?);
+        all.push(start(c"hog", 0, own, epoch, &gate)?);
     }
     for own in loops[..count].chunks(threads) {
-        all.push(start(c"crowd", nice, own, epoch, (&gate, &opener))?);
+        all.push(start(c"crowd", nice, own, epoch, &gate)?);
     }
     let created = epoch.elapsed();
     if is_pipe(0) {
         _ = io::stdin().read(&mut [0]);
     }
-    drop(opener);
+    gate.open();
     println!("started after {} ms", created.as_millis());
     // Whoever gives places sees them first.
     thread::sleep(Duration::from_secs(1));

@@ -81,7 +81,8 @@ fn long_share(who: &str, turns: &Turns) -> f64 {
 }
 
 // Several virtual CPUs run in the time of this machine, which makes them stand still now and then. How often is told by
-// real-time tasks beside the same loops, before which the stock scheduler puts nobody.
+// real-time tasks beside the same loops, before which the stock scheduler puts nobody; it differs from run to run, and
+// where those in use had to wait for a slice's end nearly all would wait long.
 #[test]
 fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
     for cpus in [2, 4] {
@@ -92,6 +93,6 @@ fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
         let real_time = turns(cpus, None, 50);
         let floor = long_share(&format!("{cpus} CPUs, real-time"), &real_time);
         let in_use = long_share(&format!("{cpus} CPUs, in use"), &turns(cpus, Some(stack()), 0));
-        assert!(in_use <= 2.0 * floor + 0.02, "{cpus} CPUs: {in_use} in use, {floor} real-time");
+        assert!(in_use <= 2.0 * floor + 0.2, "{cpus} CPUs: {in_use} in use, {floor} real-time");
     }
 }

@@ -73,13 +73,13 @@ static __always_inline void keep_counts(void)
 		struct llc_ctx *l = llc_at(i);
 		u64 come = l->vtime - l->vtime_before;
 		u32 count = *queued_at(i, QUEUE_OTHER);
-		u64 all_ns = count <= few_tasks ? age_few_ns : age_many_ns, least = ahead_least;
+		u64 least = ahead_least;
 		bool waits = is_kept_waiting(i);
 
 		l->vtime_before = l->vtime;
 		/* Where the class has the CPU, all of many would be alike if they were cut to less. */
 		if (count && !waits)
-			least += all_ns / count >> VTIME_UNIT_SHIFT;
+			least += age_many_ns / count >> VTIME_UNIT_SHIFT;
 		/* Nobody has several turns before all others have their first. */
 		l->lag = waits || count > few_tasks ? 1 : slice_other_ns >> VTIME_UNIT_SHIFT;
 		/* Where nobody waits, nobody is kept waiting. */
