@@ -25,16 +25,19 @@ static __always_inline void recount(u32 place, u32 queue)
 
 /*
  * Those who were put further ahead than the class gets in a while now, because it got more when they were:
- * they would wait until everybody else has come as far.
+ * they would wait until everybody else has come as far. In a crowd that is kept waiting they go behind who is
+ * next, since another round of all would be too late.
  */
-static __always_inline void pull_back(u32 place, struct llc_ctx *l)
+static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept)
 {
-	u64 last = KEY(SPRY_CLASS_OTHER, l->vtime + l->ahead);
+	u64 last = KEY(SPRY_CLASS_OTHER, l->vtime + l->ahead), to = last;
 	struct task_struct *p;
 	u32 left = pulled_most;
 
 	if (!*queued_at(place, QUEUE_OTHER))
 		return;
+	if (is_kept && *queued_at(place, QUEUE_OTHER) > few_tasks)
+		to = KEY(SPRY_CLASS_OTHER, l->vtime);
 	bpf_for_each(scx_dsq, p, dsq_at(place, QUEUE_OTHER), SCX_DSQ_ITER_REV)
 	{
 		u32 here = place;
@@ -43,7 +46,7 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l)
 		barrier_var(here);
 		if (p->scx.dsq_vtime <= last || !left--)
 			break;
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, last);
+		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, to);
 		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0);
 	}
 	*first_at(place, QUEUE_OTHER) = 0;
@@ -86,7 +89,7 @@ static __always_inline void keep_counts(void)
 		if (come > ahead_most || !count)
 			come = ahead_most;
 		l->ahead = come < least ? least : come;
-		pull_back(i, l);
+		pull_back(i, l, waits);
 	}
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{

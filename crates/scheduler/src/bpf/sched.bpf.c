@@ -31,7 +31,7 @@ const volatile u64 ahead_most = 30000000;
 /* How many are pulled back at once, when that has become less. */
 const volatile u32 pulled_most = 1024;
 const volatile u64 age_few_ns = 400000000;
-const volatile u64 age_many_ns = 6000000000;
+const volatile u64 age_many_ns = 4500000000;
 /* The parts of a CPU that classes above INTERACTIVE may have, percent of a period, ns. */
 const volatile u64 budget_period_ns = 100000000;
 const volatile u32 daemon_percent = 10;
