@@ -93,13 +93,15 @@ pub fn run(machine: &LabMachine, job: &Job) -> Result<Outcome, LabError> {
     lab().run(machine, job, &quiet, &Stop::new())
 }
 
-/// Whether a panic is of a CPU that ran a jump of the kernel's while another one exchanged it: it stands behind the jump's
-/// first byte, which was a breakpoint a moment before. QEMU 7.2 lets that happen.
+/// Whether a panic is of a CPU that ran a jump or a no-operation of the kernel's while another one exchanged it for the
+/// other: it stands behind its first byte, which was a breakpoint a moment before. QEMU 7.2 lets that happen.
 fn is_half_changed_code(panic: &str) -> bool {
     let code = panic.lines().filter_map(|line| line.split_once("Code: ")).map(|(_, bytes)| bytes);
     code.map(|bytes| bytes.split_whitespace().collect::<Vec<_>>()).any(|bytes| {
         let at = bytes.iter().position(|byte| byte.starts_with('<'));
-        at.is_some_and(|at| at > 0 && ["e9", "eb"].contains(&bytes[at - 1]))
+        at.filter(|&at| at > 0).is_some_and(|at| {
+            matches!((bytes[at - 1], bytes[at]), ("e9" | "eb", _) | ("66", "<90>") | ("0f", "<1f>"))
+        })
     })
 }
 
@@ -133,9 +135,11 @@ mod tests {
     use super::is_half_changed_code;
 
     #[test]
-    fn a_trap_behind_the_first_byte_of_a_jump_is_half_changed_code_and_others_are_not() {
+    fn a_trap_behind_the_first_byte_of_what_is_exchanged_is_half_changed_code_and_others_are_not() {
         assert!(is_half_changed_code("[ 15.3] Code: 0f 1e fa 41 54 55 53 eb <1b> e8 91 72 ed ff"));
         assert!(is_half_changed_code("a panic\n[ 11.8] Code: e8 38 dc fc ff e9 <9a> 00 00 00 0f"));
+        assert!(is_half_changed_code("[ 1.7] Code: fa 41 54 55 53 66 <90> e8 91 72"));
+        assert!(is_half_changed_code("[ 1.7] Code: fa 41 54 55 53 0f <1f> 44 00 00"));
         assert!(!is_half_changed_code("[ 15.3] Code: 0f 1e fa 41 54 55 53 <0f> 0b eb 1b e8"));
         assert!(!is_half_changed_code("Kernel panic - not syncing: Out of memory"));
     }
