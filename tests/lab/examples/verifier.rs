@@ -1,5 +1,5 @@
 //! Prints, as a table, how many instructions the kernel's verifier goes through for each of Spry's programs, on each
-//! kernel of the archive that has sched_ext: `cargo run --release -p spry-lab-tests --example verifier`.
+//! kernel of the archive on which they load: `cargo run --release -p spry-lab-tests --example verifier`.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ const CPUS: [u32; 2] = [1, 4];
 
 fn main() {
     let (mut columns, mut counts) = (Vec::new(), BTreeMap::<String, Vec<Option<u64>>>::new());
-    for flavour in [Flavour::Cloud, Flavour::Generic, Flavour::Rt] {
+    for flavour in [Flavour::Cloud, Flavour::Generic] {
         let machine =
             machine(&MachineSpec { kernel: KernelChoice::Newest(flavour), ..MachineSpec::default() });
         for cpus in CPUS {

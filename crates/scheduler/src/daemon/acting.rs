@@ -1,6 +1,5 @@
 //! Through what the daemon acts: chosen at the start, tried again or exchanged when the kernel puts an end to it.
 
-use std::fs;
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
@@ -14,8 +13,6 @@ use crate::collect::Collector;
 use crate::fair::{Fair, FairOptions};
 use crate::scx::{Scx, ScxOptions};
 
-/// What the kernel says of how it was built.
-const VERSION: &str = "/proc/sys/kernel/version";
 const EXT: &str = "/sys/kernel/sched_ext";
 
 /// One that can be made.
@@ -87,10 +84,6 @@ impl Acting {
                 ensure!(
                     Path::new(EXT).exists(),
                     "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): use --actuator fair, or a kernel that has it"
-                );
-                ensure!(
-                    !is_real_time(),
-                    "a real-time kernel (PREEMPT_RT) lets no scheduler of sched_ext have timers, which this one needs: use --actuator fair"
                 );
                 let Some(collector) = collector else {
                     bail!("sched_ext needs the collection, which did not load");
@@ -224,9 +217,4 @@ impl Acting {
         let actuators = self.actuator.iter().flat_map(|actuator| actuator.warnings());
         self.trouble.iter().cloned().chain(actuators).collect()
     }
-}
-
-/// Whether the kernel is a real-time one.
-fn is_real_time() -> bool {
-    fs::read_to_string(VERSION).is_ok_and(|text| text.split_whitespace().any(|word| word == "PREEMPT_RT"))
 }

@@ -74,6 +74,12 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     ops.flags = names.into_iter().map(flag).fold(0, |all, flag| all | flag);
 }
 
+/// Whether the kernel is a real-time one.
+pub(super) fn is_real_time() -> bool {
+    let version = fs::read_to_string("/proc/sys/kernel/version");
+    version.is_ok_and(|text| text.split_whitespace().any(|word| word == "PREEMPT_RT"))
+}
+
 /// What this kernel cannot give.
 pub(super) fn warnings() -> Vec<String> {
     let mut warnings = Vec::new();

@@ -84,11 +84,15 @@ impl Scx {
     /// Loads the scheduler beside the collection and puts it in charge.
     ///
     /// # Errors
-    /// On a kernel without sched_ext, without the privilege, or while another scheduler is in charge.
+    /// On a kernel without sched_ext or a real-time one, without the privilege, or while another scheduler is in charge.
     pub fn load(collector: &Collector, options: &ScxOptions) -> Result<Scx> {
         ensure!(
             (1..=50).contains(&options.background_share),
             "the share of what is below is 1 to 50 percent"
+        );
+        ensure!(
+            !machine::is_real_time(),
+            "a real-time kernel (PREEMPT_RT) lets no scheduler of sched_ext have timers, which this one needs: use --actuator fair"
         );
         say(options.log);
         // The scheduler borrows from it for as long as it lives; a process loads one, or a few.
