@@ -4,13 +4,17 @@
 //! With THREADS, so many loops are one process. All begin when all are there and the standard input, if that is a
 //! pipe, has ended.
 
+mod common;
+
 use std::io::{self, Read};
 use std::ptr;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+
+use common::shared;
 
 /// What a loop says of itself: when it last had the CPU, the longest time without, how much it had; ns.
 #[repr(C)]
@@ -22,17 +26,6 @@ struct Loop {
 
 /// A time without the CPU is longer than this, ns.
 const GAP_NS: u64 = 20_000;
-
-/// Memory that forked processes share, of zeros, for what may be all zeros and changes by atomics alone.
-fn shared<T>(count: usize) -> Result<&'static [T]> {
-    let bytes = count * size_of::<T>();
-    let (protection, flags) = (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-    // SAFETY: new memory, which the kernel fills with zeros.
-    let start = unsafe { libc::mmap(ptr::null_mut(), bytes, protection, flags, -1, 0) };
-    ensure!(start != libc::MAP_FAILED, io::Error::last_os_error());
-    // SAFETY: it has that size, is never unmapped, and the callers' types are atomics, valid whatever their bytes.
-    Ok(unsafe { std::slice::from_raw_parts(start.cast(), count) })
-}
 
 /// Behind which all wait until it is opened, for all at once and without a lock that one has to hand to the next.
 struct Gate(&'static AtomicU32);
@@ -85,16 +78,10 @@ fn start(
     epoch: Instant,
     gate: &Gate,
 ) -> Result<libc::pid_t> {
-    // SAFETY: this process has one thread.
-    let tgid = unsafe { libc::fork() };
-    ensure!(tgid >= 0, io::Error::last_os_error());
-    if tgid == 0 {
-        // SAFETY: numbers and a string that ends in a zero.
-        unsafe {
-            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            libc::prctl(libc::PR_SET_NAME, name.as_ptr());
-            libc::setpriority(libc::PRIO_PROCESS, 0, nice);
-        }
+    common::start(|| {
+        common::set_name(name);
+        // SAFETY: numbers only.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
         if let [own] = own {
             wait_and_spin(gate, own, epoch);
         }
@@ -106,8 +93,7 @@ fn start(
                 }
             }
         });
-    }
-    Ok(tgid)
+    })
 }
 
 fn is_pipe(fd: i32) -> bool {
@@ -126,12 +112,8 @@ fn main() -> Result<()> {
     let loops = shared(count + hogs)?;
     let epoch = Instant::now();
     let mut all = Vec::new();
-    let policy = libc::SCHED_RR | libc::SCHED_RESET_ON_FORK;
-    let first = libc::sched_param { sched_priority: 1 };
     // Who measures does not wait for those who are measured.
-    // SAFETY: a structure that outlives the call.
-    let done = unsafe { libc::sched_setscheduler(0, policy, &raw const first) };
-    ensure!(done == 0, io::Error::last_os_error());
+    common::become_real_time(libc::SCHED_RR | libc::SCHED_RESET_ON_FORK, 1)?;
     let gate = Gate::new()?;
     for own in loops[count..].chunks(1) {
         all.push(start(c"hog", 0, own, epoch, &gate)?);

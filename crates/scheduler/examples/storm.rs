@@ -3,16 +3,19 @@
 //! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`: processes that begin and end, programs, loops whose affinity
 //! changes, loops that move between cgroups whose weights change, X clients (on `DISPLAY`), memory without end.
 
+mod common;
+
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::process::{Command, Stdio};
-use std::ptr;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail, ensure};
+
+use common::{reap, shared, start};
 
 /// Loops that are moved about.
 const LOOPS: usize = 8;
@@ -35,26 +38,6 @@ impl Dice {
     }
 }
 
-/// Forks a process that does something until it is killed, or is done.
-fn start(work: impl FnOnce()) -> Result<libc::pid_t> {
-    // SAFETY: the child does only what is given, none of which takes a lock that another thread may hold.
-    let tgid = unsafe { libc::fork() };
-    ensure!(tgid >= 0, "fork: {}", io::Error::last_os_error());
-    if tgid == 0 {
-        // SAFETY: numbers only.
-        unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
-        work();
-        // SAFETY: ends the child, without what its parent registered for its own end.
-        unsafe { libc::_exit(0) };
-    }
-    Ok(tgid)
-}
-
-fn reap(tgid: libc::pid_t) {
-    // SAFETY: a child of this process; its status is of no interest.
-    unsafe { libc::waitpid(tgid, ptr::null_mut(), 0) };
-}
-
 /// Endless loops, and how often each has gone round.
 struct Loops {
     tgids: Vec<libc::pid_t>,
@@ -63,13 +46,7 @@ struct Loops {
 
 impl Loops {
     fn start(count: usize) -> Result<Loops> {
-        let (protection, flags) =
-            (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);
-        // SAFETY: new memory, which the kernel fills with zeros.
-        let memory = unsafe { libc::mmap(ptr::null_mut(), count * 8, protection, flags, -1, 0) };
-        ensure!(memory != libc::MAP_FAILED, io::Error::last_os_error());
-        // SAFETY: it has that size, is never unmapped, and atomics are valid whatever their bytes.
-        let rounds: &'static [AtomicU64] = unsafe { std::slice::from_raw_parts(memory.cast(), count) };
+        let rounds: &'static [AtomicU64] = shared(count)?;
         let spin = |own: &'static AtomicU64| {
             start(move || {
                 loop {
