@@ -1,34 +1,17 @@
-//! The few system calls that the standard library lacks: waiting for descriptors, and who is at a socket's other end.
+//! The few system calls that the standard library lacks: waiting for descriptors, and who sent a message.
 
 use std::io;
 use std::mem;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 use std::time::Duration;
 
-/// Who is at the other end of a local socket.
+/// Who sent a message: `struct ucred`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(C)]
 pub(crate) struct Peer {
     pub(crate) tgid: u32,
     pub(crate) uid: u32,
     pub(crate) gid: u32,
-}
-
-/// The process that connected to, or listened at, the other end.
-pub(crate) fn peer(socket: BorrowedFd<'_>) -> io::Result<Peer> {
-    let mut peer = Peer { tgid: 0, uid: 0, gid: 0 };
-    let mut length = mem::size_of::<Peer>() as libc::socklen_t;
-    // SAFETY: `Peer` has the layout of `struct ucred`, and the length says how much room there is.
-    let done = unsafe {
-        libc::getsockopt(
-            socket.as_raw_fd(),
-            libc::SOL_SOCKET,
-            libc::SO_PEERCRED,
-            (&raw mut peer).cast(),
-            &raw mut length,
-        )
-    };
-    if done == 0 { Ok(peer) } else { Err(io::Error::last_os_error()) }
 }
 
 /// Wakes a thread that waits: an eventfd, which anybody who shares it may write to.

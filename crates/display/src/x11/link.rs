@@ -1,9 +1,9 @@
 //! Connections to one server, and what can go wrong with them.
 
 use std::io;
-use std::os::fd::AsFd;
 use std::os::unix::net::UnixStream;
 
+use nix::sys::socket::{getsockopt, sockopt};
 use spry_policy::Tgid;
 use x11rb::connection::RequestConnection;
 use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
@@ -18,7 +18,6 @@ use x11rb::rust_connection::RustConnection;
 
 use super::stream::Quiet;
 use super::{Slot, auth, lock, server, sockets};
-use crate::sys;
 
 /// Why a display is not watched, or no longer.
 #[derive(Debug, thiserror::Error)]
@@ -66,7 +65,8 @@ impl Link {
     pub(super) fn open(slot: &Slot) -> Result<Link, LinkError> {
         let number = slot.number;
         let first = UnixStream::connect(sockets::path(number)).map_err(LinkError::Nobody)?;
-        let listener = Tgid(sys::peer(first.as_fd())?.tgid);
+        let listener = getsockopt(&first, sockopt::PeerCredentials).map_err(io::Error::from)?;
+        let listener = Tgid(listener.pid() as u32);
         let server = server::nested_server(listener, number).unwrap_or(listener);
         let mut sockets = Some(first);
         let mut refusal = None;
