@@ -1,8 +1,8 @@
 //! What the running kernel tells of itself, and where kernels differ. Every difference is found by looking at what is there;
 //! versions are never asked.
 //!
-//! `include/preempt.bpf.h` is for BPF programs, and like them under GPL-2.0-only: it is compiled into them and in no other
-//! program.
+//! The headers in `include` are for BPF programs, and like them under GPL-2.0-only: they are compiled into them and into no
+//! other program.
 
 mod functions;
 mod types;

@@ -5,6 +5,7 @@
 #define SPRY_COMPAT_BPF_H
 
 #include "../../../kernel/include/preempt.bpf.h"
+#include "../../../kernel/include/syscalls.bpf.h"
 
 /*
  * The kernel's objects are read directly, not with BPF_CORE_READ: accesses are relocated all the same, and a
@@ -208,31 +209,5 @@ static __always_inline bool read_syscall(struct pt_regs *regs, struct task_struc
 	return false;
 #endif
 }
-
-#if defined(__TARGET_ARCH_x86)
-#define NR_read	    0
-#define NR_write    1
-#define NR_pread64  17
-#define NR_readv    19
-#define NR_writev   20
-#define NR_sendfile 40
-#define NR_sendto   44
-#define NR_recvfrom 45
-#define NR_sendmsg  46
-#define NR_recvmsg  47
-#define NR_splice   275
-#else
-#define NR_read	    63
-#define NR_write    64
-#define NR_pread64  67
-#define NR_readv    65
-#define NR_writev   66
-#define NR_sendfile 71
-#define NR_sendto   206
-#define NR_recvfrom 207
-#define NR_sendmsg  211
-#define NR_recvmsg  212
-#define NR_splice   76
-#endif
 
 #endif

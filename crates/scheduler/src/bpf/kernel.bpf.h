@@ -5,6 +5,7 @@
 #define SPRY_KERNEL_BPF_H
 
 #include "../../../kernel/include/preempt.bpf.h"
+#include "../../../kernel/include/syscalls.bpf.h"
 
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
@@ -45,18 +46,8 @@ static __always_inline bool is_signalled(struct task_struct *task)
 
 #if defined(__TARGET_ARCH_x86)
 #define SPRY_SYSCALL(regs) ((regs)->orig_ax)
-#define SPRY_NR_write	   1
-#define SPRY_NR_writev	   20
-#define SPRY_NR_sendto	   44
-#define SPRY_NR_sendmsg	   46
-#define SPRY_NR_splice	   275
 #else
 #define SPRY_SYSCALL(regs) ((regs)->syscallno)
-#define SPRY_NR_write	   64
-#define SPRY_NR_writev	   66
-#define SPRY_NR_sendto	   206
-#define SPRY_NR_sendmsg	   211
-#define SPRY_NR_splice	   76
 #endif
 
 /* Whether a task that sleeps does so in a system call that writes: a pipe, a socket, is full. */
@@ -65,11 +56,11 @@ static __always_inline bool is_writing(struct task_struct *task)
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
 
 	switch (SPRY_SYSCALL(regs)) {
-	case SPRY_NR_write:
-	case SPRY_NR_writev:
-	case SPRY_NR_sendto:
-	case SPRY_NR_sendmsg:
-	case SPRY_NR_splice:
+	case NR_write:
+	case NR_writev:
+	case NR_sendto:
+	case NR_sendmsg:
+	case NR_splice:
 		return true;
 	}
 	return false;
