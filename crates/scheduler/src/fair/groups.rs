@@ -9,6 +9,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
+use std::thread::sleep;
+use std::time::Duration;
 
 use crate::guardian::journal::{GroupChange, GroupKind, Journal};
 use crate::guardian::settings::TaskId;
@@ -20,6 +22,9 @@ const PROCESSES: &str = "cgroup.procs";
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 /// The least of it that is of use, us a second.
 const LEAST_REAL_TIME_US: i64 = 10_000;
+/// How often it is asked for before the group is given up.
+const BUDGETING: u32 = 25;
+const BUDGETING_EVERY: Duration = Duration::from_millis(20);
 /// The group of ours; the daemon's number follows.
 const OWN: &str = "spry-in-use";
 /// The file of a group's weight, of version 2.
@@ -118,9 +123,13 @@ impl Groups {
         }
     }
 
-    /// Makes our group.
+    /// Makes our group, under a name that nobody has: one that is just being removed keeps its own for a while.
     fn make(&self, journal: &mut Journal) -> io::Result<Manner> {
-        let directory = self.root.join(format!("{OWN}-{}", std::process::id()));
+        let name = format!("{OWN}-{}", std::process::id());
+        let directory = (0..)
+            .map(|again| self.root.join(if again == 0 { name.clone() } else { format!("{name}-{again}") }))
+            .find(|directory| !directory.exists())
+            .expect("there are more numbers than groups");
         let change = GroupChange {
             kind: GroupKind::Directory,
             path: directory.clone(),
@@ -129,10 +138,7 @@ impl Groups {
             ours: 0,
         };
         let create = || {
-            // One that is there was left by somebody of whom no journal tells; it is ours by its name.
-            if !directory.is_dir() {
-                fs::create_dir(&directory)?;
-            }
+            fs::create_dir(&directory)?;
             // A group in which no thread can become real-time would take that from its members.
             budget_real_time(&self.root, &directory).inspect_err(|_| _ = fs::remove_dir(&directory))
         };
@@ -170,17 +176,28 @@ enum Manager {
     Weighing,
 }
 
-/// Where real-time tasks are budgeted by group, gives ours a budget: half of all, or what other groups leave of it.
+/// Where real-time tasks are budgeted by group, gives ours a budget: half of all, or what other groups leave of it. Groups
+/// just removed hold theirs until their last task has ended.
 fn budget_real_time(root: &Path, directory: &Path) -> io::Result<()> {
     let Some(all_us) = number_in(&root.join(REAL_TIME)) else { return Ok(()) };
     // -1 is no limit; a group of a second's period may then have half of it.
-    let mut budget_us = if all_us < 0 { 1_000_000 } else { all_us } / 2;
-    loop {
-        match fs::write(directory.join(REAL_TIME), budget_us.to_string()) {
-            Err(_) if budget_us > LEAST_REAL_TIME_US => budget_us /= 2,
-            done => return done,
+    let half_us = if all_us < 0 { 1_000_000 } else { all_us } / 2;
+    let budget = || {
+        let mut budget_us = half_us;
+        loop {
+            match fs::write(directory.join(REAL_TIME), budget_us.to_string()) {
+                Err(_) if budget_us > LEAST_REAL_TIME_US => budget_us /= 2,
+                done => return done,
+            }
         }
+    };
+    for _ in 1..BUDGETING {
+        if budget().is_ok() {
+            return Ok(());
+        }
+        sleep(BUDGETING_EVERY);
     }
+    budget()
 }
 
 /// Where the hierarchy with the CPU controller is mounted.

@@ -13,7 +13,7 @@ use super::undo::{Undone, undo};
 /// What the kernel gives every thread that has not asked for another timer slack, ns.
 const USUAL_SLACK_NS: u64 = 50_000;
 /// How often a directory is emptied before it is given up: tasks fork meanwhile.
-const EMPTYING: u32 = 200;
+const EMPTYING: u32 = 1_000;
 const EMPTYING_EVERY: Duration = Duration::from_millis(2);
 
 /// How much was undone.

@@ -19,9 +19,12 @@ fn group(tgid: u32) -> String {
     line.rsplit(':').next().unwrap().to_owned()
 }
 
-/// An endless loop in a session of its own, on one CPU.
+/// An endless loop in a session of its own, on one CPU, once it has begun.
 fn looping(cpu: usize) -> Victim {
-    Victim::run("taskset", &["-c", &cpu.to_string(), "setsid", "sh", "-c", LOOP])
+    let victim = Victim::run("taskset", &["-c", &cpu.to_string(), "setsid", "sh", "-c", LOOP]);
+    let comm = format!("/proc/{}/comm", victim.tgid());
+    until(10 * SECOND, "it loops", || fs::read_to_string(&comm).is_ok_and(|comm| comm == "sh\n"));
+    victim
 }
 
 fn used(victims: &[Victim]) -> u64 {
@@ -42,8 +45,8 @@ fn a_nice_value_that_other_sessions_cancel_still_counts() {
         fair.apply(&verdicts).unwrap();
     }
     let (mine, theirs) = (used(&in_use) - before.0, used(&others) - before.1);
+    assert_ne!(group(in_use[0].tgid()), "/", "warned of: {:?}", fair.warnings());
     assert!(mine > 5 * theirs, "{mine} ns in use, {theirs} ns of three others, all in sessions of their own");
-    assert_ne!(group(in_use[0].tgid()), "/");
     assert_eq!(group(others[0].tgid()), "/");
     fair.apply(&[]).unwrap();
     assert_eq!(group(in_use[0].tgid()), "/");
