@@ -82,17 +82,17 @@ fn start(
         common::set_name(name);
         // SAFETY: numbers only.
         unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, nice) };
-        if let [own] = own {
-            wait_and_spin(gate, own, epoch);
-        }
+        let Some((leader, others)) = own.split_first() else { return };
         thread::scope(|scope| {
-            for own in own {
+            for own in others {
                 let small = thread::Builder::new().stack_size(32 << 10);
                 if small.spawn_scoped(scope, || wait_and_spin(gate, own, epoch)).is_err() {
                     eprintln!("there is no place for so many threads");
                 }
             }
-        });
+            // Who has started the others is one of them.
+            wait_and_spin(gate, leader, epoch)
+        })
     })
 }
 

@@ -7,8 +7,8 @@
 #ifndef SPRY_BELOW_BPF_H
 #define SPRY_BELOW_BPF_H
 
-/* From a turn to the next, if it was used up, ns. */
-static __always_inline u64 below_interval(u32 count)
+/* From a turn's begin to the next one's, if it was used up, ns. */
+static __always_inline u64 below_period(u32 count)
 {
 	u64 all_ns = count <= few_tasks ? age_few_ns : age_many_ns;
 	u64 most_ns = below_slice_ns * 100 / (share_percent ?: 1);
@@ -17,11 +17,19 @@ static __always_inline u64 below_interval(u32 count)
 	return each_ns < most_ns ? each_ns : most_ns;
 }
 
-static __always_inline u64 below_slice(u64 interval_ns)
+static __always_inline u64 below_slice(u64 period_ns)
 {
-	u64 slice_ns = interval_ns * share_percent / 100;
+	u64 slice_ns = period_ns * share_percent / 100;
 
 	return slice_ns > below_slice_least_ns ? slice_ns : below_slice_least_ns;
+}
+
+/* From a turn's end to the next one. */
+static __always_inline u64 below_interval(u64 period_ns)
+{
+	u64 slice_ns = below_slice(period_ns);
+
+	return period_ns > slice_ns ? period_ns - slice_ns : 0;
 }
 
 /* Whether it is the turn of what is below. Asked whenever a CPU decides while somebody waits there, and is

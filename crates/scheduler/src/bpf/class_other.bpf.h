@@ -9,9 +9,16 @@
 #define SPRY_CLASS_OTHER_BPF_H
 
 #define VTIME_UNIT_SHIFT 6
+/* The lag while turns are short: in a crowd, or behind a higher class. */
+#define LAG_SHORT 1
+
+static __always_inline u64 at_least(u64 vtime, u64 least)
+{
+	return (s64)(vtime - least) < 0 ? least : vtime;
+}
 
 static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct llc_ctx *l,
-				     u64 ran_ns)
+				     u64 ran_ns, enum asked asked)
 {
 	u64 key = p->scx.dsq_vtime, old = key & KEY_LOW, now = l->vtime, vtime = now;
 	bool was_other = key >> KEY_SHIFT == SPRY_CLASS_OTHER;
@@ -23,10 +30,15 @@ static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t
 		vtime = old;
 	if (t && t->class == SPRY_CLASS_OTHER)
 		vtime = t->vtime;
+	/* Who had a turn while turns are short pays for it, as all do, from where the class is. */
+	if (was_other && asked == ASKED_WHOM_TO_RUN && l->lag == LAG_SHORT) {
+		vtime = at_least(vtime, now);
+		if (!t)
+			vtime += ahead_least;
+	}
 	if (t && was_other)
 		vtime += other_charge(p, t, ran_ns);
-	if ((s64)(vtime - (now - l->lag)) < 0)
-		vtime = now - l->lag;
+	vtime = at_least(vtime, now - l->lag);
 	if ((s64)(vtime - (now + l->ahead)) > 0)
 		vtime = now + l->ahead;
 	if (t)

@@ -121,9 +121,9 @@ static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c
 				       u32 count)
 {
 	struct below *b = &c->below[which];
-	u64 now = scx_bpf_now(), interval_ns = below_interval(count);
+	u64 now = scx_bpf_now(), period_ns = below_period(count);
 
-	if (!below_due(b, now, interval_ns)) {
+	if (!below_due(b, now, below_interval(period_ns))) {
 		timer_set(at->cpu, c, now, b->due_ns);
 		return false;
 	}
@@ -131,7 +131,7 @@ static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c
 		return false;
 	b->began_ns = now;
 	c->below_turns++;
-	timer_set(at->cpu, c, now, now + below_slice(interval_ns));
+	timer_set(at->cpu, c, now, now + below_slice(period_ns));
 	return true;
 }
 

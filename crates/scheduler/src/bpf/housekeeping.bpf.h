@@ -30,23 +30,27 @@ static __always_inline void recount(u32 place, u32 queue)
  */
 static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept)
 {
-	u64 last = KEY(SPRY_CLASS_OTHER, l->vtime + l->ahead), to = last;
+	u64 most = l->vtime + l->ahead, to = most;
 	struct task_struct *p;
 	u32 left = pulled_most;
 
 	if (!*queued_at(place, QUEUE_OTHER))
 		return;
 	if (is_kept && *queued_at(place, QUEUE_OTHER) > few_tasks)
-		to = KEY(SPRY_CLASS_OTHER, l->vtime);
+		to = l->vtime;
 	bpf_for_each(scx_dsq, p, dsq_at(place, QUEUE_OTHER), SCX_DSQ_ITER_REV)
 	{
+		struct thread_ctx *t;
 		u32 here = place;
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
-		if (p->scx.dsq_vtime <= last || !left--)
+		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || !left--)
 			break;
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, to);
+		t = find_thread(p);
+		if (t)
+			t->vtime = to;
+		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, to));
 		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0);
 	}
 	*first_at(place, QUEUE_OTHER) = 0;
@@ -84,7 +88,7 @@ static __always_inline void keep_counts(void)
 		if (count && !waits)
 			least += age_many_ns / count >> VTIME_UNIT_SHIFT;
 		/* Nobody has several turns before all others have their first. */
-		l->lag = waits || count > few_tasks ? 1 : slice_other_ns >> VTIME_UNIT_SHIFT;
+		l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
 		/* Where nobody waits, nobody is kept waiting. */
 		if (come > ahead_most || !count)
 			come = ahead_most;

@@ -129,7 +129,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		key = idle_key();
 		break;
 	default:
-		key = other_key(p, t, llc_at(at->llc), ran_ns);
+		key = other_key(p, t, llc_at(at->llc), ran_ns, asked);
 	}
 	if (!t)
 		return key;
