@@ -19,6 +19,8 @@ use crate::{DeviceState, Synthetic, sys};
 
 /// After having looked, the thread sleeps that long whatever happens, so that a busy display costs little.
 const PAUSE: Duration = Duration::from_millis(20);
+/// How long after the first of them it looks.
+const BREATH: Duration = Duration::from_millis(4);
 /// Between tries to connect to a server that is just starting.
 const RETRY: Duration = Duration::from_millis(50);
 /// A socket that nobody has answered at for that long is waited for no more: a new server makes a new one.
@@ -154,6 +156,8 @@ impl Watch<'_> {
                 sys::wait(&sockets[3..], Some(PAUSE));
             } else {
                 sys::wait(&sockets, None);
+                // What a key sets off comes before what is told of it.
+                sys::wait(&sockets[3..], Some(BREATH));
             }
             self.slot.waker.clear();
         }
