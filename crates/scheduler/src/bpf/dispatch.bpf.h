@@ -52,12 +52,10 @@ static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64
 }
 
 /* Takes the first of a queue, from here or from this CPU's own; from other caches if nobody is here. */
-static __always_inline bool take_first(const struct where *at, u32 queue)
+static __always_inline bool take_of_several(const struct where *at, u32 queue)
 {
 	u32 own = place_of_cpu(at->cpu), i;
 
-	if (nr_cpus == 1)
-		return take(at->llc, queue);
 	if (*queued_at(own, queue)) {
 		bool own_first =
 			!*queued_at(at->llc, queue) || first_key(own, queue) <= first_key(at->llc, queue);
@@ -77,6 +75,16 @@ static __always_inline bool take_first(const struct where *at, u32 queue)
 			return true;
 	}
 	return false;
+}
+
+static __always_inline bool take_first(const struct where *at, u32 queue)
+{
+	if (nr_cpus == 1)
+		return take(at->llc, queue);
+	if (!take_of_several(at, queue))
+		return false;
+	cpu_at(at->cpu)->has = class_of_queue(queue);
+	return true;
 }
 
 /* Whether anybody waits in a queue that this CPU serves. */
@@ -129,6 +137,8 @@ static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c
 	}
 	if (!take_first(at, queue))
 		return false;
+	if (nr_cpus > 1)
+		c->has |= HAS_TURN;
 	b->began_ns = now;
 	c->below_turns++;
 	timer_set(at->cpu, c, now, now + below_slice(period_ns));

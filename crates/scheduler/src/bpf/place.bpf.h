@@ -12,6 +12,9 @@ static __always_inline u32 place_of(struct task_struct *p, const struct where *a
 	return at->llc;
 }
 
+/* When a task looks for a CPU: as it is woken, or when it waits in a queue. */
+enum looks { LOOKS_FIRST, LOOKS_AGAIN };
+
 static __always_inline struct task_struct *running_on(s32 cpu)
 {
 	return nr_cpus > 1 ? current_of(cpu) : bpf_get_current_task_btf();
@@ -32,8 +35,11 @@ static __always_inline u64 end_epoch_for(struct thread_ctx *t, u64 key, const st
 	return interactive_key(t);
 }
 
-/* A CPU that the task may use and that runs the least of what the task goes before; -1 if there is none. */
-static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first)
+/*
+ * A CPU that the task may use and that has, and will have, the least of what the task goes before; -1 if
+ * there is none. Who looks again may be the one who was sent to the first.
+ */
+static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first, enum looks looks)
 {
 	u32 i, worst = class;
 	s32 found = -1;
@@ -41,19 +47,20 @@ static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 fir
 	bpf_for(i, 0, nr_cpus)
 	{
 		s32 cpu = first + i >= nr_cpus ? first + i - nr_cpus : first + i;
+		u32 has = *(volatile u32 *)&cpu_at(cpu)->has, sent = *(volatile u32 *)&cpu_at(cpu)->sent;
 		struct task_struct *curr;
-		u32 has;
 
-		if (!bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+		if (has & HAS_TURN)
+			has = looks == LOOKS_AGAIN ? 0 : has & ~HAS_TURN;
+		if (sent < has && !(looks == LOOKS_AGAIN && cpu == first))
+			has = sent;
+		if (has <= worst || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
 			continue;
 		curr = running_on(cpu);
 		if (!curr || curr->prio < MAX_RT_PRIO)
 			continue;
-		has = curr->flags & PF_IDLE ? SPRY_CLASSES : key_class(curr->scx.dsq_vtime);
-		if (has > worst) {
-			worst = has;
-			found = cpu;
-		}
+		worst = has;
+		found = cpu;
 	}
 	return found;
 }
@@ -65,13 +72,19 @@ s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	u32 class;
 	s32 taken;
 
-	if (is_idle || nr_cpus == 1)
+	if (nr_cpus == 1)
 		return cpu;
 	class = p->scx.dsq_vtime ? key_class(p->scx.dsq_vtime) : SPRY_CLASS_OTHER;
-	if (class == SPRY_CLASS_IDLE)
-		return cpu;
-	taken = cpu_to_take(p, class, prev_cpu);
-	return taken >= 0 ? taken : cpu;
+	if (!is_idle) {
+		if (class == SPRY_CLASS_IDLE)
+			return cpu;
+		taken = cpu_to_take(p, class, prev_cpu, LOOKS_FIRST);
+		if (taken < 0)
+			return cpu;
+		cpu = taken;
+	}
+	send_to(cpu, class);
+	return cpu;
 }
 
 /* A woken task of a higher order than who has its CPU goes there at once. */
@@ -101,9 +114,15 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 	if (queue == interactive_queue(true) || !wakes_over(key, curr))
 		return false;
 	/* Somebody who did the same waits for the switch. */
-	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0 && c->local_key <= key)
-		return false;
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
+		if (c->local_key <= key)
+			return false;
+		/* Where it would stand behind this one, no other CPU could take it. */
+		if (nr_cpus > 1)
+			order_local_anew(at->cpu);
+	}
 	c->local_key = key;
+	c->has = class;
 	c->preemptions++;
 	if (c->below[BELOW_OTHER].began_ns)
 		c->early_yields++;
@@ -112,29 +131,38 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 	return true;
 }
 
-/* A task that waits now may have a CPU that is idle, or that runs something lower. */
-static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at,
-					 u64 enq_flags)
+/* A task that waits now may have a CPU that is idle, or that has something lower. */
+static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
 {
 	struct task_struct *curr = running_on(at->cpu);
+	bool is_bound = p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 	s32 cpu;
 
 	/* An idle CPU looks by itself. */
-	if (p->nr_cpus_allowed == 1 || is_migration_disabled(p) || !curr || curr->flags & PF_IDLE)
+	if (!curr || curr->flags & PF_IDLE)
 		return;
-	cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
-	if (cpu >= 0) {
-		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
-		return;
+	if (!is_bound) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0) {
+			send_to(cpu, class);
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			return;
+		}
 	}
-	/* One that was woken has been given the best CPU already. */
-	if (class >= SPRY_CLASS_OTHER || enq_flags & SCX_ENQ_WAKEUP)
+	if (class >= SPRY_CLASS_OTHER)
 		return;
-	cpu = cpu_to_take(p, class, at->cpu);
-	if (cpu >= 0) {
-		cpu_at(at->cpu)->kicks++;
-		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+	if (is_bound) {
+		u32 has = *(volatile u32 *)&cpu_at(at->cpu)->has;
+
+		cpu = has > class && !(has & HAS_TURN) && curr->prio >= MAX_RT_PRIO ? at->cpu : -1;
+	} else {
+		cpu = cpu_to_take(p, class, at->cpu, LOOKS_AGAIN);
 	}
+	if (cpu < 0)
+		return;
+	cpu_at(at->cpu)->kicks++;
+	send_to(cpu, class);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
 #endif

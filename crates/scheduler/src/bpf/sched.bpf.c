@@ -66,6 +66,7 @@ UEI_DEFINE(uei);
 #include "limit.bpf.h"
 #include "cgroup_ops.bpf.h"
 #include "table.bpf.h"
+#include "holder.bpf.h"
 #include "dispatch.bpf.h"
 #include "place.bpf.h"
 #include "housekeeping.bpf.h"
@@ -135,8 +136,10 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 	if (!is_ordered && enq_flags & SCX_ENQ_WAKEUP && woken_first(p, key, queue, slice_ns, &at, enq_flags))
 		return;
 	put(p, at.place, queue, slice_ns, key, enq_flags);
-	if (nr_cpus > 1)
-		find_cpu_for(p, key >> KEY_SHIFT, &at, enq_flags);
+	if (nr_cpus > 1) {
+		count_put(&at, queue);
+		find_cpu_for(p, key >> KEY_SHIFT, &at);
+	}
 	/* The kernel found nobody else: it must look again. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
@@ -146,8 +149,12 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 {
 	struct where at = {.cpu = nr_cpus > 1 ? cpu : 0, .llc = llc_of(cpu)};
 	struct running running = {.class = SPRY_CLASSES};
+	struct puts seen;
+	bool takes;
 
 	at.place = at.llc;
+	if (nr_cpus > 1)
+		seen = begin_to_decide(&at);
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		running.p = prev;
 		running.key = order_again(prev, &at);
@@ -167,10 +174,16 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 			running.class = SPRY_CLASSES;
 		}
 	}
-	if (decide(&at, &running))
+	takes = decide(&at, &running);
+	if (takes) {
 		give_way(&at, &running);
-	else
+	} else {
 		go_on(&running);
+		if (nr_cpus > 1)
+			cpu_at(cpu)->has = running.class;
+	}
+	if (nr_cpus > 1)
+		end_to_decide(&at, &seen, takes);
 }
 
 /*
@@ -192,8 +205,9 @@ void BPF_STRUCT_OPS(spry_cpu_online, s32 cpu)
 
 void BPF_STRUCT_OPS(spry_cpu_offline, s32 cpu)
 {
-	/* The kernel moves its tasks; this is here so that it goes on with the scheduler. */
+	/* The kernel moves its tasks; nobody is sent there any more. */
 	cpu_at(cpu)->timer_ns = 0;
+	cpu_at(cpu)->has = 0;
 }
 
 s32 BPF_STRUCT_OPS_SLEEPABLE(spry_init)

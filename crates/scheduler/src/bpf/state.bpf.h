@@ -63,6 +63,9 @@ struct cpu_ctx {
 	} recent[8];
 	/* The order of the task that was last put before all queues. */
 	u64 local_key;
+	/* See holder.bpf.h. */
+	u32 has;
+	u32 sent;
 	/* Budgets: since when, and what each class spent. */
 	u64 period_ns;
 	u64 spent_ns[SPRY_CLASSES];
@@ -83,6 +86,8 @@ struct llc_ctx {
 	u64 vtime_before;
 	u64 lag;
 	u64 ahead;
+	/* Tasks that were put into queues: above OTHER, and others; see holder.bpf.h. */
+	u32 puts[2];
 } __attribute__((aligned(64)));
 
 /* A thread that has run for a while, or is spoken of by a verdict. Others have none: what is short costs

@@ -161,6 +161,11 @@ static __always_inline u32 queue_of(u32 class, struct thread_ctx *t)
 	}
 }
 
+static __always_inline u32 class_of_queue(u32 queue)
+{
+	return queue + SPRY_CLASS_DAEMON - (queue > QUEUE_INTERACTIVE);
+}
+
 /* How long a task may run before the scheduler is asked again, ns. Ends at a tick, or earlier by the timer.
  */
 static __always_inline u64 slice_of(u32 class, struct thread_ctx *t)

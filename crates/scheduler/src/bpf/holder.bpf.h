@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Several CPUs: which class has each. It is said as soon as it is decided, not when the switch is done: who
+ * is woken meanwhile finds the right CPU. Two that are woken at once are sent to two CPUs. And who was put
+ * into a queue while a CPU made up its mind is either found by that CPU when it has, or finds what it has
+ * decided.
+ */
+#ifndef SPRY_HOLDER_BPF_H
+#define SPRY_HOLDER_BPF_H
+
+/* A turn of what is below: woken tasks end it, those who lost their CPU for it do not. */
+#define HAS_TURN 0x80u
+
+enum { PUT_ABOVE = 0, PUT_BELOW = 1 };
+
+/* How many were put into queues before a CPU decided. */
+struct puts {
+	u32 above;
+	u32 below;
+};
+
+static __always_inline void count_put(const struct where *at, u32 queue)
+{
+	__sync_fetch_and_add(&llc_at(at->llc)->puts[queue < QUEUE_OTHER ? PUT_ABOVE : PUT_BELOW], 1);
+}
+
+/* A CPU begins to decide: nobody is sent to it from before. */
+static __always_inline struct puts begin_to_decide(const struct where *at)
+{
+	struct llc_ctx *l = llc_at(at->llc);
+	struct puts seen = {
+		.above = *(volatile u32 *)&l->puts[PUT_ABOVE],
+		.below = *(volatile u32 *)&l->puts[PUT_BELOW],
+	};
+
+	__sync_lock_test_and_set(&cpu_at(at->cpu)->sent, SPRY_CLASSES);
+	return seen;
+}
+
+/* It has decided, and takes somebody or not. If that would have been otherwise by now, it decides again. */
+static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	struct llc_ctx *l = llc_at(at->llc);
+	u32 has = c->has;
+	bool again;
+
+	if (c->local_key != ~0ull) {
+		/* Somebody was put before all queues meanwhile, and goes first. Where who was taken would
+		 * stand behind, no other CPU could take it. */
+		has = c->local_key >> KEY_SHIFT;
+		if (takes)
+			order_local_anew(at->cpu);
+	}
+	__sync_lock_test_and_set(&c->has, has);
+	again = c->local_key != ~0ull && !takes;
+	if (has > SPRY_CLASS_INTERACTIVE && !(has & HAS_TURN))
+		again |= *(volatile u32 *)&l->puts[PUT_ABOVE] != seen->above;
+	if (has == SPRY_CLASSES)
+		again |= *(volatile u32 *)&l->puts[PUT_BELOW] != seen->below;
+	if (again) {
+		c->kicks++;
+		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
+	}
+}
+
+static __always_inline void send_to(s32 cpu, u32 class)
+{
+	*(volatile u32 *)&cpu_at(cpu)->sent = class;
+}
+
+#endif
