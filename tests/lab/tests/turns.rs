@@ -145,8 +145,13 @@ fn turns(cpus: u32, scheduler: Option<Program>, priority: u32) -> Turns {
     Turns::of(&outcome)
 }
 
-/// Which part of the waits was long beside what is below.
-fn long_share(who: &str, turns: &Turns) -> f64 {
+/// Which part of the waits was long beside what is below, and which part besides for CPUs that stood still.
+struct Shares {
+    long: f64,
+    stopped: f64,
+}
+
+fn shares(who: &str, turns: &Turns) -> Shares {
     let mut beside: Vec<u64> = turns.waits.iter().map(|wait| turns.beside_below(wait)).collect();
     assert!(beside.len() > 100, "{who}: {} waits", beside.len());
     beside.sort_unstable();
@@ -161,21 +166,23 @@ fn long_share(who: &str, turns: &Turns) -> f64 {
         quantile(99),
         beside[beside.len() - 1] / 1000
     );
-    long as f64 / beside.len() as f64
+    let share = |count: usize| count as f64 / beside.len() as f64;
+    Shares { long: share(long), stopped: share(with_stops - long) }
 }
 
 // Several virtual CPUs run in the time of this machine, which makes them stand still now and then. Tasks that look at the
-// clock all the time tell when; what a wait has of that is not the scheduler's. Four on fewer CPUs stand still most of the
-// time, and while the kernel runs nobody tells. Real-time tasks are held to the same; tasks without a place do wait.
+// clock all the time tell when; what a wait has of that is not the scheduler's. While the kernel runs nobody tells: so is at
+// most one stop of ten. Real-time tasks are held to the same; tasks without a place do wait.
 #[test]
 fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
-    let without = long_share("2 CPUs, without a place", &turns(2, None, 0));
+    let without = shares("2 CPUs, without a place", &turns(2, None, 0)).long;
     assert!(without > 0.2, "{without} of tasks without a place");
-    for (cpus, most) in [(2, 0.005), (4, 0.02)] {
+    for (cpus, most) in [(2, 0.005), (4, 0.01)] {
         let args = vec!["napper=1:20000".to_owned()];
         let stack = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
-        let floor = long_share(&format!("{cpus} CPUs, real-time"), &turns(cpus, None, 50));
-        let in_use = long_share(&format!("{cpus} CPUs, in use"), &turns(cpus, Some(stack), 0));
-        assert!(in_use <= floor + most, "{cpus} CPUs: {in_use} in use, {floor} real-time");
+        let floor = shares(&format!("{cpus} CPUs, real-time"), &turns(cpus, None, 50)).long;
+        let Shares { long, stopped } = shares(&format!("{cpus} CPUs, in use"), &turns(cpus, Some(stack), 0));
+        let most = floor + most + stopped / 10.0;
+        assert!(long <= most, "{cpus} CPUs: {long} in use, more than {most}");
     }
 }
