@@ -9,7 +9,7 @@ missing_lines=
 
 # Adds a package to those to be installed: NAME WHY.
 want() {
-    case " $missing " in *" $1 "*) return ;; esac
+    case " $missing " in *" $1 "*) return 0 ;; esac
     missing="$missing $1"
     missing_lines="$missing_lines$(printf '  %-22s %s' "$1" "$2")
 "
