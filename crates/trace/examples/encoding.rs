@@ -1,4 +1,4 @@
-//! Times the writer and the reader on a stream like that of a pipe benchmark: `throughput [EVENTS]`.
+//! Times the writer and the reader on a stream like that of a pipe benchmark: `encoding [EVENTS]`.
 
 use std::time::Instant;
 
