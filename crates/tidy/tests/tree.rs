@@ -58,7 +58,8 @@ fn no_source_is_longer_than_600_lines() {
 #[test]
 fn a_thread_is_called_tid_and_a_process_tgid() {
     let is_pid = |word: &str| word == "pid" || word.starts_with("pid_") || word.ends_with("_pid");
-    // What the kernel, libbpf or the C library call so themselves.
+    // What the kernel, libbpf or the C library call so themselves; a method that is called so is another crate's, since ours
+    // would be found where it is written.
     let theirs = ["pid_t", "bpf_get_current_pid_tgid", "PERF_SAMPLE_PID"];
     let sources = sources();
     let rust = sources
@@ -66,10 +67,9 @@ fn a_thread_is_called_tid_and_a_process_tgid() {
         .filter(|source| source.has_extension(&["rs"]) && !source.path.starts_with("crates/tidy"));
     none(rust.flat_map(|source| {
         let code = code_only(&source.text);
-        let lines = code
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| words(line).any(|word| is_pid(word) && !theirs.contains(&word)));
+        let lines = code.lines().enumerate().filter(|(_, line)| {
+            words(&line.replace(".pid()", "")).any(|word| is_pid(word) && !theirs.contains(&word))
+        });
         lines
             .map(|(at, line)| format!("{}:{}: {}", source.path.display(), at + 1, line.trim()))
             .collect::<Vec<_>>()
