@@ -40,15 +40,20 @@ build_peers() {
     for peer in "$@"; do
         at=$((at + 1))
         say "$peer ($at of $#; about a minute on two CPUs if it has to be built)"
-        # Its own lock file first; where that no longer resolves, the newest versions that this compiler can build; and
-        # where it asks for a newer compiler, this one all the same. Last an older one, with the packages of its time, for
-        # distributions' compilers that the newer ones have left behind.
-        install_peer "$root" "$peer" --locked || install_peer "$root" "$peer" ||
+        # Its own lock file first; where that no longer resolves, the newest versions that this compiler can build. What
+        # was built before stays if neither does. Else, where it asks for a newer compiler, this one all the same; last
+        # an older one, with the packages of its time, for distributions' compilers that the newer ones have left behind.
+        install_peer "$root" "$peer" --locked || install_peer "$root" "$peer" || peer_stays "$root" "$peer" ||
             install_peer "$root" "$peer" --ignore-rust-version ||
             install_peer "$root" "$peer" '--locked --version <1.1' ||
             fail "cargo could not build $peer: see its messages above (a newer Rust may help)"
     done
     rm -rf "$CARGO_TARGET_DIR/peers"
+}
+
+# Whether an older one was built before: ROOT NAME. To try the newest all the same would take minutes each time, and fail each time.
+peer_stays() {
+    [ -x "$1/bin/$2" ] && say "The $2 that was built before stays."
 }
 
 # install_peer ROOT NAME [OPTION]
