@@ -222,14 +222,14 @@ const LEVEL_BY_HAND: u64 = 1;
 const QUANTUM_BY_HAND_US: u64 = 200_000;
 
 fn word(verdict: &Verdict) -> u64 {
-    class_number(verdict.class) | u64::from(verdict.level) << 8 | u64::from(verdict.quantum_us) << 32
+    class_number(verdict.class) | (u64::from(verdict.level) << 8) | (u64::from(verdict.quantum_us) << 32)
 }
 
 fn word_by_hand(class: Class, verdict: Option<&Verdict>) -> u64 {
     match (class, verdict) {
         (Class::Interactive, Some(verdict)) if verdict.class == class => word(verdict) | BY_HAND,
         (Class::Interactive, _) => {
-            class_number(class) | LEVEL_BY_HAND << 8 | BY_HAND | QUANTUM_BY_HAND_US << 32
+            class_number(class) | (LEVEL_BY_HAND << 8) | BY_HAND | (QUANTUM_BY_HAND_US << 32)
         }
         (class, _) => class_number(class) | BY_HAND,
     }
