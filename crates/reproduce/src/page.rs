@@ -181,7 +181,8 @@ fn table(out: &mut String, topic: &Topic) {
 fn applications(out: &mut String) {
     *out += "<section><h2>What stands for the thesis' applications</h2>\n<table>";
     for application in application::ALL {
-        let sets: String = application.sets.iter().map(|(key, value)| format!(" {key}={value}")).collect();
+        let mut sets = String::new();
+        application.sets.iter().for_each(|(key, value)| _ = write!(sets, " {key}={value}"));
         _ = write!(
             out,
             "<tr><td>{}</td><td>{}</td><td><code>{}{sets}</code></td></tr>",

@@ -29,7 +29,7 @@ impl Numbers {
 
 /// The place of a process in the array, above those of the processes that there are.
 const fn name(at: u32, base: u32) -> u32 {
-    1 << 16 | (base + at)
+    (1 << 16) | (base + at)
 }
 
 /// A second mapping of an array, which the kernel's programs write to as well.
@@ -77,7 +77,7 @@ fn main() -> Result<()> {
         let drained = collector.drain(&mut graph);
         let standings = policy.round(&mut graph, &[Tgid(FIRST)], &samples, Due::Regular);
         for standing in &standings {
-            let word = 4 | u64::from(standing.level) << 8 | u64::from(standing.quantum_us) << 32;
+            let word = 4 | (u64::from(standing.level) << 8) | (u64::from(standing.quantum_us) << 32);
             if let Some(name) = collector.find(standing.tgid) {
                 collector.nodes().set_verdict(name, word);
             }

@@ -120,7 +120,7 @@ fn affinities(until: Instant) -> Result<String> {
                 let mut set: libc::cpu_set_t = std::mem::zeroed();
                 let chosen = 1 + dice.below((1 << cpus.min(8)) - 1);
                 (0..cpus.min(8))
-                    .filter(|cpu| chosen >> cpu & 1 != 0)
+                    .filter(|cpu| (chosen >> cpu) & 1 != 0)
                     .for_each(|cpu| libc::CPU_SET(cpu, &mut set));
                 // A CPU may be away.
                 libc::sched_setaffinity(tgid, size_of_val(&set), &raw const set);
@@ -192,17 +192,17 @@ fn client(socket: &str) -> Result<()> {
     ensure!(head[0] == 1, "the server refuses");
     let mut rest = vec![0; usize::from(u16::from_le_bytes([head[6], head[7]])) * 4];
     stream.read_exact(&mut rest)?;
-    let word = |at: usize| rest[at..at + 4].iter().rev().fold(0, |all, &byte| all << 8 | u32::from(byte));
+    let word = |at: usize| rest[at..at + 4].iter().rev().fold(0, |all, &byte| (all << 8) | u32::from(byte));
     let vendor = usize::from(u16::from_le_bytes([rest[16], rest[17]])).next_multiple_of(4);
     let (id, root) = (word(4), word(32 + vendor + 8 * usize::from(rest[21])));
     let mut request = Vec::new();
     let mut put = |words: &[u32]| words.iter().for_each(|word| request.extend(word.to_le_bytes()));
     // CreateWindow of 200x100 with a white background, MapWindow, CreateGC, PolyFillRectangle, GetInputFocus.
-    put(&[9 << 16 | 1, id, root, 0, 100 << 16 | 200, 1 << 16, 0, 2, 0x00ff_ffff]);
-    put(&[2 << 16 | 8, id]);
-    put(&[4 << 16 | 55, id + 1, id, 0]);
-    put(&[5 << 16 | 70, id, id + 1, 0, 100 << 16 | 200]);
-    put(&[1 << 16 | 43]);
+    put(&[(9 << 16) | 1, id, root, 0, (100 << 16) | 200, 1 << 16, 0, 2, 0x00ff_ffff]);
+    put(&[(2 << 16) | 8, id]);
+    put(&[(4 << 16) | 55, id + 1, id, 0]);
+    put(&[(5 << 16) | 70, id, id + 1, 0, (100 << 16) | 200]);
+    put(&[(1 << 16) | 43]);
     stream.write_all(&request)?;
     let mut answer = [0; 32];
     stream.read_exact(&mut answer)?;

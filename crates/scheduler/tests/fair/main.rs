@@ -77,9 +77,10 @@ fn what_the_user_changed_meanwhile_is_left_alone() {
     let (reniced, real_time, twice) = (Victim::sleeper(), Victim::sleeper(), Victim::sleeper());
     let verdicts = [&reniced, &real_time, &twice].map(|victim| verdict(victim.tgid(), 1));
     let usual = reniced.settings();
-    // SAFETY: the call takes only numbers.
-    let renice =
-        |victim: &Victim, nice| unsafe { libc::setpriority(libc::PRIO_PROCESS, victim.tgid(), nice) };
+    let renice = |victim: &Victim, nice| {
+        // SAFETY: the call takes only numbers.
+        unsafe { libc::setpriority(libc::PRIO_PROCESS, victim.tgid(), nice) }
+    };
 
     let mut fair = place.start();
     fair.apply(&verdicts).unwrap();
