@@ -229,7 +229,8 @@ fn a_change_of_class_is_told_at_the_next_switch() {
         });
         tid = thread.join().unwrap();
     });
-    let change = recorded.events.iter().find_map(|stamped| match stamped.event {
+    // The last: the first tells of the nice value that the tests were started with, if they were.
+    let change = recorded.events.iter().rev().find_map(|stamped| match stamped.event {
         Event::Prio(prio) if prio.tid == tid => Some(prio),
         _ => None,
     });
