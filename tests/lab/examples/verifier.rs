@@ -1,5 +1,6 @@
 //! Prints, as a table, how many instructions the kernel's verifier goes through for each of Spry's programs, on each
-//! kernel of the archive on which they load: `cargo run --release -p spry-lab-tests --example verifier`.
+//! kernel of the archive on which they load, and on those whose images are named:
+//! `cargo run --release -p spry-lab-tests --example verifier [IMAGE...]`.
 
 use std::collections::BTreeMap;
 
@@ -11,9 +12,10 @@ const CPUS: [u32; 2] = [1, 4];
 
 fn main() {
     let (mut columns, mut counts) = (Vec::new(), BTreeMap::<String, Vec<Option<u64>>>::new());
-    for flavour in [Flavour::Cloud, Flavour::Generic] {
-        let machine =
-            machine(&MachineSpec { kernel: KernelChoice::Newest(flavour), ..MachineSpec::default() });
+    let ours = [Flavour::Cloud, Flavour::Generic].map(KernelChoice::Newest);
+    let named = std::env::args_os().skip(1).map(|image| KernelChoice::File(image.into()));
+    for kernel in ours.into_iter().chain(named) {
+        let machine = machine(&MachineSpec { kernel, ..MachineSpec::default() });
         for cpus in CPUS {
             let mut job = Job { cpus, ..script("/spry/scx_stack --programs") };
             // Several CPUs run in this machine's time.
