@@ -15,6 +15,8 @@ pub struct Job {
     /// Virtual CPUs. Only with one does time advance with instructions: several show what works, not how fast, and nothing
     /// repeats.
     pub cpus: u32,
+    /// Last-level caches that they share evenly.
+    pub caches: u32,
     /// Whatever is random in the guest comes from this number.
     pub seed: u64,
     /// Parameters of the kernel beyond the lab's own, such as `preempt=full`.
@@ -42,6 +44,7 @@ impl Default for Job {
         Self {
             shift: 0,
             cpus: 1,
+            caches: 1,
             seed: 1,
             cmdline: Vec::new(),
             setup: Setup::default(),

@@ -249,6 +249,7 @@ impl Lab {
                 .join(" "),
             shift: job.shift,
             cpus: job.cpus,
+            caches: job.caches,
             seed: job.seed,
             memory_mib: u64::from(job.memory_mib),
             results_mib: u64::from(results_mib.max(1).next_power_of_two()),

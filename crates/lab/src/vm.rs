@@ -37,6 +37,7 @@ pub(crate) struct Vm<'a> {
     pub(crate) cmdline: String,
     pub(crate) shift: u8,
     pub(crate) cpus: u32,
+    pub(crate) caches: u32,
     pub(crate) seed: u64,
     pub(crate) memory_mib: u64,
     pub(crate) results_mib: u64,
@@ -66,7 +67,7 @@ impl Vm<'_> {
     fn command(&self) -> Result<Command, LabError> {
         let mut command = Command::new(QEMU);
         command.args(["-machine", "pc", "-accel", "tcg", "-cpu", "max", "-nodefaults"]);
-        command.arg("-smp").arg(self.cpus.to_string());
+        command.arg("-smp").arg(format!("{},sockets={}", self.cpus, self.caches));
         command.args(["-no-user-config", "-no-reboot", "-display", "none"]);
         command.args(["-rtc", "base=2026-01-01,clock=vm"]);
         // Virtual CPUs that share one count of instructions would each stand still while another runs.

@@ -132,10 +132,11 @@ impl Observer for Turns {
     }
 }
 
-/// The waits of nappers, real-time ones if they have a priority, beside loops on a machine of so many CPUs.
-fn turns(cpus: u32, scheduler: Option<Program>, priority: u32) -> Turns {
+/// The waits of nappers, real-time ones if they have a priority, beside loops on a machine of so many CPUs and caches.
+fn turns([cpus, caches]: [u32; 2], scheduler: Option<Program>, priority: u32) -> Turns {
     let mut job = Job {
         cpus,
+        caches,
         record: Some(Record { groups: vec!["resched".to_owned()] }),
         setup: Setup { program: scheduler, ..Setup::default() },
         ..script(&format!("exec /spry/naps 3 12 3 {priority}"))
@@ -175,14 +176,16 @@ fn shares(who: &str, turns: &Turns) -> Shares {
 // most one stop of ten. Real-time tasks are held to the same; tasks without a place do wait.
 #[test]
 fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
-    let without = shares("2 CPUs, without a place", &turns(2, None, 0)).long;
+    let without = shares("2 CPUs, without a place", &turns([2, 1], None, 0)).long;
     assert!(without > 0.2, "{without} of tasks without a place");
-    for (cpus, most) in [(2, 0.005), (4, 0.01)] {
+    for ([cpus, caches], most) in [([2, 1], 0.005), ([2, 2], 0.005), ([4, 1], 0.01)] {
         let args = vec!["napper=1:20000".to_owned()];
         let stack = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
-        let floor = shares(&format!("{cpus} CPUs, real-time"), &turns(cpus, None, 50)).long;
-        let Shares { long, stopped } = shares(&format!("{cpus} CPUs, in use"), &turns(cpus, Some(stack), 0));
+        let who = format!("{cpus} CPUs, {caches} caches");
+        let floor = shares(&format!("{who}, real-time"), &turns([cpus, caches], None, 50)).long;
+        let in_use = turns([cpus, caches], Some(stack), 0);
+        let Shares { long, stopped } = shares(&format!("{who}, in use"), &in_use);
         let most = floor + most + stopped / 10.0;
-        assert!(long <= most, "{cpus} CPUs: {long} in use, more than {most}");
+        assert!(long <= most, "{who}: {long} in use, more than {most}");
     }
 }

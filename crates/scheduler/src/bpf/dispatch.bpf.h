@@ -87,10 +87,21 @@ static __always_inline bool take_first(const struct where *at, u32 queue)
 	return true;
 }
 
-/* Whether anybody waits in a queue that this CPU serves. */
+/* Whether anybody waits in a queue above OTHER: such are taken from other caches, too. */
 static __always_inline bool any(const struct where *at, u32 queue)
 {
-	return waiting(at, queue) > 0;
+	u32 i;
+
+	if (waiting(at, queue) > 0)
+		return true;
+	if (nr_llcs == 1)
+		return false;
+	bpf_for(i, 0, nr_llcs)
+	{
+		if (*queued_at(i, queue))
+			return true;
+	}
+	return false;
 }
 
 /* Whether who waits in the class of who runs goes before them. */
