@@ -13,6 +13,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, ensure};
 
 use common::shared;
+use spry_scheduler::guardian::watch::now_ns;
 
 /// In which whoever gives places sees them.
 const BEFORE: Duration = Duration::from_secs(1);
@@ -53,13 +54,6 @@ impl Watch {
         self.last_ns = now;
         now
     }
-}
-
-fn now_ns() -> u64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the time outlives the call.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut now) };
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 fn nap(mut watch: Watch, until_ns: u64) {

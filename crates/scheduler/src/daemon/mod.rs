@@ -31,7 +31,8 @@ use self::senses::Senses;
 use self::server::{Caller, Question, Server};
 use self::shares::{Shares, Watched};
 pub use self::system::say;
-use self::system::{Only, now_ns, own_cpu_ns};
+use self::system::{Only, own_cpu_ns};
+use crate::guardian::watch::now_ns;
 
 /// Held by whoever acts on this machine, wherever its socket is.
 const ACTING_LOCK: &str = "/run/spry/acting.lock";

@@ -7,8 +7,8 @@ use spry_policy::{Due, Graph, Policy, Standing, Tgid, Trigger};
 
 use super::acting::Acting;
 use super::senses::Senses;
-use super::system::now_ns;
 use crate::actuator::Verdict;
+use crate::guardian::watch::now_ns;
 
 /// A round so late, in periods, means that the daemon did not run.
 const LATE_PERIODS: u64 = 2;

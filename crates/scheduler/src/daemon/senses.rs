@@ -11,8 +11,8 @@ use spry_display::{
 };
 use spry_policy::{Constants, Graph, Sample, Tgid};
 
-use super::system::now_ns;
 use crate::collect::Collector;
+use crate::guardian::watch::now_ns;
 
 /// Both.
 pub struct Senses {

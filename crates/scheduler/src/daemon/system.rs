@@ -14,6 +14,8 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail, ensure};
 
+use crate::guardian::watch::now_ns;
+
 /// Nearly the last to be killed for want of memory; a daemon that eats all of it still is.
 const OOM_SCORE: i32 = -900;
 /// How long what a killed daemon left behind may take to leave, ns, and how often to look.
@@ -24,14 +26,6 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 pub fn say(text: &str) {
     let line = text.split('\n').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     _ = writeln!(std::io::stderr(), "spry-sched: {line}");
-}
-
-/// Nanoseconds of the machine's monotonic clock.
-pub fn now_ns() -> u64 {
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: it writes into `time`, which outlives the call; this clock is always there.
-    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut time) };
-    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 /// That this is root, which reading the scheduler and acting on it takes.

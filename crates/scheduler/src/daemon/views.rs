@@ -10,8 +10,9 @@ use spry_policy::{Constants, Edge, Standing, Tgid, Via};
 
 use super::Daemon;
 use super::process::{self, Process};
-use super::system::{now_ns, own_cpu_ns};
+use super::system::own_cpu_ns;
 use crate::actuator::Class;
+use crate::guardian::watch::now_ns;
 
 /// Others than those in use are shown from this share of a CPU on, and at most so many.
 const OTHERS_SHARE_LEAST: f64 = 0.01;

@@ -25,7 +25,7 @@ const LEAST_REAL_TIME_US: i64 = 10_000;
 /// How often it is asked for before the group is given up.
 const BUDGETING: u32 = 25;
 const BUDGETING_EVERY: Duration = Duration::from_millis(20);
-/// The group of ours; the daemon's number follows.
+/// The group of ours; the daemon's number follows, and another where that name is taken.
 const OWN: &str = "spry-in-use";
 /// The file of a group's weight, of version 2.
 const WEIGHT: &str = "cpu.weight";
