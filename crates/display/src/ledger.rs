@@ -33,6 +33,7 @@ struct Account {
     /// Rounds in which it drew since the last take.
     frames: u32,
     latest: Instant,
+    latest_input: Option<Instant>,
     /// Of the time between the last two takes.
     status: ClientStatus,
 }
@@ -54,7 +55,8 @@ impl Ledger {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a process did, and calls for a round if it had not done anything lately.
+    /// Adds what a process did, and calls for a round if it had not done anything lately, or received no input: the user has
+    /// turned to it.
     pub(crate) fn credit(&self, tgid: Tgid, changes: Changes) {
         if changes.is_none() {
             return;
@@ -64,10 +66,15 @@ impl Ledger {
             let mut accounts = self.accounts();
             let is_known = accounts.list.contains_key(&tgid);
             let account = accounts.list.entry(tgid).or_insert_with(|| Account::new(tgid, now));
-            let is_new = !is_known || now.duration_since(account.latest) > LATELY;
+            let was_lately = |then: Instant| now.duration_since(then) <= LATELY;
+            let is_turned_to = changes.input > 0 && !account.latest_input.is_some_and(was_lately);
+            let is_new = !is_known || !was_lately(account.latest) || is_turned_to;
             account.changes.add(changes);
             account.frames += u32::from(changes.output_ppm > 0);
             account.latest = now;
+            if changes.input > 0 {
+                account.latest_input = Some(now);
+            }
             is_new
         };
         if is_new {
@@ -113,6 +120,31 @@ impl Ledger {
 impl Account {
     fn new(tgid: Tgid, now: Instant) -> Account {
         let status = ClientStatus { tgid, frames_per_s: 0.0, input_per_s: 0.0, screens_per_s: 0.0 };
-        Account { changes: Changes::default(), frames: 0, latest: now, status }
+        Account { changes: Changes::default(), frames: 0, latest: now, latest_input: None, status }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicU32, Ordering};
+
+    use super::*;
+
+    #[test]
+    fn who_draws_all_the_time_is_new_to_the_user_s_input_once() {
+        let asked = Arc::new(AtomicU32::new(0));
+        let count = Arc::clone(&asked);
+        let ledger = Ledger::new(Arc::new(move || {
+            count.fetch_add(1, Ordering::Relaxed);
+        }));
+        let asked_after = |input, output_ppm| {
+            ledger.credit(Tgid(10), Changes { input, output_ppm });
+            asked.load(Ordering::Relaxed)
+        };
+        assert_eq!(asked_after(0, 100), 1, "it was not there");
+        assert_eq!(asked_after(0, 100), 1);
+        assert_eq!(asked_after(1, 0), 2, "the user turns to it");
+        assert_eq!(asked_after(1, 100), 2);
     }
 }

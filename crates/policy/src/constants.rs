@@ -25,7 +25,8 @@ pub enum InputRank {
     /// By their averages (thesis, 8.3.2).
     Average,
     /// By what they received in the latest second, if anybody received anything in it: who was typed at before has most of
-    /// its average for two seconds more, in which it would be the equal of the one that the user has turned to.
+    /// its average for two seconds more, in which it would be the equal of the one that the user has turned to. Who received
+    /// nothing in the second before is the equal of the best at once.
     LatestSecond,
 }
 

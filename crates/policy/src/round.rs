@@ -109,11 +109,17 @@ impl Policy {
             Due::Regular => known.current.input,
             Due::Early => known.current.input.saturating_add(known.before.input),
         };
-        let by_latest = self.constants.input_rank == InputRank::LatestSecond
-            && self.known.values().any(|known| latest(known) > 0);
+        let most = self.known.values().map(latest).max().unwrap_or(0);
+        let by_latest = self.constants.input_rank == InputRank::LatestSecond && most > 0;
+        // Whom the user has just turned to had no time to receive as much as the one they turn from.
+        let is_turned_to = |known: &Known| known.before.input == 0 && known.current.input > 0;
         let rated = |known: &Known| {
             let rating = known.average.after(known.current, &self.constants);
-            let input_rank = if by_latest { u64::from(latest(known)) } else { rating.input() };
+            let input_rank = match by_latest {
+                true if is_turned_to(known) => u64::from(most),
+                true => u64::from(latest(known)),
+                false => rating.input(),
+            };
             Rated { rating, current: known.current, input_rank }
         };
         let clients = self.known.iter().filter(|(tgid, _)| !servers.contains(tgid));

@@ -194,6 +194,17 @@ fn whom_the_user_turns_to_has_the_rank_alone_within_two_seconds_whenever_that_is
 }
 
 #[test]
+fn the_first_key_at_another_makes_it_the_equal_of_the_one_that_the_user_turns_from() {
+    let mut world = World::new(Constants::default());
+    (0..3).for_each(|_| drop(world.second(&[(10, 30, SCREEN), (11, 0, SCREEN / 16)])));
+    let shortcuts = |standings: &[Standing]| [10, 11].map(|tgid| shortcut(standings, tgid));
+    assert_eq!(shortcuts(&world.round(&[(10, 20, SCREEN), (11, 1, SCREEN / 16)], Due::Early)), [8, 8]);
+    assert_eq!(shortcuts(&world.second(&[(10, 0, SCREEN), (11, 1, SCREEN / 16)])), [8, 8]);
+    // A second later its own keys decide.
+    assert_eq!(shortcuts(&world.second(&[(10, 0, SCREEN), (11, 3, SCREEN / 16)])), [2, 8]);
+}
+
+#[test]
 fn a_pause_of_the_user_changes_nobody_s_rank() {
     let mut world = World::new(Constants::default());
     world.second(&[(10, 8, SCREEN)]);

@@ -12,7 +12,7 @@ const CPUS: [u32; 2] = [1, 4];
 
 fn main() {
     let (mut columns, mut counts) = (Vec::new(), BTreeMap::<String, Vec<Option<u64>>>::new());
-    let ours = [Flavour::Cloud, Flavour::Generic].map(KernelChoice::Newest);
+    let ours = [Flavour::Cloud, Flavour::Generic, Flavour::Rt].map(KernelChoice::Newest);
     let named = std::env::args_os().skip(1).map(|image| KernelChoice::File(image.into()));
     for kernel in ours.into_iter().chain(named) {
         let machine = machine(&MachineSpec { kernel, ..MachineSpec::default() });

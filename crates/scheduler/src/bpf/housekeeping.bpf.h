@@ -107,6 +107,15 @@ static __always_inline void keep_counts(void)
 	cgroup_housekeep();
 }
 
+/* Without timers: when a decision comes after the time for it. */
+static __always_inline void keep_house_in_passing(void)
+{
+	u64 now = scx_bpf_now(), kept = kept_ns;
+
+	if (now - kept >= housekeeping_ns && __sync_bool_compare_and_swap(&kept_ns, kept, now))
+		keep_counts();
+}
+
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
 	u64 now = bpf_ktime_get_ns();
@@ -135,6 +144,8 @@ static __always_inline int init_timers(void)
 	u32 i, last = SPRY_CPUS_MAX;
 	int error;
 
+	if (!has_timers)
+		return 0;
 	bpf_for(i, 0, nr_cpus)
 	{
 		timer = bpf_map_lookup_elem(&timers, &i);

@@ -9,7 +9,7 @@
 
 static __always_inline void limit_set(struct cgroup_slot *s, u64 period_us, u64 quota_us)
 {
-	bool is_limited = quota_us && quota_us < NO_QUOTA_US;
+	bool is_limited = has_timers && quota_us && quota_us < NO_QUOTA_US;
 
 	if (is_limited && !s->quota_ns)
 		__sync_fetch_and_add(&cgroups_limited, 1);

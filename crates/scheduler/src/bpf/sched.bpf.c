@@ -49,6 +49,10 @@ const volatile u64 housekeeping_ns = 200000000;
 const volatile u64 limit_tick_ns = 10000000;
 const volatile u64 parked_most_ns = 8000000000;
 
+/* Whether the kernel lets BPF programs have timers; real-time ones do not. Then turns end at ticks, decisions
+ * do the housekeeping, and limits of cgroups are left to nobody. */
+const volatile bool has_timers = true;
+
 #define NICE_0_PRIO 120
 #define MAX_RT_PRIO 100
 
@@ -152,6 +156,8 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 	struct puts seen;
 	bool takes;
 
+	if (!has_timers)
+		keep_house_in_passing();
 	at.place = at.llc;
 	if (nr_cpus > 1)
 		seen = begin_to_decide(&at);
@@ -245,11 +251,11 @@ void BPF_STRUCT_OPS(spry_exit, struct scx_exit_info *info)
 }
 
 SCX_OPS_DEFINE(spry_ops, .select_cpu = (void *)spry_select_cpu, .enqueue = (void *)spry_enqueue,
-	       .dispatch = (void *)spry_dispatch, .cpu_release = (void *)spry_cpu_release,
-	       .cpu_online = (void *)spry_cpu_online, .cpu_offline = (void *)spry_cpu_offline,
-	       .quiescent = (void *)spry_quiescent, .cgroup_init = (void *)spry_cgroup_init,
-	       .cgroup_exit = (void *)spry_cgroup_exit, .cgroup_move = (void *)spry_cgroup_move,
-	       .cgroup_set_weight = (void *)spry_cgroup_set_weight,
+	       .dispatch = (void *)spry_dispatch, .tick = (void *)spry_tick,
+	       .cpu_release = (void *)spry_cpu_release, .cpu_online = (void *)spry_cpu_online,
+	       .cpu_offline = (void *)spry_cpu_offline, .quiescent = (void *)spry_quiescent,
+	       .cgroup_init = (void *)spry_cgroup_init, .cgroup_exit = (void *)spry_cgroup_exit,
+	       .cgroup_move = (void *)spry_cgroup_move, .cgroup_set_weight = (void *)spry_cgroup_set_weight,
 	       .cgroup_set_bandwidth = (void *)spry_cgroup_set_bandwidth, .dump = (void *)spry_dump,
 	       .init = (void *)spry_init, .exit = (void *)spry_exit,
 	       .flags = SCX_OPS_ENQ_LAST | SCX_OPS_ENQ_EXITING | SCX_OPS_ENQ_MIGRATION_DISABLED |

@@ -35,10 +35,12 @@ static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 a
 
 	if (c->timer_ns == at_ns)
 		return;
+	c->timer_ns = at_ns;
+	if (!has_timers)
+		return;
 	timer = bpf_map_lookup_elem(&timers, &key);
 	if (!timer)
 		return;
-	c->timer_ns = at_ns;
 	c->timers++;
 	bpf_timer_start(&timer->timer, at_ns > now ? at_ns - now : 0, BPF_F_TIMER_CPU_PIN);
 }
@@ -47,6 +49,18 @@ static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 a
 static __always_inline void timer_forget(struct cpu_ctx *c)
 {
 	c->timer_ns = 0;
+}
+
+/* Without timers: the first tick after the time that was set sends the CPU through the scheduler. */
+void BPF_STRUCT_OPS(spry_tick, struct task_struct *p)
+{
+	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());
+
+	if (c->timer_ns && (s64)(scx_bpf_now() - c->timer_ns) >= 0) {
+		c->timer_ns = 0;
+		c->kicks++;
+		set_slice(p, 0);
+	}
 }
 
 #endif

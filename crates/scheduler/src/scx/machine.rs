@@ -60,6 +60,9 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     if !has("cgroup_set_bandwidth") {
         ops.cgroup_set_bandwidth = ptr::null_mut();
     }
+    if !is_real_time() {
+        ops.tick = ptr::null_mut();
+    }
     // Where tasks can be put back from anywhere, they are when somebody is woken, and this is going away.
     if scx_utils::compat::ksym_exists("scx_bpf_dsq_reenq").unwrap_or(false) {
         ops.cpu_release = ptr::null_mut();
@@ -74,7 +77,7 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     ops.flags = names.into_iter().map(flag).fold(0, |all, flag| all | flag);
 }
 
-/// Whether the kernel is a real-time one.
+/// Whether the kernel is a real-time one: those let no BPF program have timers.
 pub(super) fn is_real_time() -> bool {
     let version = fs::read_to_string("/proc/sys/kernel/version");
     version.is_ok_and(|text| text.split_whitespace().any(|word| word == "PREEMPT_RT"))
@@ -87,7 +90,12 @@ pub(super) fn warnings() -> Vec<String> {
         warnings
             .push("the kernel does not tell schedulers of cgroups: cpu.weight is not honoured".to_owned());
     }
-    if !has("cgroup_set_bandwidth") {
+    if is_real_time() {
+        warnings.push(
+            "a real-time kernel lets schedulers have no timers: turns end at ticks, cpu.max is not honoured"
+                .to_owned(),
+        );
+    } else if !has("cgroup_set_bandwidth") {
         warnings.push("the kernel does not tell schedulers of limits: cpu.max is not honoured".to_owned());
     }
     warnings

@@ -84,15 +84,11 @@ impl Scx {
     /// Loads the scheduler beside the collection and puts it in charge.
     ///
     /// # Errors
-    /// On a kernel without sched_ext or a real-time one, without the privilege, or while another scheduler is in charge.
+    /// On a kernel without sched_ext, without the privilege, or while another scheduler is in charge.
     pub fn load(collector: &Collector, options: &ScxOptions) -> Result<Scx> {
         ensure!(
             (1..=50).contains(&options.background_share),
             "the share of what is below is 1 to 50 percent"
-        );
-        ensure!(
-            !machine::is_real_time(),
-            "a real-time kernel (PREEMPT_RT) lets no scheduler of sched_ext have timers, which this one needs: use --actuator fair"
         );
         say(options.log);
         // The scheduler borrows from it for as long as it lives; a process loads one, or a few.
@@ -198,6 +194,7 @@ fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions) -> Result<()> {
     knobs.nr_llcs = caches.iter().max().map_or(1, |&last| u32::from(last) + 1);
     knobs.cpu_llc[..caches.len()].copy_from_slice(&caches);
     knobs.share_percent = options.background_share;
+    knobs.has_timers = !machine::is_real_time();
     knobs.wake_more_left = options.wake == WakeRule::MoreLeft;
     if options.own_class == OwnClass::Daemon {
         knobs.daemon_tgid = std::process::id();
