@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const SOURCE: &str = "src/bpf/recorder.bpf.c";
+const OBJECTS: [&str; 2] = ["recorder", "split"];
 
 /// The oldest clang that makes what the programs need.
 const CLANG_MIN: u32 = 16;
@@ -20,7 +20,7 @@ fn main() {
     println!("cargo::rerun-if-env-changed=SPRY_VMLINUX_BTF");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
     vmlinux_header(&out);
-    compile(&out);
+    OBJECTS.into_iter().for_each(|name| compile(&out, name));
 }
 
 /// Writes `vmlinux.h`, the types of a kernel. The programs relocate their accesses to the kernel they run on.
@@ -41,13 +41,14 @@ fn vmlinux_header(out: &Path) {
     fs::write(out.join("vmlinux.h"), dump.stdout).expect("OUT_DIR can be written");
 }
 
-fn compile(out: &Path) {
+fn compile(out: &Path, name: &str) {
     let arch = match env::var("CARGO_CFG_TARGET_ARCH").expect("cargo sets it").as_str() {
         "x86_64" => "x86",
         "aarch64" => "arm64",
         other => panic!("the recorder is not ported to {other}"),
     };
-    let object = out.join("recorder.bpf.o");
+    let source = format!("src/bpf/{name}.bpf.c");
+    let object = out.join(format!("{name}.bpf.o"));
     let status = Command::new(clang())
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
         .args(["-Wno-missing-declarations", "-Wno-unused-function"])
@@ -58,11 +59,11 @@ fn compile(out: &Path) {
         .arg(env::var_os("DEP_BPF_INCLUDE").expect("libbpf-sys tells its headers"))
         .arg("-I")
         .arg(env::var_os("DEP_SPRY_WIRE_INCLUDE").expect("spry-wire tells its headers"))
-        .args(["-c", SOURCE, "-o"])
+        .args(["-c", &source, "-o"])
         .arg(&object)
         .status()
         .expect("clang starts");
-    assert!(status.success(), "clang failed on {SOURCE}");
+    assert!(status.success(), "clang failed on {source}");
     strip(&object);
 }
 

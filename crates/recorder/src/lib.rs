@@ -25,6 +25,7 @@ mod mark;
 mod queue;
 mod recording;
 mod ring;
+pub mod split;
 mod symbols;
 mod tasks;
 mod tick;

@@ -222,7 +222,7 @@ fn size_maps(
 }
 
 /// Tells apart why the kernel said no.
-fn refused(error: libbpf_rs::Error) -> Error {
+pub(crate) fn refused(error: libbpf_rs::Error) -> Error {
     match error.kind() {
         ErrorKind::PermissionDenied if !may_load_programs() => Error::NoPrivilege,
         ErrorKind::PermissionDenied => Error::BpfRefused(io::Error::from_raw_os_error(libc::EPERM)),

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use spry_wire::{spry_control, spry_cpu};
 
 /// A mapping of a BPF map.
-struct Mapping {
+pub(crate) struct Mapping {
     start: NonNull<u8>,
     len: usize,
 }
@@ -20,7 +20,12 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
-    fn new(map: BorrowedFd<'_>, offset: usize, len: usize, protection: i32) -> io::Result<Mapping> {
+    pub(crate) fn new(
+        map: BorrowedFd<'_>,
+        offset: usize,
+        len: usize,
+        protection: i32,
+    ) -> io::Result<Mapping> {
         // SAFETY: a new mapping at an address of the kernel's choice touches no existing memory.
         let start = unsafe {
             libc::mmap(
@@ -78,13 +83,13 @@ impl Mapping {
         Ok(row)
     }
 
-    fn at<T>(&self, offset: usize) -> *mut T {
+    pub(crate) fn at<T>(&self, offset: usize) -> *mut T {
         assert!(offset + size_of::<T>() <= self.len);
         // SAFETY: the offset is inside the mapping.
         unsafe { self.start.as_ptr().add(offset).cast() }
     }
 
-    fn word(&self, offset: usize) -> &AtomicU64 {
+    pub(crate) fn word(&self, offset: usize) -> &AtomicU64 {
         assert_eq!(offset % 8, 0);
         // SAFETY: inside the mapping and aligned; every access to these words on this side is atomic.
         unsafe { &*self.at::<AtomicU64>(offset) }

@@ -21,6 +21,9 @@ const MAPS_AGE_MIN_NS: u64 = 500_000_000;
 /// The last kernel functions before these are the recorder's own way to the stack.
 const WAY_IN: &str = "__schedule";
 
+/// Where interrupts come in: on x86, and on 64-bit Arm.
+const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq"];
+
 /// A part of a process's memory that is mapped from a file.
 struct Mapped {
     start: u64,
@@ -57,15 +60,28 @@ impl Symbols {
 
     /// The names of a stack's frames, kernel first, the innermost first.
     pub(crate) fn frames(&mut self, raw: &RawStack, time_ns: u64) -> Box<[Arc<str>]> {
+        self.frames_after(raw, time_ns, |names| names.iter().position(|name| &**name == WAY_IN).unwrap_or(0))
+    }
+
+    /// The same of one that an interrupt found there, without the interrupt's own.
+    pub(crate) fn interrupted(&mut self, raw: &RawStack, time_ns: u64) -> Box<[Arc<str>]> {
+        let is_entry = |name: &Arc<str>| INTERRUPT_ENTRIES.iter().any(|entry| name.starts_with(entry));
+        self.frames_after(raw, time_ns, |names| names.iter().position(is_entry).map_or(0, |at| at + 1))
+    }
+
+    fn frames_after(
+        &mut self,
+        raw: &RawStack,
+        time_ns: u64,
+        own: impl Fn(&[Arc<str>]) -> usize,
+    ) -> Box<[Arc<str>]> {
         let mut frames: Vec<_> = raw.kernel.iter().map(|&address| self.kernel_name(address)).collect();
-        if let Some(way_in) = frames.iter().position(|name| &**name == WAY_IN) {
-            frames.drain(..way_in);
-        }
+        frames.drain(..own(&frames));
         frames.extend(self.user_names(raw.tgid, &raw.user, time_ns));
         frames.into()
     }
 
-    fn kernel_name(&mut self, address: u64) -> Arc<str> {
+    pub(crate) fn kernel_name(&mut self, address: u64) -> Arc<str> {
         if self.kernel_names.len() >= NAMES_MAX {
             self.kernel_names.clear();
         }

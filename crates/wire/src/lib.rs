@@ -1,6 +1,6 @@
 //! The records that BPF programs and the recorder share.
 //!
-//! Everything here is generated from `include/wire.h`, which says what the fields mean. These types stop at the
+//! Everything here is generated from `include/wire.h` and `include/split.h`, which say what the fields mean. These types stop at the
 //! recorder's decoder; the rest of Spry sees `spry_trace::event`.
 
 #[allow(
@@ -52,6 +52,12 @@ mod tests {
     fn the_reader_writes_another_cache_line_than_the_cpu() {
         assert_eq!(offset_of!(spry_cpu, tail), 64);
         assert_eq!(size_of::<spry_cpu>(), 128);
+    }
+
+    #[test]
+    fn a_sampler_s_seat_is_a_cache_line() {
+        assert_eq!(size_of::<spry_seat>(), 64);
+        assert!(SPRY_SEATS.is_power_of_two());
     }
 
     #[test]

@@ -1,0 +1,142 @@
+//! A sample that was late: what was in its way, with names.
+
+use std::sync::Arc;
+
+use spry_trace::event::{Comm, Softirq, Tgid, Tid};
+use spry_wire::*;
+
+use super::seat::Seen;
+use crate::decode::RawStack;
+use crate::symbols::Symbols;
+
+/// A sampler thread that ran later than the threshold.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Late {
+    /// The thread that waited.
+    pub tid: Tid,
+    /// The CPU that it got.
+    pub cpu: u16,
+    /// When it wanted to run, ns of `CLOCK_MONOTONIC`.
+    pub due_ns: u64,
+    /// What was seen of its wake-up.
+    pub seen: Seen,
+    /// What the CPU was at meanwhile, in order of time.
+    pub looks: Vec<Look>,
+    /// Interrupts, softirqs and timers' functions between the time and the switch, the longest first; one may lie in another.
+    pub stretches: Vec<Stretch>,
+}
+
+/// What a CPU was at, at one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Look {
+    /// Why it was looked at.
+    pub when: When,
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// Who had the CPU.
+    pub tid: Tid,
+    /// Its process.
+    pub tgid: Tgid,
+    /// Its name.
+    pub comm: Comm,
+    /// Where it was in the code: kernel frames first, the innermost first, without the interrupt that looked.
+    pub frames: Box<[Arc<str>]>,
+}
+
+/// Why a CPU was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// The first interrupt after the time came.
+    Due,
+    /// The latest interrupt came while the thread was already late by the threshold.
+    Late,
+    /// The thread got the CPU.
+    Switch,
+}
+
+/// A stretch of something that no task does.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stretch {
+    /// What it was.
+    pub span: Span,
+    /// How long it was after the time was due, ns.
+    pub length_ns: u64,
+}
+
+/// What runs outside of tasks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// A device's interrupt, by its number.
+    Irq(u32),
+    /// A softirq.
+    Softirq(Softirq),
+    /// A timer's function.
+    Timer(Arc<str>),
+}
+
+impl Late {
+    pub(super) fn of(raw: &spry_late, symbols: &mut Symbols, now_ns: u64) -> Late {
+        let whens = [When::Due, When::Late, When::Switch];
+        let mut looks: Vec<Look> = whens
+            .into_iter()
+            .zip(&raw.looked)
+            .filter(|(_, looked)| looked.time_ns != 0)
+            .map(|(when, looked)| look(when, looked, symbols, now_ns))
+            .collect();
+        looks.sort_by_key(|look| look.time_ns);
+        let mut stretches: Vec<Stretch> =
+            raw.spans.iter().filter_map(|span| stretch(span, symbols)).collect();
+        stretches.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
+        Late {
+            tid: Tid(raw.seat.tid),
+            cpu: raw.cpu as u16,
+            due_ns: raw.seat.due_ns,
+            seen: Seen {
+                irq_ns: raw.seat.irq_ns,
+                resched_ns: raw.seat.resched_ns,
+                schedule_ns: raw.seat.schedule_ns,
+                switch_ns: raw.seat.switch_ns,
+            },
+            looks,
+            stretches,
+        }
+    }
+}
+
+fn look(when: When, raw: &spry_looked, symbols: &mut Symbols, now_ns: u64) -> Look {
+    let addresses = |frames: &[u64], bytes: i32| {
+        let count = usize::try_from(bytes).unwrap_or(0) / size_of::<u64>();
+        frames[..count.min(frames.len())].to_vec()
+    };
+    let stack = RawStack {
+        tid: Tid(raw.tid),
+        tgid: Tgid(raw.tgid),
+        kernel: addresses(&raw.kernel, raw.kernel_bytes),
+        user: addresses(&raw.user, raw.user_bytes),
+    };
+    let frames = match when {
+        When::Switch => symbols.frames(&stack, now_ns),
+        When::Due | When::Late => symbols.interrupted(&stack, now_ns),
+    };
+    let name = raw.comm.map(|byte| byte as u8);
+    Look {
+        when,
+        time_ns: raw.time_ns,
+        tid: Tid(raw.tid),
+        tgid: Tgid(raw.tgid),
+        comm: Comm::new(&name),
+        frames,
+    }
+}
+
+fn stretch(raw: &spry_span, symbols: &mut Symbols) -> Option<Stretch> {
+    let span = match raw.kind {
+        SPRY_SPAN_IRQ => Span::Irq(raw.id),
+        SPRY_SPAN_SOFTIRQ => Span::Softirq(Softirq(raw.id as u8)),
+        SPRY_SPAN_HRTIMER | SPRY_SPAN_SOFT_HRTIMER | SPRY_SPAN_TIMER => {
+            Span::Timer(symbols.kernel_name(raw.function))
+        }
+        _ => return None,
+    };
+    Some(Stretch { span, length_ns: raw.length_ns })
+}
