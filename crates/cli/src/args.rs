@@ -12,6 +12,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use clap_complete::Shell;
 use spry_trace::Group;
 
+use crate::flight::Condition;
 use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
@@ -87,6 +88,7 @@ Examples:
   spry record --duration 10
   spry record --events sched,timer,irq,resched --duration 5 -o wake.spry
   spry record --events sched,ipc -- ./game
+  spry record --flight 10 --when 'latency>2ms of player'    keep the 10 s before player is that late
   spry record --paused &  kill -USR1 $!    switch recording on; -USR2 switches it off
 
 Ctrl-C ends a recording in order. Groups: sched (always), timer, irq, resched, ipc, mark, stack.
@@ -117,6 +119,19 @@ pub struct RecordArgs {
     /// Begin switched off, until SIGUSR1.
     #[arg(long)]
     pub paused: bool,
+    /// Flight recorder: keep the latest seconds in memory, and write them only when `--when` comes true.
+    #[arg(long, value_name = "SECONDS", requires = "when")]
+    pub flight: Option<Timespan>,
+    /// What a flight recorder waits for: `latency>US`, or with a unit (`latency>2ms`), of any task or `of NAME`: from its
+    /// wake-up until it runs.
+    #[arg(long, value_name = "CONDITION", requires = "flight")]
+    pub when: Option<Condition>,
+    /// How often it may come true before a flight recorder ends; further traces have numbered names.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "flight")]
+    pub times: u32,
+    /// What a flight recorder may keep, MiB; if that is too little, the seconds are fewer.
+    #[arg(long, value_name = "MIB", default_value_t = 256, requires = "flight")]
+    pub memory: usize,
     /// No progress bar and no closing words.
     #[arg(short, long)]
     pub quiet: bool,

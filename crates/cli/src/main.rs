@@ -7,6 +7,7 @@ mod completions;
 mod exit;
 mod explain;
 mod export;
+mod flight;
 mod lab;
 mod man;
 mod mark;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Error, Result};
 use indicatif::ProgressBar;
-use serde_json::json;
+use serde_json::{Value, json};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use spry_recorder::{Recorder, Recording, Statistics, Switch};
@@ -19,6 +19,7 @@ use spry_trace::{Compression, Groups, Options};
 
 use crate::args::{CompressArg, RecordArgs};
 use crate::exit::{self, WithCode};
+use crate::flight::{After, Condition, Flight};
 use crate::progress;
 
 /// How often the progress is shown.
@@ -40,8 +41,11 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
             return Err(error);
         }
     };
-    let ended = watch(args, &recording, &signals, child.as_mut());
+    let mut flight = Flight::new(args);
+    let ended = watch(args, &recording, &signals, child.as_mut(), flight.as_mut());
+    let kept = flight.as_mut().map_or(Ok(()), |flight| flight.end(&recording));
     let stopped = recording.stop();
+    let ended = ended.and_then(|ended| kept.map(|()| ended)).map_err(failed)?;
     if let Err(error) = &stopped {
         // Told now, since the command may go on for long, and not again at its end.
         eprintln!("spry: {}: {error}", args.output.display());
@@ -51,7 +55,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
         Ended::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
     };
     let Ok(statistics) = stopped else { return Ok(ExitCode::from(code)) };
-    tell(args, &statistics);
+    tell(args, &statistics, flight.as_ref());
     Ok(status.map_or(ExitCode::SUCCESS, code_of))
 }
 
@@ -74,7 +78,13 @@ fn start(args: &RecordArgs) -> Result<Recording> {
     if args.paused {
         builder = builder.paused();
     }
-    let recording = builder.start_into(&args.output)?;
+    let recording = match (args.flight, &args.when) {
+        (Some(window), Some(Condition(when))) => {
+            let bytes_max = args.memory.checked_mul(1 << 20).context("that much memory is too much")?;
+            builder.start_flight(window.duration(), bytes_max, when.clone())?
+        }
+        _ => builder.start_into(&args.output)?,
+    };
     for group in groups.iter().filter(|&group| !recording.groups().contains(group)) {
         eprintln!(
             "spry: this kernel cannot tell of the group {}; the report shows what that leaves out",
@@ -126,11 +136,12 @@ fn watch(
     recording: &Recording,
     signals: &Receiver<i32>,
     mut child: Option<&mut Child>,
-) -> Ended {
+    mut flight: Option<&mut Flight<'_>>,
+) -> Result<Ended> {
     let began = Instant::now();
     let duration = args.duration.map(|span| span.duration());
     let bar = (!args.quiet && io::stderr().is_terminal()).then(|| progress::recording(duration));
-    let look_every = if bar.is_some() { SHOW_EVERY } else { LOOK_EVERY };
+    let look_every = if bar.is_some() || flight.is_some() { SHOW_EVERY } else { LOOK_EVERY };
     let ended = loop {
         let left = duration.map_or(Duration::MAX, |duration| duration.saturating_sub(began.elapsed()));
         if left.is_zero() || recording.has_failed() {
@@ -156,10 +167,15 @@ fn watch(
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
             Err(RecvTimeoutError::Disconnected) => break Ended::Otherwise,
         }
+        if let Some(flight) = flight.as_deref_mut() {
+            if flight.look(recording)? == After::End {
+                break Ended::Otherwise;
+            }
+        }
         bar.as_ref().inspect(|bar| show(bar, began.elapsed(), &recording.statistics()));
     };
     bar.inspect(ProgressBar::finish_and_clear);
-    ended
+    Ok(ended)
 }
 
 fn show(bar: &ProgressBar, elapsed: Duration, so_far: &Statistics) {
@@ -195,7 +211,7 @@ fn code_of(status: ExitStatus) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-fn tell(args: &RecordArgs, statistics: &Statistics) {
+fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>) {
     if args.json {
         let line = json!({
             "events": statistics.events,
@@ -205,11 +221,12 @@ fn tell(args: &RecordArgs, statistics: &Statistics) {
             "lost_per_cpu": statistics.lost_per_cpu,
             "drain_cpu_ns": statistics.drain_cpu_ns,
             "writer_cpu_ns": statistics.writer_cpu_ns,
-            "file": args.output,
+            "file": if flight.is_some() { Value::Null } else { json!(args.output) },
+            "kept": flight.map(Flight::written),
         });
         println!("{line}");
     }
-    if args.quiet {
+    if args.quiet || flight.is_some() {
         return;
     }
     let seconds = statistics.duration_ns as f64 / 1e9;

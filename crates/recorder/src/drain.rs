@@ -16,6 +16,7 @@ use spry_wire::{SPRY_CHUNK_BYTES, SPRY_PAD};
 use crate::clock;
 use crate::decode::{Decoder, Hot, Rare, RawSwitch, What};
 use crate::error::{Error, Result};
+use crate::flight::Lookout;
 use crate::ring::{Reached, Rings, Shared};
 use crate::symbols::Symbols;
 use crate::tasks::Tasks;
@@ -58,6 +59,7 @@ pub(crate) struct Drain<W: Write> {
     symbols: Symbols,
     cpus: Vec<Cpu>,
     waiting: Vec<Rare>,
+    lookout: Option<Lookout>,
 }
 
 impl<W: Write> Drain<W> {
@@ -71,14 +73,29 @@ impl<W: Write> Drain<W> {
         let cpus = (0..rings.cpus())
             .map(|_| Cpu { position: 0, head: 0, switched: None, shared_lost: 0, lost: 0 })
             .collect();
-        Drain { rings, shared, writer, decoder, tasks: Tasks::default(), symbols, cpus, waiting: Vec::new() }
+        Drain {
+            rings,
+            shared,
+            writer,
+            decoder,
+            tasks: Tasks::default(),
+            symbols,
+            cpus,
+            waiting: Vec::new(),
+            lookout: None,
+        }
+    }
+
+    /// Has all events looked at.
+    pub(crate) fn look_out(&mut self, lookout: Lookout) {
+        self.lookout = Some(lookout);
     }
 
     /// Adds records that did not come through a ring; their tasks are known from now on.
     pub(crate) fn add(&mut self, records: Vec<Rare>) {
         for record in &records {
             if let What::Account(info, ..) = record.what {
-                self.writer.task(info);
+                self.name(info);
             }
         }
         self.waiting.extend(records);
@@ -259,13 +276,24 @@ impl<W: Write> Drain<W> {
         }
     }
 
-    fn named(&mut self, info: TaskInfo, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+    fn name(&mut self, info: TaskInfo) {
         self.writer.task(info);
+        if let Some(lookout) = &mut self.lookout {
+            lookout.name(info);
+        }
+    }
+
+    fn named(&mut self, info: TaskInfo, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+        self.name(info);
         self.write(cpu, time_ns, event)
     }
 
     fn write(&mut self, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
-        self.writer.event(&Stamped { time_ns, cpu: cpu as u16, event }).map_err(Error::Write)
+        let stamped = Stamped { time_ns, cpu: cpu as u16, event };
+        if let Some(lookout) = &mut self.lookout {
+            lookout.see(&stamped);
+        }
+        self.writer.event(&stamped).map_err(Error::Write)
     }
 
     fn lose(&mut self, cpu: usize, time_ns: u64, count: u64) -> Result<()> {

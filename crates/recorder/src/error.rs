@@ -47,6 +47,9 @@ pub enum Error {
     /// Writing failed while recording; what was written before is a whole trace.
     #[error("writing the trace failed: {0}; the file reads up to its last whole round")]
     Write(io::Error),
+    /// What was kept could not become a trace.
+    #[error("cannot make a trace of what was kept in {0}: {1}")]
+    Keep(PathBuf, spry_trace::flight::KeepError),
     /// Some other call to the system failed.
     #[error("{what} failed: {source}")]
     System {

@@ -19,6 +19,7 @@ mod clock;
 mod decode;
 mod drain;
 mod error;
+mod flight;
 mod load;
 mod machine;
 mod mark;
@@ -31,5 +32,6 @@ mod tasks;
 mod tick;
 
 pub use error::{Error, Result};
+pub use flight::{Happened, When};
 pub use recording::{Builder, RING_BYTES_DEFAULT, Recorder, Recording, Statistics, Switch, create};
 pub use spry_mark::MARK_PATH;

@@ -1,4 +1,4 @@
-//! Encoded bytes on their way to the file, so that a slow disk never holds up the drain.
+//! Encoded bytes on their way to where they are kept, so that a slow disk never holds up the drain.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -17,6 +17,25 @@ struct State {
     is_round_over: bool,
     is_closed: bool,
     error: Option<io::Error>,
+}
+
+/// Where the bytes go.
+pub(crate) trait Destination: Send + 'static {
+    /// Takes what the trace's writer gave with one call.
+    fn take(&mut self, piece: &[u8]) -> io::Result<()>;
+
+    /// What was taken shall survive.
+    fn sync(&mut self) -> io::Result<()>;
+}
+
+impl Destination for File {
+    fn take(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.write_all(piece)
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        sync(self)
+    }
 }
 
 /// What the drain and the writer thread share.
@@ -58,8 +77,8 @@ impl Queue {
         self.changed.notify_one();
     }
 
-    /// Writes what comes until the queue is closed or writing fails.
-    pub(crate) fn write_to(&self, file: &mut File) {
+    /// Hands on what comes until the queue is closed or writing fails.
+    pub(crate) fn write_to(&self, to: &mut dyn Destination) {
         loop {
             let mut state = self.lock();
             while !state.is_round_over && !state.is_closed {
@@ -70,7 +89,7 @@ impl Queue {
             let pieces = std::mem::take(&mut state.pieces);
             drop(state);
             let taken: usize = pieces.iter().map(Vec::len).sum();
-            let result = pieces.iter().try_for_each(|piece| file.write_all(piece)).and_then(|()| sync(file));
+            let result = pieces.iter().try_for_each(|piece| to.take(piece)).and_then(|()| to.sync());
             let mut state = self.lock();
             state.bytes -= taken;
             if let Err(error) = result {

@@ -11,17 +11,18 @@ use std::time::Duration;
 
 use spry_kernel::{Functions, Kernel};
 use spry_mark::MARK_PATH;
-use spry_trace::writer::{Options, Writer};
+use spry_trace::writer::{Options, Writer, Written};
 use spry_trace::{Group, Groups};
 
 use crate::clock;
 use crate::decode::{Decoder, Rare, What};
 use crate::drain::{Drain, Round};
 use crate::error::{Error, Result, system};
+use crate::flight::{Happened, Hold, Lookout, When};
 use crate::load::{self, Loaded};
 use crate::machine;
 use crate::mark::Node;
-use crate::queue::{Queue, Sink};
+use crate::queue::{Destination, Queue, Sink};
 use crate::ring::Control;
 use crate::symbols::Symbols;
 
@@ -140,7 +141,7 @@ impl Builder {
     /// # Errors
     /// Every [`Error`] but those of writing and creating files.
     pub fn start(self, file: File) -> Result<Recording> {
-        self.start_with(|| Ok(file))
+        self.start_with(|| Ok(Box::new(file)), None)
     }
 
     /// Starts recording into a new file (see [`create`]). A trace that was there before is gone only once recording
@@ -149,10 +150,26 @@ impl Builder {
     /// # Errors
     /// Every [`Error`] but those of writing.
     pub fn start_into(self, path: &Path) -> Result<Recording> {
-        self.start_with(|| create(path))
+        self.start_with(|| Ok(Box::new(create(path)?)), None)
     }
 
-    fn start_with(self, open: impl FnOnce() -> Result<File>) -> Result<Recording> {
+    /// Starts a recording that keeps the latest of what it sees in memory, at most so many bytes, and looks out for a moment
+    /// that is worth keeping: see [`Recording::happened`] and [`Recording::keep`].
+    ///
+    /// # Errors
+    /// Every [`Error`] but those of writing and creating files.
+    pub fn start_flight(mut self, window: Duration, bytes_max: usize, when: When) -> Result<Recording> {
+        self.options = Hold::options(window, self.options);
+        let hold = Hold::new(window, bytes_max);
+        let to = hold.clone();
+        self.start_with(|| Ok(Box::new(to)), Some((hold, when)))
+    }
+
+    fn start_with(
+        self,
+        open: impl FnOnce() -> Result<Box<dyn Destination>>,
+        flight: Option<(Hold, When)>,
+    ) -> Result<Recording> {
         let kernel = Kernel::probe().ok_or(Error::NoBtf)?;
         let functions = Functions::read();
         let node = match self.groups.contains(Group::Mark) {
@@ -176,8 +193,14 @@ impl Builder {
         control.set(self.begin == Switch::On);
         let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
         let decoder = Decoder::new(header.start_ns, tick_ns);
-        let drain = Drain::new(rings, shared, writer, decoder, symbols);
-        Recording::start(loaded, control, header.start_ns, queue, drain, file)
+        let mut drain = Drain::new(rings, shared, writer, decoder, symbols);
+        let happened = Arc::default();
+        let hold = flight.map(|(hold, when)| {
+            drain.look_out(Lookout::new(when, Arc::clone(&happened)));
+            hold
+        });
+        let recording = Recording::start(loaded, control, header.start_ns, queue, drain, file)?;
+        Ok(Recording { hold, happened, options: self.options, ..recording })
     }
 }
 
@@ -212,6 +235,10 @@ pub struct Recording {
     statistics: Arc<Mutex<Statistics>>,
     drain: JoinHandle<Result<()>>,
     writer: JoinHandle<()>,
+    /// What a flight recorder keeps, and what it has seen.
+    hold: Option<Hold>,
+    happened: Arc<Mutex<Option<Happened>>>,
+    options: Options,
 }
 
 impl Recording {
@@ -221,7 +248,7 @@ impl Recording {
         start_ns: u64,
         queue: Arc<Queue>,
         mut drain: Drain<Sink>,
-        mut file: File,
+        mut to: Box<dyn Destination>,
     ) -> Result<Recording> {
         let control = Arc::new(control);
         let statistics = Arc::new(Mutex::new(Statistics::default()));
@@ -232,7 +259,7 @@ impl Recording {
             let (queue, statistics) = (Arc::clone(&queue), Arc::clone(&statistics));
             spawn("spry-writer")
                 .spawn(move || {
-                    queue.write_to(&mut file);
+                    queue.write_to(&mut *to);
                     lock(&statistics).writer_cpu_ns = clock::thread_cpu_ns();
                 })
                 .map_err(system("starting the writer thread"))?
@@ -245,7 +272,19 @@ impl Recording {
                 .spawn(move || pump.run(&orders))
                 .map_err(system("starting the drain thread"))?
         };
-        Ok(Recording { loaded, control, start_ns, commands, queue, statistics, drain: draining, writer })
+        Ok(Recording {
+            loaded,
+            control,
+            start_ns,
+            commands,
+            queue,
+            statistics,
+            drain: draining,
+            writer,
+            hold: None,
+            happened: Arc::default(),
+            options: Options::default(),
+        })
     }
 
     /// The groups that are recorded: those asked for that this kernel can tell of without harm.
@@ -261,6 +300,24 @@ impl Recording {
     /// What it has brought and cost up to the last round.
     pub fn statistics(&self) -> Statistics {
         lock(&self.statistics).clone()
+    }
+
+    /// What a flight recorder was to look out for, if it has happened since this was last asked.
+    pub fn happened(&self) -> Option<Happened> {
+        self.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// Writes what a flight recorder has kept up to its last round into a new file, as a trace of its own. Recording goes on.
+    ///
+    /// # Errors
+    /// If there is nothing, or the file cannot be written.
+    pub fn keep(&self, path: &Path) -> Result<Written> {
+        let hold = self
+            .hold
+            .as_ref()
+            .ok_or_else(|| Error::Keep(path.to_owned(), spry_trace::flight::KeepError::Empty))?;
+        let options = Options { block_ns: Options::default().block_ns, ..self.options };
+        hold.keep(path, create(path)?, options)
     }
 
     /// Switches off or on again. Every CPU's stream then has a loss of 0 events where it goes on.

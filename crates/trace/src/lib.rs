@@ -6,6 +6,7 @@
 mod decode;
 mod encode;
 pub mod event;
+pub mod flight;
 pub mod format;
 mod frame;
 pub mod header;
@@ -17,6 +18,7 @@ pub mod varint;
 pub mod writer;
 
 pub use event::{Event, Stamped, Tgid, Tid};
+pub use flight::Flight;
 pub use header::{Group, Groups, Header};
 pub use reader::{ReadError, Reader, Totals};
 pub use writer::{Compression, Options, Writer};

@@ -1,0 +1,231 @@
+//! The flight recorder: the latest seconds in memory, and the moment at which they are worth keeping.
+
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use spry_trace::event::{Comm, Event, Stamped, TaskInfo, WakeupKind};
+use spry_trace::flight::{Flight, KeepError};
+use spry_trace::writer::Written;
+use spry_trace::{Options, Tid};
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::queue::Destination;
+
+/// Restarts in what is kept; what is older than the window is forgotten in such parts.
+const PARTS: u64 = 8;
+
+/// Names are remembered for this many tasks, then learnt anew.
+const NAMES_MAX: usize = 1 << 20;
+
+/// What is waited for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct When {
+    /// A task waits longer than this from its wake-up until it runs, ns.
+    pub latency_ns: u64,
+    /// Only a task of this name; one that ends in `*` begins with the rest.
+    pub task: Option<String>,
+}
+
+/// What has happened.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Happened {
+    /// Who waited.
+    pub tid: Tid,
+    /// Its name, if known.
+    pub comm: Option<Comm>,
+    /// The CPU that it got.
+    pub cpu: u16,
+    /// When it got it, ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// How long it had waited, ns.
+    pub latency_ns: u64,
+}
+
+impl When {
+    fn is_of(&self, comm: Option<Comm>) -> bool {
+        let Some(pattern) = &self.task else { return true };
+        let name = comm.map(|comm| comm.to_string()).unwrap_or_default();
+        match pattern.strip_suffix('*') {
+            Some(beginning) => name.starts_with(beginning),
+            None => name == *pattern,
+        }
+    }
+}
+
+/// Looks out for it in the events that go by.
+pub(crate) struct Lookout {
+    when: When,
+    woken_ns: HashMap<Tid, u64>,
+    names: HashMap<Tid, Comm>,
+    /// The recorder's own threads, which do not count.
+    own: HashSet<Tid>,
+    happened: Arc<Mutex<Option<Happened>>>,
+}
+
+impl Lookout {
+    pub(crate) fn new(when: When, happened: Arc<Mutex<Option<Happened>>>) -> Lookout {
+        Lookout { when, woken_ns: HashMap::new(), names: HashMap::new(), own: HashSet::new(), happened }
+    }
+
+    pub(crate) fn name(&mut self, info: TaskInfo) {
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+        }
+        if info.tgid.0 == std::process::id() {
+            self.own.insert(info.tid);
+        }
+        self.names.insert(info.tid, info.comm);
+    }
+
+    pub(crate) fn see(&mut self, stamped: &Stamped) {
+        match stamped.event {
+            // Waking begins it on the waker's CPU; where it is woken again before it runs, the first counts.
+            Event::Wakeup(wakeup) => {
+                if let Entry::Vacant(entry) = self.woken_ns.entry(wakeup.tid) {
+                    entry.insert(stamped.time_ns);
+                } else if wakeup.kind == WakeupKind::New {
+                    self.woken_ns.insert(wakeup.tid, stamped.time_ns);
+                }
+            }
+            Event::Switch(switch) => {
+                // Who was found still running when it was woken never waited.
+                self.woken_ns.remove(&switch.prev);
+                if let Some(woken_ns) = self.woken_ns.remove(&switch.next) {
+                    self.ran(stamped, switch.next, woken_ns);
+                }
+            }
+            Event::Comm(rename) => self.name(TaskInfo {
+                tid: rename.tid,
+                tgid: spry_trace::Tgid(rename.tid.0),
+                comm: rename.comm,
+            }),
+            Event::Fork(fork) => {
+                self.name(TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm })
+            }
+            Event::Exit(exit) => drop(self.names.remove(&exit.tid)),
+            Event::Lost(_) => self.woken_ns.clear(),
+            _ => {}
+        }
+    }
+
+    fn ran(&mut self, stamped: &Stamped, tid: Tid, woken_ns: u64) {
+        let latency_ns = stamped.time_ns.saturating_sub(woken_ns);
+        if latency_ns <= self.when.latency_ns || self.own.contains(&tid) {
+            return;
+        }
+        let comm = self.names.get(&tid).copied();
+        if self.when.is_of(comm) {
+            let happened = Happened { tid, comm, cpu: stamped.cpu, time_ns: stamped.time_ns, latency_ns };
+            self.happened.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(happened);
+        }
+    }
+}
+
+/// What is kept, shared by the thread that adds and by whoever asks.
+#[derive(Clone)]
+pub(crate) struct Hold(Arc<Mutex<Flight>>);
+
+impl Hold {
+    pub(crate) fn new(window: Duration, bytes_max: usize) -> Hold {
+        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        Hold(Arc::new(Mutex::new(Flight::new(window_ns, bytes_max))))
+    }
+
+    /// The options with restarts so often that the window can be cut.
+    pub(crate) fn options(window: Duration, options: Options) -> Options {
+        let window_ns = u64::try_from(window.as_nanos()).unwrap_or(u64::MAX);
+        Options { block_ns: (window_ns / PARTS).max(1), ..options }
+    }
+
+    /// Makes a trace of what is kept.
+    pub(crate) fn keep(&self, path: &Path, file: File, options: Options) -> Result<Written> {
+        // A copy, so that recording goes on meanwhile.
+        let flight = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let mut sink = io::BufWriter::with_capacity(1 << 20, file);
+        let (_, written) = flight.write(&mut sink, options).map_err(|error| match error {
+            KeepError::Write(error) => Error::Write(error),
+            error => Error::Keep(path.to_owned(), error),
+        })?;
+        sink.flush().map_err(Error::Write)?;
+        Ok(written)
+    }
+}
+
+impl Destination for Hold {
+    fn take(&mut self, piece: &[u8]) -> io::Result<()> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(piece, clock::monotonic_ns());
+        Ok(())
+    }
+
+    fn sync(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spry_trace::event::{PrevState, Switch, Wakeup};
+
+    fn seen(when: When, events: Vec<(u64, Event)>) -> Option<Happened> {
+        let happened = Arc::new(Mutex::new(None));
+        let mut lookout = Lookout::new(when, Arc::clone(&happened));
+        lookout.name(TaskInfo { tid: Tid(7), tgid: spry_trace::Tgid(7), comm: Comm::new(b"player") });
+        for (time_ns, event) in events {
+            lookout.see(&Stamped { time_ns, cpu: 1, event });
+        }
+        *happened.lock().expect("nobody panicked")
+    }
+
+    fn wakeup(tid: u32) -> Event {
+        Event::Wakeup(Wakeup { tid: Tid(tid), target_cpu: 1, kind: WakeupKind::Again })
+    }
+
+    fn switch(prev: u32, next: u32) -> Event {
+        Event::Switch(Switch {
+            prev: Tid(prev),
+            next: Tid(next),
+            prev_state: PrevState::Runnable,
+            prev_prio: 120,
+            next_prio: 120,
+            stolen_ns: 0,
+        })
+    }
+
+    fn when(task: Option<&str>) -> When {
+        When { latency_ns: 100, task: task.map(str::to_owned) }
+    }
+
+    #[test]
+    fn who_waits_longer_than_asked_is_found_with_name_and_time() {
+        let found = seen(when(None), vec![(1000, wakeup(7)), (1050, wakeup(7)), (1101, switch(9, 7))]);
+        let expected = Happened {
+            tid: Tid(7),
+            comm: Some(Comm::new(b"player")),
+            cpu: 1,
+            time_ns: 1101,
+            latency_ns: 101,
+        };
+        assert_eq!(found, Some(expected));
+        assert_eq!(seen(when(None), vec![(1000, wakeup(7)), (1100, switch(9, 7))]), None);
+    }
+
+    #[test]
+    fn only_tasks_of_the_name_count() {
+        let events = vec![(1000, wakeup(7)), (2000, switch(9, 7))];
+        assert!(seen(when(Some("pla*")), events.clone()).is_some());
+        assert!(seen(when(Some("player")), events.clone()).is_some());
+        assert!(seen(when(Some("play")), events).is_none());
+    }
+
+    #[test]
+    fn who_was_woken_while_it_ran_did_not_wait() {
+        assert_eq!(seen(when(None), vec![(0, wakeup(7)), (50, switch(7, 9)), (900, switch(9, 7))]), None);
+    }
+}
