@@ -30,5 +30,6 @@ mod tasks;
 mod tick;
 
 pub use error::{Error, Result};
+pub use machine::RunningKernel;
 pub use recording::{Builder, RING_BYTES_DEFAULT, Recorder, Recording, Statistics, Switch, create};
 pub use spry_mark::MARK_PATH;
