@@ -11,7 +11,7 @@ use crate::words;
 const WIDTH: f64 = 900.0;
 const HEIGHT: f64 = 360.0;
 const LEFT: f64 = 70.0;
-const RIGHT: f64 = 20.0;
+const RIGHT: f64 = 34.0;
 const TOP: f64 = 14.0;
 const BOTTOM: f64 = 46.0;
 /// Columns a decade, where columns grow with latency.
@@ -115,7 +115,8 @@ pub fn draw(series: &[Series<'_>], columns: Columns) -> String {
         HEIGHT - 10.0,
         (y.start + y.end) / 2.0
     );
-    for (nth, (line, series)) in lines.iter().zip(series).enumerate() {
+    // The first lies over the others.
+    for (nth, (line, series)) in lines.iter().zip(series).enumerate().rev() {
         line_of(&mut svg, line, series.name, nth % COLOURS, (&x, &y));
     }
     svg + "</svg>"
