@@ -4,6 +4,8 @@
 //! edge of the article's 100 us buckets below 1 s, of cyclictest's 1 us buckets below 10 ms, and every threshold of a
 //! percent is an edge of these, so nothing is lost between them.
 
+use std::ops::Range;
+
 use serde::{Deserialize, Serialize};
 
 /// Width of the first buckets, ns.
@@ -37,6 +39,11 @@ fn coarse_bucket_of(latency_ns: u64) -> usize {
         first += DECADE_BUCKETS;
     }
     LAST
+}
+
+/// The buckets between two latencies, both included; none if the first is longer.
+pub(crate) fn occupied(min_ns: u64, max_ns: u64) -> Range<usize> {
+    if min_ns > max_ns { 0..0 } else { bucket_of(min_ns)..bucket_of(max_ns) + 1 }
 }
 
 /// Where a bucket begins, and its width, ns. The last one's width is unknown: 0.
@@ -89,10 +96,10 @@ impl Default for Histogram {
 }
 
 impl Histogram {
-    /// One that was counted elsewhere. The counts are of all buckets in order.
+    /// One that was counted elsewhere. The counts are of all buckets in order, and none lies outside of minimum and maximum.
     pub(crate) fn of_counts(counts: Vec<u64>, sum_ns: u64, min_ns: u64, max_ns: u64) -> Histogram {
         assert_eq!(counts.len(), BUCKETS, "every bucket is counted");
-        let count = counts.iter().sum();
+        let count = counts[occupied(min_ns, max_ns)].iter().sum();
         Histogram { count, sum_ns, min_ns, max_ns, counts }
     }
 
@@ -115,8 +122,8 @@ impl Histogram {
 
     /// Adds another's latencies.
     pub fn merge(&mut self, other: &Histogram) {
-        for (mine, theirs) in self.counts.iter_mut().zip(&other.counts) {
-            *mine += theirs;
+        for at in other.occupied() {
+            self.counts[at] += other.counts[at];
         }
         self.count += other.count;
         self.sum_ns = self.sum_ns.saturating_add(other.sum_ns);
@@ -200,7 +207,14 @@ impl Histogram {
 
     /// How many are shorter than this, ns; exact where it is an edge of a bucket, else those of its bucket are left out.
     pub fn count_below(&self, limit_ns: u64) -> u64 {
-        self.counts[..bucket_of(limit_ns)].iter().sum()
+        let occupied = self.occupied();
+        let end = bucket_of(limit_ns).clamp(occupied.start, occupied.end);
+        self.counts[occupied.start..end].iter().sum()
+    }
+
+    /// From the first bucket that has any to behind the last: most of the table is empty.
+    fn occupied(&self) -> Range<usize> {
+        occupied(self.min_ns, self.max_ns)
     }
 
     /// What part is shorter than this, per cent; `None` if there are none.
@@ -210,10 +224,9 @@ impl Histogram {
 
     /// The buckets that have any, in order.
     pub fn buckets(&self) -> impl Iterator<Item = Bucket> {
-        let occupied = self.counts.iter().enumerate().filter(|(_, count)| **count > 0);
-        occupied.map(|(at, &count)| {
+        self.occupied().filter(|&at| self.counts[at] > 0).map(|at| {
             let (low_ns, width_ns) = edges(at);
-            Bucket { low_ns, width_ns, count }
+            Bucket { low_ns, width_ns, count: self.counts[at] }
         })
     }
 }

@@ -1,8 +1,8 @@
 //! What a sampling thread counts into and others look at meanwhile: one writer, no locks, no allocation.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
-use crate::histogram::{BUCKETS, Histogram, bucket_of};
+use crate::histogram::{BUCKETS, Histogram, bucket_of, occupied};
 use crate::split::{PartHistograms, Parts};
 
 /// A counter that one thread alone writes: an ordinary addition, which others may read at any time.
@@ -22,6 +22,17 @@ impl Counter {
     #[inline]
     fn set(&self, value: u64) {
         self.0.store(value, Relaxed);
+    }
+
+    /// Sets it after everything that this thread has counted before.
+    #[inline]
+    fn publish(&self, value: u64) {
+        self.0.store(value, Release);
+    }
+
+    /// What was published last; what was counted before it is seen as well.
+    fn published(&self) -> u64 {
+        self.0.load(Acquire)
     }
 }
 
@@ -53,23 +64,33 @@ impl Cells {
         self.counts[bucket_of(latency_ns)].add(1);
         self.sum_ns.add(latency_ns);
         if latency_ns < self.min_ns.get() {
-            self.min_ns.set(latency_ns);
+            self.min_ns.publish(latency_ns);
         }
         if latency_ns > self.max_ns.get() {
-            self.max_ns.set(latency_ns);
+            self.max_ns.publish(latency_ns);
         }
     }
 
     fn clear(&self) {
-        self.counts.iter().for_each(|count| count.set(0));
+        // By this thread nothing was counted elsewhere.
+        self.counts[occupied(self.min_ns.get(), self.max_ns.get())].iter().for_each(|count| count.set(0));
         self.sum_ns.set(0);
         self.min_ns.set(u64::MAX);
         self.max_ns.set(0);
     }
 
+    /// What there is. A sample that is being counted may be in some figures and not yet in others; but minimum and maximum are
+    /// published after their buckets, and no bucket outside of them is taken.
     fn snapshot(&self) -> Histogram {
-        let counts = self.counts.iter().map(Counter::get).collect();
-        Histogram::of_counts(counts, self.sum_ns.get(), self.min_ns.get(), self.max_ns.get())
+        let (min_ns, max_ns) = (self.min_ns.published(), self.max_ns.published());
+        if min_ns > max_ns {
+            return Histogram::default();
+        }
+        let mut counts = vec![0; BUCKETS];
+        for at in occupied(min_ns, max_ns) {
+            counts[at] = self.counts[at].get();
+        }
+        Histogram::of_counts(counts, self.sum_ns.get(), min_ns, max_ns)
     }
 }
 
@@ -202,12 +223,12 @@ impl Tally {
         [&self.latency, &self.omitted].into_iter().chain(parts).for_each(Cells::clear);
         [&self.samples, &self.missed, &self.max_at_ns].into_iter().for_each(|counter| counter.set(0));
         self.recent_max_ns.store(0, Relaxed);
-        self.has_begun.store(true, Relaxed);
+        self.has_begun.store(true, Release);
     }
 
     /// Whether the warm-up is over: until then nothing is shown.
     pub(crate) fn has_begun(&self) -> bool {
-        self.has_begun.load(Relaxed)
+        self.has_begun.load(Acquire)
     }
 
     /// Nothing more is counted.
@@ -304,6 +325,27 @@ mod tests {
             (tally.samples(), tally.missed(), tally.max_at_ns(), tally.take_recent_max_ns()),
             (0, 0, 0, 0)
         );
+    }
+
+    #[test]
+    fn what_is_seen_while_it_is_counted_can_be_kept_and_read_back() {
+        let tally = Tally::new(Split::Whole);
+        let over = AtomicBool::new(false);
+        std::thread::scope(|scope| {
+            scope.spawn(|| {
+                // Ever longer and ever shorter ones, so that both ends move.
+                for nth in 0..50_000 {
+                    tally.record(500_000 + 30 * nth, nth);
+                    tally.record(500_000 - 9 * nth, nth);
+                }
+                over.store(true, Release);
+            });
+            while !over.load(Acquire) {
+                let text = serde_json::to_string(&tally.latency()).unwrap();
+                serde_json::from_str::<Histogram>(&text).unwrap();
+            }
+        });
+        assert_eq!(tally.latency().count(), 100_000);
     }
 
     #[test]
