@@ -1,6 +1,7 @@
 //! What can be said on the command line, with its help.
 
 mod act;
+mod latency;
 mod prove;
 mod reproduce;
 mod shared;
@@ -16,6 +17,7 @@ use crate::flight::Condition;
 use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
+pub use latency::LatencyArgs;
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
@@ -34,6 +36,7 @@ Examples:
   spry sched run --observe-only         who is in use? `spry top` shows it; nothing is changed
   spry sched run                        keep what you use on time, until Ctrl-C
   spry explain 4711                     why a process is in use, or why not
+  sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
@@ -62,6 +65,8 @@ pub enum Command {
     Top(TopArgs),
     /// Say why a process is in use, or why not, and what delayed it.
     Explain(ExplainArgs),
+    /// Measure how late this kernel wakes a thread.
+    Latency(LatencyArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
     /// Make the papers' figures again, in the lab.

@@ -9,6 +9,7 @@ mod explain;
 mod export;
 mod flight;
 mod lab;
+mod latency;
 mod man;
 mod mark;
 mod output;
@@ -42,6 +43,7 @@ fn main() -> ExitCode {
         Command::Sched(args) => sched::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Latency(args) => latency::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scenario(args) => scenario::run(&args),

@@ -26,6 +26,16 @@ pub fn recording(duration: Option<Duration>) -> ProgressBar {
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
 
+/// A bar over the time or the samples that a measurement of latencies takes, or a clock if it has no end.
+pub fn sampling(length: Option<u64>) -> ProgressBar {
+    let template = match length {
+        Some(_) => "  sampling [{bar:20}] {msg}",
+        None => "  sampling {spinner} {msg}",
+    };
+    let style = ProgressStyle::with_template(template).expect("the template is right").progress_chars("=> ");
+    ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
+}
+
 /// A bar over the time that cells take.
 pub fn cells(cells: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("  running [{bar:30}] {msg}")

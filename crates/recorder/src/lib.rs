@@ -33,5 +33,6 @@ mod tick;
 
 pub use error::{Error, Result};
 pub use flight::{Happened, When};
+pub use machine::RunningKernel;
 pub use recording::{Builder, RING_BYTES_DEFAULT, Recorder, Recording, Statistics, Switch, create};
 pub use spry_mark::MARK_PATH;

@@ -21,22 +21,55 @@ fn uname() -> (String, String, String) {
     (text(&name.release), text(&name.machine), text(&name.version))
 }
 
+/// The kernel that runs.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct RunningKernel {
+    /// Its release (`uname -r`).
+    pub release: String,
+    /// Architecture (`uname -m`).
+    pub arch: String,
+    /// The preemption model in force, in the kernel's words, where it can be known.
+    pub preemption: Option<String>,
+    /// The sched_ext scheduler in force, if any.
+    pub scheduler: Option<String>,
+    /// Its command line.
+    pub boot_parameters: Option<String>,
+}
+
+impl RunningKernel {
+    /// Asks it.
+    pub fn ask() -> RunningKernel {
+        RunningKernel::ask_with(&configuration(&uname().0))
+    }
+
+    fn ask_with(config: &str) -> RunningKernel {
+        let (release, arch, version) = uname();
+        let boot_parameters = read("/proc/cmdline");
+        RunningKernel {
+            preemption: preemption(config, &version, boot_parameters.as_deref().unwrap_or_default()),
+            release,
+            arch,
+            scheduler: sched_ext(),
+            boot_parameters,
+        }
+    }
+}
+
 /// Describes the machine, which is called `machine`; when recording starts is still to be said.
 pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
-    let (kernel, arch, version) = uname();
-    let config = configuration(&kernel);
+    let config = configuration(&uname().0);
     let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
-    let boot_parameters = read("/proc/cmdline");
+    let running = RunningKernel::ask_with(&config);
     Header {
-        preemption: preemption(&config, &version, boot_parameters.as_deref().unwrap_or_default()),
-        kernel,
-        arch,
+        kernel: running.release,
+        arch: running.arch,
+        preemption: running.preemption,
         machine,
         cpus: cpus as u16,
         hz,
         tick_phase_ns,
-        scheduler: sched_ext(),
-        boot_parameters,
+        scheduler: running.scheduler,
+        boot_parameters: running.boot_parameters,
         clock: "monotonic".into(),
         recorder_tgid: Some(process::id()),
         groups,

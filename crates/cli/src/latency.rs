@@ -1,0 +1,189 @@
+//! `spry latency`.
+
+use std::env;
+use std::fs;
+use std::io::{self, IsTerminal};
+use std::path::Path;
+use std::process::ExitCode;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+use indicatif::ProgressBar;
+use spry_lab::Stop;
+use spry_latency::words::{count, duration};
+use spry_latency::{
+    Config, End, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
+};
+use spry_recorder::RunningKernel;
+
+use crate::args::LatencyArgs;
+use crate::output;
+use crate::progress;
+use crate::stopping;
+
+/// How often the measurement is looked after: seldom, since that takes a CPU from what is measured beside it.
+const LOOK_EVERY: Duration = Duration::from_millis(100);
+/// How often the progress is shown.
+const SHOW_EVERY: Duration = Duration::from_millis(500);
+/// Over how long a recent maximum is.
+const RECENT: Duration = Duration::from_secs(1);
+
+/// Measures until the time is up, the samples are taken, or somebody interrupts; shows and keeps what came out.
+pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
+    let stop = stopping::on_signals()?;
+    let config = Config {
+        source: Source::from(args.source),
+        rate_hz: args.rate,
+        placement: args.cpus.clone().unwrap_or_default(),
+        priority: args.priority,
+        limit: args.limit(),
+        watcher: None,
+    };
+    let sampling = Sampling::start(&config)?;
+    let mut results = begun(&config, &sampling);
+    for lack in sampling.lacks() {
+        eprintln!("spry: {lack}");
+    }
+    look_after(args, &config, &sampling, &mut results, &stop);
+    results.elapsed_ns = elapsed_ns(&sampling);
+    sampling.stop();
+    results.threads = sampling.finish()?;
+    let interrupted = stop.is_requested() && config.limit != Limit::Forever;
+    results.end = if interrupted { End::Interrupted } else { End::Complete };
+    tell(args, &results)?;
+    Ok(if interrupted { ExitCode::from(stopping::INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// What is known of a measurement as soon as it has begun.
+fn begun(config: &Config, sampling: &Sampling) -> Results {
+    let kernel = RunningKernel::ask();
+    let machine = Machine {
+        kernel: kernel.release,
+        arch: kernel.arch,
+        preemption: kernel.preemption,
+        scheduler: kernel.scheduler,
+        boot_parameters: kernel.boot_parameters,
+    };
+    let mut results = Results::new(machine, config.source, config.rate_hz, config.priority);
+    results.command = env::args().collect();
+    results.lacks = sampling.lacks().iter().map(ToString::to_string).collect();
+    results.began_ns = sampling.began_ns();
+    results.began_unix_ns = sampling.began_unix_ns();
+    results
+}
+
+fn elapsed_ns(sampling: &Sampling) -> u64 {
+    u64::try_from(sampling.progress().elapsed.as_nanos()).unwrap_or(u64::MAX)
+}
+
+/// Shows and keeps how far it is, until it is over or is to stop.
+fn look_after(args: &LatencyArgs, config: &Config, sampling: &Sampling, results: &mut Results, stop: &Stop) {
+    let shown = !args.quiet && io::stderr().is_terminal();
+    let bar = shown.then(|| progress::sampling(length(config.limit)));
+    let mut recent = Recent::new();
+    let (mut show_at, mut keep_at) = (Instant::now(), Instant::now() + args.checkpoint_every.duration());
+    while !sampling.is_over() && !stop.is_requested() {
+        thread::sleep(LOOK_EVERY);
+        let now = Instant::now();
+        if let Some(bar) = bar.as_ref().filter(|_| now >= show_at) {
+            show(bar, config.limit, &sampling.progress(), recent.look(sampling));
+            show_at = now + SHOW_EVERY;
+        }
+        if let Some(path) = args.checkpoint.as_ref().filter(|_| now >= keep_at) {
+            // The measurement is worth more than the file, which may be written next time.
+            if let Err(error) = checkpoint(path, sampling, results) {
+                match &bar {
+                    Some(bar) => bar.suspend(|| eprintln!("spry: {error:#}")),
+                    None => eprintln!("spry: {error:#}"),
+                }
+            }
+            keep_at = Instant::now() + args.checkpoint_every.duration();
+        }
+    }
+    bar.inspect(ProgressBar::finish_and_clear);
+}
+
+fn checkpoint(path: &Path, sampling: &Sampling, results: &mut Results) -> Result<()> {
+    results.threads = sampling.so_far();
+    results.elapsed_ns = elapsed_ns(sampling);
+    Ok(results.save(path)?)
+}
+
+/// The maximum of about the last second.
+struct Recent {
+    until: Instant,
+    max_ns: u64,
+}
+
+impl Recent {
+    fn new() -> Recent {
+        Recent { until: Instant::now() + RECENT, max_ns: 0 }
+    }
+
+    fn look(&mut self, sampling: &Sampling) -> u64 {
+        let max_ns = sampling.take_recent_max_ns();
+        let now = Instant::now();
+        if now >= self.until {
+            *self = Recent { until: now + RECENT, max_ns };
+        }
+        self.max_ns = self.max_ns.max(max_ns);
+        self.max_ns
+    }
+}
+
+/// How long the bar is, in what the limit is told in: milliseconds or samples.
+fn length(limit: Limit) -> Option<u64> {
+    match limit {
+        Limit::Forever => None,
+        Limit::Duration(duration) => Some(u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)),
+        Limit::Samples(samples) => Some(samples),
+    }
+}
+
+fn show(bar: &ProgressBar, limit: Limit, so_far: &Progress, recent_ns: u64) {
+    let position =
+        if let Limit::Samples(_) = limit { so_far.samples } else { so_far.elapsed.as_millis() as u64 };
+    bar.set_position(position);
+    if so_far.samples == 0 {
+        bar.set_message("warming up");
+        return;
+    }
+    bar.set_message(format!(
+        "{:.0} s, {} samples, {} missed, max {}, last second {}",
+        so_far.elapsed.as_secs_f64(),
+        count(so_far.samples),
+        count(so_far.missed),
+        duration(so_far.max_ns as f64),
+        duration(recent_ns as f64)
+    ));
+}
+
+/// Prints and keeps results: what cannot be kept is at least printed.
+fn tell(args: &LatencyArgs, results: &Results) -> Result<()> {
+    let kept = keep(args, results);
+    let printed = if args.json {
+        output::print(&format!("{}\n", serde_json::to_string(&json::report(results))?))
+    } else {
+        output::print(&text::report(results))
+    };
+    kept.and(printed)
+}
+
+fn keep(args: &LatencyArgs, results: &Results) -> Result<()> {
+    for path in args.output.iter().chain(&args.checkpoint) {
+        results.save(path)?;
+    }
+    if let Some(path) = &args.histfile {
+        let threads: Vec<_> = results.threads.iter().map(|thread| &thread.latency).collect();
+        write(path, &histfile::write(&threads, histfile::LINES_DEFAULT))?;
+    }
+    if let Some(path) = &args.html {
+        write(path, &html::page(results))?;
+    }
+    Ok(())
+}
+
+fn write(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text).with_context(|| format!("cannot write {}", path.display()))
+}

@@ -1,0 +1,58 @@
+//! How late does this kernel wake a thread? Samples it, and says how it is distributed and what it is made of.
+//!
+//! The method is realfeel's (Williams 2002, Measuring Scheduler Latency) on today's interfaces: threads of a real-time class are
+//! woken at a fixed rate, and each reads the clock. How much later that is than it was due is a sample.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use spry_latency::{Config, Limit, PRIORITY_DEFAULT, Placement, RATE_DEFAULT_HZ, Sampling, Source};
+//!
+//! let config = Config {
+//!     source: Source::Nanosleep,
+//!     rate_hz: RATE_DEFAULT_HZ,
+//!     placement: Placement::Each,
+//!     priority: PRIORITY_DEFAULT,
+//!     limit: Limit::Duration(Duration::from_secs(10)),
+//!     watcher: None,
+//! };
+//! for thread in Sampling::start(&config)?.finish()? {
+//!     println!("{:?}: at most {:?} ns late", thread.cpu, thread.latency.max_ns());
+//! }
+//! # Ok::<(), spry_latency::Error>(())
+//! ```
+//!
+//! What a thread finds goes into a [`Histogram`] of its own, in constant memory; [`Results`] are those of all threads with what they
+//! are of. [`text`], [`html`], [`json`] and [`histfile`] show them. A [`Watch`] splits each sample into [`Parts`].
+
+pub mod article;
+pub mod chart;
+mod cpus;
+mod error;
+pub mod histfile;
+mod histogram;
+pub mod html;
+pub mod json;
+mod live;
+mod prepare;
+mod quantile;
+mod results;
+mod sampler;
+mod source;
+mod split;
+mod summary;
+mod sys;
+pub mod text;
+pub mod words;
+
+pub use cpus::Placement;
+pub use error::{Error, Result};
+pub use histogram::{Bucket, Histogram};
+pub use prepare::Lack;
+pub use quantile::{Estimate, QUANTILES, Quantile};
+pub use results::{Culprit, End, Machine, Results, Thread, Worst};
+pub use sampler::{
+    Config, Limit, PRIORITY_DEFAULT, Progress, RATE_DEFAULT_HZ, RATES_HZ, Sampling, WARM_UP, Watcher,
+};
+pub use source::Source;
+pub use split::{Found, PartHistograms, Parts, Sight, Watch};
+pub use summary::{Summary, THRESHOLDS};
