@@ -9,6 +9,7 @@ use crate::chart::{self, Columns, Series};
 use crate::results::Results;
 use crate::summary::Summary;
 use crate::text;
+use crate::verdict::verdict;
 use crate::words::{count, date, duration};
 
 const STYLE: &str = include_str!("style.css");
@@ -47,6 +48,7 @@ pub fn page(results: &Results) -> String {
     section(&mut out, "Figures", &figures(&raw_summary, &corrected_summary));
     section(&mut out, "Quantiles", &quantiles(&raw_summary, &corrected_summary));
     parts(&mut out, results);
+    culprits(&mut out, results);
     threads(&mut out, results);
     if let Some(article) = Article::of(&raw) {
         let words = format!("<pre>{}</pre>", lines(&text::in_the_articles_way(&article)));
@@ -158,6 +160,26 @@ fn parts(out: &mut String, results: &Results) {
         }
     });
     section(out, "Parts", &table(&["part", "samples", "mean", "median", "maximum"], rows));
+}
+
+fn culprits(out: &mut String, results: &Results) {
+    let words = verdict(results).map(|words| format!("<p>{}</p>", escape(&words))).unwrap_or_default();
+    let Some(culprits) = &results.culprits else {
+        if !words.is_empty() {
+            section(out, "Verdict", &words);
+        }
+        return;
+    };
+    let rows = culprits.iter().map(|culprit| {
+        vec![
+            format!("{} {}", culprit.task, culprit.how.words()),
+            count(culprit.count),
+            duration(culprit.total_ns as f64),
+            duration(culprit.worst_ns as f64),
+            culprit.stack.join(" < "),
+        ]
+    });
+    section(out, "Who was in the way", &(words + &table(&["", "times", "total", "worst", "stack"], rows)));
 }
 
 fn threads(out: &mut String, results: &Results) {

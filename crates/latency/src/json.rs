@@ -6,6 +6,7 @@ use crate::article::Article;
 use crate::histogram::Histogram;
 use crate::results::{End, Results};
 use crate::summary::Summary;
+use crate::verdict::verdict;
 
 /// The whole report. What is not known is `null`, and so are the figures of no samples.
 pub fn report(results: &Results) -> Value {
@@ -21,6 +22,7 @@ pub fn report(results: &Results) -> Value {
         "article": Article::of(&raw).as_ref().map(article),
         "parts": results.parts().map(|parts| named(parts.named().map(|(name, part)| (name, summary(part))))),
         "culprits": results.culprits,
+        "verdict": verdict(results),
         "threads": results.threads.iter().map(|thread| json!({
             "cpu": thread.cpu,
             "samples": thread.latency.count(),

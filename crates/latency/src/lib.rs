@@ -27,6 +27,7 @@
 pub mod article;
 pub mod chart;
 mod cpus;
+pub mod culprits;
 mod error;
 pub mod histfile;
 mod histogram;
@@ -42,14 +43,16 @@ mod split;
 mod summary;
 mod sys;
 pub mod text;
+pub mod verdict;
 pub mod words;
 
 pub use cpus::Placement;
+pub use culprits::{Culprit, Culprits, Evidence, How, Look};
 pub use error::{Error, Result};
 pub use histogram::{Bucket, Histogram};
 pub use prepare::Lack;
 pub use quantile::{Estimate, QUANTILES, Quantile};
-pub use results::{Culprit, End, Machine, Results, Thread, Worst};
+pub use results::{End, Machine, Results, Thread, Worst};
 pub use sampler::{
     Config, Limit, PRIORITY_DEFAULT, Progress, RATE_DEFAULT_HZ, RATES_HZ, Sampling, WARM_UP, Watcher,
 };

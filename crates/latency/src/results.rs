@@ -6,6 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use crate::culprits::Culprit;
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::source::Source;
@@ -69,19 +70,6 @@ pub enum End {
     Complete,
     /// Before its time.
     Interrupted,
-}
-
-/// Whom a delay is laid to.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Culprit {
-    /// The name of what ran.
-    pub task: String,
-    /// Where it was, innermost first.
-    pub stack: Vec<String>,
-    /// How often it was in the way.
-    pub count: u64,
-    /// The longest delay it was in, ns.
-    pub worst_ns: u64,
 }
 
 /// A measurement's results.

@@ -389,6 +389,9 @@ impl Body {
         let (tally, stop, period_ns) = (&*self.tally, &*self.stop, self.config.period_ns());
         let (Share::Samples(mut left) | Share::Periods(mut left)) = share;
         while left > 0 && !stop.load(Relaxed) {
+            if let Some(watch) = watch {
+                watch.expect(alarm.due_ns());
+            }
             let wake =
                 alarm.wait().map_err(|error| Error::System { what: "wait for the next sample", error })?;
             let latency_ns = wake.woken_ns.saturating_sub(wake.due_ns);
@@ -475,6 +478,8 @@ mod tests {
     struct Even;
 
     impl Watch for Even {
+        fn expect(&mut self, _due_ns: u64) {}
+
         fn sight(&mut self, due_ns: u64) -> Option<crate::split::Sight> {
             Some(crate::split::Sight {
                 irq_enter_ns: Some(due_ns + 1),

@@ -49,6 +49,9 @@ pub(crate) trait Alarm {
     /// Begins anew: the first wake-up is due then.
     fn start(&mut self, first_ns: u64) -> Result<()>;
 
+    /// When the next is due, ns of the monotonic clock.
+    fn due_ns(&self) -> u64;
+
     /// Waits for the next.
     fn wait(&mut self) -> io::Result<Wake>;
 }
@@ -63,6 +66,11 @@ impl Alarm for Sleep {
     fn start(&mut self, first_ns: u64) -> Result<()> {
         self.due_ns = first_ns;
         Ok(())
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        self.due_ns
     }
 
     #[inline]
@@ -105,6 +113,11 @@ impl Alarm for Timer {
         let timer = sys::timer(first_ns, self.period_ns);
         self.timer = Some(timer.map_err(|error| Error::System { what: "set a timer", error })?);
         Ok(())
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        self.due_ns
     }
 
     #[inline]
@@ -160,6 +173,11 @@ impl Alarm for Rtc {
         sys::read_u64(&self.device).map_err(cannot)?;
         self.last_ns = sys::now_ns();
         Ok(())
+    }
+
+    #[inline]
+    fn due_ns(&self) -> u64 {
+        self.last_ns + self.period_ns
     }
 
     #[inline]

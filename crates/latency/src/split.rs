@@ -9,6 +9,9 @@ use crate::histogram::Histogram;
 /// A sampling thread owns one. It is asked right after each sample's clock reading, on that thread and at its priority, so it
 /// must neither wait nor allocate.
 pub trait Watch: Send {
+    /// The next sample is due then, ns of `CLOCK_MONOTONIC`; told right before its thread sleeps.
+    fn expect(&mut self, due_ns: u64);
+
     /// What was seen of the sample that was due then, ns of `CLOCK_MONOTONIC`; `None` if nothing was.
     fn sight(&mut self, due_ns: u64) -> Option<Sight>;
 }

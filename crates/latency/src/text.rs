@@ -6,6 +6,7 @@ use crate::article::Article;
 use crate::quantile::Estimate;
 use crate::results::{End, Results};
 use crate::summary::Summary;
+use crate::verdict::verdict;
 use crate::words::{count, date, duration};
 
 /// A page of text; ends with a line feed.
@@ -21,6 +22,7 @@ pub fn report(results: &Results) -> String {
     quantiles(&mut out, &raw_summary, &corrected_summary);
     below(&mut out, &raw_summary, &corrected_summary);
     parts(&mut out, results);
+    culprits(&mut out, results);
     threads(&mut out, results);
     if let Some(article) = Article::of(&raw) {
         out += &in_the_articles_way(&article);
@@ -165,6 +167,37 @@ fn parts(out: &mut String, results: &Results) {
             thousandth.map_or_else(|| "-".into(), |estimate| duration(estimate.value_ns as f64)),
             duration(summary.max_ns as f64)
         );
+    }
+    out.push('\n');
+}
+
+/// Culprits that are shown, and frames of each.
+const CULPRITS_SHOWN: usize = 10;
+const FRAMES_SHOWN: usize = 4;
+
+fn culprits(out: &mut String, results: &Results) {
+    if let Some(words) = verdict(results) {
+        _ = writeln!(out, "{words}\n");
+    }
+    let Some(culprits) = results.culprits.as_deref().filter(|culprits| !culprits.is_empty()) else { return };
+    _ = writeln!(out, "{:<38}{:>8}{:>12}{:>12}", "who was in the way", "times", "total", "worst");
+    for culprit in &culprits[..culprits.len().min(CULPRITS_SHOWN)] {
+        _ = writeln!(
+            out,
+            "  {:<36}{:>8}{:>12}{:>12}",
+            format!("{} {}", culprit.task, culprit.how.words()),
+            count(culprit.count),
+            duration(culprit.total_ns as f64),
+            duration(culprit.worst_ns as f64)
+        );
+        if !culprit.stack.is_empty() {
+            let shown = &culprit.stack[..culprit.stack.len().min(FRAMES_SHOWN)];
+            let more = if culprit.stack.len() > FRAMES_SHOWN { " < ..." } else { "" };
+            _ = writeln!(out, "    {}{more}", shown.join(" < "));
+        }
+    }
+    if culprits.len() > CULPRITS_SHOWN {
+        _ = writeln!(out, "  and {} more", count((culprits.len() - CULPRITS_SHOWN) as u64));
     }
     out.push('\n');
 }

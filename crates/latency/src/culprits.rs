@@ -1,0 +1,276 @@
+//! Who was in the way of samples that came late: one judgement a sample, added up by task and place in the code.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+/// Culprits kept apart; further ones are added up as one.
+const CULPRITS_MAX: usize = 4096;
+
+/// Whom a delay is laid to.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Culprit {
+    /// The name of what ran.
+    pub task: String,
+    /// How it kept the CPU.
+    pub how: How,
+    /// Where it was, innermost first.
+    pub stack: Vec<String>,
+    /// Threads that waited meanwhile, by name.
+    pub waiters: Vec<String>,
+    /// How often it was in the way.
+    pub count: u64,
+    /// The delays that it was in, together, ns.
+    pub total_ns: u64,
+    /// The longest of them, ns.
+    pub worst_ns: u64,
+}
+
+/// How a CPU was kept from rescheduling.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum How {
+    /// Interrupts were off, so that the timer's came late: the stack is where they came on again.
+    InterruptsOff,
+    /// An interrupt's handler, a softirq or a timer's function ran.
+    Interrupt,
+    /// The task went on in the kernel, where it could not be preempted.
+    NotPreempted,
+    /// Another task ran before the thread that waited.
+    Ran,
+}
+
+impl How {
+    /// In words, after the culprit's name.
+    pub const fn words(self) -> &'static str {
+        match self {
+            How::InterruptsOff => "had interrupts off",
+            How::Interrupt => "ran in an interrupt's place",
+            How::NotPreempted => "was not preempted",
+            How::Ran => "ran before it",
+        }
+    }
+}
+
+/// What was seen of one late sample.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Evidence {
+    /// The thread that waited.
+    pub waiter: String,
+    /// From when it was due to the switch to it, ns.
+    pub latency_ns: u64,
+    /// From when it was due to the interrupt's entry, ns; `None` if that was not seen.
+    pub interrupt_ns: Option<u64>,
+    /// What the CPU was at when that interrupt came.
+    pub at_due: Option<Look>,
+    /// What it was at when the latest interrupt came while the thread was late already.
+    pub at_late: Option<Look>,
+    /// Who had it before the thread that waited.
+    pub at_switch: Option<Look>,
+    /// Interrupts, softirqs and timers' functions meanwhile: what, and how long, ns.
+    pub stretches: Vec<(String, u64)>,
+}
+
+/// What a CPU was at.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Look {
+    /// The thread.
+    pub tid: u32,
+    /// Its name.
+    pub task: String,
+    /// Where it was, innermost first.
+    pub stack: Vec<Arc<str>>,
+}
+
+/// The verdict on one late sample.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Judged<'a> {
+    /// Who.
+    pub task: &'a str,
+    /// How.
+    pub how: How,
+    /// Where.
+    pub stack: &'a [Arc<str>],
+}
+
+impl Evidence {
+    /// Lays the delay to somebody; `None` if nothing was seen.
+    ///
+    /// What took half of the time decides: interrupts that were off, then something that ran in an interrupt's place (the innermost of
+    /// several that lie in each other), else the task that had the CPU.
+    pub fn judge(&self) -> Option<Judged<'_>> {
+        let is_most = |part_ns: u64| part_ns.saturating_mul(2) >= self.latency_ns;
+        if let (Some(look), true) = (&self.at_due, self.interrupt_ns.is_some_and(is_most)) {
+            return Some(Judged { task: &look.task, how: How::InterruptsOff, stack: &look.stack });
+        }
+        let longest_ns = self.stretches.iter().map(|&(_, length_ns)| length_ns).max().unwrap_or(0);
+        if is_most(longest_ns) {
+            // What lies in another is hardly shorter, and says more.
+            let inner = self.stretches.iter().rev().find(|(_, length_ns)| length_ns * 10 >= longest_ns * 9);
+            let look = self.looks().find(|look| look.is_in_interrupt()).or_else(|| self.looks().next());
+            if let (Some((what, _)), Some(look)) = (inner, look) {
+                return Some(Judged { task: what, how: How::Interrupt, stack: &look.stack });
+            }
+        }
+        let last = self.at_switch.as_ref();
+        let look = self.looks().next()?;
+        let went_on = last.is_none_or(|last| last.tid == look.tid);
+        let how = if went_on { How::NotPreempted } else { How::Ran };
+        Some(Judged { task: &look.task, how, stack: &look.stack })
+    }
+
+    /// The looks, that which says most first.
+    fn looks(&self) -> impl Iterator<Item = &Look> {
+        self.at_late.iter().chain(&self.at_due).chain(&self.at_switch)
+    }
+}
+
+impl Look {
+    fn is_in_interrupt(&self) -> bool {
+        self.stack.iter().any(|frame| {
+            ["softirq", "run_timer", "hrtimer_run", "irq_handler", "handle_irq"]
+                .iter()
+                .any(|word| frame.contains(word))
+        })
+    }
+}
+
+/// Culprits, as they are found.
+#[derive(Clone, Debug, Default)]
+pub struct Culprits {
+    found: BTreeMap<(String, How, Vec<Arc<str>>), Sum>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Sum {
+    waiters: Vec<String>,
+    count: u64,
+    total_ns: u64,
+    worst_ns: u64,
+}
+
+impl Culprits {
+    /// Adds a late sample.
+    pub fn add(&mut self, evidence: &Evidence) {
+        let (task, how, stack) = match evidence.judge() {
+            Some(judged) => (judged.task.to_owned(), judged.how, judged.stack.to_vec()),
+            None => ("unseen".to_owned(), How::Ran, Vec::new()),
+        };
+        let mut key = (task, how, stack);
+        if self.found.len() >= CULPRITS_MAX && !self.found.contains_key(&key) {
+            key = ("others".to_owned(), How::Ran, Vec::new());
+        }
+        let sum = self.found.entry(key).or_default();
+        if !sum.waiters.contains(&evidence.waiter) {
+            sum.waiters.push(evidence.waiter.clone());
+        }
+        sum.count += 1;
+        sum.total_ns += evidence.latency_ns;
+        sum.worst_ns = sum.worst_ns.max(evidence.latency_ns);
+    }
+
+    /// All of them, who cost most first.
+    pub fn list(&self) -> Vec<Culprit> {
+        let mut list: Vec<Culprit> = self
+            .found
+            .iter()
+            .map(|((task, how, stack), sum)| Culprit {
+                task: task.clone(),
+                how: *how,
+                stack: stack.iter().map(ToString::to_string).collect(),
+                waiters: sum.waiters.clone(),
+                count: sum.count,
+                total_ns: sum.total_ns,
+                worst_ns: sum.worst_ns,
+            })
+            .collect();
+        list.sort_by(|one, other| other.total_ns.cmp(&one.total_ns));
+        list
+    }
+}
+
+/// Culprits as flame graphs take them: `task;outermost;...;innermost microseconds`, a line each.
+pub fn folded(culprits: &[Culprit]) -> String {
+    let line = |culprit: &Culprit| {
+        let frames = std::iter::once(&culprit.task).chain(culprit.stack.iter().rev());
+        let frames: Vec<String> = frames.map(|frame| frame.replace([';', '\n'], ":")).collect();
+        format!("{} {}\n", frames.join(";"), culprit.total_ns.div_ceil(1000))
+    };
+    culprits.iter().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn look(tid: u32, task: &str, stack: &[&str]) -> Option<Look> {
+        Some(Look { tid, task: task.into(), stack: stack.iter().map(|&frame| frame.into()).collect() })
+    }
+
+    fn late(latency_ns: u64) -> Evidence {
+        Evidence {
+            waiter: "sampler".into(),
+            latency_ns,
+            interrupt_ns: Some(latency_ns / 100),
+            at_due: look(7, "cc1", &["copy_page", "vfs_write"]),
+            at_late: None,
+            at_switch: look(7, "cc1", &["__schedule", "__cond_resched", "vfs_write"]),
+            stretches: vec![("tick_nohz_handler".into(), 9_000)],
+        }
+    }
+
+    fn judged(evidence: &Evidence) -> (&str, How, &str) {
+        let judged = evidence.judge().expect("something was seen");
+        (judged.task, judged.how, &judged.stack[0])
+    }
+
+    #[test]
+    fn a_task_that_went_on_in_the_kernel_is_named_where_the_interrupt_found_it() {
+        assert_eq!(judged(&late(5_000_000)), ("cc1", How::NotPreempted, "copy_page"));
+    }
+
+    #[test]
+    fn what_a_later_interrupt_found_says_more() {
+        let evidence = Evidence { at_late: look(7, "cc1", &["clear_page"]), ..late(5_000_000) };
+        assert_eq!(judged(&evidence), ("cc1", How::NotPreempted, "clear_page"));
+    }
+
+    #[test]
+    fn another_task_that_ran_meanwhile_is_the_culprit() {
+        let evidence = Evidence { at_late: look(9, "irq/16", &["handler"]), ..late(5_000_000) };
+        assert_eq!(judged(&evidence), ("irq/16", How::Ran, "handler"));
+    }
+
+    #[test]
+    fn an_interrupt_that_came_late_was_off() {
+        let evidence = Evidence { interrupt_ns: Some(3_000_000), ..late(5_000_000) };
+        assert_eq!(judged(&evidence), ("cc1", How::InterruptsOff, "copy_page"));
+    }
+
+    #[test]
+    fn a_timer_s_function_in_a_softirq_is_named_rather_than_the_softirq() {
+        let stretches = vec![("softirq hrtimer".into(), 4_900_000), ("timer bpf_timer_cb".into(), 4_800_000)];
+        let at_due = look(7, "cc1", &["bpf_prog_1_held", "hrtimer_run_softirq", "handle_softirqs"]);
+        let evidence = Evidence { stretches, at_due, ..late(5_000_000) };
+        assert_eq!(judged(&evidence), ("timer bpf_timer_cb", How::Interrupt, "bpf_prog_1_held"));
+    }
+
+    #[test]
+    fn where_nothing_was_seen_nobody_is_blamed() {
+        assert_eq!(Evidence { latency_ns: 5_000_000, ..Evidence::default() }.judge(), None);
+    }
+
+    #[test]
+    fn culprits_are_added_up_and_who_cost_most_comes_first() {
+        let mut culprits = Culprits::default();
+        culprits.add(&late(5_000_000));
+        culprits.add(&Evidence { at_late: look(9, "irq/16", &["handler"]), ..late(6_000_000) });
+        culprits.add(&late(3_000_000));
+        let list = culprits.list();
+        let told: Vec<_> =
+            list.iter().map(|one| (one.task.as_str(), one.count, one.total_ns, one.worst_ns)).collect();
+        assert_eq!(told, [("cc1", 2, 8_000_000, 5_000_000), ("irq/16", 1, 6_000_000, 6_000_000)]);
+        assert_eq!(folded(&list), "cc1;vfs_write;copy_page 8000\nirq/16;handler 6000\n");
+    }
+}
