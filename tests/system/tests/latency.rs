@@ -1,4 +1,4 @@
-//! `spry latency` on this kernel: what was planted is found, and beside cyclictest it says the same.
+//! `spry latency` on this kernel: every source, what was planted, permissions, interruptions and kills.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,6 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spry_latency::histfile::{self, Column};
 use spry_latency::{End, Results};
 use spry_system_tests::desk::{Program, as_nobody, await_some};
 use spry_system_tests::{need_root, number, run, spry, spry_says};
@@ -164,45 +163,4 @@ fn a_kill_costs_no_more_than_what_came_after_the_last_checkpoint() {
     // An interval, and what a loaded machine may be late with looking.
     assert!(last.elapsed_ns + 1_300_000_000 > first.elapsed_ns + since_ns, "{} ns", last.elapsed_ns);
     assert!(last.raw().count() > first.raw().count());
-}
-
-#[test]
-fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
-    need_root();
-    let dir = tempfile::tempdir().expect("scratch space");
-    let (mut ours, mut theirs) = (Column::default(), Column::default());
-    // By turns, so that what else the machine does meets both.
-    for turn in 0..8 {
-        let file = dir.path().join(format!("{turn}.hist"));
-        let mut command;
-        if turn % 2 == 0 {
-            command = Command::new(spry());
-            command.args(["latency", "--quiet", "--cpus", "0", "--samples", "4000", "--histfile"]).arg(&file);
-        } else {
-            command = Command::new("cyclictest");
-            command.args(["-q", "-m", "-p80", "-i488", "-a0", "-t1", "-l4000", "-h2000"]);
-            command.arg(format!("--histfile={}", file.display()));
-        }
-        run(&mut command);
-        let text = fs::read_to_string(&file).expect("a histogram was written");
-        let columns = histfile::read(&text).expect("both write the same format");
-        assert_eq!(columns.len(), 1);
-        add(if turn % 2 == 0 { &mut ours } else { &mut theirs }, &columns[0]);
-    }
-    for part in [0.5, 0.9] {
-        let quantile =
-            |column: &Column| column.quantile_us(part).expect("it is far below the last line") as f64;
-        let (our_us, their_us) = (quantile(&ours), quantile(&theirs));
-        // This machine's own quantiles differ so much from one such run to the next.
-        assert!(
-            (our_us - their_us).abs() <= (0.35 * their_us).max(5.0),
-            "{part}: {our_us} us, cyclictest {their_us} us"
-        );
-    }
-}
-
-fn add(sum: &mut Column, column: &Column) {
-    sum.counts.resize(sum.counts.len().max(column.counts.len()), 0);
-    sum.counts.iter_mut().zip(&column.counts).for_each(|(sum, count)| *sum += count);
-    sum.overflows += column.overflows;
 }
