@@ -1,5 +1,7 @@
 //! `spry latency`.
 
+mod split;
+
 use std::env;
 use std::fs;
 use std::io::{self, IsTerminal};
@@ -11,16 +13,19 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use spry_lab::Stop;
+use spry_latency::culprits::folded;
 use spry_latency::words::{count, duration};
 use spry_latency::{
     Config, End, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
 };
 use spry_recorder::RunningKernel;
 
+use self::split::Splitting;
 use crate::args::LatencyArgs;
 use crate::output;
 use crate::progress;
 use crate::stopping;
+use crate::timespan::Timespan;
 
 /// How often the measurement is looked after: seldom, since that takes a CPU from what is measured beside it.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
@@ -32,23 +37,32 @@ const RECENT: Duration = Duration::from_secs(1);
 /// Measures until the time is up, the samples are taken, or somebody interrupts; shows and keeps what came out.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
+    let threshold = args.threshold.map(Timespan::duration);
+    let mut splitting =
+        (args.split || threshold.is_some()).then(|| Splitting::start(threshold)).transpose()?;
     let config = Config {
         source: Source::from(args.source),
         rate_hz: args.rate,
         placement: args.cpus.clone().unwrap_or_default(),
         priority: args.priority,
         limit: args.limit(),
-        watcher: None,
+        watcher: splitting.as_ref().map(Splitting::watcher),
     };
     let sampling = Sampling::start(&config)?;
     let mut results = begun(&config, &sampling);
-    for lack in sampling.lacks() {
+    results.lacks.extend(splitting.iter().flat_map(Splitting::lacks));
+    for lack in &results.lacks {
         eprintln!("spry: {lack}");
     }
-    look_after(args, &config, &sampling, &mut results, &stop);
+    look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
     results.elapsed_ns = elapsed_ns(&sampling);
     sampling.stop();
     results.threads = sampling.finish()?;
+    if let Some(splitting) = &mut splitting {
+        splitting.look();
+        results.culprits = splitting.culprits();
+        results.lacks.extend(splitting.lost());
+    }
     let interrupted = stop.is_requested() && config.limit != Limit::Forever;
     results.end = if interrupted { End::Interrupted } else { End::Complete };
     tell(args, &results)?;
@@ -78,13 +92,23 @@ fn elapsed_ns(sampling: &Sampling) -> u64 {
 }
 
 /// Shows and keeps how far it is, until it is over or is to stop.
-fn look_after(args: &LatencyArgs, config: &Config, sampling: &Sampling, results: &mut Results, stop: &Stop) {
+fn look_after(
+    args: &LatencyArgs,
+    config: &Config,
+    sampling: &Sampling,
+    results: &mut Results,
+    mut splitting: Option<&mut Splitting>,
+    stop: &Stop,
+) {
     let shown = !args.quiet && io::stderr().is_terminal();
     let bar = shown.then(|| progress::sampling(length(config.limit)));
     let mut recent = Recent::new();
     let (mut show_at, mut keep_at) = (Instant::now(), Instant::now() + args.checkpoint_every.duration());
     while !sampling.is_over() && !stop.is_requested() {
         thread::sleep(LOOK_EVERY);
+        if let Some(splitting) = splitting.as_deref_mut() {
+            splitting.look();
+        }
         let now = Instant::now();
         if let Some(bar) = bar.as_ref().filter(|_| now >= show_at) {
             show(bar, config.limit, &sampling.progress(), recent.look(sampling));
@@ -92,6 +116,7 @@ fn look_after(args: &LatencyArgs, config: &Config, sampling: &Sampling, results:
         }
         if let Some(path) = args.checkpoint.as_ref().filter(|_| now >= keep_at) {
             // The measurement is worth more than the file, which may be written next time.
+            results.culprits = splitting.as_deref().and_then(Splitting::culprits);
             if let Err(error) = checkpoint(path, sampling, results) {
                 match &bar {
                     Some(bar) => bar.suspend(|| eprintln!("spry: {error:#}")),
@@ -177,6 +202,9 @@ fn keep(args: &LatencyArgs, results: &Results) -> Result<()> {
     if let Some(path) = &args.histfile {
         let threads: Vec<_> = results.threads.iter().map(|thread| &thread.latency).collect();
         write(path, &histfile::write(&threads, histfile::LINES_DEFAULT))?;
+    }
+    if let (Some(path), Some(culprits)) = (&args.folded, &results.culprits) {
+        write(path, &folded(culprits))?;
     }
     if let Some(path) = &args.html {
         write(path, &html::page(results))?;

@@ -31,6 +31,8 @@ pub struct Culprit {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum How {
+    /// The interrupt came late though a program was running that cannot put it off: a hypervisor or the firmware had the CPU.
+    Elsewhere,
     /// Interrupts were off, so that the timer's came late: the stack is where they came on again.
     InterruptsOff,
     /// An interrupt's handler, a softirq or a timer's function ran.
@@ -45,6 +47,7 @@ impl How {
     /// In words, after the culprit's name.
     pub const fn words(self) -> &'static str {
         match self {
+            How::Elsewhere => "had the CPU",
             How::InterruptsOff => "had interrupts off",
             How::Interrupt => "ran in an interrupt's place",
             How::NotPreempted => "was not preempted",
@@ -81,6 +84,18 @@ pub struct Look {
     pub task: String,
     /// Where it was, innermost first.
     pub stack: Vec<Arc<str>>,
+    /// Whether it was in the kernel, or in its own program.
+    pub place: Place,
+}
+
+/// Which code ran.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Place {
+    /// The kernel's.
+    #[default]
+    Kernel,
+    /// The task's own, in which interrupts are always on.
+    Program,
 }
 
 /// The verdict on one late sample.
@@ -94,6 +109,9 @@ pub struct Judged<'a> {
     pub stack: &'a [Arc<str>],
 }
 
+/// What is below the kernel.
+const BELOW: &str = "hypervisor or firmware";
+
 impl Evidence {
     /// Lays the delay to somebody; `None` if nothing was seen.
     ///
@@ -102,7 +120,10 @@ impl Evidence {
     pub fn judge(&self) -> Option<Judged<'_>> {
         let is_most = |part_ns: u64| part_ns.saturating_mul(2) >= self.latency_ns;
         if let (Some(look), true) = (&self.at_due, self.interrupt_ns.is_some_and(is_most)) {
-            return Some(Judged { task: &look.task, how: How::InterruptsOff, stack: &look.stack });
+            return Some(match look.place {
+                Place::Kernel => Judged { task: &look.task, how: How::InterruptsOff, stack: &look.stack },
+                Place::Program => Judged { task: BELOW, how: How::Elsewhere, stack: &[] },
+            });
         }
         let longest_ns = self.stretches.iter().map(|&(_, length_ns)| length_ns).max().unwrap_or(0);
         if is_most(longest_ns) {
@@ -205,7 +226,12 @@ mod tests {
     use super::*;
 
     fn look(tid: u32, task: &str, stack: &[&str]) -> Option<Look> {
-        Some(Look { tid, task: task.into(), stack: stack.iter().map(|&frame| frame.into()).collect() })
+        Some(Look {
+            tid,
+            task: task.into(),
+            stack: stack.iter().map(|&frame| frame.into()).collect(),
+            place: Place::Kernel,
+        })
     }
 
     fn late(latency_ns: u64) -> Evidence {
@@ -246,6 +272,17 @@ mod tests {
     fn an_interrupt_that_came_late_was_off() {
         let evidence = Evidence { interrupt_ns: Some(3_000_000), ..late(5_000_000) };
         assert_eq!(judged(&evidence), ("cc1", How::InterruptsOff, "copy_page"));
+    }
+
+    #[test]
+    fn a_program_cannot_put_interrupts_off_so_something_below_the_kernel_did() {
+        let at_due = Some(Look { place: Place::Program, ..look(7, "cc1", &["cc1+0x10"]).expect("a look") });
+        let evidence = Evidence { at_due, interrupt_ns: Some(3_000_000), ..late(5_000_000) };
+        let judged = evidence.judge().expect("something was seen");
+        assert_eq!(
+            (judged.task, judged.how, judged.stack.len()),
+            ("hypervisor or firmware", How::Elsewhere, 0)
+        );
     }
 
     #[test]

@@ -47,7 +47,7 @@ pub mod verdict;
 pub mod words;
 
 pub use cpus::Placement;
-pub use culprits::{Culprit, Culprits, Evidence, How, Look};
+pub use culprits::{Culprit, Culprits, Evidence, How, Look, Place};
 pub use error::{Error, Result};
 pub use histogram::{Bucket, Histogram};
 pub use prepare::Lack;

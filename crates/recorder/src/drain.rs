@@ -258,7 +258,7 @@ impl<W: Write> Drain<W> {
                 }
             }
             What::Stack(raw) => {
-                let frames = self.symbols.frames(&raw, time_ns);
+                let (frames, _) = self.symbols.frames(&raw, time_ns);
                 self.write(cpu, time_ns, Event::Stack(Stack { tid: raw.tid, frames }))
             }
             What::Hot(words) => {

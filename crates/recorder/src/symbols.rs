@@ -58,13 +58,13 @@ impl Symbols {
         self.processes.remove(&tgid);
     }
 
-    /// The names of a stack's frames, kernel first, the innermost first.
-    pub(crate) fn frames(&mut self, raw: &RawStack, time_ns: u64) -> Box<[Arc<str>]> {
+    /// The names of a stack's frames, kernel first, the innermost first; and how many are the kernel's.
+    pub(crate) fn frames(&mut self, raw: &RawStack, time_ns: u64) -> (Box<[Arc<str>]>, usize) {
         self.frames_after(raw, time_ns, |names| names.iter().position(|name| &**name == WAY_IN).unwrap_or(0))
     }
 
     /// The same of one that an interrupt found there, without the interrupt's own.
-    pub(crate) fn interrupted(&mut self, raw: &RawStack, time_ns: u64) -> Box<[Arc<str>]> {
+    pub(crate) fn interrupted(&mut self, raw: &RawStack, time_ns: u64) -> (Box<[Arc<str>]>, usize) {
         let is_entry = |name: &Arc<str>| INTERRUPT_ENTRIES.iter().any(|entry| name.starts_with(entry));
         self.frames_after(raw, time_ns, |names| names.iter().position(is_entry).map_or(0, |at| at + 1))
     }
@@ -74,11 +74,12 @@ impl Symbols {
         raw: &RawStack,
         time_ns: u64,
         own: impl Fn(&[Arc<str>]) -> usize,
-    ) -> Box<[Arc<str>]> {
+    ) -> (Box<[Arc<str>]>, usize) {
         let mut frames: Vec<_> = raw.kernel.iter().map(|&address| self.kernel_name(address)).collect();
         frames.drain(..own(&frames));
+        let of_kernel = frames.len();
         frames.extend(self.user_names(raw.tgid, &raw.user, time_ns));
-        frames.into()
+        (frames.into(), of_kernel)
     }
 
     pub(crate) fn kernel_name(&mut self, address: u64) -> Arc<str> {
@@ -180,7 +181,8 @@ mod tests {
             kernel: vec![110, 220, 330, 440],
             user: vec![],
         };
-        let frames = Symbols::new(kernel).frames(&raw, 0);
+        let (frames, of_kernel) = Symbols::new(kernel).frames(&raw, 0);
+        assert_eq!(of_kernel, 3);
         assert_eq!(
             frames.iter().map(|name| &**name).collect::<Vec<_>>(),
             ["__schedule", "schedule", "pipe_read"]

@@ -13,6 +13,7 @@ Examples:
   sudo spry latency --samples 5000000 --cpus 0     as the article did: five million samples on one CPU
   sudo spry latency --duration 60 --json | jq '.quantiles'
   sudo spry latency --histfile h.txt --duration 60 for scripts that plot cyclictest's histograms
+  sudo spry latency --threshold 500 --duration 60  what each sample is made of, and who is in the way past 500 us
   sudo spry latency --duration 72h --checkpoint night.latency.json --html night.html
   spry latency --priority 0 --duration 5           without privileges: what ordinary threads get
 
@@ -43,6 +44,15 @@ pub struct LatencyArgs {
     /// What wakes the threads.
     #[arg(long, value_enum, default_value_t = SourceArg::Nanosleep)]
     pub source: SourceArg,
+    /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the scheduler's part.
+    #[arg(long)]
+    pub split: bool,
+    /// Past this latency (us, or with a unit) keep who was in the way, and where in the code; splits, too.
+    #[arg(short, long, value_name = "US", value_parser = microseconds)]
+    pub threshold: Option<Timespan>,
+    /// Write the culprits' stacks as flame graphs take them.
+    #[arg(long, value_name = "FILE", requires = "threshold")]
+    pub folded: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -69,6 +79,11 @@ pub struct LatencyArgs {
 fn positive(text: &str) -> Result<Timespan, String> {
     let span: Timespan = text.parse()?;
     if span.ns() == 0 { Err("the time must be longer than 0".to_owned()) } else { Ok(span) }
+}
+
+fn microseconds(text: &str) -> Result<Timespan, String> {
+    let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+    positive(&if is_number { format!("{text}us") } else { text.to_owned() })
 }
 
 impl LatencyArgs {

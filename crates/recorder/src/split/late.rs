@@ -41,6 +41,8 @@ pub struct Look {
     pub comm: Comm,
     /// Where it was in the code: kernel frames first, the innermost first, without the interrupt that looked.
     pub frames: Box<[Arc<str>]>,
+    /// How many of them are the kernel's; none if it was in its own program.
+    pub kernel_frames: usize,
 }
 
 /// Why a CPU was looked at.
@@ -114,7 +116,7 @@ fn look(when: When, raw: &spry_looked, symbols: &mut Symbols, now_ns: u64) -> Lo
         kernel: addresses(&raw.kernel, raw.kernel_bytes),
         user: addresses(&raw.user, raw.user_bytes),
     };
-    let frames = match when {
+    let (frames, kernel_frames) = match when {
         When::Switch => symbols.frames(&stack, now_ns),
         When::Due | When::Late => symbols.interrupted(&stack, now_ns),
     };
@@ -126,6 +128,7 @@ fn look(when: When, raw: &spry_looked, symbols: &mut Symbols, now_ns: u64) -> Lo
         tgid: Tgid(raw.tgid),
         comm: Comm::new(&name),
         frames,
+        kernel_frames,
     }
 }
 

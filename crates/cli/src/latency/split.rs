@@ -1,0 +1,139 @@
+//! `spry latency --split` and `--threshold`: what the recorder's programs see of each sample, for the sampler.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use spry_latency::{Culprit, Culprits, Evidence, Found, Look, Place, Sight, Watch, Watcher};
+use spry_recorder::split::{Late, Seat, Seen, Span, Split, When};
+
+/// The programs at work, and whom they have found in the way.
+pub struct Splitting {
+    split: Split,
+    culprits: Option<Culprits>,
+}
+
+impl Splitting {
+    /// Starts them. Culprits are looked for where there is a threshold.
+    pub fn start(threshold: Option<Duration>) -> Result<Splitting> {
+        let split = Split::start(threshold).context("samples cannot be split")?;
+        Ok(Splitting { split, culprits: threshold.map(|_| Culprits::default()) })
+    }
+
+    /// What this kernel does not show, in words.
+    pub fn lacks(&self) -> Vec<String> {
+        let sees = self.split.sees();
+        let mut lacks = Vec::new();
+        if !sees.interrupt {
+            lacks.push(
+                "this kernel does not show its timer's interrupt: the parts before need-resched are unseen",
+            );
+        }
+        if !sees.schedule {
+            lacks.push("this kernel does not show when schedule() is entered: its switch stands for it, which comes up to a microsecond later");
+        }
+        lacks.into_iter().map(str::to_owned).collect()
+    }
+
+    /// For the sampler's threads.
+    pub fn watcher(&self) -> Watcher {
+        let seats = self.split.seats();
+        Arc::new(move |_, _| seats().ok().map(|seat| Box::new(Sitting(seat)) as Box<dyn Watch>))
+    }
+
+    /// Takes what has come since the last time.
+    pub fn look(&mut self) {
+        let Some(culprits) = &mut self.culprits else { return };
+        self.split.late().iter().for_each(|late| culprits.add(&evidence(late)));
+    }
+
+    /// Who was in the way, who cost most first; `None` if nobody looked.
+    pub fn culprits(&self) -> Option<Vec<Culprit>> {
+        self.culprits.as_ref().map(Culprits::list)
+    }
+
+    /// Late samples that nobody could be found for, in words.
+    pub fn lost(&self) -> Option<String> {
+        let lost = self.split.lost().ok().filter(|&lost| lost > 0)?;
+        Some(format!("{lost} late samples found no room: who was in their way is not known"))
+    }
+}
+
+/// A thread's seat, as the sampler asks it.
+struct Sitting(Seat);
+
+impl Watch for Sitting {
+    fn expect(&mut self, due_ns: u64) {
+        self.0.expect(due_ns);
+    }
+
+    fn sight(&mut self, due_ns: u64) -> Option<Sight> {
+        Some(sight(due_ns, self.0.seen()))
+    }
+}
+
+/// What a wake-up's times mean for the sample that was due then.
+fn sight(due_ns: u64, seen: Seen) -> Sight {
+    // A thread that was not switched to since had not left its CPU yet.
+    let found = if seen.switch_ns < due_ns { Found::Running } else { Found::Asleep };
+    let is_of_this = seen.resched_ns >= due_ns;
+    Sight {
+        irq_enter_ns: (is_of_this && seen.irq_ns != 0).then_some(seen.irq_ns),
+        resched_ns: is_of_this.then_some(seen.resched_ns),
+        schedule_ns: (seen.schedule_ns >= seen.resched_ns && is_of_this).then_some(seen.schedule_ns),
+        found,
+    }
+}
+
+fn evidence(late: &Late) -> Evidence {
+    let look = |when| {
+        let look = late.looks.iter().find(|look| look.when == when)?;
+        let task = if look.tid.is_idle() { "idle".to_owned() } else { look.comm.to_string() };
+        let place =
+            if look.kernel_frames > 0 || look.frames.is_empty() { Place::Kernel } else { Place::Program };
+        Some(Look { tid: look.tid.0, task, stack: look.frames.to_vec(), place })
+    };
+    let words = |span: &Span| match span {
+        Span::Irq(number) => format!("interrupt {number}"),
+        Span::Softirq(softirq) => format!("softirq {}", softirq.name()),
+        Span::Timer(function) => format!("timer {function}"),
+    };
+    Evidence {
+        waiter: format!("sampler on CPU {}", late.cpu),
+        latency_ns: late.seen.switch_ns.saturating_sub(late.due_ns),
+        interrupt_ns: (late.seen.irq_ns != 0).then(|| late.seen.irq_ns.saturating_sub(late.due_ns)),
+        at_due: look(When::Due),
+        at_late: look(When::Late),
+        at_switch: look(When::Switch),
+        stretches: late.stretches.iter().map(|stretch| (words(&stretch.span), stretch.length_ns)).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SEEN: Seen = Seen { irq_ns: 1_010, resched_ns: 1_020, schedule_ns: 1_030, switch_ns: 1_040 };
+
+    #[test]
+    fn a_whole_wake_up_shows_every_boundary() {
+        let found = sight(1_000, SEEN);
+        assert_eq!(
+            (found.irq_enter_ns, found.resched_ns, found.schedule_ns, found.found),
+            (Some(1_010), Some(1_020), Some(1_030), Found::Asleep)
+        );
+    }
+
+    #[test]
+    fn what_was_seen_of_the_sample_before_is_not_this_one_s() {
+        let found = sight(2_000, SEEN);
+        assert_eq!((found.irq_enter_ns, found.resched_ns, found.schedule_ns), (None, None, None));
+        assert_eq!(found.found, Found::Running);
+    }
+
+    #[test]
+    fn a_thread_woken_before_it_had_left_its_cpu_was_running() {
+        let found = sight(1_000, Seen { switch_ns: 500, schedule_ns: 0, ..SEEN });
+        assert_eq!((found.irq_enter_ns, found.schedule_ns, found.found), (Some(1_010), None, Found::Running));
+    }
+}
