@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-const OBJECTS: [&str; 2] = ["recorder", "split"];
+/// The recorder's, the latency sampler's, and that of an example that tests plant delays with.
+const OBJECTS: [&str; 3] = ["src/bpf/recorder", "src/bpf/split", "examples/plant"];
 
 /// The oldest clang that makes what the programs need.
 const CLANG_MIN: u32 = 16;
@@ -14,7 +15,7 @@ const CLANG_MIN: u32 = 16;
 const CLANG_MAX: u32 = 30;
 
 fn main() {
-    for path in ["src/bpf", "../kernel/include", "build.rs"] {
+    for path in ["src/bpf", "examples/plant.bpf.c", "../kernel/include", "build.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
     println!("cargo::rerun-if-env-changed=SPRY_VMLINUX_BTF");
@@ -47,8 +48,9 @@ fn compile(out: &Path, name: &str) {
         "aarch64" => "arm64",
         other => panic!("the recorder is not ported to {other}"),
     };
-    let source = format!("src/bpf/{name}.bpf.c");
-    let object = out.join(format!("{name}.bpf.o"));
+    let source = format!("{name}.bpf.c");
+    let base = Path::new(&source).file_name().expect("the sources are files");
+    let object = out.join(base).with_extension("o");
     let status = Command::new(clang())
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
         .args(["-Wno-missing-declarations", "-Wno-unused-function"])

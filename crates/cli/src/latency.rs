@@ -51,6 +51,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     let sampling = Sampling::start(&config)?;
     let mut results = begun(&config, &sampling);
     results.lacks.extend(splitting.iter().flat_map(Splitting::lacks));
+    results.threshold_ns = args.threshold.map(Timespan::ns);
     for lack in &results.lacks {
         eprintln!("spry: {lack}");
     }

@@ -1,4 +1,4 @@
-//! Who was in the way of samples that came late: one judgement a sample, added up by task and place in the code.
+//! Who was in the way of samples that came late: one judgement a sample, added up by who and how.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,6 +7,8 @@ use serde::{Deserialize, Serialize};
 
 /// Culprits kept apart; further ones are added up as one.
 const CULPRITS_MAX: usize = 4096;
+/// Places in the code that are kept, of all culprits.
+const PLACES_MAX: usize = 1 << 15;
 
 /// Whom a delay is laid to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -15,8 +17,11 @@ pub struct Culprit {
     pub task: String,
     /// How it kept the CPU.
     pub how: How,
-    /// Where it was, innermost first.
+    /// Where it was for most of the time: the way that holds at least half of it, innermost first.
     pub stack: Vec<String>,
+    /// Every place where it was, innermost first, with its time, ns.
+    #[serde(default)]
+    pub stacks: Vec<(Vec<String>, u64)>,
     /// Threads that waited meanwhile, by name.
     pub waiters: Vec<String>,
     /// How often it was in the way.
@@ -126,13 +131,13 @@ impl Evidence {
             });
         }
         let longest_ns = self.stretches.iter().map(|&(_, length_ns)| length_ns).max().unwrap_or(0);
-        if is_most(longest_ns) {
+        let inside = self.looks().find_map(|look| Some((look, look.in_interrupt()?)));
+        if is_most(longest_ns) || inside.is_some() {
             // What lies in another is hardly shorter, and says more.
             let inner = self.stretches.iter().rev().find(|(_, length_ns)| length_ns * 10 >= longest_ns * 9);
-            let look = self.looks().find(|look| look.is_in_interrupt()).or_else(|| self.looks().next());
-            if let (Some((what, _)), Some(look)) = (inner, look) {
-                return Some(Judged { task: what, how: How::Interrupt, stack: &look.stack });
-            }
+            let task = inner.map_or("softirq", |(what, _)| what);
+            let stack = inside.map_or(&[][..], |(look, depth)| &look.stack[..depth]);
+            return Some(Judged { task, how: How::Interrupt, stack });
         }
         let last = self.at_switch.as_ref();
         let look = self.looks().next()?;
@@ -148,19 +153,23 @@ impl Evidence {
 }
 
 impl Look {
-    fn is_in_interrupt(&self) -> bool {
-        self.stack.iter().any(|frame| {
-            ["softirq", "run_timer", "hrtimer_run", "irq_handler", "handle_irq"]
-                .iter()
-                .any(|word| frame.contains(word))
-        })
+    /// How many of the frames are an interrupt's or a softirq's, if it was in one; the others are what that interrupted.
+    fn in_interrupt(&self) -> Option<usize> {
+        const WORDS: [&str; 4] = ["softirq", "irq_handler", "handle_irq", "irq_exit"];
+        let is_interrupt = |frame: &Arc<str>| WORDS.iter().any(|word| frame.contains(word));
+        // A thread of its own that handles softirqs is a task like others.
+        let is_task = self.stack.last().is_some_and(|frame| frame.starts_with("ret_from_fork"))
+            && self.stack.iter().any(|frame| frame.contains("run_ksoftirqd"));
+        self.stack.iter().rposition(is_interrupt).filter(|_| !is_task).map(|at| at + 1)
     }
 }
 
 /// Culprits, as they are found.
 #[derive(Clone, Debug, Default)]
 pub struct Culprits {
-    found: BTreeMap<(String, How, Vec<Arc<str>>), Sum>,
+    found: BTreeMap<(String, How), Sum>,
+    /// Places of all of them.
+    places: usize,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -169,6 +178,7 @@ struct Sum {
     count: u64,
     total_ns: u64,
     worst_ns: u64,
+    stacks: BTreeMap<Vec<Arc<str>>, u64>,
 }
 
 impl Culprits {
@@ -178,13 +188,19 @@ impl Culprits {
             Some(judged) => (judged.task.to_owned(), judged.how, judged.stack.to_vec()),
             None => ("unseen".to_owned(), How::Ran, Vec::new()),
         };
-        let mut key = (task, how, stack);
+        let mut key = (task, how);
         if self.found.len() >= CULPRITS_MAX && !self.found.contains_key(&key) {
-            key = ("others".to_owned(), How::Ran, Vec::new());
+            key = ("others".to_owned(), How::Ran);
         }
         let sum = self.found.entry(key).or_default();
         if !sum.waiters.contains(&evidence.waiter) {
             sum.waiters.push(evidence.waiter.clone());
+        }
+        if let Some(total_ns) = sum.stacks.get_mut(&stack) {
+            *total_ns += evidence.latency_ns;
+        } else if self.places < PLACES_MAX {
+            self.places += 1;
+            sum.stacks.insert(stack, evidence.latency_ns);
         }
         sum.count += 1;
         sum.total_ns += evidence.latency_ns;
@@ -196,10 +212,11 @@ impl Culprits {
         let mut list: Vec<Culprit> = self
             .found
             .iter()
-            .map(|((task, how, stack), sum)| Culprit {
+            .map(|((task, how), sum)| Culprit {
                 task: task.clone(),
                 how: *how,
-                stack: stack.iter().map(ToString::to_string).collect(),
+                stack: main_way(&sum.stacks),
+                stacks: sum.stacks.iter().map(|(stack, &total_ns)| (names(stack), total_ns)).collect(),
                 waiters: sum.waiters.clone(),
                 count: sum.count,
                 total_ns: sum.total_ns,
@@ -211,14 +228,41 @@ impl Culprits {
     }
 }
 
+fn names(stack: &[Arc<str>]) -> Vec<String> {
+    stack.iter().map(ToString::to_string).collect()
+}
+
+/// From the outermost frame inwards, as far as at least half of all the time went; innermost first.
+fn main_way(stacks: &BTreeMap<Vec<Arc<str>>, u64>) -> Vec<String> {
+    let all_ns: u64 = stacks.values().sum();
+    let mut way: Vec<Arc<str>> = Vec::new();
+    loop {
+        let mut next: BTreeMap<&Arc<str>, u64> = BTreeMap::new();
+        for (stack, &total_ns) in stacks {
+            let mut outwards = stack.iter().rev();
+            if way.iter().all(|frame| outwards.next() == Some(frame)) {
+                if let Some(frame) = outwards.next() {
+                    *next.entry(frame).or_default() += total_ns;
+                }
+            }
+        }
+        match next.into_iter().max_by_key(|&(_, total_ns)| total_ns) {
+            Some((frame, total_ns)) if total_ns * 2 >= all_ns => way.push(Arc::clone(frame)),
+            _ => break,
+        }
+    }
+    way.reverse();
+    names(&way)
+}
+
 /// Culprits as flame graphs take them: `task;outermost;...;innermost microseconds`, a line each.
 pub fn folded(culprits: &[Culprit]) -> String {
-    let line = |culprit: &Culprit| {
-        let frames = std::iter::once(&culprit.task).chain(culprit.stack.iter().rev());
+    let line = |culprit: &Culprit, (stack, total_ns): &(Vec<String>, u64)| {
+        let frames = std::iter::once(&culprit.task).chain(stack.iter().rev());
         let frames: Vec<String> = frames.map(|frame| frame.replace([';', '\n'], ":")).collect();
-        format!("{} {}\n", frames.join(";"), culprit.total_ns.div_ceil(1000))
+        format!("{} {}\n", frames.join(";"), total_ns.div_ceil(1000))
     };
-    culprits.iter().map(line).collect()
+    culprits.iter().flat_map(|culprit| culprit.stacks.iter().map(move |place| line(culprit, place))).collect()
 }
 
 #[cfg(test)]
@@ -291,6 +335,29 @@ mod tests {
         let at_due = look(7, "cc1", &["bpf_prog_1_held", "hrtimer_run_softirq", "handle_softirqs"]);
         let evidence = Evidence { stretches, at_due, ..late(5_000_000) };
         assert_eq!(judged(&evidence), ("timer bpf_timer_cb", How::Interrupt, "bpf_prog_1_held"));
+    }
+
+    #[test]
+    fn one_found_in_a_softirq_is_not_blamed_for_it() {
+        let at_due = look(7, "cc1", &["net_rx", "handle_softirqs", "__irq_exit_rcu", "vfs_write"]);
+        let evidence = Evidence { at_due, stretches: Vec::new(), ..late(5_000_000) };
+        let judged = evidence.judge().expect("something was seen");
+        assert_eq!((judged.task, judged.how, judged.stack.len()), ("softirq", How::Interrupt, 3));
+    }
+
+    #[test]
+    fn the_way_that_most_of_the_time_went_is_the_culprit_s() {
+        let mut culprits = Culprits::default();
+        for innermost in ["read_tsc", "ktime_get", "ktime_get"] {
+            let at_due = look(7, "cc1", &[innermost, "spin", "prctl"]);
+            culprits.add(&Evidence { at_due, ..late(5_000_000) });
+        }
+        culprits.add(&Evidence { at_due: look(7, "cc1", &["copy", "write"]), ..late(1_000_000) });
+        let [one] = &culprits.list()[..] else { panic!("one task, one way") };
+        assert_eq!(
+            (one.stack.as_slice(), one.count, one.stacks.len()),
+            (&["ktime_get", "spin", "prctl"].map(String::from)[..], 4, 3)
+        );
     }
 
     #[test]

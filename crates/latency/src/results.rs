@@ -101,6 +101,9 @@ pub struct Results {
     pub end: End,
     /// What the threads found.
     pub threads: Vec<Thread>,
+    /// From when on samples count as late, ns; `None` if nobody looked for culprits.
+    #[serde(default)]
+    pub threshold_ns: Option<u64>,
     /// Who delayed samples beyond the threshold, worst first; `None` if nobody looked.
     pub culprits: Option<Vec<Culprit>>,
 }
@@ -136,6 +139,7 @@ impl Results {
             elapsed_ns: 0,
             end: End::Running,
             threads: Vec::new(),
+            threshold_ns: None,
             culprits: None,
         }
     }

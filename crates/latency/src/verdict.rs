@@ -17,11 +17,17 @@ pub fn verdict(results: &Results) -> Option<String> {
     let &(name, percent) = shares.first().filter(|_| whole_ns > 0.0)?;
     let mut words = format!("On average {percent:.0} % of the latency is {}.", of_what(name));
     let Some(culprits) = &results.culprits else { return Some(words) };
+    let late: u64 = culprits.iter().map(|culprit| culprit.count).sum();
+    let not_switched = late_samples(results).saturating_sub(late);
     let Some(first) = culprits.first() else {
-        words += " No sample was later than the threshold.";
+        words += match not_switched {
+            0 => " No sample was later than the threshold.",
+            _ => {
+                " Samples were later than the threshold only while their thread had its CPU: interrupts, or a hypervisor."
+            }
+        };
         return Some(words);
     };
-    let late: u64 = culprits.iter().map(|culprit| culprit.count).sum();
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();
     let percent = first.total_ns as f64 / total_ns.max(1) as f64 * 100.0;
     let place = first.stack.first().map(|frame| format!(" in {frame}")).unwrap_or_default();
@@ -33,7 +39,19 @@ pub fn verdict(results: &Results) -> Option<String> {
         duration(first.worst_ns as f64),
         what_helps(first.how, results.machine.preemption.as_deref()),
     );
+    if not_switched > 0 {
+        words += &format!(
+            " {} more were late while their thread had its CPU: interrupts, or a hypervisor.",
+            count(not_switched)
+        );
+    }
     Some(words)
+}
+
+/// All that were later than the threshold, whoever was in the way.
+fn late_samples(results: &Results) -> u64 {
+    let raw = results.raw();
+    results.threshold_ns.map_or(0, |threshold_ns| raw.count() - raw.count_below(threshold_ns))
 }
 
 fn sum_of(thread: &crate::results::Thread) -> Option<f64> {
@@ -100,6 +118,7 @@ mod tests {
             task: "cc1".into(),
             how: How::NotPreempted,
             stack: vec!["copy_page".into()],
+            stacks: Vec::new(),
             waiters: vec!["sampler".into()],
             count: 3,
             total_ns: 9_000_000,
