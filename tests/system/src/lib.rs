@@ -56,6 +56,25 @@ pub fn spry() -> &'static Path {
     })
 }
 
+/// The program that plants delays: an example of the recorder's, of this test's profile.
+///
+/// # Panics
+/// Where it cannot be built.
+pub fn planter() -> PathBuf {
+    let test = env::current_exe().expect("this program has a path");
+    let profile_dir = test.ancestors().nth(2).expect("cargo keeps tests two levels down");
+    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
+        Some("debug") | None => "dev",
+        Some(name) => name,
+    };
+    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    build.args(["build", "--profile", profile, "-p", "spry-recorder", "--example", "plant", "--target-dir"]);
+    run(build
+        .arg(profile_dir.parent().expect("it is below the target directory"))
+        .current_dir(env!("CARGO_MANIFEST_DIR")));
+    profile_dir.join("examples/plant")
+}
+
 /// Runs a command to its end.
 ///
 /// # Panics

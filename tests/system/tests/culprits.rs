@@ -1,0 +1,74 @@
+//! A delay that was planted is the first culprit, found where it was planted; and samples are split into all that they are made of.
+
+use std::io::{BufRead, BufReader};
+use std::process::{Command, Stdio};
+
+use serde_json::Value;
+use spry_system_tests::desk::Program;
+use spry_system_tests::{need_root, number, planter, spry_says};
+
+/// What a measurement of the first CPU says while delays of 5 ms are planted there.
+fn beside_planted(kind: &str) -> Value {
+    let mut planted = Program::start(Command::new(planter()).args([kind, "60"]).stdout(Stdio::piped()));
+    let mut said = String::new();
+    let out = planted.0.stdout.take().expect("it is piped");
+    BufReader::new(out).read_line(&mut said).expect("it says so");
+    assert_eq!(said, "planted\n");
+    let args = ["latency", "--quiet", "--json", "--cpus", "0", "--threshold", "3000", "--duration", "4"];
+    serde_json::from_str(&spry_says(args)).expect("--json prints JSON")
+}
+
+/// The first culprit that runs on this machine: what a hypervisor takes is nobody's here.
+fn first(report: &Value) -> &Value {
+    let culprits = report["culprits"].as_array().unwrap_or_else(|| panic!("none: {report}"));
+    culprits.iter().find(|one| one["how"] != "elsewhere").unwrap_or_else(|| panic!("none: {report}"))
+}
+
+fn has_frame(culprit: &Value, part: &str) -> bool {
+    let frames = culprit["stack"].as_array().expect("a list");
+    frames.iter().any(|frame| frame.as_str().is_some_and(|frame| frame.contains(part)))
+}
+
+#[test]
+fn a_task_that_a_tracepoint_holds_up_is_the_first_culprit_with_the_program_in_its_stack() {
+    need_root();
+    let report = beside_planted("tracepoint");
+    let culprit = first(&report);
+    assert_eq!(
+        (&culprit["task"], &culprit["how"]),
+        (&"planted".into(), &"not_preempted".into()),
+        "{culprit}"
+    );
+    for part in ["plant_tracepoint", "prctl"] {
+        assert!(has_frame(culprit, part), "{part}: {culprit}");
+    }
+    assert!((4.5e6..20e6).contains(&number(&culprit["worst_ns"])), "{culprit}");
+    assert!(number(&culprit["count"]) >= 40.0, "{culprit}");
+    assert!(report["verdict"].as_str().is_some_and(|words| words.contains("planted")), "{report}");
+}
+
+#[test]
+fn a_timer_s_function_in_a_softirq_is_the_first_culprit_whatever_task_it_interrupts() {
+    need_root();
+    let report = beside_planted("softirq");
+    let culprit = first(&report);
+    assert_eq!(culprit["how"], "interrupt", "{culprit}");
+    assert!(culprit["task"].as_str().is_some_and(|name| name.contains("bpf_timer_cb")), "{culprit}");
+    for part in ["plant_softirq", "hrtimer_run_softirq"] {
+        assert!(has_frame(culprit, part), "{part}: {culprit}");
+    }
+    assert!(number(&culprit["count"]) >= 40.0, "{culprit}");
+}
+
+#[test]
+fn the_parts_that_are_seen_add_up_to_the_latency_within_two_microseconds_for_99_in_100() {
+    need_root();
+    let args = ["latency", "--quiet", "--json", "--split", "--cpus", "0", "--duration", "4"];
+    let report: Value = serde_json::from_str(&spry_says(args)).expect("--json prints JSON");
+    let parts = &report["parts"];
+    assert_eq!(parts["unseen_ns"]["samples"], report["samples"], "{parts}");
+    assert!(number(&parts["unseen_ns"]["quantiles"]["0.99"]) <= 2_000.0, "{parts}");
+    for name in ["timer_ns", "irq_ns", "preemption_ns", "scheduling_ns"] {
+        assert!(number(&parts[name]["samples"]) >= 0.99 * number(&report["samples"]), "{name}: {parts}");
+    }
+}
