@@ -65,10 +65,11 @@ pub(crate) struct Catalogue {
 }
 
 /// Tracepoints whose presence decides what is made of others.
-const TELLING: [&str; 15] = [
+const TELLING: [&str; 16] = [
     "sched_switch",
     "sched_waking",
     "sched_wakeup",
+    "sched_wakeup_new",
     "sched_process_fork",
     "sched_process_exec",
     "sched_process_exit",

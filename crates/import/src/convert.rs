@@ -162,7 +162,7 @@ impl Converter {
             }
             Point::Runtime { tid, runtime } => {
                 let runtime_ns = u64::try_from(runtime.of(data, order)?).ok()?;
-                self.stays.ran(record.cpu, tid.tid_of(data, order)?, runtime_ns);
+                self.stays.ran(tid.tid_of(data, order)?, runtime_ns);
                 return Some(());
             }
             Point::IrqLine { irq, edge } => {
@@ -266,6 +266,11 @@ impl Converter {
         let child_tgid = self.names.tgid(child).unwrap_or(Tgid(child.0));
         self.names.tell_birth(child, child_tgid, comm);
         self.put(record, Event::Fork(Fork { parent, child, child_tgid, comm }));
+        if !self.catalogue.has("sched_wakeup_new") {
+            // The kernel wakes it right after.
+            let wakeup = Wakeup { tid: child, target_cpu: record.cpu, kind: WakeupKind::New };
+            self.put(record, Event::Wakeup(wakeup));
+        }
     }
 
     /// Events of a CPU are missing before `time_ns`.

@@ -124,8 +124,8 @@ impl<R: Read + Seek> Import<R> {
             Form::TraceCmd(data) => data.broken_share(),
         };
         let clock = &self.header().clock;
-        let is_one_for_all =
-            clock.starts_with("mono") || matches!(clock.as_str(), "boottime" | "boot" | "tai");
+        let is_one_for_all = clock.starts_with("mono")
+            || matches!(clock.as_str(), "boottime" | "boot" | "realtime" | "tai" | "global");
         let clock = (!is_one_for_all).then(|| Note::Clock(clock.clone()));
         clock.into_iter().chain((broken_share > BROKEN_SHARE_MAX).then_some(Note::MissingSwitches)).collect()
     }
