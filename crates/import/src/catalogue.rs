@@ -88,7 +88,7 @@ impl Catalogue {
     /// Of a file with those formats, recorded on a machine of that architecture (`uname -m`).
     pub(crate) fn new(formats: &[Format], arch: &str) -> Catalogue {
         let common_of = |name| formats.iter().find_map(|format| format.number(name));
-        let has = |name: &&'static str| formats.iter().any(|format| format.name == **name);
+        let has = |name: &&str| formats.iter().any(|format| format.name == **name);
         let mut catalogue = Catalogue {
             points: FxHashMap::default(),
             kind: common_of("common_type").unwrap_or(Number::at(0, 2)),
@@ -96,7 +96,7 @@ impl Catalogue {
                 flags: common_of("common_flags").unwrap_or(Number::at(2, 1)),
                 tid: common_of("common_pid").unwrap_or(Number::at(4, 4)),
             },
-            has: TELLING.iter().copied().filter(|name| has(&name)).collect(),
+            has: TELLING.into_iter().filter(has).collect(),
             groups: Groups::NONE,
         };
         catalogue.groups = catalogue.groups_on(arch, formats);

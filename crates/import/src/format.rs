@@ -73,7 +73,7 @@ impl Format {
     }
 }
 
-/// `char prev_comm[16];	offset:8;	size:16;	signed:0;`
+/// `char prev_comm[16]; offset:8; size:16; signed:0;`, with tabs between.
 fn parse_field(line: &str) -> Option<Field> {
     let mut parts = line.split(';').map(str::trim);
     let declaration = parts.next()?;
@@ -165,7 +165,7 @@ mod tests {
 
     fn record() -> Vec<u8> {
         let mut record = vec![0; 28];
-        record[8..12].copy_from_slice(&(3u32 << 16 | 28).to_le_bytes());
+        record[8..12].copy_from_slice(&((3u32 << 16) | 28).to_le_bytes());
         record[12..16].copy_from_slice(&(-2i32).to_le_bytes());
         record[16..24].copy_from_slice(&u64::MAX.to_le_bytes());
         record[24..28].copy_from_slice(b"abcd");

@@ -14,7 +14,7 @@ pub(crate) enum Order {
 impl Order {
     /// The number that up to eight bytes are.
     pub(crate) fn number(self, bytes: &[u8]) -> u64 {
-        let join = |number: u64, &byte: &u8| number << 8 | u64::from(byte);
+        let join = |number: u64, &byte: &u8| (number << 8) | u64::from(byte);
         match self {
             Order::Little => bytes.iter().rev().fold(0, join),
             Order::Big => bytes.iter().fold(0, join),

@@ -154,7 +154,7 @@ impl Meta {
     }
 }
 
-/// `field: local_t commit;	offset:8;	size:8;	signed:1;` and where `data` begins.
+/// `field: local_t commit; offset:8; size:8; signed:1;`, with tabs between, and where `data` begins.
 fn page_layout(text: &str) -> Option<PageLayout> {
     let number = |field: &str, what: &str| {
         let line =

@@ -47,6 +47,18 @@ fn every_form_of_file_gives_the_same_events() {
 }
 
 #[test]
+fn a_packed_record_is_unpacked_to_its_end() {
+    let mut records = forge::happening(1000);
+    let last_ns = records.last().unwrap().time_ns;
+    // Of equal records, so many that few bytes unpack to many.
+    let again = forge::happening(1).into_iter().next().unwrap();
+    records.extend((0..5000).map(|_| forge::Record { time_ns: last_ns, ..again.clone() }));
+    let (events, totals) = read(&forge::perf_compressed(&records)).unwrap();
+    assert_eq!(totals.events, records.len() as u64);
+    assert_eq!(happened(&events).len(), records.len());
+}
+
+#[test]
 fn the_header_says_what_the_file_does() {
     for (name, file) in forge::forms(&forge::happening(1)) {
         let import = Import::open(Cursor::new(file)).unwrap();

@@ -188,7 +188,8 @@ fn perf_longest_ms(file: &Path) -> BTreeMap<u64, f64> {
     let said = says(command.args(["sched", "timehist", "--state", "-i"]).arg(file));
     let (mut longest, mut left_in) = (BTreeMap::new(), BTreeMap::new());
     for (tid, off_ms, delay_ms, state) in said.lines().filter_map(timehist_row) {
-        let was_pushed_off = left_in.insert(tid, state) == Some('R');
+        // Pushed off inside the kernel is a state that older perfs take for another one.
+        let was_pushed_off = matches!(left_in.insert(tid, state), Some('R' | 'W'));
         let wait_ms: f64 = if was_pushed_off { off_ms } else { delay_ms };
         let most: &mut f64 = longest.entry(tid).or_insert(0.0);
         *most = most.max(wait_ms);

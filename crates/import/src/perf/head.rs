@@ -129,7 +129,7 @@ impl Parts {
     ) -> Result<(), ImportError> {
         const PART: &str = "list of features";
         let present: Vec<u32> =
-            (0..256).filter(|bit| bits[*bit as usize / 64] >> (bit % 64) & 1 != 0).collect();
+            (0..256).filter(|bit| (bits[*bit as usize / 64] >> (bit % 64)) & 1 != 0).collect();
         let table = section(source, order, (at, 16 * present.len() as u64), 4096, PART)?;
         for (&feature, place) in present.iter().zip(table.chunks_exact(16)) {
             let place = (order.number(&place[..8]), order.number(&place[8..]));

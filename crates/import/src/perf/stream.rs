@@ -53,6 +53,8 @@ pub(crate) struct Stream<R> {
     left: Option<u64>,
     body: Vec<u8>,
     decoder: Option<Decoder<'static>>,
+    /// The decoder has taken more than it had room to give.
+    decoder_holds_more: bool,
     /// Unpacked bytes, and how many of them have been given out.
     unpacked: Vec<u8>,
     given: usize,
@@ -85,6 +87,7 @@ impl<R: Read> Stream<R> {
             left: len,
             body: Vec::new(),
             decoder: None,
+            decoder_holds_more: false,
             unpacked: Vec::new(),
             given: 0,
             packed: Vec::new(),
@@ -225,7 +228,7 @@ impl<R: Read> Stream<R> {
 
     /// Unpacks some of what waits; whether that gave anything.
     fn unpack_more(&mut self) -> io::Result<bool> {
-        if self.packed_at >= self.packed.len() {
+        if self.packed_at >= self.packed.len() && !self.decoder_holds_more {
             return Ok(false);
         }
         self.unpacked.drain(..self.given);
@@ -242,11 +245,12 @@ impl<R: Read> Stream<R> {
         let (taken, given) = (input.pos(), output.pos());
         self.unpacked.truncate(kept + given);
         self.packed_at += taken;
+        // It gives all it has, unless there is no room.
+        self.decoder_holds_more = given == UNPACKED_BYTES && done.is_ok();
         if done.is_err() || (taken == 0 && given == 0) {
             self.damaged_bytes += (self.packed.len() - self.packed_at) as u64;
             self.packed_at = self.packed.len();
         }
-        // What the decoder still holds comes before the next packed record's.
         Ok(given > 0 || self.packed_at < self.packed.len())
     }
 }

@@ -153,7 +153,7 @@ impl<R: Read + Seek> TraceDat<R> {
                 Next::End => return Ok(()),
             };
             let time_ns = match self.scale {
-                Some(Scale { factor, shift }) => (u128::from(time) * u128::from(factor) >> shift) as u64,
+                Some(Scale { factor, shift }) => ((u128::from(time) * u128::from(factor)) >> shift) as u64,
                 None => time,
             };
             self.heap.push(Reverse((time_ns, at)));
@@ -193,7 +193,8 @@ impl<R: Read + Seek> TraceDat<R> {
 
 fn lanes(head: &Head) -> Result<Vec<Lane>, ImportError> {
     let page_size = head.buffer.page_size;
-    if !head.buffer.cpus.is_empty() && !(PAGE_BYTES.contains(&page_size) && page_size.is_power_of_two()) {
+    let is_size = PAGE_BYTES.contains(&page_size) && page_size.is_power_of_two();
+    if !is_size && !head.buffer.cpus.is_empty() {
         return Err(ImportError::Damaged("page size"));
     }
     let shape = Shape {

@@ -97,7 +97,7 @@ impl Page {
             Order::Big => (head >> DELTA_BITS, head & ((1 << DELTA_BITS) - 1)),
         };
         let body = self.at + 4;
-        let long = || word(body).map(|more| u64::from(more) << DELTA_BITS | u64::from(delta));
+        let long = || word(body).map(|more| (u64::from(more) << DELTA_BITS) | u64::from(delta));
         let (start, len) = match kind {
             // What is left of the page.
             PADDING if delta == 0 => {
@@ -145,7 +145,7 @@ mod tests {
 
     fn page(time_ns: u64, flags: u64, words: &[u32]) -> Vec<u8> {
         let mut page = time_ns.to_le_bytes().to_vec();
-        page.extend_from_slice(&(flags | 4 * words.len() as u64).to_le_bytes());
+        page.extend_from_slice(&(flags | (4 * words.len() as u64)).to_le_bytes());
         words.iter().for_each(|word| page.extend_from_slice(&word.to_le_bytes()));
         page
     }
@@ -165,7 +165,7 @@ mod tests {
 
     #[test]
     fn records_extends_stamps_and_padding_are_told_apart() {
-        let delta = |kind: u32, delta: u32| delta << 5 | kind;
+        let delta = |kind: u32, delta: u32| (delta << 5) | kind;
         let bytes = page(
             1 << 60,
             0,

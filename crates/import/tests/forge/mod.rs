@@ -142,7 +142,7 @@ fn start(version: &str) -> Vec<u8> {
 }
 
 /// `IDENTIFIER | TID | TIME | CPU | RAW`
-const SAMPLE_TYPE: u64 = 1 << 16 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 10;
+const SAMPLE_TYPE: u64 = (1 << 16) | (1 << 1) | (1 << 2) | (1 << 7) | (1 << 10);
 const ID: u64 = 77;
 
 fn attr(kind: u16) -> Vec<u8> {
@@ -152,7 +152,7 @@ fn attr(kind: u16) -> Vec<u8> {
     attr[8..10].copy_from_slice(&kind.to_le_bytes());
     attr[24..32].copy_from_slice(&SAMPLE_TYPE.to_le_bytes());
     // `sample_id_all`, `use_clockid`; the monotonic clock.
-    attr[40..48].copy_from_slice(&(1u64 << 18 | 1 << 25).to_le_bytes());
+    attr[40..48].copy_from_slice(&((1u64 << 18) | (1 << 25)).to_le_bytes());
     attr[92] = 1;
     attr
 }
@@ -271,12 +271,12 @@ fn pages(records: &[Record], cpu: u32) -> Vec<u8> {
             let delta = (record.time_ns - last_ns) as u32;
             last_ns = record.time_ns;
             let words = record.data.len().div_ceil(4) as u32;
-            data.extend_from_slice(&(delta << 5 | words).to_le_bytes());
+            data.extend_from_slice(&((delta << 5) | words).to_le_bytes());
             data.extend_from_slice(&record.data);
             data.resize(data.len().next_multiple_of(4), 0);
         }
         let is_lossy = cpu == 1 && at + 1 == count;
-        let flags = if is_lossy { 1u64 << 31 | 1 << 30 } else { 0 };
+        let flags = if is_lossy { (1u64 << 31) | (1 << 30) } else { 0 };
         let mut page = chunk[0].time_ns.to_le_bytes().to_vec();
         page.extend_from_slice(&(data.len() as u64 | flags).to_le_bytes());
         page.extend(data);
