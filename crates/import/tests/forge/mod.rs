@@ -205,8 +205,10 @@ pub fn perf_plain(records: &[Record]) -> Vec<u8> {
 
 /// The same with `-z`: a stream of zstd in records that end anywhere.
 pub fn perf_compressed(records: &[Record]) -> Vec<u8> {
-    let packed = zstd::bulk::compress(&perf_records(records), 3).expect("zstd packs");
-    let packed: Vec<u8> = packed.chunks(1000).flat_map(|chunk| perf_record(81, chunk)).collect();
+    // perf flushes what it has, and never says that it was all.
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("zstd starts");
+    encoder.write_all(&perf_records(records)).and_then(|()| encoder.flush()).expect("zstd packs");
+    let packed: Vec<u8> = encoder.get_ref().chunks(1000).flat_map(|chunk| perf_record(81, chunk)).collect();
     perf_file(&packed)
 }
 
