@@ -65,8 +65,8 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
-  test       rustfmt, clippy, clang-format, cargo-deny, perf, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool, vi,
-             tmux
+  test       rustfmt, clippy, clang-format, cargo-deny, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
+             vi, tmux
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -141,6 +141,7 @@ needs_test() {
     needs_lab
     needs_rust_lints
     need perf "$(have perf || first_of linux-perf linux-tools-generic)" "recordings are compared with perf's"
+    need trace-cmd trace-cmd "its files are read, and compared with what it says of them"
     need hackbench rt-tests "a load of many tasks"
     need Xvfb xvfb "the X server of tests with windows"
     need xterm xterm "a real program with a window"

@@ -170,13 +170,14 @@ Examples:
   spry report trace.spry --analysis billing      one analysis in detail (`spry analyses` lists them)
   spry report trace.spry --task 'mplayer*' --from 2 --to 4.5
   spry report trace.spry --html report.html
-  spry report trace.spry --json | jq '.tasks[0]'";
+  spry report trace.spry --json | jq '.tasks[0]'
+  spry report perf.data                          of `perf sched record`; trace.dat of `trace-cmd record -e sched` likewise";
 
 /// Arguments of `report`.
 #[derive(clap::Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub struct ReportArgs {
-    /// The trace.
+    /// The trace; also a perf.data, or a trace.dat of trace-cmd.
     #[arg(value_name = "FILE", default_value = TRACE_DEFAULT)]
     pub file: PathBuf,
     /// Only these analyses, in detail; can be given several times.
@@ -217,7 +218,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub struct ExportArgs {
-    /// The trace.
+    /// The trace; also a perf.data, or a trace.dat of trace-cmd.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The format.

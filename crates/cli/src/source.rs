@@ -1,30 +1,70 @@
-//! Opening traces.
+//! Opening traces: Spry's own, perf's and trace-cmd's, told apart by their first bytes.
 
 use std::fs::File;
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
+use spry_import::Import;
 use spry_trace::reader::Ending;
-use spry_trace::{Reader, Stamped, Totals};
+use spry_trace::{Header, Reader, Stamped, Totals};
 
 use crate::progress;
 
 /// A trace on disk.
-pub type FileReader = Reader<File>;
+pub enum FileReader {
+    /// Recorded by Spry.
+    Own(Box<Reader<File>>),
+    /// Recorded by perf or trace-cmd.
+    Imported(Box<Import<File>>),
+}
 
-/// Opens a trace to be read from its start, or from some nanoseconds after it.
+impl FileReader {
+    /// What the trace says of the machine.
+    pub fn header(&self) -> &Header {
+        match self {
+            FileReader::Own(reader) => reader.header(),
+            FileReader::Imported(import) => import.header(),
+        }
+    }
+
+    /// What reading has found so far.
+    pub fn totals(&self) -> Totals {
+        match self {
+            FileReader::Own(reader) => reader.totals(),
+            FileReader::Imported(import) => import.totals(),
+        }
+    }
+
+    /// The next event of any CPU, in order of time.
+    #[inline]
+    pub fn next_event(&mut self) -> Result<Option<&Stamped>> {
+        Ok(match self {
+            FileReader::Own(reader) => reader.next_event()?,
+            FileReader::Imported(import) => import.next_event()?,
+        })
+    }
+}
+
+/// Opens a trace to be read from its start, or from some nanoseconds after it. Those of perf and trace-cmd are always
+/// read from their start: it is there that tasks get their names.
 pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
     let name = path.display();
-    let file = File::open(path)
+    let mut file = File::open(path)
         .with_context(|| format!("cannot open {name} (record one with `spry record -o {name}`)"))?;
+    let is_directory = file.metadata().is_ok_and(|data| data.is_dir());
+    ensure!(!is_directory, "{name} is a directory; give a file (`perf record` without --threads writes one)");
+    if Import::recognises(&mut file).with_context(|| format!("cannot read {name}"))? {
+        let import = Import::open(file).with_context(|| name.to_string())?;
+        return Ok(FileReader::Imported(Box::new(import)));
+    }
     let reader = if from_ns == 0 {
         Reader::new(file)
     } else {
         let start_ns = Reader::new(&file).map(|reader| reader.header().start_ns);
         start_ns.and_then(|start_ns| Reader::starting_at(file, start_ns.saturating_add(from_ns)))
     };
-    reader.with_context(|| name.to_string())
+    Ok(FileReader::Own(Box::new(reader.with_context(|| name.to_string())?)))
 }
 
 /// Events between two updates of the progress bar.
@@ -56,6 +96,9 @@ pub fn read(
         totals.ending = Ending::Finished;
     }
     warn_of_damage(&totals);
+    if let FileReader::Imported(import) = reader {
+        import.notes().iter().for_each(|note| eprintln!("spry: {note}"));
+    }
     Ok(())
 }
 

@@ -22,7 +22,9 @@ pub enum ReadError {
     #[error("cannot read the trace")]
     Io(#[from] io::Error),
     /// The first bytes are no trace's.
-    #[error("not a Spry trace: it does not begin as one; give a file that `spry record` wrote")]
+    #[error(
+        "not a trace: it does not begin as one; give a file that `spry record`, `perf record` or `trace-cmd record` wrote"
+    )]
     NotATrace,
     /// Cut off or damaged within the header.
     #[error("the trace's header is cut off or damaged; nothing after it can be read")]
