@@ -29,14 +29,21 @@ static int plant_spin(u32 index, struct hold *hold)
 	return bpf_ktime_get_ns() >= hold->until_ns;
 }
 
+/* Kernels that have these may run a tracepoint's program preemptibly. */
+extern void bpf_preempt_disable(void) __ksym __weak;
+extern void bpf_preempt_enable(void) __ksym __weak;
+
 static __always_inline void hold_cpu(void)
 {
 	struct hold hold = {.until_ns = bpf_ktime_get_ns() + hold_ns};
 
+	if (bpf_ksym_exists(bpf_preempt_disable))
+		bpf_preempt_disable();
 	bpf_loop(1 << 23, plant_spin, &hold, 0);
+	if (bpf_ksym_exists(bpf_preempt_enable))
+		bpf_preempt_enable();
 }
 
-/* The kernel holds a spin lock around it. */
 SEC("tp_btf/task_rename")
 int BPF_PROG(plant_tracepoint, struct task_struct *task)
 {

@@ -1,0 +1,109 @@
+//! `spry latency` in the lab, where instructions make time: cyclictest finds the same, and planted delays are found on other kernels too.
+
+use std::collections::BTreeMap;
+
+use serde_json::Value;
+use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, LabMachine, MachineSpec, Outcome};
+use spry_lab_tests::{example, machine, printed, programs, run};
+
+/// What a script leaves that has `spry`, cyclictest and the planter.
+fn ran(machine: &LabMachine, seed: u64, cmdline: &[&str], text: &str) -> Outcome {
+    let argv = ["/bin/sh", "-c", &format!("exec 2>&1; cd /tmp; {text}")].map(str::to_owned).into();
+    let mut job = Job {
+        seed,
+        cmdline: cmdline.iter().map(|&word| word.to_owned()).collect(),
+        commands: vec![GuestCommand { argv, env: vec![], limit_s: 300 }],
+        ..Job::default()
+    };
+    job.files.insert("/spry/bin/spry".to_owned(), FileSource::File(programs().join("spry")));
+    let plant = FileSource::File(example("spry-recorder", "plant"));
+    job.files.insert("/spry/bin/plant".to_owned(), plant);
+    run(machine, &job).unwrap_or_else(|error| panic!("{error}"))
+}
+
+fn with(kernel: KernelChoice) -> LabMachine {
+    machine(&MachineSpec { kernel, packages: ["rt-tests".to_owned()].into(), ..MachineSpec::default() })
+}
+
+/// The microsecond at or below which so many per mille of a histogram's samples are, by cyclictest's lines.
+fn quantile(histogram: &BTreeMap<u64, u64>, per_mille: u64) -> u64 {
+    let total: u64 = histogram.values().sum();
+    let mut below = 0;
+    let found = histogram.iter().find(|&(_, &count)| {
+        below += count;
+        below * 1000 >= total * per_mille
+    });
+    *found.expect("there are samples").0
+}
+
+/// Histograms by name, pooled: lines of `name microsecond count`.
+fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
+    let mut all: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
+    for line in texts.iter().flat_map(|text| text.lines()) {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        if let [name @ ("cyclictest" | "spry"), us, count] = words[..] {
+            let (us, count): (u64, u64) = (us.parse().expect("a number"), count.parse().expect("a number"));
+            *all.entry(name.to_owned()).or_default().entry(us).or_default() += count;
+        }
+    }
+    all
+}
+
+/// Each sampler by itself, beside a load that enters the kernel for long: 8 MB at a time to a file in memory.
+const BOTH: &str = "
+(while :; do dd if=/dev/zero of=/tmp/x bs=8M count=4; rm /tmp/x; done >/dev/null 2>&1) & load=$!
+cyclictest -q -m -p80 -i500 -a0 -t1 -l6000 -h20000 --histfile=c >/dev/null
+spry latency --quiet --rate 2000 --cpus 0 --samples 6000 --histfile s >/dev/null
+kill $load
+lines() { awk -v name=$1 '!/^#/ && NF >= 2 && $2 > 0 { print name, $1 + 0, $2 }' $2; }
+lines cyclictest c; lines spry s";
+
+#[test]
+fn quantiles_are_cyclictest_s() {
+    let machine = with(KernelChoice::default());
+    let texts: Vec<String> =
+        (1..=3).map(|seed| printed(&ran(&machine, seed, &["preempt=lazy"], BOTH))).collect();
+    let all = pooled(&texts);
+    assert_eq!(all.len(), 2, "{texts:?}");
+    for per_mille in [500, 900, 990, 999] {
+        let [theirs, ours] = ["cyclictest", "spry"].map(|name| quantile(&all[name], per_mille));
+        println!("{per_mille} per mille: cyclictest {theirs} us, spry {ours} us");
+        let apart = theirs.abs_diff(ours);
+        assert!(apart <= 1 || apart * 50 <= theirs, "{per_mille} per mille: {theirs} and {ours} us");
+    }
+}
+
+/// What the first culprit is, on a kernel, of a delay planted there.
+fn first_culprit(machine: &LabMachine, kind: &str) -> Value {
+    let text = format!(
+        "plant {kind} 30 & sleep 1; spry latency --quiet --json --cpus 0 --threshold 2000 --duration 2"
+    );
+    let said = printed(&ran(machine, 1, &[], &text));
+    let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
+    let report: Value = serde_json::from_str(line).expect("JSON");
+    let unseen_ns = report["parts"]["unseen_ns"]["quantiles"]["0.99"].as_u64();
+    assert!(unseen_ns.is_some_and(|ns| ns <= 2_000), "{report}");
+    report["culprits"][0].clone()
+}
+
+fn planted_delays_are_named_on(kernel: KernelChoice) {
+    let machine = with(kernel);
+    for (kind, task, frame) in
+        [("tracepoint", "planted", "plant_tracepoint"), ("softirq", "bpf_timer_cb", "plant_softirq")]
+    {
+        let culprit = first_culprit(&machine, kind);
+        assert!(culprit["task"].as_str().is_some_and(|name| name.contains(task)), "{culprit}");
+        assert!(culprit["stack"].to_string().contains(frame), "{culprit}");
+        assert!(culprit["worst_ns"].as_u64().is_some_and(|ns| ns >= 4_500_000), "{culprit}");
+    }
+}
+
+#[test]
+fn planted_delays_are_named_on_the_newest_kernel() {
+    planted_delays_are_named_on(KernelChoice::Newest(Flavour::Cloud));
+}
+
+#[test]
+fn planted_delays_are_named_on_the_release_s_kernel_which_does_not_show_schedule() {
+    planted_delays_are_named_on(KernelChoice::Stable(Flavour::Cloud));
+}
