@@ -1,6 +1,7 @@
 //! What can be said on the command line, with its help.
 
 mod act;
+mod load;
 mod prove;
 mod reproduce;
 mod shared;
@@ -15,6 +16,7 @@ use spry_trace::Group;
 use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
+pub use load::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
@@ -33,6 +35,7 @@ Examples:
   spry sched run --observe-only         who is in use? `spry top` shows it; nothing is changed
   spry sched run                        keep what you use on time, until Ctrl-C
   spry explain 4711                     why a process is in use, or why not
+  spry load all --duration 60           the papers' loads, confined, and gone afterwards
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
@@ -61,6 +64,8 @@ pub enum Command {
     Top(TopArgs),
     /// Say why a process is in use, or why not, and what delayed it.
     Explain(ExplainArgs),
+    /// Load the machine as the papers did, confined, and leave nothing behind.
+    Load(LoadArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
     /// Make the papers' figures again, in the lab.

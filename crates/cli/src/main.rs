@@ -8,6 +8,7 @@ mod exit;
 mod explain;
 mod export;
 mod lab;
+mod load;
 mod man;
 mod mark;
 mod output;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Sched(args) => sched::run(&args),
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scenario(args) => scenario::run(&args),

@@ -47,8 +47,8 @@ mod tests {
 
     use super::*;
 
-    /// The pages that are kept in the tree: those of what acts.
-    const KEPT: [&str; 8] = [
+    /// The pages that are kept in the tree: those of what acts and loads.
+    const KEPT: [&str; 11] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -57,6 +57,9 @@ mod tests {
         "spry-sched-set.1",
         "spry-top.1",
         "spry-explain.1",
+        "spry-load.1",
+        "spry-load-list.1",
+        "spry-load-clean.1",
     ];
 
     #[test]
