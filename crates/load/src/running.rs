@@ -90,7 +90,8 @@ enum Phase {
 }
 
 /// Starts loads, after having removed what earlier ones have left that were killed. Returns when they are confined and started;
-/// [`Running::wait_until_running`] waits for their preparations.
+/// [`Running::wait_until_running`] waits for their preparations. They inherit the calling thread's CPUs and nice value, but no
+/// real-time class.
 ///
 /// # Errors
 /// Where one of them cannot run here, memory or disk space is too little, or the kernel refuses something.
