@@ -66,7 +66,7 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   test       rustfmt, clippy, clang-format, cargo-deny, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
-             vi, tmux
+             vi, tmux, stress-ng, bindfs
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -148,6 +148,8 @@ needs_test() {
     need xdotool xdotool "types into it"
     need vi vim-tiny "the editor that is typed into"
     need tmux tmux "a terminal for the live view"
+    need stress-ng stress-ng "most of the loads of spry load"
+    need bindfs bindfs "the FUSE mount of its compilation"
     need cpio cpio "reads the archives that the lab boots from"
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"

@@ -2,6 +2,7 @@
 
 mod act;
 mod latency;
+mod load;
 mod prove;
 mod reproduce;
 mod shared;
@@ -18,6 +19,7 @@ use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
 pub use latency::LatencyArgs;
+pub use load::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
@@ -37,6 +39,7 @@ Examples:
   spry sched run                        keep what you use on time, until Ctrl-C
   spry explain 4711                     why a process is in use, or why not
   sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
+  spry load all --duration 60           the papers' loads, confined, and gone afterwards
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
@@ -67,6 +70,8 @@ pub enum Command {
     Explain(ExplainArgs),
     /// Measure how late this kernel wakes a thread.
     Latency(LatencyArgs),
+    /// Load the machine as the papers did, confined, and leave nothing behind.
+    Load(LoadArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
     /// Make the papers' figures again, in the lab.

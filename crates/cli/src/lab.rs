@@ -27,8 +27,9 @@ const KERNELS: [(&str, &str); 8] = [
     ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
     ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
 ];
-/// What stays in the cache when the lab is cleaned: built schedulers, and what a running lab is using.
-const KEPT: [&str; 3] = ["peers", "locks", "runs"];
+/// What stays in the cache when the lab is cleaned: built schedulers, what a running lab is using, and what loads have yet to
+/// clean up.
+const KEPT: [&str; 4] = ["peers", "locks", "runs", "loads"];
 
 /// Does what is asked with the lab.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
@@ -126,15 +127,16 @@ mod tests {
     }
 
     #[test]
-    fn cleaning_keeps_built_schedulers() {
+    fn cleaning_keeps_built_schedulers_and_what_is_known_of_loads() {
         let scratch = tempfile::tempdir().unwrap();
         let home = scratch.path().join("spry");
-        for dir in ["peers/bin", "images/ab"] {
+        for dir in ["peers/bin", "loads", "images/ab"] {
             fs::create_dir_all(home.join(dir)).unwrap();
         }
         fs::write(home.join("images/ab/root"), "x").unwrap();
         clean(&home).unwrap();
-        assert!(home.join("peers/bin").is_dir() && !home.join("images").exists());
+        assert!(home.join("peers/bin").is_dir() && home.join("loads").is_dir());
+        assert!(!home.join("images").exists());
         fs::remove_dir_all(&home).unwrap();
         clean(&home).unwrap();
     }

@@ -10,6 +10,7 @@ mod export;
 mod flight;
 mod lab;
 mod latency;
+mod load;
 mod man;
 mod mark;
 mod output;
@@ -44,6 +45,7 @@ fn main() -> ExitCode {
         Command::Top(args) => top::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Latency(args) => latency::run(&args),
+        Command::Load(args) => load::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scenario(args) => scenario::run(&args),

@@ -47,8 +47,8 @@ mod tests {
 
     use super::*;
 
-    /// The pages that are kept in the tree: those of what acts or measures by itself.
-    const KEPT: [&str; 9] = [
+    /// The pages that are kept in the tree: those of what acts, loads or measures by itself.
+    const KEPT: [&str; 12] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -58,6 +58,9 @@ mod tests {
         "spry-top.1",
         "spry-explain.1",
         "spry-latency.1",
+        "spry-load.1",
+        "spry-load-list.1",
+        "spry-load-clean.1",
     ];
 
     #[test]

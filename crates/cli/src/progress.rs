@@ -17,11 +17,20 @@ pub fn reading(bytes: u64) -> ProgressBar {
 
 /// A bar over the time that a recording takes, or a clock if nobody knows how long.
 pub fn recording(duration: Option<Duration>) -> ProgressBar {
+    over_time("recording", duration)
+}
+
+/// The same while loads run.
+pub fn loading(duration: Option<Duration>) -> ProgressBar {
+    over_time("loading", duration)
+}
+
+fn over_time(what: &str, duration: Option<Duration>) -> ProgressBar {
     let template = match duration {
-        Some(_) => "  recording [{bar:30}] {msg}",
-        None => "  recording {spinner} {msg}",
+        Some(_) => format!("  {what} [{{bar:30}}] {{msg}}"),
+        None => format!("  {what} {{spinner}} {{msg}}"),
     };
-    let style = ProgressStyle::with_template(template).expect("the template is right").progress_chars("=> ");
+    let style = ProgressStyle::with_template(&template).expect("the template is right").progress_chars("=> ");
     let length = duration.map(|duration| duration.as_millis() as u64);
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }

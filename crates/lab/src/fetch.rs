@@ -1,5 +1,7 @@
 //! Packages of the distribution's newest release, through apt with a state of its own: nothing of this machine changes.
 
+mod source;
+
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};

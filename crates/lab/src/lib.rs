@@ -27,6 +27,7 @@ mod vm;
 pub use cache::{Cache, digest_of, digest_of_file, key_of};
 pub use doctor::{Finding, State, doctor};
 pub use error::LabError;
+pub use fetch::Archive;
 pub use image::Image;
 pub use job::{FileSource, Job, Outcome, Record, TRACE};
 pub use kernel::{Flavour, Kernel, KernelChoice};

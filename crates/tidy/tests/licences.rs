@@ -33,7 +33,9 @@ fn the_scheduler_s_daemon_holds_nothing_that_is_under_apache_alone() {
 #[test]
 fn nothing_else_holds_what_is_under_the_gpl_alone() {
     assert!(!are_under("spry-cli", "Apache-2.0").is_empty(), "the test sees no licences");
-    for package in ["spry-cli", "spry-lab", "spry-workload", "spry-display", "spry-control", "spry-policy"] {
+    for package in
+        ["spry-cli", "spry-lab", "spry-workload", "spry-display", "spry-control", "spry-policy", "spry-load"]
+    {
         assert_eq!(are_under(package, "GPL-2.0-only"), [""; 0], "{package}");
     }
 }

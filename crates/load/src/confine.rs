@@ -1,0 +1,178 @@
+//! Namespaces of processes, mounts, network and IPC, and what a process of a load is: limits, nice value, signals.
+
+use std::ffi::CStr;
+use std::fs;
+use std::io;
+use std::mem;
+use std::os::fd::RawFd;
+use std::ptr;
+
+use crate::error::{LoadError, at, checked, of};
+use crate::needs;
+
+/// The user that has no rights, on every distribution.
+const NOBODY: libc::uid_t = 65534;
+
+/// Has the calling process' next child be the first of new namespaces, in which only this user is known unless it is root.
+/// The caller has one thread.
+pub(crate) fn outside() -> Result<(), LoadError> {
+    if !needs::is_root() {
+        // SAFETY: geteuid and getegid read no memory and cannot fail.
+        let (user, group) = unsafe { (libc::geteuid(), libc::getegid()) };
+        unshare(libc::CLONE_NEWUSER, "making a namespace of users (run it with sudo)")?;
+        for (file, text) in [
+            ("/proc/self/setgroups", "deny".to_owned()),
+            ("/proc/self/uid_map", format!("0 {user} 1")),
+            ("/proc/self/gid_map", format!("0 {group} 1")),
+        ] {
+            fs::write(file, text).map_err(at(file.as_ref()))?;
+        }
+    }
+    let kinds = libc::CLONE_NEWPID | libc::CLONE_NEWNET | libc::CLONE_NEWIPC;
+    unshare(kinds, "making namespaces of processes, network and IPC")
+}
+
+/// Mounts that nobody else sees, the processes of this namespace in /proc, and a loopback device.
+pub(crate) fn inside() -> Result<(), LoadError> {
+    unshare(libc::CLONE_NEWNS, "making a namespace of mounts")?;
+    // What is unmounted outside is unmounted here, and nothing the other way round.
+    mount(c"none", c"/", None, libc::MS_REC | libc::MS_SLAVE).map_err(of("keeping mounts from others"))?;
+    let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
+    mount(c"proc", c"/proc", Some(c"proc"), flags).map_err(of("mounting /proc for the loads"))?;
+    raise_loopback().map_err(of("switching the loopback device on"))
+}
+
+fn unshare(kinds: libc::c_int, what: &'static str) -> Result<(), LoadError> {
+    // SAFETY: the call takes only a number.
+    checked(unsafe { libc::unshare(kinds) }).map(|_| ()).map_err(of(what))
+}
+
+/// Mounts a file system, or changes how mounts spread if none is named.
+pub(crate) fn mount(what: &CStr, at: &CStr, kind: Option<&CStr>, flags: libc::c_ulong) -> io::Result<()> {
+    let kind = kind.map_or(ptr::null(), CStr::as_ptr);
+    // SAFETY: all texts end with 0; no options are given.
+    checked(unsafe { libc::mount(what.as_ptr(), at.as_ptr(), kind, flags, ptr::null()) }).map(|_| ())
+}
+
+fn raise_loopback() -> io::Result<()> {
+    // SAFETY: the call takes only numbers.
+    let socket = checked(unsafe { libc::socket(libc::AF_INET, libc::SOCK_DGRAM | libc::SOCK_CLOEXEC, 0) })?;
+    // SAFETY: all zeroes is a value of it.
+    let mut request: libc::ifreq = unsafe { mem::zeroed() };
+    for (place, byte) in request.ifr_name.iter_mut().zip(*b"lo") {
+        *place = byte as libc::c_char;
+    }
+    request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
+    // SAFETY: the request is what this call reads.
+    let done = checked(unsafe { libc::ioctl(socket, libc::SIOCSIFFLAGS as _, &raw const request) });
+    // SAFETY: the descriptor is ours.
+    unsafe { libc::close(socket) };
+    done.map(|_| ())
+}
+
+/// Ends the process in which a panic would otherwise go on into what was copied from its parent.
+pub(crate) struct NoWayBack;
+
+impl Drop for NoWayBack {
+    fn drop(&mut self) {
+        // SAFETY: ends this process, without what its parent has registered for its own end.
+        unsafe { libc::_exit(70) }
+    }
+}
+
+/// Which user a load's processes are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum User {
+    /// Whoever started them.
+    Same,
+    /// Nobody.
+    Nobody,
+}
+
+/// What every process of a load is.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Settled {
+    pub(crate) nice: Option<i32>,
+    /// The longest file that it may write, bytes.
+    pub(crate) file_bytes: u64,
+    pub(crate) user: User,
+}
+
+impl Settled {
+    /// Makes the calling process, a new child of the crew, what it is to be. Allocates nothing.
+    pub(crate) fn apply(&self) -> io::Result<()> {
+        default_signals();
+        // SAFETY: these calls take numbers, and structures that live until they return.
+        unsafe {
+            checked(libc::setpgid(0, 0))?;
+            if let Some(nice) = self.nice {
+                checked(libc::setpriority(libc::PRIO_PROCESS, 0, nice))?;
+            }
+            for (what, bytes) in [(libc::RLIMIT_FSIZE, self.file_bytes), (libc::RLIMIT_CORE, 0)] {
+                let limit = libc::rlimit { rlim_cur: bytes, rlim_max: bytes };
+                checked(libc::setrlimit(what, &raw const limit))?;
+            }
+            if self.user == User::Nobody {
+                checked(libc::setgroups(0, ptr::null()))?;
+                checked(libc::setresgid(NOBODY, NOBODY, NOBODY))?;
+                checked(libc::setresuid(NOBODY, NOBODY, NOBODY))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Gives a directory to the user that a load runs as.
+pub(crate) fn give(path: &std::path::Path, user: User) -> io::Result<()> {
+    match user {
+        User::Same => Ok(()),
+        User::Nobody => std::os::unix::fs::chown(path, Some(NOBODY), Some(NOBODY)),
+    }
+}
+
+/// Signals do what they do to a new program.
+fn default_signals() {
+    // SAFETY: these calls take numbers and a set that they fill before it is read.
+    unsafe {
+        for signal in 1..=libc::SIGSYS {
+            libc::signal(signal, libc::SIG_DFL);
+        }
+        let mut none = mem::zeroed();
+        libc::sigemptyset(&raw mut none);
+        libc::sigprocmask(libc::SIG_SETMASK, &raw const none, ptr::null_mut());
+    }
+}
+
+/// Nothing that ends the caller's group, session or terminal ends this process, and nothing of the caller's is held open.
+pub(crate) fn detach(keep: &[RawFd], name: &CStr) {
+    let mut keep = keep.to_vec();
+    keep.sort_unstable();
+    // SAFETY: these calls take numbers, texts that end with 0, and descriptors that nobody else in this process uses: it has one thread.
+    unsafe {
+        libc::setsid();
+        for signal in 1..=libc::SIGSYS {
+            let own = [libc::SIGCHLD, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
+            let disposition = if own.contains(&signal) { libc::SIG_DFL } else { libc::SIG_IGN };
+            libc::signal(signal, disposition);
+        }
+        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
+        for stream in 0..=2 {
+            libc::dup2(null, stream);
+        }
+        let mut first = 3;
+        for &fd in &keep {
+            if fd > first {
+                libc::syscall(libc::SYS_close_range, first, fd - 1, 0);
+            }
+            first = fd + 1;
+        }
+        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
+        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+        // A caller that measures may run in a real-time class, which its loads must not.
+        let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
+        if policy == libc::SCHED_FIFO || policy == libc::SCHED_RR {
+            let ordinary: libc::sched_param = mem::zeroed();
+            libc::sched_setscheduler(0, libc::SCHED_OTHER, &raw const ordinary);
+        }
+    }
+}
