@@ -128,7 +128,8 @@ fn every_form_of_perf_data_has_the_switches_that_perf_says() {
 }
 
 /// The kernels of some virtual machines refuse trace-cmd's first writes, all of which say what is so already. It is then
-/// shown plain files in the places of those, which nobody else sees.
+/// shown plain files in the places of those, which nobody else sees. It leaves its buffer's size and tracing switched off, so both
+/// are put back.
 const TRACE_CMD: &str = r#"
 for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_filter /sys/kernel/tracing/set_ftrace_notrace \
     /sys/kernel/tracing/set_graph_function /sys/kernel/tracing/set_graph_notrace /sys/kernel/tracing/set_ftrace_pid; do
@@ -138,7 +139,9 @@ for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_filte
     *) (: >"$file") 2>/dev/null ;;
     esac || mount --bind "$STAND_IN" "$file"
 done
-exec trace-cmd record "$@"
+size=$(sed 's/ .*//' /sys/kernel/tracing/buffer_size_kb) on=$(cat /sys/kernel/tracing/tracing_on)
+trap 'echo "$size" >/sys/kernel/tracing/buffer_size_kb; echo "$on" >/sys/kernel/tracing/tracing_on' EXIT
+trace-cmd record "$@"
 "#;
 
 #[test]
