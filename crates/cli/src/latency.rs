@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
 use spry_lab::Stop;
 use spry_latency::culprits::folded;
@@ -18,10 +18,12 @@ use spry_latency::words::{count, duration};
 use spry_latency::{
     Config, End, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
 };
+use spry_load::Running;
 use spry_recorder::RunningKernel;
 
 use self::split::Splitting;
-use crate::args::LatencyArgs;
+use crate::args::{LatencyArgs, LoadBounds};
+use crate::load;
 use crate::output;
 use crate::progress;
 use crate::stopping;
@@ -31,12 +33,15 @@ use crate::timespan::Timespan;
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
+/// Loads may take this long to get ready: they write files first.
+const PREPARATION_MAX: Duration = Duration::from_secs(300);
 /// Over how long a recent maximum is.
 const RECENT: Duration = Duration::from_secs(1);
 
 /// Measures until the time is up, the samples are taken, or somebody interrupts; shows and keeps what came out.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
+    let mut loads = beside(&args.load, &stop)?;
     let threshold = args.threshold.map(Timespan::duration);
     let mut splitting =
         (args.split || threshold.is_some()).then(|| Splitting::start(threshold)).transpose()?;
@@ -50,15 +55,22 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     };
     let sampling = Sampling::start(&config)?;
     let mut results = begun(&config, &sampling);
+    results.load = loads.iter().flat_map(Running::states).map(|load| load.name.to_owned()).collect();
     results.lacks.extend(splitting.iter().flat_map(Splitting::lacks));
     results.threshold_ns = args.threshold.map(Timespan::ns);
     for lack in &results.lacks {
         eprintln!("spry: {lack}");
     }
     look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
+    // Whether they went on to the end is known before they are told to.
+    let loaded = loads.as_mut().map_or(Ok(()), Running::check);
     results.elapsed_ns = elapsed_ns(&sampling);
     sampling.stop();
     results.threads = sampling.finish()?;
+    if let Err(error) = loaded {
+        results.lacks.push(format!("the load did not last: {error}"));
+    }
+    drop(loads);
     if let Some(splitting) = &mut splitting {
         splitting.look();
         results.culprits = splitting.culprits();
@@ -68,6 +80,23 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     results.end = if interrupted { End::Interrupted } else { End::Complete };
     tell(args, &results)?;
     Ok(if interrupted { ExitCode::from(stopping::INTERRUPTED) } else { ExitCode::SUCCESS })
+}
+
+/// Starts the loads and waits until all of them run.
+fn beside(names: &[String], stop: &Stop) -> Result<Option<Running>> {
+    if names.is_empty() {
+        return Ok(None);
+    }
+    let loads = load::selected(names)?;
+    let options =
+        load::options(&LoadBounds::default(), &loads, stop).map_err(|error| stopping::told(error, stop))?;
+    let mut running = spry_load::start(&loads, &options)?;
+    let until = Instant::now() + PREPARATION_MAX;
+    while !running.wait_until_running(LOOK_EVERY)? && !stop.is_requested() {
+        ensure!(Instant::now() < until, "the loads are not ready after {} s", PREPARATION_MAX.as_secs());
+    }
+    running.check()?;
+    Ok(Some(running))
 }
 
 /// What is known of a measurement as soon as it has begun.

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::ValueEnum;
 use spry_latency::{Limit, PRIORITY_DEFAULT, Placement, RATE_DEFAULT_HZ, Source};
 
+use super::load::names as load_names;
 use crate::timespan::Timespan;
 
 const LATENCY_EXAMPLES: &str = "\
@@ -14,6 +15,7 @@ Examples:
   sudo spry latency --duration 60 --json | jq '.quantiles'
   sudo spry latency --histfile h.txt --duration 60 for scripts that plot cyclictest's histograms
   sudo spry latency --threshold 500 --duration 60  what each sample is made of, and who is in the way past 500 us
+  sudo spry latency --load all --duration 2min     beside the article's loads (see spry load list)
   sudo spry latency --duration 72h --checkpoint night.latency.json --html night.html
   spry latency --priority 0 --duration 5           without privileges: what ordinary threads get
 
@@ -44,6 +46,9 @@ pub struct LatencyArgs {
     /// What wakes the threads.
     #[arg(long, value_enum, default_value_t = SourceArg::Nanosleep)]
     pub source: SourceArg,
+    /// Measure beside these loads, separated by commas: those of `spry load list`, or `all` that can run here.
+    #[arg(short, long, value_name = "NAMES", value_delimiter = ',', value_parser = load_names())]
+    pub load: Vec<String>,
     /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the scheduler's part.
     #[arg(long)]
     pub split: bool,

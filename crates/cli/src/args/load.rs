@@ -44,7 +44,7 @@ pub struct LoadArgs {
 }
 
 /// What loads may take, and where.
-#[derive(Clone, clap::Args)]
+#[derive(Clone, Default, clap::Args)]
 pub struct LoadBounds {
     /// The directory below which the loads make their own [default: $TMPDIR, or /tmp].
     #[arg(long, value_name = "DIR")]
@@ -106,7 +106,7 @@ pub struct LoadListArgs {
 }
 
 /// The names that there are, also as the article writes them.
-fn names() -> impl TypedValueParser<Value = String> {
+pub fn names() -> impl TypedValueParser<Value = String> {
     let value = |load: &Load| {
         PossibleValue::new(load.name())
             .alias(load.name().to_ascii_uppercase().replace('-', "_"))
