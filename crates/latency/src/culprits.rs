@@ -1,5 +1,6 @@
 //! Who was in the way of samples that came late: one judgement a sample, added up by who and how.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -223,7 +224,7 @@ impl Culprits {
                 worst_ns: sum.worst_ns,
             })
             .collect();
-        list.sort_by(|one, other| other.total_ns.cmp(&one.total_ns));
+        list.sort_by_key(|culprit| Reverse(culprit.total_ns));
         list
     }
 }
