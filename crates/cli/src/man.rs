@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     /// The pages that are kept in the tree: those of what acts or measures by itself.
-    const KEPT: [&str; 9] = [
+    const KEPT: [&str; 11] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -58,6 +58,8 @@ mod tests {
         "spry-top.1",
         "spry-explain.1",
         "spry-latency.1",
+        "spry-bench.1",
+        "spry-compare.1",
     ];
 
     #[test]
