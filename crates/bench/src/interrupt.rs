@@ -17,8 +17,8 @@ const EXPIRY_NS: u64 = 200_000;
 const WINDOW_NS: u64 = 40_000;
 /// The window's place in the period is found to so much, ns.
 const PLACE_NS: u64 = 10_000;
-/// So many times more gaps than elsewhere make a window that of the tick.
-const CONTRAST: usize = 3;
+/// By so many standard deviations of what chance puts there, and so many gaps more, the tick's window has more than any other.
+const CONTRAST: f64 = 5.0;
 
 /// A time in which the loop did not run.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -60,8 +60,9 @@ impl Spinner {
 pub(crate) fn tick(session: &Session<'_>) -> Result<Interrupt> {
     let period_ns = sys::tick_ns();
     let mut spinner = Spinner::new();
-    let (mut gaps, mut set_aside) = (Vec::new(), 0);
+    let (mut gaps, mut set_aside, mut spins) = (Vec::new(), 0, 0);
     session.repeat(|| {
+        spins += 1;
         match session.alone(|| spinner.spin().to_vec()) {
             Some(found) => gaps.extend(found),
             None => set_aside += 1,
@@ -70,7 +71,8 @@ pub(crate) fn tick(session: &Session<'_>) -> Result<Interrupt> {
     })?;
     let lengths = match phase(&gaps, period_ns) {
         Some(phase_ns) => longest(&gaps, phase_ns, period_ns, WINDOW_NS),
-        None if gaps.len() < NEEDED => Vec::new(),
+        // Others come with ticks, so few ticks are undisturbed where there are many others.
+        None if set_aside as usize * 4 > spins || gaps.len() < NEEDED => Vec::new(),
         None => return Err(Error::NoTick { cpu: session.cpu }),
     };
     Ok(Interrupt { tick_hz: 1e9 / period_ns as f64, figure: session.figure(&lengths, set_aside)? })
@@ -111,7 +113,8 @@ fn phase(gaps: &[Gap], period_ns: u64) -> Option<u64> {
     let width = (WINDOW_NS / PLACE_NS) as usize;
     let within = |first: usize| (first..first + width).map(|place| counts[place % places]).sum::<usize>();
     let most = (0..places).map(within).max()?;
-    if most == 0 || most * places < CONTRAST * gaps.len() * width {
+    let by_chance = (gaps.len() * width) as f64 / places as f64;
+    if (most as f64) < by_chance + CONTRAST * (by_chance.sqrt() + 1.0) {
         return None;
     }
     // The middle one of those that have as many.

@@ -89,7 +89,9 @@ fn of_rate(sort: &Sort, rate: &Rate) -> Value {
     value["added_ns"] = json!(share.map(|share| share.added_ns));
     value["added_margin_ns"] = json!(share.map(|share| share.margin_ns));
     value["direct_ns"] = json!(share.map(|share| share.direct_ns));
-    value["indirect_percent"] = json!(share.and_then(|share| share.indirect_percent()));
+    let indirect = share.and_then(|share| share.indirect_percent());
+    value["indirect_percent"] = json!(indirect.map(|(percent, _)| percent));
+    value["indirect_margin_percent"] = json!(indirect.map(|(_, margin)| margin));
     value
 }
 

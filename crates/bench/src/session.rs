@@ -9,6 +9,10 @@ use crate::sys;
 /// Undisturbed samples that a figure needs.
 pub(crate) const NEEDED: usize = 10;
 
+/// What part of a sample's time must be the thread's own. Some kernels count interrupts apart, and those are measured; what they
+/// all count apart is what a hypervisor took, which is long where it matters.
+const OWN: f64 = 0.5;
+
 /// Who looks after a run. It is called by the thread that measures, between samples.
 pub trait Watch: Sync {
     /// How far the whole run is, 0 to 1, and what is measured now.
@@ -46,11 +50,14 @@ impl<'a> Session<'a> {
         Session { budget_ns, before: self.before + self.part * from, part: self.part * share, ..*self }
     }
 
-    /// Does something, if nobody else had the CPU meanwhile; else it is counted as set aside.
+    /// Does something; `None` if somebody else had the CPU meanwhile, or the hypervisor took most of the time.
     pub(crate) fn alone<T>(&self, work: impl FnOnce() -> T) -> Option<T> {
-        let before = sys::switches();
+        let (switches, used_ns, began_ns) = (sys::switches(), sys::thread_cpu_ns(), sys::now_ns());
         let done = work();
-        (sys::switches() == before).then_some(done)
+        let took_ns = sys::now_ns() - began_ns;
+        let used_ns = sys::thread_cpu_ns() - used_ns;
+        let is_own = used_ns as f64 >= OWN * took_ns as f64;
+        (sys::switches() == switches && is_own).then_some(done)
     }
 
     /// Calls `step` until the time is up; it is called once at least.

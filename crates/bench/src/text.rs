@@ -141,7 +141,7 @@ fn sort(out: &mut String, report: &Report) {
     );
     _ = writeln!(
         out,
-        "{:>8}{:>19}{:>9}{:>11}{:>16}{:>9}{:>11}{:>10}{:>10}",
+        "{:>8}{:>19}{:>9}{:>11}{:>16}{:>9}{:>11}{:>10}{:>12}",
         "+Hz", "ms", "samples", "set aside", "added, us", "added", "interrupts", "direct", "indirect"
     );
     for rate in &sort.rates {
@@ -180,13 +180,11 @@ fn shares(sort: &Sort, rate: &crate::report::Rate) -> String {
     let Some(share) = sort.share(rate) else { return String::new() };
     let added = format!("{:.1} ± {:.1}", share.added_ns / 1e3, share.margin_ns / 1e3);
     let base = sort.rates.first().map_or(f64::NAN, |base| base.figure.stats.mean);
-    let indirect = match share.indirect_percent() {
-        Some(percent) => format!("{percent:.0} %"),
-        None if share.added_ns <= share.margin_ns => "noise".to_owned(),
-        None => "none".to_owned(),
-    };
+    let indirect = share
+        .indirect_percent()
+        .map_or_else(|| "noise".to_owned(), |(percent, margin)| format!("{percent:.0} ± {margin:.0} %"));
     format!(
-        "{added:>16}{:>9}{:>11.1}{:>10}{indirect:>10}",
+        "{added:>16}{:>9}{:>11.1}{:>10}{indirect:>12}",
         format!("{:.2} %", 100.0 * share.added_ns / base),
         share.interrupts,
         format!("{:.1} us", share.direct_ns / 1e3)
@@ -265,7 +263,7 @@ mod tests {
             "1.98 ± 0.64",
             "0.520 ± 0.245",
             "2512 ± 32",
-            "91 %",
+            "91 ± 6 %",
             "noise",
             "722.0 ± 39.2",
             "14603 ± 436",

@@ -15,6 +15,9 @@ use crate::output;
 
 /// Compares results of either kind, by what the files hold.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
+    for path in &args.results {
+        fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
     let (latencies, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
         args.results.iter().partition(|path| Results::are_in(path));
     let worse = match (latencies.first(), others.first()) {

@@ -128,7 +128,7 @@ pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
         ];
         let told: Vec<String> =
             told.iter().filter(|(_, at)| !at.is_empty()).map(|(words, at)| format!("{words} {at}")).collect();
-        format!("{} is, than {}: {}.", other.name, first.name, told.join("; "))
+        format!("{} against {}: {}.", other.name, first.name, told.join("; "))
     };
     others.iter().map(sentence).collect()
 }
@@ -172,7 +172,7 @@ mod tests {
             assert!(text.contains(part), "{part}: {text}");
         }
         assert!(text.contains("50 %:   old 10.0 us < new 12.0 us"), "{text}");
-        assert!(text.contains("new is, than old: later at 50 %, max; earlier at 99.9 %"), "{text}");
+        assert!(text.contains("new against old: later at 50 %, max; earlier at 99.9 %"), "{text}");
     }
 
     #[test]
