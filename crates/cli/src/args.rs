@@ -1,6 +1,7 @@
 //! What can be said on the command line, with its help.
 
 mod act;
+mod bench;
 mod latency;
 mod load;
 mod prove;
@@ -18,6 +19,7 @@ use crate::flight::Condition;
 use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
+pub use bench::BenchArgs;
 pub use latency::LatencyArgs;
 pub use load::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 pub use prove::{
@@ -40,6 +42,7 @@ Examples:
   spry explain 4711                     why a process is in use, or why not
   sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
   spry load all --duration 60           the papers' loads, confined, and gone afterwards
+  spry bench                            what a switch, a trap and an interrupt cost, beside older machines
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
 `spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
@@ -72,6 +75,8 @@ pub enum Command {
     Latency(LatencyArgs),
     /// Load the machine as the papers did, confined, and leave nothing behind.
     Load(LoadArgs),
+    /// Measure what switches, traps, copies and interrupts cost on this machine.
+    Bench(BenchArgs),
     /// Show results side by side, and which differences are larger than chance.
     Compare(CompareArgs),
     /// Make the papers' figures again, in the lab.

@@ -1,19 +1,76 @@
 //! `spry compare`.
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use spry_lab::results::compare::Comparison;
 use spry_lab::results::directory;
+use spry_latency::Results;
+use spry_latency::compare::{self as latencies, Basis, Pooling};
 
 use crate::args::CompareArgs;
 use crate::output;
 
-/// Compares the first results with each of the others.
+/// Compares results of either kind, by what the files hold.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
+    for path in &args.results {
+        fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    }
+    let (latencies, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
+        args.results.iter().partition(|path| Results::are_in(path));
+    let worse = match (latencies.first(), others.first()) {
+        (Some(_), None) => of_latencies(args)?,
+        (None, _) => of_scenarios(args)?,
+        (Some(one), Some(other)) => bail!(
+            "{} holds latencies (`spry latency -o`) and {} does not: compare results of one kind at a time",
+            one.display(),
+            other.display()
+        ),
+    };
+    if args.fail_if_worse && worse > 0 {
+        eprintln!("spry: {worse} figures are worse by more than their spread");
+        return Ok(ExitCode::FAILURE);
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// All latencies side by side; how many figures are worse than the first's.
+fn of_latencies(args: &CompareArgs) -> Result<usize> {
+    let load = |path: &PathBuf| Ok((path.display().to_string(), Results::load(path)?));
+    let results = args.results.iter().map(load).collect::<Result<Vec<_>>>()?;
+    let pooling = if args.pool { Pooling::Alike } else { Pooling::Each };
+    let basis = if args.corrected { Basis::Corrected } else { Basis::Raw };
+    let comparison = latencies::Comparison::of(results, pooling, basis)?;
+    if let Some(path) = &args.html {
+        let page = latencies::page(&comparison);
+        fs::write(path, page).with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    if args.json {
+        output::print(&format!("{}\n", serde_json::to_string(&latencies::json(&comparison))?))?;
+    } else {
+        output::print(&latencies::text(&comparison, output::columns(args.width).into()))?;
+    }
+    Ok(comparison.worse())
+}
+
+/// The first results of scenarios with each of the others; how many figures are worse than the first's.
+fn of_scenarios(args: &CompareArgs) -> Result<usize> {
+    let only_latencies = [
+        ("--pool", args.pool),
+        ("--corrected", args.corrected),
+        ("--json", args.json),
+        ("--html", args.html.is_some()),
+    ];
     let (base, others) = args.results.split_first().context("nothing to compare")?;
     let first = directory::read(base)?;
+    if let Some((name, _)) = only_latencies.into_iter().find(|(_, is_given)| *is_given) {
+        bail!(
+            "{name} is for latencies (`spry latency -o`), and {} holds a scenario's results",
+            base.display()
+        );
+    }
     let mut worse = 0;
     for other in others {
         let second = directory::read(other)?;
@@ -23,11 +80,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         output::print(&format!("{} and {}\n{text}\n", base.display(), other.display()))?;
         worse += comparison.worse();
     }
-    if args.fail_if_worse && worse > 0 {
-        eprintln!("spry: {worse} figures are worse by more than their spread");
-        return Ok(ExitCode::FAILURE);
-    }
-    Ok(ExitCode::SUCCESS)
+    Ok(worse)
 }
 
 /// The columns' heads: the last part of each path, unless they are the same.

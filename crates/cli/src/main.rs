@@ -2,6 +2,7 @@
 
 mod analyses;
 mod args;
+mod bench;
 mod compare;
 mod completions;
 mod exit;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Load(args) => load::run(&args),
+        Command::Bench(args) => bench::run(&args),
         Command::Compare(args) => compare::run(&args),
         Command::Reproduce(args) => reproduce::run(&args),
         Command::Scenario(args) => scenario::run(&args),

@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     /// The pages that are kept in the tree: those of what acts, loads or measures by itself.
-    const KEPT: [&str; 12] = [
+    const KEPT: [&str; 14] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -61,6 +61,8 @@ mod tests {
         "spry-load.1",
         "spry-load-list.1",
         "spry-load-clean.1",
+        "spry-bench.1",
+        "spry-compare.1",
     ];
 
     #[test]

@@ -45,6 +45,18 @@ pub fn sampling(length: Option<u64>) -> ProgressBar {
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
 
+/// A bar over the time that a measurement of costs takes.
+pub fn measuring(duration: Duration) -> ProgressBar {
+    let style = ProgressStyle::with_template("  measuring [{bar:30}] {percent} % of about {prefix}  {msg}")
+        .expect("the template is right")
+        .progress_chars("=> ");
+    let length = Some(duration.as_millis() as u64);
+    let bar =
+        ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style);
+    bar.set_prefix(format!("{} s", duration.as_secs_f64().ceil()));
+    bar
+}
+
 /// A bar over the time that cells take.
 pub fn cells(cells: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("  running [{bar:30}] {msg}")

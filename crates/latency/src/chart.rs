@@ -117,18 +117,20 @@ pub fn draw(series: &[Series<'_>], columns: Columns) -> String {
     );
     // The first lies over the others.
     for (nth, (line, series)) in lines.iter().zip(series).enumerate().rev() {
-        line_of(&mut svg, line, series.name, nth % COLOURS, (&x, &y));
+        line_of(&mut svg, line, series.name, nth, (&x, &y));
     }
     svg + "</svg>"
 }
 
-fn line_of(svg: &mut String, line: &[Point], name: &str, colour: usize, (x, y): (&Axis, &Axis)) {
+fn line_of(svg: &mut String, line: &[Point], name: &str, nth: usize, (x, y): (&Axis, &Axis)) {
     let mut path = String::new();
     for (at, (ns, count)) in line.iter().enumerate() {
         _ = write!(path, "{}{:.1} {:.1}", if at == 0 { "M" } else { "L" }, x.place(*ns), y.place(*count));
     }
     let title = escape(name);
-    _ = write!(svg, "<path class=\"curve s{colour}\" d=\"{path}\"><title>{title}</title></path>");
+    let colour = nth % COLOURS;
+    let dashed = if nth >= COLOURS { " dashed" } else { "" };
+    _ = write!(svg, "<path class=\"curve s{colour}{dashed}\" d=\"{path}\"><title>{title}</title></path>");
     // A line of one point has no length, and rare latencies are what is looked for.
     for (ns, count) in line {
         _ = write!(
@@ -145,7 +147,8 @@ fn line_of(svg: &mut String, line: &[Point], name: &str, colour: usize, (x, y): 
 /// The names and colours of a chart's lines, as HTML.
 pub fn legend(series: &[Series<'_>]) -> String {
     let keys = series.iter().enumerate().map(|(nth, series)| {
-        format!("<span class=\"key s{}\">■</span> {}", nth % COLOURS, escape(series.name))
+        let key = if nth >= COLOURS { "▧" } else { "■" };
+        format!("<span class=\"key s{}\">{key}</span> {}", nth % COLOURS, escape(series.name))
     });
     format!("<p class=\"note\">{}</p>", keys.collect::<Vec<_>>().join(" &nbsp; "))
 }

@@ -9,7 +9,7 @@ use std::ops::Range;
 use serde::{Deserialize, Serialize};
 
 /// Width of the first buckets, ns.
-const FINEST_NS: u64 = 10;
+pub(crate) const FINEST_NS: u64 = 10;
 /// Where they end, ns.
 const FINE_END_NS: u64 = 100_000;
 const FINE_BUCKETS: usize = (FINE_END_NS / FINEST_NS) as usize;

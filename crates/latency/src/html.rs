@@ -16,17 +16,21 @@ const STYLE: &str = include_str!("style.css");
 /// Nothing may be loaded, whatever a name manages to say.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
-/// The page.
-pub fn page(results: &Results) -> String {
-    let title = format!("Wake-up latency of {}", results.machine.kernel);
-    let mut out = format!(
+/// How every page begins.
+pub(crate) fn begin(title: &str) -> String {
+    format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
          <meta name=\"color-scheme\" content=\"light dark\">\
          <meta http-equiv=\"Content-Security-Policy\" content=\"{POLICY}\">\
          <title>Spry: {title}</title>\n<style>\n{STYLE}</style></head><body><main>\n<h1>{title}</h1>\n",
-        title = escape(&title)
-    );
+        title = escape(title)
+    )
+}
+
+/// The page.
+pub fn page(results: &Results) -> String {
+    let mut out = begin(&format!("Wake-up latency of {}", results.machine.kernel));
     for line in [text::machine(results), format!("Measured by {}", text::what(results))] {
         _ = writeln!(out, "<p class=\"note\">{}.</p>", escape(&line));
     }
@@ -66,7 +70,7 @@ fn lines(text: &str) -> String {
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
-fn section(out: &mut String, title: &str, body: &str) {
+pub(crate) fn section(out: &mut String, title: &str, body: &str) {
     _ = writeln!(out, "<section><h2>{}</h2><div class=\"scroll\">{body}</div></section>", escape(title));
 }
 
@@ -87,7 +91,7 @@ fn facts(out: &mut String, results: &Results, raw: &Summary) {
 }
 
 /// A table: the first column text, the others figures.
-fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let class = |column: usize| if column == 0 { "" } else { " class=\"n\"" };
     let mut out = "<table><tr>".to_owned();
     for (column, name) in head.iter().enumerate() {

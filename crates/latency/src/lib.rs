@@ -26,6 +26,7 @@
 
 pub mod article;
 pub mod chart;
+pub mod compare;
 mod cpus;
 pub mod culprits;
 mod error;

@@ -183,20 +183,26 @@ impl Results {
         Some(Worst { latency_ns, at_ns, at_unix_ns: self.began_unix_ns + at_ns, cpu: thread.cpu })
     }
 
-    /// Adds another measurement of the same kind: its threads stand beside this one's.
-    ///
-    /// # Errors
-    /// Where kernel, source, rate, priority or load differ.
-    pub fn merge(&mut self, other: Results) -> Result<()> {
+    /// In what another measurement is of another kind, so that they cannot be added.
+    pub(crate) fn unlike(&self, other: &Results) -> Option<&'static str> {
         let same = [
             ("the kernel", self.machine.kernel == other.machine.kernel),
             ("the preemption model", self.machine.preemption == other.machine.preemption),
+            ("the scheduler", self.machine.scheduler == other.machine.scheduler),
             ("the source", self.source == other.source),
             ("the rate", self.rate_hz == other.rate_hz),
             ("the priority", self.priority == other.priority),
             ("the load", self.load == other.load),
         ];
-        if let Some((what, _)) = same.into_iter().find(|(_, same)| !same) {
+        same.into_iter().find(|(_, same)| !same).map(|(what, _)| what)
+    }
+
+    /// Adds another measurement of the same kind: its threads stand beside this one's.
+    ///
+    /// # Errors
+    /// Where kernel, preemption model, scheduler, source, rate, priority or load differ.
+    pub fn merge(&mut self, other: Results) -> Result<()> {
+        if let Some(what) = self.unlike(&other) {
             return Err(Error::Unlike(what));
         }
         self.elapsed_ns += other.elapsed_ns;
@@ -234,6 +240,16 @@ impl Results {
     pub fn load(path: &Path) -> Result<Results> {
         let text = fs::read_to_string(path).map_err(|error| Error::File { path: path.to_owned(), error })?;
         Results::parse(&text).map_err(|reason| Error::Format { path: path.to_owned(), reason })
+    }
+
+    /// Whether a file says of itself that it holds such results; not whether they are whole.
+    pub fn are_in(path: &Path) -> bool {
+        #[derive(Deserialize)]
+        struct Head {
+            format: String,
+        }
+        let text = fs::read_to_string(path).unwrap_or_default();
+        serde_json::from_str::<Head>(&text).is_ok_and(|head| head.format == FORMAT)
     }
 
     fn parse(text: &str) -> std::result::Result<Results, String> {

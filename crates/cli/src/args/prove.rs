@@ -68,19 +68,40 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   spry compare results/movie-lab-1a2b3c4d results/movie-lab-5e6f7a8b
   spry compare base/results.json new/results.json --fail-if-worse     for continuous integration
+  spry compare none.json voluntary.json full.json --html kernels.html what `spry latency -o` kept, over each other
+  spry compare a1.json a2.json a3.json b1.json b2.json b3.json --pool runs of one setup together, with their spread
 
-Between different machines only shares and ratios are compared. Recorded and unrecorded runs are not compared.";
+Scenarios: between different machines only shares and ratios are compared. Recorded and unrecorded runs are not compared.
+Latencies: percents below the article's thresholds (Williams 2002), quantiles with 95 % intervals, maxima, means; a difference is
+more than noise where intervals do not overlap, and, of pooled runs, where no run reaches one of the others.
+Exit codes: 0 done, 1 failed, or worse with --fail-if-worse.";
 
 /// Arguments of `compare`.
 #[derive(clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Directories of results, or their results.json; the first is compared with each of the others.
+    /// Directories of `spry run`'s results, or their results.json: the first is compared with each of the others. Or any number of
+    /// files that `spry latency -o` kept.
     #[arg(value_name = "RESULTS", num_args = 2.., required = true)]
     pub results: Vec<PathBuf>,
-    /// Exit with 1 if any figure is worse by more than its spread.
+    /// Exit with 1 if any figure is worse than the first's by more than its spread.
     #[arg(long)]
     pub fail_if_worse: bool,
+    /// Latencies: put runs of one setup together (kernel, preemption, scheduler, source, rate, priority, load), and show their spread.
+    #[arg(long)]
+    pub pool: bool,
+    /// Latencies: compare them with those that missed periods would have had.
+    #[arg(long)]
+    pub corrected: bool,
+    /// Latencies: print JSON.
+    #[arg(long)]
+    pub json: bool,
+    /// Latencies: write a self-contained page, with their histograms over each other.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Latencies: columns of the text; the terminal's if not given.
+    #[arg(long, value_name = "COLUMNS", value_parser = clap::value_parser!(u16).range(40..=1000))]
+    pub width: Option<u16>,
 }
 
 /// Arguments of `scenario`.

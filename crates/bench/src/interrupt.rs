@@ -1,0 +1,178 @@
+//! The cost of a timer interrupt: what it keeps a loop that only reads the clock from doing.
+
+use crate::clock;
+use crate::error::{Error, Result};
+use crate::report::{Figure, Interrupt};
+use crate::session::{NEEDED, Session};
+use crate::sys::{self, Timer};
+
+/// How long the loop spins at once, ns: shorter than others leave a CPU alone.
+const SPIN_NS: u64 = 2_000_000;
+/// A gap is a time between two readings that is so many times the usual one.
+const GAP_STEPS: u64 = 8;
+/// So far apart are the expiries of the timer whose interrupts are measured alone, ns: 5000 Hz.
+const EXPIRY_NS: u64 = 200_000;
+/// So long after it was due an interrupt is looked for, ns: they come late by what the machine and its hypervisor make them. The
+/// longest gap that begins in this window is its.
+const WINDOW_NS: u64 = 40_000;
+/// The window's place in the period is found to so much, ns.
+const PLACE_NS: u64 = 10_000;
+/// By so many standard deviations of what chance puts there, and so many gaps more, the tick's window has more than any other.
+const CONTRAST: f64 = 5.0;
+
+/// A time in which the loop did not run.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Gap {
+    began_ns: u64,
+    length_ns: u64,
+}
+
+/// The loop.
+struct Spinner {
+    step_ns: u64,
+    gaps: Vec<Gap>,
+}
+
+impl Spinner {
+    fn new() -> Spinner {
+        Spinner { step_ns: clock::step_ns().max(1), gaps: Vec::with_capacity((SPIN_NS / 1_000) as usize) }
+    }
+
+    /// Spins once; the gaps are those of it alone. A gap's length is what it is longer than the usual step.
+    fn spin(&mut self) -> &[Gap] {
+        self.gaps.clear();
+        let limit_ns = GAP_STEPS * self.step_ns;
+        let began_ns = sys::now_ns();
+        let mut before_ns = began_ns;
+        while before_ns < began_ns + SPIN_NS {
+            let now_ns = sys::now_ns();
+            // What does not fit is left out: a loop that does nothing but stand is not looked for.
+            if now_ns - before_ns > limit_ns && self.gaps.len() < self.gaps.capacity() {
+                self.gaps.push(Gap { began_ns: before_ns, length_ns: now_ns - before_ns - self.step_ns });
+            }
+            before_ns = now_ns;
+        }
+        &self.gaps
+    }
+}
+
+/// Measures the tick: the interrupts that come with its period, which is the coarse clock's.
+pub(crate) fn tick(session: &Session<'_>) -> Result<Interrupt> {
+    let period_ns = sys::tick_ns();
+    let mut spinner = Spinner::new();
+    let (mut gaps, mut set_aside, mut spins) = (Vec::new(), 0, 0);
+    session.repeat(|| {
+        spins += 1;
+        match session.alone(|| spinner.spin().to_vec()) {
+            Some(found) => gaps.extend(found),
+            None => set_aside += 1,
+        }
+        Ok(())
+    })?;
+    let lengths = match phase(&gaps, period_ns) {
+        Some(phase_ns) => longest(&gaps, phase_ns, period_ns, WINDOW_NS),
+        // Others come with ticks, so few ticks are undisturbed where there are many others.
+        None if set_aside as usize * 4 > spins || gaps.len() < NEEDED => Vec::new(),
+        None => return Err(Error::NoTick { cpu: session.cpu }),
+    };
+    Ok(Interrupt { tick_hz: 1e9 / period_ns as f64, figure: session.figure(&lengths, set_aside)? })
+}
+
+/// Measures the expiry of a timer that does nothing.
+pub(crate) fn expiry(session: &Session<'_>) -> Result<Figure> {
+    let mut spinner = Spinner::new();
+    let (mut lengths, mut set_aside) = (Vec::new(), 0);
+    session.repeat(|| {
+        let timer = Timer::new(EXPIRY_NS).map_err(Error::NoTimer)?;
+        let spun = session.alone(|| {
+            let before_ns = sys::now_ns();
+            let started = timer.start();
+            let after_ns = sys::now_ns();
+            // Somewhere in between it started; its interrupts are later by what the machine makes them.
+            started.map(|()| (before_ns, after_ns - before_ns, spinner.spin().to_vec()))
+        });
+        match spun {
+            Some(Ok((start_ns, unsure_ns, gaps))) => {
+                lengths.extend(longest(&gaps, start_ns, EXPIRY_NS, WINDOW_NS + unsure_ns));
+            }
+            Some(Err(error)) => return Err(Error::NoTimer(error)),
+            None => set_aside += 1,
+        }
+        Ok(())
+    })?;
+    session.figure(&lengths, set_aside)
+}
+
+/// Where in the period the window with most gaps begins, ns; `None` if it has not many more than others.
+fn phase(gaps: &[Gap], period_ns: u64) -> Option<u64> {
+    let places = (period_ns / PLACE_NS).max(1) as usize;
+    let mut counts = vec![0usize; places];
+    for gap in gaps {
+        counts[((gap.began_ns % period_ns / PLACE_NS) as usize).min(places - 1)] += 1;
+    }
+    let width = (WINDOW_NS / PLACE_NS) as usize;
+    let within = |first: usize| (first..first + width).map(|place| counts[place % places]).sum::<usize>();
+    let most = (0..places).map(within).max()?;
+    let by_chance = (gaps.len() * width) as f64 / places as f64;
+    if (most as f64) < by_chance + CONTRAST * (by_chance.sqrt() + 1.0) {
+        return None;
+    }
+    // The middle one of those that have as many.
+    let best: Vec<usize> = (0..places).filter(|&first| within(first) == most).collect();
+    Some(best[best.len() / 2] as u64 * PLACE_NS)
+}
+
+/// Of each period's window, the longest gap that begins in it, ns.
+fn longest(gaps: &[Gap], phase_ns: u64, period_ns: u64, window_ns: u64) -> Vec<f64> {
+    let mut longest: Vec<(u64, u64)> = Vec::new();
+    for gap in gaps {
+        // The time stamps of gaps are later than a phase's first by any number of periods.
+        let Some(since_ns) = gap.began_ns.checked_sub(phase_ns) else { continue };
+        let (period, within_ns) = (since_ns / period_ns, since_ns % period_ns);
+        if within_ns >= window_ns {
+            continue;
+        }
+        match longest.last_mut().filter(|(last, _)| *last == period) {
+            Some((_, length_ns)) => *length_ns = gap.length_ns.max(*length_ns),
+            None => longest.push((period, gap.length_ns)),
+        }
+    }
+    longest.into_iter().map(|(_, length_ns)| length_ns as f64).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tick of 4 ms at `offset_ns`, up to 20 us late, each followed by something short; and other gaps anywhere.
+    fn gaps(offset_ns: u64) -> Vec<Gap> {
+        let mut gaps = Vec::new();
+        for tick in 1..=500u64 {
+            let began_ns = tick * 4_000_000 + offset_ns + tick * 7_919 % 20_000;
+            gaps.push(Gap { began_ns, length_ns: 2_000 + tick % 3 });
+            gaps.push(Gap { began_ns: began_ns + 5_000, length_ns: 300 });
+            gaps.push(Gap { began_ns: began_ns + 200_000 + tick * 104_729 % 3_600_000, length_ns: 900 });
+        }
+        gaps
+    }
+
+    #[test]
+    fn the_tick_is_found_wherever_it_falls_and_what_else_happens_is_not_its() {
+        for offset_ns in [0, 1_234_567, 3_990_000] {
+            let gaps = gaps(offset_ns);
+            let phase_ns = phase(&gaps, 4_000_000).unwrap();
+            let lengths = longest(&gaps, phase_ns, 4_000_000, WINDOW_NS);
+            assert!((499..=500).contains(&lengths.len()), "{offset_ns}: {}", lengths.len());
+            assert!(lengths.iter().all(|&ns| (2_000.0..=2_002.0).contains(&ns)), "{offset_ns}");
+        }
+    }
+
+    #[test]
+    fn gaps_anywhere_are_no_tick() {
+        let anywhere: Vec<Gap> = (1..2_000u64)
+            .map(|n| Gap { began_ns: n * 4_000_000 + n * 7_919_317 % 4_000_000, length_ns: 1_000 })
+            .collect();
+        assert_eq!(phase(&anywhere, 4_000_000), None);
+        assert_eq!(phase(&[], 4_000_000), None);
+    }
+}

@@ -1,0 +1,42 @@
+//! What does it cost to switch, to trap, to copy and to be interrupted here? Measures it as the clock-resolution article did.
+//!
+//! Tables 1 and 2 and section 3 of Etsion, Tsafrir and Feitelson 2003, Effects of Clock Resolution on the Scheduling of
+//! Interactive and Soft Real-Time Processes, with their figures beside this machine's ([`papers`]). Everything runs on one CPU.
+//! A sample in which another program ran on it, or the hypervisor took it away, is set aside and counted.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use spry_bench::{Benchmark, Config, Unwatched};
+//!
+//! let config = Config { only: vec![Benchmark::Trap], duration: Duration::from_secs(1), ..Config::default() };
+//! let report = spry_bench::run(&config, &Unwatched)?;
+//! if let Some(trap) = &report.trap {
+//!     println!("{:.0} ns", trap.stats.mean);
+//! }
+//! # Ok::<(), spry_bench::Error>(())
+//! ```
+
+mod cache;
+mod clock;
+mod error;
+mod interrupt;
+pub mod json;
+mod machine;
+pub mod papers;
+mod report;
+mod run;
+mod session;
+mod sort;
+mod stats;
+mod switch;
+mod sys;
+pub mod text;
+mod trap;
+
+pub use error::{Error, Result};
+pub use machine::{Machine, Noise};
+pub use report::{Cache, Figure, Interrupt, Lack, Rate, Report, Sort};
+pub use run::{Benchmark, Config, DURATION_DEFAULT, run};
+pub use session::{Unwatched, Watch};
+pub use sort::RATES_HZ;
+pub use stats::Stats;
