@@ -1,10 +1,10 @@
 //! Namespaces of processes, mounts, network and IPC, and what a process of a load is: limits, nice value, signals.
 
 use std::ffi::CStr;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
 use std::mem;
-use std::os::fd::RawFd;
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr;
 
 use crate::error::{LoadError, at, checked, of};
@@ -36,10 +36,38 @@ pub(crate) fn outside() -> Result<(), LoadError> {
 pub(crate) fn inside() -> Result<(), LoadError> {
     unshare(libc::CLONE_NEWNS, "making a namespace of mounts")?;
     // What is unmounted outside is unmounted here, and nothing the other way round.
-    mount(c"none", c"/", None, libc::MS_REC | libc::MS_SLAVE).map_err(of("keeping mounts from others"))?;
+    spread_mounts(libc::MS_SLAVE).map_err(of("keeping mounts from others"))?;
     let flags = libc::MS_NOSUID | libc::MS_NODEV | libc::MS_NOEXEC;
     mount(c"proc", c"/proc", Some(c"proc"), flags).map_err(of("mounting /proc for the loads"))?;
     raise_loopback().map_err(of("switching the loopback device on"))
+}
+
+/// Changes how all mounts of this thread's own namespace spread. Where its root directory is none of a mount (in a chroot), that
+/// is done from the namespace's own root, to which it goes for the moment.
+pub(crate) fn spread_mounts(how: libc::c_ulong) -> io::Result<()> {
+    let all = || mount(c"none", c"/", None, libc::MS_REC | how);
+    match all() {
+        Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {}
+        done => return done,
+    }
+    let root = File::open("/")?;
+    // SAFETY: the texts end with 0; a thread with mounts of its own has its directories for itself.
+    unsafe {
+        checked(libc::chdir(c"/".as_ptr()))?;
+        // The working directory is above the root now, from where the way up is open.
+        checked(libc::chroot(c"proc".as_ptr()))?;
+        for _ in 0..libc::PATH_MAX {
+            checked(libc::chdir(c"..".as_ptr()))?;
+        }
+        checked(libc::chroot(c".".as_ptr()))?;
+    }
+    let done = all();
+    // SAFETY: the descriptor is open, and the text ends with 0.
+    unsafe {
+        checked(libc::fchdir(root.as_raw_fd()))?;
+        checked(libc::chroot(c".".as_ptr()))?;
+    }
+    done
 }
 
 fn unshare(kinds: libc::c_int, what: &'static str) -> Result<(), LoadError> {

@@ -10,7 +10,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use crate::confine::mount;
+use crate::confine::{mount, spread_mounts};
 use crate::error::{LoadError, checked, of};
 use crate::needs;
 
@@ -48,7 +48,7 @@ fn end_in(namespace: &File) -> io::Result<()> {
         }
         checked(libc::unshare(libc::CLONE_NEWNS))?;
     }
-    mount(c"none", c"/", None, libc::MS_REC | libc::MS_PRIVATE)?;
+    spread_mounts(libc::MS_PRIVATE)?;
     if !Path::new(SWITCHES).exists() {
         return Ok(());
     }

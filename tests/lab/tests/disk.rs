@@ -14,6 +14,7 @@ set -eu
 size=$1 disk=$2 cache=$3 anew=$4
 shift 4
 mount -t tmpfs -o "size=${size}k" tmpfs "$disk"
+trap 'umount "$disk"' EXIT
 for part in "$cache"/*; do
     case " runs locks building $anew " in
     *" ${part##*/} "*) ;;
@@ -35,7 +36,17 @@ fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
     // Root needs no name space of users, which a changed root directory does not allow.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     command.args((!is_root).then_some("--map-root-user"));
-    command.args(["--mount", "sh", "-c", ON_A_SMALL_DISK, "sh", &kib.to_string()]);
+    // Below a changed root directory nobody can keep mounts to themselves; the script unmounts its own.
+    command.args([
+        "--mount",
+        "--propagation",
+        "unchanged",
+        "sh",
+        "-c",
+        ON_A_SMALL_DISK,
+        "sh",
+        &kib.to_string(),
+    ]);
     command.arg(&disk).arg(lab().cache()).arg(anew);
     command.arg(programs().join("spry")).args(["run", "movie", "--on", "lab", "--quiet", "-o"]);
     command.arg(directory.join("results/kept")).output().expect("unshare starts")

@@ -131,6 +131,8 @@ fn every_form_of_perf_data_has_the_switches_that_perf_says() {
 /// shown plain files in the places of those, which nobody else sees. It leaves its buffer's size and tracing switched off, so both
 /// are put back.
 const TRACE_CMD: &str = r#"
+mount --make-rprivate /sys
+mount --make-rprivate /proc
 for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_filter /sys/kernel/tracing/set_ftrace_notrace \
     /sys/kernel/tracing/set_graph_function /sys/kernel/tracing/set_graph_notrace /sys/kernel/tracing/set_ftrace_pid; do
     [ -e "$file" ] || continue
@@ -161,7 +163,10 @@ fn both_versions_of_trace_dat_have_the_switches_that_trace_cmd_says() {
     for (form, arguments) in forms {
         let file = dir.path().join("any.name");
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", TRACE_CMD, "sh"]).args(arguments).args(["-e", "sched", "-o"]);
+        command
+            .args(["--mount", "--propagation", "unchanged", "sh", "-c", TRACE_CMD, "sh"])
+            .args(arguments)
+            .args(["-e", "sched", "-o"]);
         run(command.arg(&file).args(["bash", "-c", LOAD]).env("STAND_IN", &stand_in));
         assert_same(form, &our_switches(&file, dir.path()), &trace_cmd_switches(&file));
         let said = says(Command::new("trace-cmd").args(["report", "--stat", "-i"]).arg(&file));

@@ -22,6 +22,8 @@ use super::record::{Delivered, Faked};
 const RAW_MAX: usize = 4096;
 /// Between the times of a raw event and of what is delivered for it, at most, ms: nested servers read the clock twice.
 const APART_MS: u32 = 2;
+/// From the press of a key to its first repeat, at least, ms: servers wait for 500 or 660, and nobody for less than this.
+const REPEAT_AFTER_MS: u32 = 100;
 /// Between repeats of a key that is held down, at least, ms.
 const REPEAT_MS: u32 = 15;
 /// A delivery may be read so long before its raw event.
@@ -220,7 +222,9 @@ impl Hands {
         let is_repeat = matches!(delivered.kind, PRESS | RELEASE)
             && self.held.get(&delivered.detail).is_some_and(|&since_ms| {
                 let held_ms = delivered.time_ms.wrapping_sub(since_ms);
-                held_ms < u32::MAX / 2 && delivered.time_ms.wrapping_sub(*repeated_ms) >= REPEAT_MS
+                // What is faked while a key is down for a moment is no repeat.
+                let may_repeat = (REPEAT_AFTER_MS..u32::MAX / 2).contains(&held_ms);
+                may_repeat && delivered.time_ms.wrapping_sub(*repeated_ms) >= REPEAT_MS
             });
         if is_repeat {
             *repeated_ms = delivered.time_ms;
