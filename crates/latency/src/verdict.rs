@@ -23,7 +23,7 @@ pub fn verdict(results: &Results) -> Option<String> {
         words += match not_switched {
             0 => " No sample was later than the threshold.",
             _ => {
-                " Samples were later than the threshold only while their thread had its CPU: interrupts, or a hypervisor."
+                " Samples were later than the threshold only without having left the CPU: interrupts, or a hypervisor."
             }
         };
         return Some(words);
@@ -32,8 +32,8 @@ pub fn verdict(results: &Results) -> Option<String> {
     let percent = first.total_ns as f64 / total_ns.max(1) as f64 * 100.0;
     let place = first.stack.first().map(|frame| format!(" in {frame}")).unwrap_or_default();
     words += &format!(
-        " {} samples were later than the threshold; {percent:.0} % of that time {} {}{place}, {} at worst{}.",
-        count(late),
+        " {} later than the threshold; {percent:.0} % of that time {} {}{place}, {} at worst{}.",
+        number_of_samples(late),
         first.task,
         first.how.words(),
         duration(first.worst_ns as f64),
@@ -41,11 +41,15 @@ pub fn verdict(results: &Results) -> Option<String> {
     );
     if not_switched > 0 {
         words += &format!(
-            " {} more were late while their thread had its CPU: interrupts, or a hypervisor.",
-            count(not_switched)
+            " {} late without having left the CPU: interrupts, or a hypervisor.",
+            number_of_samples(not_switched)
         );
     }
     Some(words)
+}
+
+fn number_of_samples(number: u64) -> String {
+    if number == 1 { "1 sample was".to_owned() } else { format!("{} samples were", count(number)) }
 }
 
 /// All that were later than the threshold, whoever was in the way.
