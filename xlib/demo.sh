@@ -2,7 +2,11 @@
 
 run_demo() {
     case "$#-${1:-}" in
-    0-) run_record_demo && run_lab_demo ;;
+    # Two commands, not a chain: in a chain no failure would end them.
+    0-)
+        run_record_demo
+        run_lab_demo
+        ;;
     1-record) run_record_demo ;;
     1-lab) run_lab_demo ;;
     *) fail "usage: ./x demo [record|lab]" ;;
