@@ -12,7 +12,7 @@ use std::os::fd::AsFd;
 use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
 use spry_kernel::{Functions, Kernel};
@@ -31,9 +31,6 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
 
 /// Bytes of the ring of late samples, as in `split.bpf.c`.
 const RING_BYTES: usize = 4 << 20;
-
-/// Programs come and go, and their names with them; the kernel's are not read more often than this.
-const NAMES_AGE_MAX: Duration = Duration::from_secs(5);
 
 /// Tracepoints that only tell who was in the way.
 const CULPRITS: [&str; 7] = [
@@ -66,7 +63,7 @@ pub struct Split {
     seats: Arc<Seats>,
     ring: Shared,
     sees: Sees,
-    symbols: Option<(Instant, Symbols)>,
+    symbols: Symbols,
 }
 
 impl Split {
@@ -103,13 +100,16 @@ impl Split {
         let seats = Arc::new(Seats::new(map(&object, "seats")?.as_fd())?);
         let ring = Shared::new(map(&object, "late")?.as_fd(), RING_BYTES)
             .map_err(system("mapping the ring of late samples"))?;
+        // Now and never while samples are taken: to list them takes the kernel long, and where it is preempted at explicit points
+        // alone that would be the first culprit.
+        let names = if threshold.is_some() { Functions::read().into_sorted() } else { Vec::new() };
         let mut links = Vec::new();
         for program in object.progs_mut() {
             if program.autoload() {
                 links.push(program.attach().map_err(refused)?);
             }
         }
-        Ok(Split { _links: links, object, seats, ring, sees, symbols: None })
+        Ok(Split { _links: links, object, seats, ring, sees, symbols: Symbols::new(names) })
     }
 
     /// What this kernel shows.
@@ -143,13 +143,8 @@ impl Split {
         if records.is_empty() {
             return Vec::new();
         }
-        let is_old = |read: &Instant| read.elapsed() > NAMES_AGE_MAX;
-        if self.symbols.as_ref().is_none_or(|(read, _)| is_old(read)) {
-            self.symbols = Some((Instant::now(), Symbols::new(Functions::read().into_sorted())));
-        }
-        let Some((_, symbols)) = &mut self.symbols else { return Vec::new() };
         let now_ns = clock::monotonic_ns();
-        records.iter().map(|record| Late::of(record, symbols, now_ns)).collect()
+        records.iter().map(|record| Late::of(record, &mut self.symbols, now_ns)).collect()
     }
 
     /// Late samples that found no room.
