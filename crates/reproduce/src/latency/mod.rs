@@ -299,6 +299,6 @@ mod tests {
         let comparison = study().beside("fs").expect("there are cells");
         let row = row(&comparison.columns[0]);
         assert_eq!(row.len(), HEADS.len());
-        assert_eq!(row[1..], ["101,400", "12.0 us", "4.50 ms", "4.50 ms", "4.50 ms", "98.6193 %"]);
+        assert_eq!(row[1..], ["101,400", "12.0 us", "4.40 ms", "4.50 ms", "4.50 ms", "98.6193 %"]);
     }
 }
