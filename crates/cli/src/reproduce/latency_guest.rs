@@ -8,6 +8,8 @@ use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 use spry_latency::{RATE_DEFAULT_HZ, Results};
 use spry_reproduce::latency::{Kernel, Load};
 
+use crate::latency::LOAD_ENDED;
+
 /// What the loads need in the image, the same one beside every load.
 const PACKAGES: [&str; 6] = ["gcc", "libc6-dev", "make", "nfs-common", "nfs-kernel-server", "stress-ng"];
 /// The kernel's parts that NFS-COMPILE needs.
@@ -121,6 +123,10 @@ impl Boot {
             serde_json::from_slice(bytes).context("what the guest left is no measurement")?;
         let taken = results.raw().count();
         ensure!(taken >= self.samples, "{taken} of {} samples were taken", self.samples);
+        // What was measured without the load is no figure of it.
+        if let Some(ended) = results.lacks.iter().find(|lack| lack.starts_with(LOAD_ENDED)) {
+            bail!("{ended}");
+        }
         results.load = vec![self.load.key.to_owned()];
         Ok(results)
     }
