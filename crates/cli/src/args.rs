@@ -25,7 +25,7 @@ pub use load::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
-pub use reproduce::{InteractiveArgs, ReproduceArgs, ReproduceCommand};
+pub use reproduce::{InteractiveArgs, ReproduceArgs, ReproduceCommand, SchedulerLatencyArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
 
 const EXAMPLES: &str = "\

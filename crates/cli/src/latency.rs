@@ -35,6 +35,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(100);
 const SHOW_EVERY: Duration = Duration::from_millis(500);
 /// Loads may take this long to get ready: they write files first.
 const PREPARATION_MAX: Duration = Duration::from_secs(300);
+/// How a note begins that says that the load had ended before the samples were taken.
+pub(crate) const LOAD_ENDED: &str = "the load did not last";
 /// Over how long a recent maximum is.
 const RECENT: Duration = Duration::from_secs(1);
 
@@ -68,7 +70,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     sampling.stop();
     results.threads = sampling.finish()?;
     if let Err(error) = loaded {
-        results.lacks.push(format!("the load did not last: {error}"));
+        results.lacks.push(format!("{LOAD_ENDED}: {error}"));
     }
     drop(loads);
     if let Some(splitting) = &mut splitting {

@@ -2,6 +2,8 @@
 
 mod cells;
 mod files;
+mod latency;
+mod latency_guest;
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -25,6 +27,7 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
     match &args.command {
         ReproduceCommand::List => list()?,
         ReproduceCommand::Interactive(args) => return interactive(args),
+        ReproduceCommand::SchedulerLatency(args) => return latency::run(args),
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -41,6 +44,15 @@ fn list() -> Result<()> {
     out += "  its applications, and what stands for them in the lab:\n";
     for application in application::ALL {
         out += &format!("    {:<11} {:<13} {}\n", application.key, application.name, application.stands);
+    }
+    out +=
+        "scheduler-latency   Williams' article on scheduler latency: kernels beside loads, ranked at 99 %\n";
+    for kernel in &spry_reproduce::latency::KERNELS {
+        let stands = kernel.stands_for.map(|name| format!("in the place of the article's {name}"));
+        out += &format!("    {:<18} {}\n", kernel.key, stands.unwrap_or_else(|| "today's".to_owned()));
+    }
+    for load in &spry_reproduce::latency::LOADS {
+        out += &format!("    {:<18} {}\n", load.key, load.stands_for);
     }
     output::print(&out)
 }

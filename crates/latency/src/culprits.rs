@@ -208,6 +208,26 @@ impl Culprits {
         sum.worst_ns = sum.worst_ns.max(evidence.latency_ns);
     }
 
+    /// Adds one that was found before, with all that is known of it.
+    fn add_found(&mut self, culprit: &Culprit) {
+        let sum = self.found.entry((culprit.task.clone(), culprit.how)).or_default();
+        for waiter in &culprit.waiters {
+            if !sum.waiters.contains(waiter) {
+                sum.waiters.push(waiter.clone());
+            }
+        }
+        sum.count += culprit.count;
+        sum.total_ns += culprit.total_ns;
+        sum.worst_ns = sum.worst_ns.max(culprit.worst_ns);
+        // Files from before every place was kept have the main one alone.
+        let main = [(culprit.stack.clone(), culprit.total_ns)];
+        let places = if culprit.stacks.is_empty() { &main[..] } else { culprit.stacks.as_slice() };
+        for (stack, total_ns) in places {
+            let stack = stack.iter().map(|frame| Arc::from(frame.as_str())).collect();
+            *sum.stacks.entry(stack).or_default() += total_ns;
+        }
+    }
+
     /// All of them, who cost most first.
     pub fn list(&self) -> Vec<Culprit> {
         let mut list: Vec<Culprit> = self
@@ -227,6 +247,13 @@ impl Culprits {
         list.sort_by_key(|culprit| Reverse(culprit.total_ns));
         list
     }
+}
+
+/// Lists of several measurements as one, who cost most in all of them first.
+pub fn together(lists: &[Vec<Culprit>]) -> Vec<Culprit> {
+    let mut sum = Culprits::default();
+    lists.iter().flatten().for_each(|culprit| sum.add_found(culprit));
+    sum.list()
 }
 
 fn names(stack: &[Arc<str>]) -> Vec<String> {
@@ -377,5 +404,19 @@ mod tests {
             list.iter().map(|one| (one.task.as_str(), one.count, one.total_ns, one.worst_ns)).collect();
         assert_eq!(told, [("cc1", 2, 8_000_000, 5_000_000), ("irq/16", 1, 6_000_000, 6_000_000)]);
         assert_eq!(folded(&list), "cc1;vfs_write;copy_page 8000\nirq/16;handler 6000\n");
+    }
+
+    #[test]
+    fn lists_of_several_measurements_add_up_by_who_and_how() {
+        let list = |latencies: &[u64]| {
+            let mut culprits = Culprits::default();
+            latencies.iter().for_each(|&latency_ns| culprits.add(&late(latency_ns)));
+            culprits.list()
+        };
+        assert_eq!(
+            together(&[list(&[5_000_000, 1_000_000]), list(&[7_000_000])]),
+            list(&[5_000_000, 1_000_000, 7_000_000])
+        );
+        assert!(together(&[]).is_empty());
     }
 }

@@ -17,7 +17,7 @@ const STYLE: &str = include_str!("style.css");
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 
 /// How every page begins.
-pub(crate) fn begin(title: &str) -> String {
+pub fn begin(title: &str) -> String {
     format!(
         "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\
@@ -70,7 +70,8 @@ fn lines(text: &str) -> String {
     text.lines().map(escape).collect::<Vec<_>>().join("\n")
 }
 
-pub(crate) fn section(out: &mut String, title: &str, body: &str) {
+/// A section of a page; `body` is HTML.
+pub fn section(out: &mut String, title: &str, body: &str) {
     _ = writeln!(out, "<section><h2>{}</h2><div class=\"scroll\">{body}</div></section>", escape(title));
 }
 
@@ -91,7 +92,7 @@ fn facts(out: &mut String, results: &Results, raw: &Summary) {
 }
 
 /// A table: the first column text, the others figures.
-pub(crate) fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
+pub fn table(head: &[&str], rows: impl IntoIterator<Item = Vec<String>>) -> String {
     let class = |column: usize| if column == 0 { "" } else { " class=\"n\"" };
     let mut out = "<table><tr>".to_owned();
     for (column, name) in head.iter().enumerate() {

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use crate::culprits::Culprit;
+use crate::culprits::{self, Culprit};
 use crate::error::{Error, Result};
 use crate::histogram::Histogram;
 use crate::source::Source;
@@ -217,8 +217,14 @@ impl Results {
         if other.end != End::Complete {
             self.end = other.end;
         }
-        if let Some(theirs) = other.culprits {
-            self.culprits.get_or_insert_default().extend(theirs);
+        self.culprits = match (self.culprits.take(), other.culprits) {
+            (Some(ours), Some(theirs)) => Some(culprits::together(&[ours, theirs])),
+            (ours, theirs) => ours.or(theirs),
+        };
+        for lack in other.lacks {
+            if !self.lacks.contains(&lack) {
+                self.lacks.push(lack);
+            }
         }
         Ok(())
     }

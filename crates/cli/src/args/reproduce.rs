@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::Subcommand;
 use spry_lab::scheduler::SchedulerSpec;
 use spry_reproduce::application::{ALL, Application, OPENOFFICE};
+use spry_reproduce::latency::{KERNELS, Kernel, LOADS, Load};
 
 use super::CellArgs;
 
@@ -19,7 +20,8 @@ Examples:
   spry reproduce list
   spry reproduce interactive --quick             a look at every figure, some minutes
   spry reproduce interactive                     the thesis' loads; the stock scheduler beside Spry
-  spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --seeds 3 -o figures";
+  spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --seeds 3 -o figures
+  spry reproduce scheduler-latency --quick       six kernels beside two loads: which wakes a thread late, and why";
 
 /// Arguments of `reproduce`.
 #[derive(clap::Args)]
@@ -36,6 +38,8 @@ pub enum ReproduceCommand {
     List,
     /// Etsion's thesis on scheduling of interactive processes: figures 6.1 to 6.8 and 9.1 to 9.5.
     Interactive(InteractiveArgs),
+    /// Williams' article on scheduler latency: four ways to preempt a kernel, and those of today, beside its loads.
+    SchedulerLatency(SchedulerLatencyArgs),
 }
 
 const INTERACTIVE_HELP: &str = "\
@@ -115,5 +119,95 @@ impl InteractiveArgs {
         loads.sort_unstable();
         loads.dedup();
         loads
+    }
+}
+
+/// Samples of a cell: half a minute at the article's rate, and those of a quick look.
+const SAMPLES: u64 = 61_440;
+const SAMPLES_QUICK: u64 = 20_480;
+/// Seeds unless it is to be quick.
+const SEEDS: u64 = 3;
+
+const SCHEDULER_LATENCY_HELP: &str = "\
+Examples:
+  spry reproduce scheduler-latency --quick               12 cells
+  spry reproduce scheduler-latency                       126 cells: seven loads, three seeds
+  spry reproduce scheduler-latency --load fs,kernel-cpu --samples 1000000 -o long
+  spry reproduce scheduler-latency --kernel stable-none,stable-full --quick --json | jq '.loads[].ranking'
+
+Boots each kernel beside each load in the lab, samples there with `spry latency` as the article did (2048 times a second, one
+CPU, SCHED_FIFO), pools the seeds, ranks the kernels at 99 %, and says of each what was in the way of samples later than 50 us.
+Kernels: stable-none, stable-voluntary, stable-full (the release's kernel, preempt=none, voluntary and full), newest-lazy,
+newest-full, newest-rt. Loads: nfs-compile, ttcp, fifos-mmap, p3-fpu, fs, crashme, kernel-cpu (see spry load list).
+DIR holds index.html (the kernels over each other, and the article's four beside), summary.txt, results.json, and cells/, what each
+cell measured: `spry compare` reads the files in DIR/latency. Ctrl-C keeps the cells that are done; the same command goes on with the others.
+Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
+
+/// Arguments of `reproduce scheduler-latency`.
+#[derive(clap::Args)]
+#[command(after_help = SCHEDULER_LATENCY_HELP)]
+pub struct SchedulerLatencyArgs {
+    /// Two loads, one seed, fewer samples.
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure everything with this many seeds, 1 to N, and pool them [default: 3, or 1 if it is to be quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// Samples of a cell [default: 61440, or 20480 if it is to be quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
+    samples: Option<u64>,
+    /// Only these kernels, separated by commas.
+    #[arg(long, value_name = "KERNELS", value_delimiter = ',', value_parser = kernel)]
+    kernel: Vec<&'static Kernel>,
+    /// Only these loads, separated by commas.
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = load)]
+    load: Vec<&'static Load>,
+    /// The directory for page and results; what it holds of the same inputs is not run again.
+    #[arg(short, long, value_name = "DIR", default_value = "results/scheduler-latency")]
+    pub output: PathBuf,
+    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Print results.json.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
+
+fn kernel(key: &str) -> Result<&'static Kernel, String> {
+    let names = || KERNELS.each_ref().map(|kernel| kernel.key).join(", ");
+    KERNELS.iter().find(|kernel| kernel.key == key).ok_or_else(|| format!("kernels are {}", names()))
+}
+
+fn load(key: &str) -> Result<&'static Load, String> {
+    let names = || LOADS.each_ref().map(|load| load.key).join(", ");
+    LOADS.iter().find(|load| load.key == key).ok_or_else(|| format!("loads are {}", names()))
+}
+
+impl SchedulerLatencyArgs {
+    /// How many seeds.
+    pub fn seeds(&self) -> u64 {
+        self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS })
+    }
+
+    /// How many samples a cell takes.
+    pub fn samples(&self) -> u64 {
+        self.samples.unwrap_or(if self.quick { SAMPLES_QUICK } else { SAMPLES })
+    }
+
+    /// The kernels.
+    pub fn kernels(&self) -> Vec<&'static Kernel> {
+        KERNELS.iter().filter(|&kernel| self.kernel.is_empty() || self.kernel.contains(&kernel)).collect()
+    }
+
+    /// The loads.
+    pub fn loads(&self) -> Vec<&'static Load> {
+        let is_wanted = |load: &&Load| match self.load.as_slice() {
+            [] => load.quick || !self.quick,
+            loads => loads.contains(load),
+        };
+        LOADS.iter().filter(is_wanted).collect()
     }
 }

@@ -5,13 +5,14 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 use spry_lab::results::digest;
 use spry_reproduce::claims::Verdict;
 use spry_reproduce::figure::Topic;
 use spry_reproduce::page::{self, Circumstances};
-use spry_reproduce::study::{Cell, Study};
+use spry_reproduce::study::Study;
 use spry_reproduce::{draw, text};
 
 use super::cells::Tally;
@@ -27,9 +28,9 @@ pub struct Directory {
 
 /// A cell's figures, and the hash of what they depend on.
 #[derive(Serialize, Deserialize)]
-pub struct Kept {
+pub struct Kept<C> {
     pub inputs: String,
-    pub cell: Cell,
+    pub cell: C,
 }
 
 /// Everything that is written at the end.
@@ -91,14 +92,14 @@ impl Directory {
     }
 
     /// A cell that was measured before, if all that it depends on is the same.
-    pub fn kept(&self, name: &str, inputs: &str) -> Option<Cell> {
+    pub fn kept<C: DeserializeOwned>(&self, name: &str, inputs: &str) -> Option<C> {
         let text = fs::read_to_string(self.path.join(format!("cells/{name}.json"))).ok()?;
-        let kept: Kept = serde_json::from_str(&text).ok()?;
+        let kept: Kept<C> = serde_json::from_str(&text).ok()?;
         (kept.inputs == inputs).then_some(kept.cell)
     }
 
     /// Keeps a cell.
-    pub fn keep(&self, name: &str, kept: &Kept) -> Result<()> {
+    pub fn keep<C: Serialize>(&self, name: &str, kept: &Kept<C>) -> Result<()> {
         self.put(&format!("cells/{name}.json"), &serde_json::to_string(kept)?)
     }
 
@@ -144,7 +145,7 @@ impl Directory {
     }
 
     /// Writes a file of it, whole or not at all.
-    fn put(&self, name: &str, content: &str) -> Result<()> {
+    pub fn put(&self, name: &str, content: &str) -> Result<()> {
         let path = self.path.join(name);
         let half = self.path.join(format!("{name}.part"));
         let written = fs::write(&half, content).and_then(|()| fs::rename(&half, &path));

@@ -172,7 +172,7 @@ fn wished(scenario: &Scenario) -> Result<KernelChoice> {
 }
 
 /// As many as there are CPUs, and memory for.
-fn side_by_side() -> usize {
+pub(crate) fn side_by_side() -> usize {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let free = memory.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
@@ -182,7 +182,7 @@ fn side_by_side() -> usize {
 }
 
 /// One of Spry's programs: beside this one, or on the path.
-fn own_program(name: &str) -> Result<PathBuf> {
+pub(crate) fn own_program(name: &str) -> Result<PathBuf> {
     let own = env::current_exe().context("cannot tell where this program is")?;
     let path = env::var_os("PATH").unwrap_or_default();
     let places = own.parent().map(Path::to_owned).into_iter().chain(env::split_paths(&path));

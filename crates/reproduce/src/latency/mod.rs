@@ -1,0 +1,304 @@
+//! The article on scheduler latency again (Williams 2002, Measuring Scheduler Latency): which kernels, beside which loads, and what was measured.
+
+mod claims;
+mod json;
+mod page;
+mod published;
+mod text;
+
+use serde::{Deserialize, Serialize};
+use spry_latency::compare::{Basis, Column, Comparison, Difference, Point, Pooling};
+use spry_latency::words::{count, duration};
+use spry_latency::{Culprit, Histogram, QUANTILES, Results};
+
+pub use claims::{CLAIMS, Claim, Found, Outcome, found};
+pub use json::report as json;
+pub use page::page;
+pub use published::{PUBLISHED, Published};
+pub use text::report as text;
+
+/// Where kernels are ranked.
+pub const RANKED_AT: Point = Point::At(QUANTILES[2]);
+/// Culprits that are shown of a kernel beside a load.
+const CULPRITS_SHOWN: usize = 3;
+/// Frames of each.
+const FRAMES_SHOWN: usize = 4;
+
+/// A kernel that is measured.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Kernel {
+    /// Its name here.
+    pub key: &'static str,
+    /// The lab's name of it.
+    pub choice: &'static str,
+    /// How it is told to be preempted when it boots; nothing where it knows one way only.
+    pub preempt: Option<&'static str>,
+    /// The article's kernel whose place it takes, if any.
+    pub stands_for: Option<&'static str>,
+}
+
+/// All that are measured. Today's kernel without preemption has explicit points of its own, which the article's got by a patch.
+pub const KERNELS: [Kernel; 6] = [
+    Kernel { key: "stable-none", choice: "stable", preempt: Some("none"), stands_for: Some("vanilla") },
+    Kernel {
+        key: "stable-voluntary",
+        choice: "stable",
+        preempt: Some("voluntary"),
+        stands_for: Some("low-latency"),
+    },
+    Kernel { key: "stable-full", choice: "stable", preempt: Some("full"), stands_for: Some("preempt") },
+    Kernel { key: "newest-lazy", choice: "newest", preempt: Some("lazy"), stands_for: None },
+    Kernel { key: "newest-full", choice: "newest", preempt: Some("full"), stands_for: None },
+    Kernel { key: "newest-rt", choice: "newest-rt", preempt: None, stands_for: None },
+];
+
+/// A load beside which they are measured.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Load {
+    /// Its name, one of `spry load list`.
+    pub key: &'static str,
+    /// What it is.
+    pub stands_for: &'static str,
+    /// Whether it is among those of a quick look.
+    pub quick: bool,
+}
+
+/// The article's loads, and the long writes that came after it.
+pub const LOADS: [Load; 7] = [
+    Load {
+        key: "nfs-compile",
+        stands_for: "the article's NFS-COMPILE: twelve C files instead of a kernel",
+        quick: false,
+    },
+    Load { key: "ttcp", stands_for: "the article's TTCP", quick: false },
+    Load { key: "fifos-mmap", stands_for: "the article's FIFOS_MMAP", quick: false },
+    Load { key: "p3-fpu", stands_for: "the article's P3_FPU", quick: false },
+    Load { key: "fs", stands_for: "the article's FS", quick: true },
+    Load { key: "crashme", stands_for: "the article's CRASHME", quick: false },
+    Load {
+        key: "kernel-cpu",
+        stands_for: "writes of 8 MB each (Time-Sensitive Linux, figure 3)",
+        quick: true,
+    },
+];
+
+/// One boot of one kernel beside one load.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Cell {
+    /// The kernel's key.
+    pub kernel: String,
+    /// The load's key.
+    pub load: String,
+    /// The seed.
+    pub seed: u64,
+    /// What was measured.
+    pub results: Results,
+}
+
+/// All that was measured.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Study {
+    /// The cells, in any order.
+    pub cells: Vec<Cell>,
+}
+
+/// What of a study was not done.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Undone {
+    /// Cells that came to nothing, with what happened.
+    pub failures: Vec<(String, String)>,
+    /// Cells that were not begun or not finished.
+    pub missing: usize,
+}
+
+impl Study {
+    /// The kernels beside a load, each with its seeds pooled, in the order of [`KERNELS`]; nothing where no cell has samples.
+    pub fn beside(&self, load: &str) -> Option<Comparison> {
+        let columns: Vec<Column> = KERNELS.iter().filter_map(|kernel| self.column(kernel, load)).collect();
+        (!columns.is_empty()).then_some(Comparison { columns, basis: Basis::Raw })
+    }
+
+    /// Each load with its comparison, in the order of [`LOADS`].
+    pub fn loads(&self) -> Vec<(&'static Load, Comparison)> {
+        LOADS.iter().filter_map(|load| Some((load, self.beside(load.key)?))).collect()
+    }
+
+    fn column(&self, kernel: &Kernel, load: &str) -> Option<Column> {
+        let mut cells: Vec<&Cell> =
+            self.cells.iter().filter(|cell| cell.kernel == kernel.key && cell.load == load).collect();
+        cells.sort_by_key(|cell| cell.seed);
+        let runs = cells.iter().map(|cell| (format!("seed {}", cell.seed), cell.results.clone())).collect();
+        let mut comparison = Comparison::of(runs, Pooling::Alike, Basis::Raw).ok()?;
+        let column = comparison.columns.swap_remove(0);
+        Some(Column { name: kernel.key.to_owned(), ..column })
+    }
+
+    /// Latencies of a kernel beside all loads together, which is how the article measured; nothing if there are none.
+    pub fn together(&self, kernel: &Kernel) -> Option<Histogram> {
+        let mut sum = Histogram::default();
+        let cells = self.cells.iter().filter(|cell| cell.kernel == kernel.key);
+        cells.for_each(|cell| sum.merge(&cell.results.raw()));
+        (sum.count() > 0).then_some(sum)
+    }
+
+    /// A kernel's release, if it was measured.
+    pub fn release(&self, kernel: &Kernel) -> Option<&str> {
+        let cell = self.cells.iter().find(|cell| cell.kernel == kernel.key)?;
+        Some(&cell.results.machine.kernel)
+    }
+}
+
+/// The kernels at a point, the earliest first, with their places: those that nothing but noise lies between share one.
+pub fn ranks(comparison: &Comparison, point: Point) -> Vec<(usize, &Column)> {
+    let mut place = 0;
+    let order = comparison.order(point).into_iter().enumerate();
+    order
+        .map(|(at, (column, stands))| {
+            if !matches!(stands, Some(Difference::Noise | Difference::Unknown)) {
+                place = at + 1;
+            }
+            (place, column)
+        })
+        .collect()
+}
+
+/// The kernels in order: `a 8.81 us ~ b 8.90 us < c 12.5 us`.
+fn order(comparison: &Comparison, point: Point) -> String {
+    let mut out = String::new();
+    for (column, stands) in comparison.order(point) {
+        out += match stands {
+            None => "",
+            Some(Difference::Later | Difference::Earlier) => " < ",
+            Some(Difference::Noise) => " ~ ",
+            Some(Difference::Unknown) => " ? ",
+        };
+        let latency_ns = point.value_ns(&column.summary);
+        out += &format!("{} {}", column.name, duration(latency_ns as f64));
+    }
+    out
+}
+
+/// The heads of the table of kernels.
+const HEADS: [&str; 7] = ["kernel", "samples", "50 %", "99 %", "99.9 %", "max", "< 0.1 ms"];
+
+/// A kernel's row of it.
+fn row(column: &Column) -> Vec<String> {
+    let summary = &column.summary;
+    let at = |name: &str| {
+        let found = summary.quantiles.iter().find(|estimate| estimate.quantile.name() == name);
+        found.map_or_else(|| "-".to_owned(), |estimate| duration(estimate.value_ns as f64))
+    };
+    let below = summary.percent_below.first().map_or_else(|| "-".to_owned(), |(_, p)| format!("{p:.4} %"));
+    vec![
+        column.name.clone(),
+        count(summary.count),
+        at("0.5"),
+        at("0.99"),
+        at("0.999"),
+        duration(summary.max_ns as f64),
+        below,
+    ]
+}
+
+/// Who was mostly in the way, in words.
+fn culprit(culprit: &Culprit) -> String {
+    let shown = &culprit.stack[..culprit.stack.len().min(FRAMES_SHOWN)];
+    let place = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) };
+    format!(
+        "{} {}, {} times, {} at worst{place}",
+        culprit.task,
+        culprit.how.words(),
+        count(culprit.count),
+        duration(culprit.worst_ns as f64)
+    )
+}
+
+/// The first culprits of a kernel beside a load.
+fn culprits(column: &Column) -> &[Culprit] {
+    let all = column.results.culprits.as_deref().unwrap_or_default();
+    &all[..all.len().min(CULPRITS_SHOWN)]
+}
+
+/// What its measurements went on without, each once.
+fn notes(column: &Column) -> Vec<String> {
+    let mut notes = column.results.lacks.clone();
+    notes.dedup();
+    notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use spry_latency::{End, Machine, Source, Thread};
+
+    /// A cell whose latencies are these, ns, so many of each.
+    pub(super) fn cell(kernel: &str, load: &str, seed: u64, latencies: &[(u64, u64)]) -> Cell {
+        let machine = Machine { kernel: format!("Linux of {kernel}"), ..Machine::default() };
+        let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
+        let mut latency = Histogram::default();
+        latencies.iter().for_each(|&(ns, count)| latency.record_many(ns, count));
+        let omitted = Histogram::default();
+        results.threads.push(Thread { cpu: Some(0), latency, omitted, max_at_ns: 0, parts: None });
+        results.end = End::Complete;
+        results.load = vec![load.to_owned()];
+        Cell { kernel: kernel.to_owned(), load: load.to_owned(), seed, results }
+    }
+
+    pub(super) fn study() -> Study {
+        let cells = vec![
+            cell("stable-none", "fs", 1, &[(12_000, 50_000), (4_400_000, 700)]),
+            cell("stable-none", "fs", 2, &[(12_000, 50_000), (4_500_000, 700)]),
+            cell("stable-full", "fs", 2, &[(9_000, 50_000), (24_000, 30)]),
+            cell("stable-full", "fs", 1, &[(9_000, 50_000), (24_000, 40)]),
+            cell("stable-voluntary", "fs", 1, &[(9_000, 50_000), (9_500, 30)]),
+            cell("stable-voluntary", "fs", 2, &[(9_000, 50_000), (9_500, 30)]),
+            cell("newest-rt", "ttcp", 1, &[(7_000, 50_000)]),
+        ];
+        Study { cells }
+    }
+
+    #[test]
+    fn seeds_are_pooled_and_kernels_stand_in_their_order() {
+        let comparison = study().beside("fs").expect("there are cells");
+        let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
+        assert_eq!(names, ["stable-none", "stable-voluntary", "stable-full"]);
+        assert_eq!((comparison.columns[0].runs.len(), comparison.columns[0].summary.count), (2, 101_400));
+        assert!(study().beside("p3-fpu").is_none());
+        assert_eq!(study().loads().len(), 2);
+    }
+
+    #[test]
+    fn kernels_that_only_noise_lies_between_share_a_place() {
+        let comparison = study().beside("fs").expect("there are cells");
+        let places = |point| -> Vec<(usize, String)> {
+            ranks(&comparison, point).iter().map(|(place, column)| (*place, column.name.clone())).collect()
+        };
+        let at = places(RANKED_AT);
+        assert_eq!(at.iter().map(|(place, _)| *place).collect::<Vec<_>>(), [1, 1, 3]);
+        assert_eq!(at[2].1, "stable-none");
+        let longest = places(Point::Max);
+        assert_eq!(
+            longest,
+            [
+                (1, "stable-voluntary".to_owned()),
+                (2, "stable-full".to_owned()),
+                (3, "stable-none".to_owned())
+            ]
+        );
+    }
+
+    #[test]
+    fn all_loads_of_a_kernel_add_up_as_the_article_measured_them() {
+        let together = study().together(&KERNELS[2]).expect("there are cells");
+        assert_eq!((together.count(), together.max_ns()), (100_070, Some(24_000)));
+        assert!(study().together(&KERNELS[3]).is_none());
+    }
+
+    #[test]
+    fn a_row_has_the_figures_that_kernels_are_compared_by() {
+        let comparison = study().beside("fs").expect("there are cells");
+        let row = row(&comparison.columns[0]);
+        assert_eq!(row.len(), HEADS.len());
+        assert_eq!(row[1..], ["101,400", "12.0 us", "4.40 ms", "4.50 ms", "4.50 ms", "98.6193 %"]);
+    }
+}
