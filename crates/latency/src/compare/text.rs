@@ -24,8 +24,11 @@ pub fn report(comparison: &Comparison, width: usize) -> String {
     for (nth, columns) in comparison.columns.chunks(fitting).enumerate() {
         out.push('\n');
         let mut line = |name: &str, cells: &[String]| {
-            let cells: String = cells.iter().map(|cell| format!("{cell:>column$}")).collect();
-            _ = writeln!(out, "{}", format!("{name:<HEAD$}{cells}").trim_end());
+            let mut line = format!("{name:<HEAD$}");
+            for cell in cells {
+                _ = write!(line, "{cell:>column$}");
+            }
+            _ = writeln!(out, "{}", line.trim_end());
         };
         line("", &columns.iter().map(|column| column.name.clone()).collect::<Vec<_>>());
         for (name, cells) in &rows {
