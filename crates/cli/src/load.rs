@@ -166,8 +166,10 @@ fn entry_in_words(load: &Load) -> String {
 
 fn clean() -> Result<ExitCode> {
     let cleaned = spry_load::clean(&Cache::default_root())?;
-    let removed: String =
-        cleaned.removed.iter().map(|directory| format!("removed {}\n", directory.display())).collect();
+    let mut removed = String::new();
+    for directory in &cleaned.removed {
+        removed += &format!("removed {}\n", directory.display());
+    }
     let running = match cleaned.running {
         0 => String::new(),
         count => format!("{count} under way\n"),
