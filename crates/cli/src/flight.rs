@@ -27,9 +27,7 @@ impl FromStr for Condition {
             Some((time, task)) => (time.trim(), Some(task.trim().to_owned())),
             None => (rest.trim_end(), None),
         };
-        let is_number = time.chars().all(|c| c.is_ascii_digit() || c == '.');
-        let with_unit = if is_number { format!("{time}us") } else { time.to_owned() };
-        let latency_ns = with_unit.parse::<Timespan>().map_err(|_| wrong())?.ns();
+        let latency_ns = Timespan::microseconds(time).map_err(|_| wrong())?.ns();
         if task.as_ref().is_some_and(String::is_empty) {
             return Err(wrong());
         }

@@ -13,6 +13,15 @@ impl Timespan {
         self.0
     }
 
+    /// From text in which a number alone is microseconds.
+    ///
+    /// # Errors
+    /// What is wrong with the text.
+    pub fn microseconds(text: &str) -> Result<Timespan, String> {
+        let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
+        if is_number { format!("{text}us").parse() } else { text.parse() }
+    }
+
     /// In nanoseconds, as far as they go.
     pub fn ns(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
@@ -52,6 +61,13 @@ mod tests {
         assert_eq!(ns("1.5s"), Ok(1_500_000_000));
         assert_eq!(ns("300us"), Ok(300_000));
         assert_eq!(ns("2min"), Ok(120_000_000_000));
+    }
+
+    #[test]
+    fn a_number_alone_can_be_microseconds() {
+        let ns = |text: &str| Timespan::microseconds(text).map(Timespan::ns);
+        assert_eq!((ns("500"), ns("1.5"), ns("2ms")), (Ok(500_000), Ok(1_500), Ok(2_000_000)));
+        assert!(ns("").is_err());
     }
 
     #[test]

@@ -86,6 +86,11 @@ impl LabMachine {
         program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
     }
 
+    /// The emulator and its version, in its own words.
+    pub fn emulator(&self) -> &str {
+        &self.qemu
+    }
+
     /// What results depend on beside the job: the emulator, the kernel, the image, each with its hash.
     pub fn inputs(&self) -> BTreeMap<String, String> {
         let image = key_of([self.image.digest.as_str(), &self.scratch_mib.to_string()]);

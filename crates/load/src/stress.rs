@@ -10,12 +10,16 @@ use crate::suite::Stress;
 /// The file that stress-ng leaves its figures in.
 pub(crate) const METRICS: &str = "metrics.yaml";
 
+/// Its own word for ever, 0, is for some stressors no time at all: fpunch sleeps that long while its children punch, and ends, which at
+/// times ends the others too.
+const FOR_EVER: &str = "10y";
+
 /// The command that runs these stressors in the current directory until it is told to end.
 pub(crate) fn command(stress: Stress, share: &Share) -> Command {
     let program = needs::program("stress-ng").unwrap_or_else(|| "stress-ng".into());
     let mut command = Command::new(program);
     command.args(arguments(stress, share));
-    command.args(["--timeout", "0", "--temp-path", ".", "--metrics-brief", "--yaml", METRICS]);
+    command.args(["--timeout", FOR_EVER, "--temp-path", ".", "--metrics-brief", "--yaml", METRICS]);
     // The same load each time.
     command.arg("--no-rand-seed");
     command

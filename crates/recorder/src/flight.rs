@@ -74,13 +74,17 @@ impl Lookout {
     }
 
     pub(crate) fn name(&mut self, info: TaskInfo) {
-        if self.names.len() >= NAMES_MAX {
-            self.names.clear();
-        }
         if info.tgid.0 == std::process::id() {
             self.own.insert(info.tid);
         }
-        self.names.insert(info.tid, info.comm);
+        self.rename(info.tid, info.comm);
+    }
+
+    fn rename(&mut self, tid: Tid, comm: Comm) {
+        if self.names.len() >= NAMES_MAX {
+            self.names.clear();
+        }
+        self.names.insert(tid, comm);
     }
 
     pub(crate) fn see(&mut self, stamped: &Stamped) {
@@ -100,11 +104,7 @@ impl Lookout {
                     self.ran(stamped, switch.next, woken_ns);
                 }
             }
-            Event::Comm(rename) => self.name(TaskInfo {
-                tid: rename.tid,
-                tgid: spry_trace::Tgid(rename.tid.0),
-                comm: rename.comm,
-            }),
+            Event::Comm(renamed) => self.rename(renamed.tid, renamed.comm),
             Event::Fork(fork) => {
                 self.name(TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm })
             }

@@ -23,6 +23,7 @@ mod flight;
 mod load;
 mod machine;
 mod mark;
+mod programs;
 mod queue;
 mod recording;
 mod ring;

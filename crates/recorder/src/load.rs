@@ -6,12 +6,12 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::slice;
 
 use libbpf_rs::{
-    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenObject,
-    PrintLevel,
+    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut,
+    OpenObject, PrintLevel,
 };
 use spry_kernel::{Functions, Kernel};
 use spry_trace::{Group, Groups};
-use spry_wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_stat};
+use spry_wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_split_knobs, spry_stat};
 
 use crate::error::{Error, Result, last_error, system};
 use crate::mark::Node;
@@ -208,17 +208,31 @@ fn size_maps(
                 map.set_inner_map_fd(pieces[0].as_fd())?;
             }
             Some("shared") => map.set_max_entries(shared_bytes)?,
-            Some(".rodata.knobs") => {
-                // SAFETY: plain data without padding that is read as the bytes it is made of.
-                let bytes = unsafe {
-                    slice::from_raw_parts((&raw const *knobs).cast::<u8>(), size_of::<spry_knobs>())
-                };
-                map.set_initial_value(bytes)?;
-            }
+            Some(".rodata.knobs") => set_knobs(&mut map, knobs)?,
             _ => {}
         }
     }
     Ok(())
+}
+
+/// Knobs that programs read as constants: plain C structures without padding.
+pub(crate) trait Knobs: Copy {}
+impl Knobs for spry_knobs {}
+impl Knobs for spry_split_knobs {}
+
+/// Sets the constants of programs that are not loaded yet.
+pub(crate) fn set_knobs<K: Knobs>(map: &mut OpenMapMut<'_>, knobs: &K) -> libbpf_rs::Result<()> {
+    // SAFETY: plain data without padding that is read as the bytes it is made of.
+    let bytes = unsafe { slice::from_raw_parts((&raw const *knobs).cast::<u8>(), size_of::<K>()) };
+    map.set_initial_value(bytes)
+}
+
+/// An object's map of a name.
+pub(crate) fn map<'object>(object: &'object Object, name: &str) -> Result<libbpf_rs::Map<'object>> {
+    object
+        .maps()
+        .find(|map| map.name() == name)
+        .ok_or_else(|| Error::Load(format!("the map {name} is missing")))
 }
 
 /// Tells apart why the kernel said no.
@@ -280,10 +294,7 @@ impl Loaded {
     }
 
     fn map(&self, name: &str) -> Result<libbpf_rs::Map<'_>> {
-        self.object
-            .maps()
-            .find(|map| map.name() == name)
-            .ok_or_else(|| Error::Load(format!("the map {name} is missing")))
+        map(&self.object, name)
     }
 
     pub(crate) fn control(&self) -> Result<Control> {

@@ -194,13 +194,13 @@ impl Builder {
         let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
         let decoder = Decoder::new(header.start_ns, tick_ns);
         let mut drain = Drain::new(rings, shared, writer, decoder, symbols);
-        let happened = Arc::default();
-        let hold = flight.map(|(hold, when)| {
+        let flight = flight.map(|(hold, when)| {
+            let happened = Arc::default();
             drain.look_out(Lookout::new(when, Arc::clone(&happened)));
-            hold
+            Flown { hold, happened, options: self.options }
         });
         let recording = Recording::start(loaded, control, header.start_ns, queue, drain, file)?;
-        Ok(Recording { hold, happened, options: self.options, ..recording })
+        Ok(Recording { flight, ..recording })
     }
 }
 
@@ -235,8 +235,12 @@ pub struct Recording {
     statistics: Arc<Mutex<Statistics>>,
     drain: JoinHandle<Result<()>>,
     writer: JoinHandle<()>,
-    /// What a flight recorder keeps, and what it has seen.
-    hold: Option<Hold>,
+    flight: Option<Flown>,
+}
+
+/// What a flight recorder keeps, what it has seen, and how it writes.
+struct Flown {
+    hold: Hold,
     happened: Arc<Mutex<Option<Happened>>>,
     options: Options,
 }
@@ -281,9 +285,7 @@ impl Recording {
             statistics,
             drain: draining,
             writer,
-            hold: None,
-            happened: Arc::default(),
-            options: Options::default(),
+            flight: None,
         })
     }
 
@@ -304,7 +306,7 @@ impl Recording {
 
     /// What a flight recorder was to look out for, if it has happened since this was last asked.
     pub fn happened(&self) -> Option<Happened> {
-        self.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
+        self.flight.as_ref()?.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
     /// Writes what a flight recorder has kept up to its last round into a new file, as a trace of its own. Recording goes on.
@@ -312,12 +314,10 @@ impl Recording {
     /// # Errors
     /// If there is nothing, or the file cannot be written.
     pub fn keep(&self, path: &Path) -> Result<Written> {
-        let hold = self
-            .hold
-            .as_ref()
-            .ok_or_else(|| Error::Keep(path.to_owned(), spry_trace::flight::KeepError::Empty))?;
-        let options = Options { block_ns: Options::default().block_ns, ..self.options };
-        hold.keep(path, create(path)?, options)
+        let nothing = || Error::Keep(path.to_owned(), spry_trace::flight::KeepError::Empty);
+        let flight = self.flight.as_ref().ok_or_else(nothing)?;
+        let options = Options { block_ns: Options::default().block_ns, ..flight.options };
+        flight.hold.keep(path, create(path)?, options)
     }
 
     /// Switches off or on again. Every CPU's stream then has a loss of 0 events where it goes on.

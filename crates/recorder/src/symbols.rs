@@ -8,6 +8,7 @@ use std::sync::Arc;
 use spry_trace::Tgid;
 
 use crate::decode::RawStack;
+use crate::programs::Programs;
 
 /// Processes whose maps are kept at a time.
 const PROCESSES_MAX: usize = 512;
@@ -20,6 +21,12 @@ const MAPS_AGE_MIN_NS: u64 = 500_000_000;
 
 /// The last kernel functions before these are the recorder's own way to the stack.
 const WAY_IN: &str = "__schedule";
+
+/// The last function of the kernel itself; behind it are its modules and BPF programs, which come and go.
+const LAST_OF_KERNEL: &str = "_etext";
+
+/// How BPF programs' functions are called.
+const OF_PROGRAM: &str = "bpf_prog_";
 
 /// Where interrupts come in: on x86, and on 64-bit Arm.
 const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq"];
@@ -36,6 +43,9 @@ struct Mapped {
 /// Turns addresses into names and remembers them.
 pub(crate) struct Symbols {
     kernel: Vec<(u64, String)>,
+    /// Where the kernel's own functions end.
+    kernel_end: u64,
+    programs: Programs,
     kernel_names: HashMap<u64, Arc<str>>,
     processes: HashMap<Tgid, Process>,
 }
@@ -50,7 +60,15 @@ struct Process {
 impl Symbols {
     /// With the kernel's functions in order of address.
     pub(crate) fn new(kernel: Vec<(u64, String)>) -> Symbols {
-        Symbols { kernel, kernel_names: HashMap::new(), processes: HashMap::new() }
+        let kernel_end =
+            kernel.iter().find(|(_, name)| name == LAST_OF_KERNEL).map_or(u64::MAX, |&(address, _)| address);
+        Symbols {
+            kernel,
+            kernel_end,
+            programs: Programs::default(),
+            kernel_names: HashMap::new(),
+            processes: HashMap::new(),
+        }
     }
 
     /// The process is another one now.
@@ -75,26 +93,45 @@ impl Symbols {
         time_ns: u64,
         own: impl Fn(&[Arc<str>]) -> usize,
     ) -> (Box<[Arc<str>]>, usize) {
-        let mut frames: Vec<_> = raw.kernel.iter().map(|&address| self.kernel_name(address)).collect();
+        let mut frames: Vec<_> =
+            raw.kernel.iter().map(|&address| self.kernel_name(address, time_ns)).collect();
         frames.drain(..own(&frames));
         let of_kernel = frames.len();
         frames.extend(self.user_names(raw.tgid, &raw.user, time_ns));
         (frames.into(), of_kernel)
     }
 
-    pub(crate) fn kernel_name(&mut self, address: u64) -> Arc<str> {
+    /// The name of a kernel function, as things are at a time.
+    pub(crate) fn kernel_name(&mut self, address: u64, time_ns: u64) -> Arc<str> {
+        if address >= self.kernel_end {
+            return self.name_behind_kernel(address, time_ns);
+        }
         if self.kernel_names.len() >= NAMES_MAX {
             self.kernel_names.clear();
         }
-        let kernel = &self.kernel;
-        let name = self.kernel_names.entry(address).or_insert_with(|| {
-            let after = kernel.partition_point(|&(start, _)| start <= address);
-            match after.checked_sub(1) {
-                Some(index) => kernel[index].1.as_str().into(),
-                None => format!("{address:#x}").into(),
-            }
-        });
-        Arc::clone(name)
+        if let Some(name) = self.kernel_names.get(&address) {
+            return Arc::clone(name);
+        }
+        let name: Arc<str> = self.listed(address).map_or_else(|| hexadecimal(address), Arc::from);
+        self.kernel_names.insert(address, Arc::clone(&name));
+        name
+    }
+
+    /// The last function at or before an address, in the list that was made when all began.
+    fn listed(&self, address: u64) -> Option<&str> {
+        let after = self.kernel.partition_point(|&(start, _)| start <= address);
+        Some(&self.kernel[after.checked_sub(1)?].1)
+    }
+
+    /// A program may have been loaded since the list was made, and lie behind one that has nothing to do with it.
+    fn name_behind_kernel(&mut self, address: u64, time_ns: u64) -> Arc<str> {
+        if let Some(name) = self.programs.name(address, time_ns) {
+            return name;
+        }
+        let is_known_to_end = |name: &str| self.programs.is_any_known() && name.starts_with(OF_PROGRAM);
+        self.listed(address)
+            .filter(|name| !is_known_to_end(name))
+            .map_or_else(|| hexadecimal(address), Arc::from)
     }
 
     fn user_names(&mut self, tgid: Tgid, addresses: &[u64], time_ns: u64) -> Vec<Arc<str>> {
@@ -105,9 +142,10 @@ impl Symbols {
         if process.names.len() >= NAMES_MAX {
             process.names.clear();
         }
-        // A process maps more as it runs: look again when an address has no name yet.
+        // A process maps more as it runs: look again when an address is nowhere yet, and only then. To list what a large one has mapped
+        // takes the kernel as long as it takes to be late itself.
         let is_new = process.maps_read_ns.is_none_or(|read_ns| time_ns > read_ns + MAPS_AGE_MIN_NS);
-        if is_new && addresses.iter().any(|address| !process.names.contains_key(address)) {
+        if is_new && addresses.iter().any(|&address| process.place(address).is_none()) {
             process.maps = read_maps(tgid);
             process.maps_read_ns = Some(time_ns);
         }
@@ -127,11 +165,15 @@ impl Process {
         }
         let name: Arc<str> = match self.place(address) {
             Some(mapped) => format!("{}+{:#x}", mapped.file, address - mapped.start + mapped.offset).into(),
-            None => format!("{address:#x}").into(),
+            None => hexadecimal(address),
         };
         self.names.insert(address, Arc::clone(&name));
         name
     }
+}
+
+fn hexadecimal(address: u64) -> Arc<str> {
+    format!("{address:#x}").into()
 }
 
 fn read_maps(tgid: Tgid) -> Vec<Mapped> {
@@ -187,5 +229,17 @@ mod tests {
             frames.iter().map(|name| &**name).collect::<Vec<_>>(),
             ["__schedule", "schedule", "pipe_read"]
         );
+    }
+
+    #[test]
+    fn a_module_s_function_behind_the_kernel_s_own_is_named_by_the_list() {
+        let kernel = [(100, "schedule"), (200, "_etext"), (300, "uinput_open")];
+        let kernel = kernel.map(|(address, name)| (address, name.to_owned())).to_vec();
+        let mut symbols = Symbols::new(kernel);
+        assert_eq!(
+            [110, 310].map(|address| symbols.kernel_name(address, 0).to_string()),
+            ["schedule", "uinput_open"]
+        );
+        assert_eq!(&*symbols.kernel_name(10, 0), "0xa");
     }
 }

@@ -71,29 +71,23 @@ impl Flight {
         }
     }
 
-    /// Bytes that are kept.
-    pub const fn bytes(&self) -> usize {
-        self.bytes
-    }
-
-    fn source(&self) -> Box<dyn Read + '_> {
-        let header: Box<dyn Read + '_> = Box::new(self.header.as_slice());
-        self.groups.iter().fold(header, |before, group| Box::new(before.chain(group.bytes.as_slice())))
-    }
-
     /// Writes what is kept as a trace of its own, which begins with its first event.
     ///
     /// # Errors
     /// If there is nothing, or `sink` takes nothing.
     pub fn write<W: Write>(&self, sink: W, options: Options) -> Result<(W, Written), KeepError> {
-        let mut reader = Reader::new(self.source())?;
+        let header: Box<dyn Read + '_> = Box::new(self.header.as_slice());
+        let source =
+            self.groups.iter().fold(header, |before, group| Box::new(before.chain(group.bytes.as_slice())));
+        let mut reader = Reader::new(source)?;
         let mut header = reader.header().clone();
-        let first_ns = reader.next_event()?.ok_or(KeepError::Empty)?.time_ns;
+        let first = reader.next_event()?.ok_or(KeepError::Empty)?.clone();
+        let first_ns = first.time_ns;
         let skipped_ns = first_ns.saturating_sub(header.start_ns);
         header.start_ns = first_ns;
         header.start_unix_ns = header.start_unix_ns.map(|unix_ns| unix_ns + skipped_ns);
         let mut writer = Writer::new(sink, &header, options)?;
-        let mut reader = Reader::new(self.source())?;
+        writer.event(&first)?;
         let mut round_ns = first_ns;
         while let Some(stamped) = reader.next_event()? {
             writer.event(stamped)?;

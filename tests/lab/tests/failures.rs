@@ -10,7 +10,7 @@ use spry_lab::scheduler::{Program, Setting, Sign};
 use spry_lab::{Event, Job, LabError, MachineSpec, Stage, Stop};
 use spry_lab_tests::{lab, machine, quiet, run, run_directories, script};
 
-/// Emulators and run directories are counted, so one test at a time.
+/// Emulators and run directories are counted, so one test at a time, and in a program without others.
 static ALONE: Mutex<()> = Mutex::new(());
 
 /// The emulators that this process has started and that still live.

@@ -1,19 +1,27 @@
 //! A delay that was planted is the first culprit, found where it was planted; and samples are split into all that they are made of.
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use serde_json::Value;
-use spry_system_tests::desk::Program;
-use spry_system_tests::{need_root, number, planter, spry_says};
+use spry_system_tests::desk::{Program, await_some};
+use spry_system_tests::{need_root, number, planter, spry, spry_says};
 
-/// What a measurement of the first CPU says while delays of 5 ms are planted there.
-fn beside_planted(kind: &str) -> Value {
+/// From now on the first CPU is held up for 5 ms again and again.
+fn plant(kind: &str) -> Program {
     let mut planted = Program::start(Command::new(planter()).args([kind, "60"]).stdout(Stdio::piped()));
     let mut said = String::new();
     let out = planted.0.stdout.take().expect("it is piped");
     BufReader::new(out).read_line(&mut said).expect("it says so");
     assert_eq!(said, "planted\n");
+    planted
+}
+
+/// What a measurement of that CPU says meanwhile.
+fn beside_planted(kind: &str) -> Value {
+    let _planted = plant(kind);
     let args = ["latency", "--quiet", "--json", "--cpus", "0", "--threshold", "3000", "--duration", "4"];
     serde_json::from_str(&spry_says(args)).expect("--json prints JSON")
 }
@@ -58,6 +66,28 @@ fn a_timer_s_function_in_a_softirq_is_the_first_culprit_whatever_task_it_interru
         assert!(has_frame(culprit, part), "{part}: {culprit}");
     }
     assert!(number(&culprit["count"]) >= 40.0, "{culprit}");
+}
+
+#[test]
+fn a_program_that_was_loaded_while_the_measurement_ran_has_its_own_name() {
+    need_root();
+    let dir = tempfile::tempdir().expect("a directory");
+    let soon = dir.path().join("soon.json");
+    let mut command = Command::new(spry());
+    command.args(["latency", "--quiet", "--json", "--cpus", "0", "--threshold", "3000"]);
+    command.args(["--checkpoint-every", "100ms", "--checkpoint"]).arg(&soon);
+    let mut measuring = Program::start(command.stdout(Stdio::piped()));
+    await_some("the first checkpoint", || soon.exists().then_some(()));
+    let planted = plant("tracepoint");
+    thread::sleep(Duration::from_secs(4));
+    drop(planted);
+    measuring.signal(libc::SIGINT);
+    let mut said = String::new();
+    let mut out = measuring.0.stdout.take().expect("it is piped");
+    out.read_to_string(&mut said).expect("it prints");
+    let report: Value = serde_json::from_str(&said).expect("--json prints JSON");
+    let culprit = first(&report);
+    assert!(has_frame(culprit, "plant_tracepoint"), "{culprit}");
 }
 
 #[test]

@@ -448,6 +448,23 @@ fn random_code_runs_as_nobody() {
 }
 
 #[test]
+fn every_stressor_of_a_load_goes_on_as_long_as_the_load() {
+    let place = Place::new();
+    let family = place.start(&["fs", "fifos-mmap"]);
+    // Those that take the time they were given too literally end at once.
+    thread::sleep(Duration::from_secs(4));
+    let names: BTreeSet<String> = family.members().into_iter().map(name_of).collect();
+    family.signal(family.child.id(), libc::SIGINT);
+    family.end();
+    for stressor in ["fpunch", "fallocate", "seek", "fifo", "mmap"] {
+        // The kernel keeps 15 characters of a name.
+        let name: String = format!("stress-ng-{stressor}").chars().take(15).collect();
+        assert!(names.contains(&name), "{name}: {names:?}");
+    }
+    place.is_clean();
+}
+
+#[test]
 fn cpus_and_nice_reach_every_process() {
     let place = Place::new();
     let family = place.start(&["user-cpu", "kernel-cpu", "--cpus", "0", "--nice", "7"]);

@@ -82,13 +82,15 @@ pub struct LatencyArgs {
 }
 
 fn positive(text: &str) -> Result<Timespan, String> {
-    let span: Timespan = text.parse()?;
-    if span.ns() == 0 { Err("the time must be longer than 0".to_owned()) } else { Ok(span) }
+    longer_than_0(text.parse()?)
 }
 
 fn microseconds(text: &str) -> Result<Timespan, String> {
-    let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
-    positive(&if is_number { format!("{text}us") } else { text.to_owned() })
+    longer_than_0(Timespan::microseconds(text)?)
+}
+
+fn longer_than_0(span: Timespan) -> Result<Timespan, String> {
+    if span.ns() == 0 { Err("the time must be longer than 0".to_owned()) } else { Ok(span) }
 }
 
 impl LatencyArgs {

@@ -9,11 +9,11 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail};
+use anyhow::{Error, Result, bail};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use spry_lab::results::digest;
-use spry_lab::{Event, Lab, LabMachine, LabOptions, Stop, digest_of_file};
+use spry_lab::{Event, Lab, LabError, LabMachine, LabOptions, Stop, digest_of_file};
 use spry_reproduce::latency::{self as study, Cell, Study, Undone};
 
 use super::files::{Directory, Kept};
@@ -43,7 +43,7 @@ struct Laboratory<'a> {
 /// What became of a cell.
 enum Ended {
     Measured(Box<Cell>),
-    Failed(String, String),
+    Failed(String, Error),
     Interrupted,
 }
 
@@ -138,8 +138,9 @@ impl<'a> Laboratory<'a> {
                     }
                     Ok(Ended::Failed(cell, error)) => {
                         ran += 1;
-                        meter.line(&format!("{cell}: {error}"), ran);
-                        failures.push((cell, error));
+                        let error = format!("{error:#}");
+                        meter.failure(&format!("spry: {cell}: {error}"));
+                        failures.push((cell, error.lines().next().unwrap_or_default().to_owned()));
                     }
                     Ok(Ended::Interrupted) | Err(RecvTimeoutError::Timeout) => {}
                     Err(RecvTimeoutError::Disconnected) => break,
@@ -157,7 +158,7 @@ impl<'a> Laboratory<'a> {
             let ended = match self.measure(boot) {
                 Ok(cell) => Ended::Measured(Box::new(cell)),
                 Err(_) if self.stop.is_requested() => Ended::Interrupted,
-                Err(error) => Ended::Failed(boot.name(), format!("{error:#}")),
+                Err(error) => Ended::Failed(boot.name(), error),
             };
             if sender.send(ended).is_err() {
                 return;
@@ -167,16 +168,25 @@ impl<'a> Laboratory<'a> {
 
     fn measure(&self, boot: &Boot) -> Result<Cell> {
         let machine = &self.machines[boot.kernel.choice];
-        let outcome = self.lab.run(machine, &boot.job(self.spry.clone()), &|_: Event<'_>| {}, self.stop)?;
-        let results = boot.results(&outcome)?;
+        let outcome = self.lab.run(machine, &boot.job(self.spry.clone()), &|_: Event<'_>| {}, self.stop);
+        let outcome = outcome.map_err(|error| hinted(error, machine))?;
+        let [results, split] = boot.results(&outcome)?;
         let file = self.directory.subdirectory("latency")?.join(format!("{}.json", boot.file_name()));
         results.save(&file)?;
         let (kernel, load) = (boot.kernel.key.to_owned(), boot.load.key.to_owned());
-        let cell = Cell { kernel, load, seed: boot.seed, results };
+        let cell = Cell { kernel, load, seed: boot.seed, results, split };
         let kept = Kept { inputs: self.inputs(boot), cell };
         self.directory.keep(&boot.file_name(), &kept)?;
         Ok(kept.cell)
     }
+}
+
+/// A kernel that panics may do so for the emulator, which random code and rare moments find faults in.
+fn hinted(error: LabError, machine: &LabMachine) -> Error {
+    let is_panic = matches!(error, LabError::Panic { .. });
+    let error = Error::new(error);
+    let hint = format!("under {}, of which a newer one may do better", machine.emulator());
+    if is_panic { error.context(hint) } else { error }
 }
 
 /// How far all is.
@@ -203,6 +213,13 @@ impl Meter {
     fn line(&self, what: &str, ran: usize) {
         if self.lines {
             eprintln!("spry: {} of {}: {what}", self.kept + ran, self.all);
+        }
+    }
+
+    fn failure(&self, words: &str) {
+        match &self.bar {
+            Some(bar) => bar.println(words),
+            None => eprintln!("{words}"),
         }
     }
 
@@ -233,9 +250,6 @@ fn told(
     found: &Study,
     undone: &Undone,
 ) -> Result<ExitCode> {
-    for (cell, error) in &undone.failures {
-        eprintln!("spry: {cell}: {error}");
-    }
     let interrupted = laboratory.stop.is_requested();
     if found.cells.is_empty() {
         if interrupted {

@@ -87,7 +87,7 @@ impl Late {
             .collect();
         looks.sort_by_key(|look| look.time_ns);
         let mut stretches: Vec<Stretch> =
-            raw.spans.iter().filter_map(|span| stretch(span, symbols)).collect();
+            raw.spans.iter().filter_map(|span| stretch(span, symbols, now_ns)).collect();
         stretches.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
         Late {
             tid: Tid(raw.seat.tid),
@@ -132,12 +132,12 @@ fn look(when: When, raw: &spry_looked, symbols: &mut Symbols, now_ns: u64) -> Lo
     }
 }
 
-fn stretch(raw: &spry_span, symbols: &mut Symbols) -> Option<Stretch> {
+fn stretch(raw: &spry_span, symbols: &mut Symbols, now_ns: u64) -> Option<Stretch> {
     let span = match raw.kind {
         SPRY_SPAN_IRQ => Span::Irq(raw.id),
         SPRY_SPAN_SOFTIRQ => Span::Softirq(Softirq(raw.id as u8)),
         SPRY_SPAN_HRTIMER | SPRY_SPAN_SOFT_HRTIMER | SPRY_SPAN_TIMER => {
-            Span::Timer(symbols.kernel_name(raw.function))
+            Span::Timer(symbols.kernel_name(raw.function, now_ns))
         }
         _ => return None,
     };

@@ -9,12 +9,11 @@ mod late;
 mod seat;
 
 use std::os::fd::AsFd;
-use std::slice;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use libbpf_rs::{Link, MapCore, Object, ObjectBuilder, OpenObject, PrintLevel};
+use libbpf_rs::{Link, Object, ObjectBuilder, PrintLevel};
 use spry_kernel::{Functions, Kernel};
 use spry_wire::{spry_late, spry_split_knobs};
 
@@ -23,7 +22,7 @@ use self::seat::Seats;
 pub use self::seat::{Seat, Seen};
 use crate::clock;
 use crate::error::{Error, Result, system};
-use crate::load::refused;
+use crate::load::{map, refused, set_knobs};
 use crate::ring::{Mapping, Shared, page_bytes};
 use crate::symbols::Symbols;
 
@@ -95,7 +94,11 @@ impl Split {
             threshold_ns: threshold.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             ..spry_split_knobs::default()
         };
-        set_knobs(&mut open, &knobs).map_err(refused)?;
+        for mut map in open.maps_mut() {
+            if map.name() == ".rodata.knobs" {
+                set_knobs(&mut map, &knobs).map_err(refused)?;
+            }
+        }
         let object = open.load().map_err(refused)?;
         let seats = Arc::new(Seats::new(map(&object, "seats")?.as_fd())?);
         let ring = Shared::new(map(&object, "late")?.as_fd(), RING_BYTES)
@@ -117,15 +120,8 @@ impl Split {
         self.sees
     }
 
-    /// A seat for the calling thread. It is free again when dropped.
-    ///
-    /// # Errors
-    /// If a thread sits there whose number ends in the same bits.
-    pub fn seat(&self) -> Result<Seat> {
-        Seat::take(&self.seats)
-    }
-
-    /// A maker of seats, for threads of its own.
+    /// A maker of seats for the threads that call it, free again when dropped. It fails if a thread sits there whose number ends in
+    /// the same bits.
     pub fn seats(&self) -> impl Fn() -> Result<Seat> + Send + Sync + 'static {
         let seats = Arc::clone(&self.seats);
         move || Seat::take(&seats)
@@ -157,24 +153,4 @@ impl Split {
             .map_err(system("mapping the count of lost samples"))?;
         Ok(mapping.word(0).load(Ordering::Relaxed))
     }
-}
-
-fn map<'object>(object: &'object Object, name: &str) -> Result<libbpf_rs::Map<'object>> {
-    object
-        .maps()
-        .find(|map| map.name() == name)
-        .ok_or_else(|| Error::Load(format!("the map {name} is missing")))
-}
-
-fn set_knobs(open: &mut OpenObject, knobs: &spry_split_knobs) -> libbpf_rs::Result<()> {
-    for mut map in open.maps_mut() {
-        if map.name() == ".rodata.knobs" {
-            // SAFETY: plain data without padding that is read as the bytes it is made of.
-            let bytes = unsafe {
-                slice::from_raw_parts((&raw const *knobs).cast::<u8>(), size_of::<spry_split_knobs>())
-            };
-            map.set_initial_value(bytes)?;
-        }
-    }
-    Ok(())
 }

@@ -1,11 +1,12 @@
 //! What the article found of its kernels' order, and whether today's, which stand in their places, are in the same.
 
 use serde::Serialize;
-use spry_latency::compare::{Column, Comparison, Difference, Point, judge};
+use spry_latency::Results;
+use spry_latency::compare::{Column, Difference, Point, judge};
 use spry_latency::verdict::verdict;
 use spry_latency::words::duration;
 
-use super::{KERNELS, Kernel, RANKED_AT};
+use super::{Beside, KERNELS, Kernel, RANKED_AT};
 
 /// A pair of the article's kernels of which one was earlier.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -79,18 +80,18 @@ pub struct Found {
 }
 
 /// Every claim whose kernels were measured beside this load.
-pub fn found(comparison: &Comparison) -> Vec<Found> {
-    CLAIMS.into_iter().filter_map(|claim| decided(comparison, claim)).collect()
+pub fn found(beside: &Beside) -> Vec<Found> {
+    CLAIMS.into_iter().filter_map(|claim| decided(beside, claim)).collect()
 }
 
-fn decided(comparison: &Comparison, claim: Claim) -> Option<Found> {
-    let column = |name: &str| {
+fn decided(beside: &Beside, claim: Claim) -> Option<Found> {
+    let measured = |name: &str| {
         let stands = |kernel: &&Kernel| kernel.stands_for == Some(name);
         let key = KERNELS.iter().find(stands)?.key;
-        comparison.columns.iter().find(|column| column.name == key)
+        beside.kernels().find(|(column, _)| column.name == key)
     };
-    let (earlier, later) = (column(claim.earlier)?, column(claim.later)?);
-    let outcome = match judge(earlier, later, claim.at) {
+    let (earlier, later) = (measured(claim.earlier)?, measured(claim.later)?);
+    let outcome = match judge(earlier.0, later.0, claim.at) {
         Difference::Later => Outcome::AsThen,
         Difference::Earlier => Outcome::Otherwise,
         Difference::Noise => Outcome::Alike,
@@ -101,11 +102,12 @@ fn decided(comparison: &Comparison, claim: Claim) -> Option<Found> {
     let because = match outcome {
         Outcome::AsThen | Outcome::Unknown => Vec::new(),
         Outcome::Otherwise | Outcome::Alike => {
-            let words = |column: &Column| Some(format!("{}: {}", column.name, verdict(&column.results)?));
+            let words =
+                |(column, why): (&Column, &Results)| Some(format!("{}: {}", column.name, verdict(why)?));
             [earlier, later].into_iter().filter_map(words).collect()
         }
     };
-    Some(Found { claim, outcome, figures: format!("{}, {}", figure(earlier), figure(later)), because })
+    Some(Found { claim, outcome, figures: format!("{}, {}", figure(earlier.0), figure(later.0)), because })
 }
 
 impl Found {

@@ -1,11 +1,12 @@
 //! The study as JSON.
 
 use serde_json::{Value, json};
-use spry_latency::compare::{Column, Comparison};
+use spry_latency::Results;
+use spry_latency::compare::Column;
 use spry_latency::json::summary;
 use spry_latency::verdict::verdict;
 
-use super::{KERNELS, PUBLISHED, RANKED_AT, Study, Undone, culprits, found, notes, ranks};
+use super::{Beside, KERNELS, PUBLISHED, RANKED_AT, Study, Undone, culprits, found, notes, ranks};
 
 /// All of it, without what went in.
 pub fn report(study: &Study, undone: &Undone) -> Value {
@@ -33,17 +34,17 @@ pub fn report(study: &Study, undone: &Undone) -> Value {
         "reproduce": "scheduler-latency",
         "machine": "lab",
         "kernels": kernels.collect::<Vec<_>>(),
-        "loads": study.loads().iter().map(|(load, comparison)| beside(load.key, comparison)).collect::<Vec<_>>(),
+        "loads": study.loads().iter().map(|(load, measured)| beside(load.key, measured)).collect::<Vec<_>>(),
         "article": published.collect::<Vec<_>>(),
         "failures": undone.failures,
         "missing": undone.missing,
     })
 }
 
-fn beside(load: &str, comparison: &Comparison) -> Value {
-    let ranking = ranks(comparison, RANKED_AT);
+fn beside(load: &str, beside: &Beside) -> Value {
+    let ranking = ranks(&beside.comparison, RANKED_AT);
     let ranking = ranking.iter().map(|(place, column)| json!({ "place": place, "kernel": column.name }));
-    let claims = found(comparison).into_iter().map(|found| {
+    let claims = found(beside).into_iter().map(|found| {
         json!({
             "at": found.claim.at.name(),
             "earlier": found.claim.earlier,
@@ -59,12 +60,12 @@ fn beside(load: &str, comparison: &Comparison) -> Value {
         "ranked_at": RANKED_AT.name(),
         "ranking": ranking.collect::<Vec<_>>(),
         "claims": claims.collect::<Vec<_>>(),
-        "kernels": comparison.columns.iter().map(measured).collect::<Vec<_>>(),
+        "kernels": beside.kernels().map(measured).collect::<Vec<_>>(),
     })
 }
 
-fn measured(column: &Column) -> Value {
-    let culprits = culprits(column).iter().map(|culprit| {
+fn measured((column, why): (&Column, &Results)) -> Value {
+    let culprits = culprits(why).iter().map(|culprit| {
         json!({
             "task": culprit.task,
             "how": culprit.how,
@@ -85,9 +86,9 @@ fn measured(column: &Column) -> Value {
         "kernel": column.name,
         "preemption": column.results.machine.preemption,
         "missed": column.results.missed(),
-        "verdict": verdict(&column.results),
+        "verdict": verdict(why),
         "culprits": culprits.collect::<Vec<_>>(),
-        "notes": notes(column),
+        "notes": notes(column, why),
         "runs": runs.collect::<Vec<_>>(),
     });
     if let (Value::Object(value), Value::Object(figures)) = (&mut value, summary(&column.histogram)) {

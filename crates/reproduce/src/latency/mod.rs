@@ -93,6 +93,8 @@ pub struct Cell {
     pub seed: u64,
     /// What was measured.
     pub results: Results,
+    /// A second measurement of the same boot, split, which names culprits: they cost a microsecond that the first does without.
+    pub split: Results,
 }
 
 /// All that was measured.
@@ -100,6 +102,15 @@ pub struct Cell {
 pub struct Study {
     /// The cells, in any order.
     pub cells: Vec<Cell>,
+}
+
+/// The kernels beside a load.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Beside {
+    /// What was measured of each.
+    pub comparison: Comparison,
+    /// Why it took so long, of each in the same order.
+    whys: Vec<Results>,
 }
 
 /// What of a study was not done.
@@ -113,21 +124,26 @@ pub struct Undone {
 
 impl Study {
     /// The kernels beside a load, each with its seeds pooled, in the order of [`KERNELS`]; nothing where no cell has samples.
-    pub fn beside(&self, load: &str) -> Option<Comparison> {
-        let columns: Vec<Column> = KERNELS.iter().filter_map(|kernel| self.column(kernel, load)).collect();
-        (!columns.is_empty()).then_some(Comparison { columns, basis: Basis::Raw })
+    pub fn beside(&self, load: &str) -> Option<Beside> {
+        let measured = KERNELS.iter().filter_map(|kernel| {
+            let column = self.pooled(kernel, load, |cell| &cell.results)?;
+            Some((column, self.pooled(kernel, load, |cell| &cell.split)?.results))
+        });
+        let (columns, whys): (Vec<Column>, Vec<Results>) = measured.unzip();
+        let comparison = Comparison { columns, basis: Basis::Raw };
+        (!comparison.columns.is_empty()).then_some(Beside { comparison, whys })
     }
 
     /// Each load with its comparison, in the order of [`LOADS`].
-    pub fn loads(&self) -> Vec<(&'static Load, Comparison)> {
+    pub fn loads(&self) -> Vec<(&'static Load, Beside)> {
         LOADS.iter().filter_map(|load| Some((load, self.beside(load.key)?))).collect()
     }
 
-    fn column(&self, kernel: &Kernel, load: &str) -> Option<Column> {
+    fn pooled(&self, kernel: &Kernel, load: &str, of: fn(&Cell) -> &Results) -> Option<Column> {
         let mut cells: Vec<&Cell> =
             self.cells.iter().filter(|cell| cell.kernel == kernel.key && cell.load == load).collect();
         cells.sort_by_key(|cell| cell.seed);
-        let runs = cells.iter().map(|cell| (format!("seed {}", cell.seed), cell.results.clone())).collect();
+        let runs = cells.iter().map(|cell| (format!("seed {}", cell.seed), of(cell).clone())).collect();
         let mut comparison = Comparison::of(runs, Pooling::Alike, Basis::Raw).ok()?;
         let column = comparison.columns.swap_remove(0);
         Some(Column { name: kernel.key.to_owned(), ..column })
@@ -145,6 +161,13 @@ impl Study {
     pub fn release(&self, kernel: &Kernel) -> Option<&str> {
         let cell = self.cells.iter().find(|cell| cell.kernel == kernel.key)?;
         Some(&cell.results.machine.kernel)
+    }
+}
+
+impl Beside {
+    /// Each kernel with why it took so long.
+    fn kernels(&self) -> impl Iterator<Item = (&Column, &Results)> {
+        self.comparison.columns.iter().zip(&self.whys)
     }
 }
 
@@ -214,15 +237,19 @@ fn culprit(culprit: &Culprit) -> String {
 }
 
 /// The first culprits of a kernel beside a load.
-fn culprits(column: &Column) -> &[Culprit] {
-    let all = column.results.culprits.as_deref().unwrap_or_default();
+fn culprits(why: &Results) -> &[Culprit] {
+    let all = why.culprits.as_deref().unwrap_or_default();
     &all[..all.len().min(CULPRITS_SHOWN)]
 }
 
 /// What its measurements went on without, each once.
-fn notes(column: &Column) -> Vec<String> {
+fn notes(column: &Column, why: &Results) -> Vec<String> {
     let mut notes = column.results.lacks.clone();
-    notes.dedup();
+    why.lacks.iter().for_each(|lack| {
+        if !notes.contains(lack) {
+            notes.push(lack.clone());
+        }
+    });
     notes
 }
 
@@ -241,7 +268,7 @@ mod tests {
         results.threads.push(Thread { cpu: Some(0), latency, omitted, max_at_ns: 0, parts: None });
         results.end = End::Complete;
         results.load = vec![load.to_owned()];
-        Cell { kernel: kernel.to_owned(), load: load.to_owned(), seed, results }
+        Cell { kernel: kernel.to_owned(), load: load.to_owned(), seed, split: results.clone(), results }
     }
 
     pub(super) fn study() -> Study {
@@ -259,7 +286,7 @@ mod tests {
 
     #[test]
     fn seeds_are_pooled_and_kernels_stand_in_their_order() {
-        let comparison = study().beside("fs").expect("there are cells");
+        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
         let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["stable-none", "stable-voluntary", "stable-full"]);
         assert_eq!((comparison.columns[0].runs.len(), comparison.columns[0].summary.count), (2, 101_400));
@@ -269,7 +296,7 @@ mod tests {
 
     #[test]
     fn kernels_that_only_noise_lies_between_share_a_place() {
-        let comparison = study().beside("fs").expect("there are cells");
+        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
         let places = |point| -> Vec<(usize, String)> {
             ranks(&comparison, point).iter().map(|(place, column)| (*place, column.name.clone())).collect()
         };
@@ -296,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_figures_that_kernels_are_compared_by() {
-        let comparison = study().beside("fs").expect("there are cells");
+        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
         let row = row(&comparison.columns[0]);
         assert_eq!(row.len(), HEADS.len());
         assert_eq!(row[1..], ["101,400", "12.0 us", "4.40 ms", "4.50 ms", "4.50 ms", "98.6193 %"]);

@@ -4,16 +4,16 @@ use std::fmt::Write as _;
 
 use spry_latency::article::Article;
 use spry_latency::chart::{self, Columns, Series};
-use spry_latency::compare::{Column, Comparison, RULE};
+use spry_latency::compare::{Column, RULE};
 use spry_latency::html::{begin, section, table};
 use spry_latency::verdict::verdict;
 use spry_latency::words::count;
-use spry_latency::{Histogram, THRESHOLDS};
+use spry_latency::{Histogram, Results, THRESHOLDS};
 use spry_markup::escape;
 
 use super::{
-    HEADS, KERNELS, Load, PUBLISHED, RANKED_AT, Study, Undone, culprit, culprits, found, notes, order, ranks,
-    row,
+    Beside, HEADS, KERNELS, Load, PUBLISHED, RANKED_AT, Study, Undone, culprit, culprits, found, notes,
+    order, ranks, row,
 };
 
 /// The page; `command` is how to make it again.
@@ -25,8 +25,8 @@ pub fn page(study: &Study, undone: &Undone, command: &str) -> String {
          Times are counts of instructions: they are to be held against each other, not against the article's.</p>"
     );
     section(&mut out, "All loads", &together(study));
-    for (load, comparison) in study.loads() {
-        beside(&mut out, load, &comparison);
+    for (load, measured) in study.loads() {
+        beside(&mut out, load, &measured);
     }
     if !undone.failures.is_empty() {
         let rows = undone.failures.iter().map(|(cell, error)| vec![cell.clone(), error.clone()]);
@@ -78,7 +78,8 @@ fn together(study: &Study) -> String {
     )
 }
 
-fn beside(out: &mut String, load: &Load, comparison: &Comparison) {
+fn beside(out: &mut String, load: &Load, beside: &Beside) {
+    let comparison = &beside.comparison;
     let series: Vec<Series<'_>> = comparison
         .columns
         .iter()
@@ -99,21 +100,21 @@ fn beside(out: &mut String, load: &Load, comparison: &Comparison) {
         escape(&RANKED_AT.words()),
         escape(&order(comparison, RANKED_AT))
     );
-    for found in found(comparison) {
+    for found in found(beside) {
         _ = write!(body, "<p><b>The article</b> {}</p>", escape(&found.words()));
         for because in &found.because {
             _ = write!(body, "<p class=\"note\">{}</p>", escape(because));
         }
     }
     body += "<h3>Why late</h3>";
-    comparison.columns.iter().for_each(|column| why(&mut body, column));
+    beside.kernels().for_each(|(column, split)| why(&mut body, column, split));
     section(out, &format!("Beside {}", load.key), &body);
 }
 
-fn why(body: &mut String, column: &Column) {
-    let words = verdict(&column.results).unwrap_or_default();
+fn why(body: &mut String, column: &Column, split: &Results) {
+    let words = verdict(split).unwrap_or_default();
     _ = write!(body, "<p><b>{}</b>: {}</p><ul>", escape(&column.name), escape(&words));
-    let lines = culprits(column).iter().map(culprit).chain(notes(column));
+    let lines = culprits(split).iter().map(culprit).chain(notes(column, split));
     lines.for_each(|line| _ = write!(body, "<li class=\"note\">{}</li>", escape(&line)));
     *body += "</ul>";
 }

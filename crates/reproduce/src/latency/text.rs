@@ -19,20 +19,21 @@ pub fn report(study: &Study, undone: &Undone) -> String {
             _ = writeln!(out, "  {:<18}Linux {release}{preempt}{stands}", kernel.key);
         }
     }
-    for (load, comparison) in study.loads() {
+    for (load, beside) in study.loads() {
+        let comparison = &beside.comparison;
         _ = writeln!(out, "\nBeside {}, {}", load.key, load.stands_for);
         line(&mut out, "place", &HEADS.map(str::to_owned));
-        for (place, column) in ranks(&comparison, RANKED_AT) {
+        for (place, column) in ranks(comparison, RANKED_AT) {
             line(&mut out, &place.to_string(), &row(column));
         }
-        _ = writeln!(out, "  {}: {}", RANKED_AT.words(), order(&comparison, RANKED_AT));
-        for found in found(&comparison) {
+        _ = writeln!(out, "  {}: {}", RANKED_AT.words(), order(comparison, RANKED_AT));
+        for found in found(&beside) {
             _ = writeln!(out, "  The article {}", found.words());
         }
-        for column in &comparison.columns {
-            _ = writeln!(out, "  {}: {}", column.name, verdict(&column.results).unwrap_or_default());
-            culprits(column).iter().for_each(|found| _ = writeln!(out, "    {}", culprit(found)));
-            notes(column).iter().for_each(|note| _ = writeln!(out, "    Note: {note}"));
+        for (column, why) in beside.kernels() {
+            _ = writeln!(out, "  {}: {}", column.name, verdict(why).unwrap_or_default());
+            culprits(why).iter().for_each(|found| _ = writeln!(out, "    {}", culprit(found)));
+            notes(column, why).iter().for_each(|note| _ = writeln!(out, "    Note: {note}"));
         }
     }
     _ = writeln!(out, "\n{RULE}");

@@ -107,3 +107,19 @@ fn planted_delays_are_named_on_the_newest_kernel() {
 fn planted_delays_are_named_on_the_release_s_kernel_which_does_not_show_schedule() {
     planted_delays_are_named_on(KernelChoice::Stable(Flavour::Cloud));
 }
+
+#[test]
+fn the_real_time_clock_wakes_a_sampler_at_the_rates_that_it_has_and_others_are_refused_with_those() {
+    let machine = with(KernelChoice::default());
+    let text = "spry latency --quiet --json --source rtc --rate 8192 --cpus 0 --samples 8192
+        spry latency --quiet --source rtc --rate 1000 --cpus 0 --samples 100 || echo status $?";
+    let said = printed(&ran(&machine, 1, &[], text));
+    let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
+    let report: Value = serde_json::from_str(line).expect("JSON");
+    assert_eq!((&report["source"], &report["missed"]), (&"rtc".into(), &0.into()), "{report}");
+    // Nothing else runs there: 8,192 interrupts take a second, and each is read at once.
+    let elapsed_s = report["elapsed_s"].as_f64().unwrap_or_default();
+    assert!((0.995..1.005).contains(&elapsed_s), "{report}");
+    assert!(report["quantiles"]["0.99"].as_u64().is_some_and(|ns| ns < 10_000), "{report}");
+    assert!(said.contains("powers of two from 2 to 8192") && said.contains("status 1"), "{said}");
+}

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec};
-use spry_lab_tests::{machine, printed, programs, run, script};
+use spry_lab_tests::{machine, printed, run, spry_script};
 
 /// A machine with the kernel's NFS server and client, their programs, and a compiler.
 fn machine_with_nfs() -> MachineSpec {
@@ -18,8 +18,7 @@ fn machine_with_nfs() -> MachineSpec {
 
 /// A job with `spry` and a program of one file to compile.
 fn job(text: &str) -> Job {
-    let mut job = script(text);
-    job.files.insert("/spry/bin/spry".to_owned(), FileSource::File(programs().join("spry")));
+    let mut job = spry_script(text);
     let make = "all: main\n\nclean:\n\trm -f main\n";
     let source = "#include <stdio.h>\n\nint main(void)\n{\n\tputs(\"compiled\");\n\treturn 0;\n}\n";
     for (name, text) in [("Makefile", make), ("main.c", source)] {

@@ -1,0 +1,14 @@
+//! The lab: that it repeats, and what Spry does on its kernels. One program, so that two virtual machines run until the last test is done.
+
+mod bench;
+mod daemon;
+mod disk;
+mod display;
+mod kernels;
+mod latency;
+mod loads;
+mod repeats;
+mod reproduce;
+mod scenarios;
+mod stack;
+mod turns;
