@@ -160,6 +160,8 @@ fn each_wake_up_is_counted_once() {
     let one = child(|| {
         nap(100);
         for _ in 0..TIMES {
+            // By then the other has gone to sleep; without it the question is often there before, on another CPU.
+            nap(1);
             put(there[1]);
             get(back[0]);
         }
@@ -170,11 +172,11 @@ fn each_wake_up_is_counted_once() {
             put(back[1]);
         }
     });
-    world.wait("most of them", |world| world.weight(other.0, one.0) >= TIMES / 2);
+    world.wait("nearly all of them", |world| world.weight(other.0, one.0) >= TIMES * 9 / 10);
     nap(500);
     world.look();
-    // On another CPU the answer may be there before anybody has gone to sleep.
-    assert!((TIMES / 2..=TIMES).contains(&world.weight(other.0, one.0)));
+    assert!((TIMES * 9 / 10..=TIMES).contains(&world.weight(other.0, one.0)));
+    // The answer may be there before anybody waits for it.
     assert!((1..=TIMES).contains(&world.weight(one.0, other.0)));
 }
 
