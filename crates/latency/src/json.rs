@@ -8,8 +8,12 @@ use crate::results::{End, Results};
 use crate::summary::Summary;
 use crate::verdict::verdict;
 
-/// The whole report. What is not known is `null`, and so are the figures of no samples.
+/// The whole report. What is not known is `null`, and so are the figures of no samples and of parts that nobody looked
+/// at; lists and objects are there always, so that a program finds its way through any report.
 pub fn report(results: &Results) -> Value {
+    let parts = results.parts();
+    let is_split = parts.is_some();
+    let parts = parts.unwrap_or_default();
     let raw = results.raw();
     let worst = results.worst();
     let machine = &results.machine;
@@ -20,8 +24,10 @@ pub fn report(results: &Results) -> Value {
         "max_cpu": worst.and_then(|worst| worst.cpu),
         "corrected": summary(&results.corrected()),
         "article": Article::of(&raw).as_ref().map(article),
-        "parts": results.parts().map(|parts| named(parts.named().map(|(name, part)| (name, summary(part))))),
-        "culprits": results.culprits,
+        "split": is_split,
+        "parts": named(parts.named().map(|(name, part)| (name, is_split.then(|| summary(part)).into()))),
+        "threshold_ns": results.threshold_ns,
+        "culprits": results.culprits.as_deref().unwrap_or_default(),
         "verdict": verdict(results),
         "threads": results.threads.iter().map(|thread| json!({
             "cpu": thread.cpu,
@@ -122,7 +128,17 @@ mod tests {
         for part in ["timer_ns", "irq_ns", "preemption_ns", "scheduling_ns", "unseen_ns"] {
             assert_eq!(report["parts"][part]["samples"], 0, "{part}: {report}");
         }
-        assert!(report["culprits"].is_null(), "nobody looked");
+    }
+
+    #[test]
+    fn parts_and_culprits_that_nobody_looked_for_have_their_places() {
+        let report = report(&results(Histogram::default()));
+        assert_eq!(report["split"], false);
+        assert_eq!(report["threshold_ns"], Value::Null);
+        assert_eq!(report["culprits"], json!([]));
+        let parts = report["parts"].as_object().unwrap();
+        assert_eq!(parts.len(), 5);
+        assert!(parts.values().all(Value::is_null), "{report}");
     }
 
     #[test]
