@@ -209,15 +209,17 @@ fn when_memory_runs_out_the_daemon_lives_or_its_tasks_are_with_the_kernel() {
 #[test]
 fn the_guardian_does_not_take_a_stopped_daemon_for_a_dead_one() {
     let text = "start --actuator fair; loops 1; loop=$(cat /tmp/loops)
-        spry sched set $loop --class interactive; echo raised $(nice_of $loop)
-        kill -STOP $daemon; sleep 30; echo stopped $(nice_of $loop)
+        spry sched set $loop --class interactive; kill -STOP $daemon; echo raised $(nice_of $loop)
+        sleep 30; echo stopped $(nice_of $loop)
         kill -CONT $daemon; sleep 2; status continued; echo continued $(nice_of $loop)
         kill -9 $daemon; restored() { [ $(nice_of $loop) = 0 ]; }; until_ restored restored; end_loops";
     let said = said(&Place { shift: 3, ..Place::default() }, text);
     let all = &said.0;
     let raised = said.number("raised");
     assert!(raised < 0.0, "{all}");
-    assert_eq!((said.number("stopped"), said.number("continued")), (raised, raised), "{all}");
+    assert_eq!(said.number("stopped"), raised, "{all}");
+    // By how much is weighed anew each second.
+    assert!(said.number("continued") < 0.0, "{all}");
     assert_eq!(said.status("continued")["acting"]["state"], "acting", "{all}");
     assert!(said.number("restored") <= 1000.0, "{all}");
 }
