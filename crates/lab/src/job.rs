@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::emulator::Fault;
 use crate::protocol::{Ended, GuestCommand};
 use crate::scheduler::Setup;
 
@@ -112,4 +113,6 @@ pub struct Outcome {
     pub real: Duration,
     /// What the kernel said.
     pub console: String,
+    /// Faults of the emulator after each of which the run was begun again.
+    pub faults: Vec<Fault>,
 }

@@ -1,5 +1,6 @@
 //! The lab: prepares a machine from packages, and runs jobs on it.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs::{self, OpenOptions};
@@ -30,6 +31,10 @@ const CMDLINE: &str = "console=ttyS0 quiet loglevel=4 nokaslr panic=-1 oops=pani
 /// What it is told besides where its time is this machine's: on a busy one the check of its timers finds none, and that
 /// of the clock finds it unstable, for which the kernel rewrites itself while it runs: more than the emulator bears on several CPUs.
 const CMDLINE_REAL_TIME: &str = "no_timer_check tsc=nowatchdog";
+/// How often a run is begun again at most.
+const FAULTS_MAX: usize = 4;
+/// Equal inputs fail alike, so the kernel has a parameter more then, which nobody reads: every moment is another one.
+const AGAIN: &str = "spry.again";
 /// How long a scheduler may take to load, milliseconds of the guest; the slowest peer takes 17 s.
 const SCHEDULER_LIMIT_MS: u64 = 90_000;
 /// Where Spry's programs and the scheduler under test are in the guest.
@@ -215,12 +220,35 @@ impl Lab {
         Ok(directory.join("initrd"))
     }
 
-    /// Boots, runs a job, and takes its results out. Several threads may do so at once.
+    /// Boots, runs a job, and takes its results out. Several threads may do so at once. Where the emulator is known to
+    /// have been at fault, the run is begun again; what comes of equal inputs is still equal.
     ///
     /// # Errors
     /// Where the job did not get through: the guest, the scheduler under test or this machine, each told apart.
     /// A command that ends with a status other than 0 is no error here.
     pub fn run(
+        &self,
+        machine: &LabMachine,
+        job: &Job,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Outcome, LabError> {
+        let mut job = Cow::Borrowed(job);
+        let mut faults = Vec::new();
+        loop {
+            let error = match self.run_once(machine, &job, progress, stop) {
+                Ok(outcome) => return Ok(Outcome { faults, ..outcome }),
+                Err(error) => error,
+            };
+            match error.fault().filter(|_| faults.len() < FAULTS_MAX) {
+                Some(fault) => faults.push(fault),
+                None => return Err(error),
+            }
+            job.to_mut().cmdline.push(AGAIN.to_owned());
+        }
+    }
+
+    fn run_once(
         &self,
         machine: &LabMachine,
         job: &Job,
@@ -278,6 +306,7 @@ impl Lab {
             ended_ms: account.ended_ms,
             real: started.elapsed(),
             console: finished.console,
+            faults: Vec::new(),
         })
     }
 

@@ -10,6 +10,7 @@ mod command;
 mod cpio;
 mod doctor;
 mod elf;
+mod emulator;
 mod error;
 mod fetch;
 mod image;
@@ -26,6 +27,7 @@ mod vm;
 
 pub use cache::{Cache, digest_of, digest_of_file, key_of};
 pub use doctor::{Finding, State, doctor};
+pub use emulator::Fault;
 pub use error::LabError;
 pub use fetch::Archive;
 pub use image::Image;

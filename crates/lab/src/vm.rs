@@ -10,6 +10,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::command::spawn;
+use crate::emulator::Fault;
 use crate::error::{LabError, at, tail};
 use crate::progress::{Event, Progress, Stage, Stop};
 use crate::protocol::shared;
@@ -26,6 +27,8 @@ const LOOK_EVERY: Duration = Duration::from_millis(50);
 const STILL: Duration = Duration::from_secs(60);
 /// How much of the console is shown when something went wrong.
 const LOG_LINES: usize = 25;
+/// How much of it a fault of the emulator is looked for in: the registers stand above the stack.
+const FAULT_LINES: usize = 200;
 
 /// What a virtual machine is made of.
 #[derive(Debug)]
@@ -126,7 +129,7 @@ impl Vm<'_> {
             let stderr = tail(&fs::read_to_string(&log).unwrap_or_default(), LOG_LINES);
             return Err(LabError::Qemu { status: status.to_string(), stderr });
         }
-        Err(died(stage, &console))
+        Err(died(stage, &console, self.cpus))
     }
 
     fn watch(
@@ -179,16 +182,17 @@ impl Vm<'_> {
 }
 
 /// Why a guest that rebooted or powered off without results did so.
-fn died(stage: Stage, console: &str) -> LabError {
+fn died(stage: Stage, console: &str, cpus: u32) -> LabError {
     let log = tail(console, LOG_LINES);
+    let fault = Fault::of(&tail(console, FAULT_LINES), cpus);
     let panic = console.lines().rev().find(|line| line.contains("Kernel panic"));
     match panic {
         Some(line) => {
             let reason = line.split("Kernel panic").nth(1).unwrap_or(line);
             let reason = reason.trim_start_matches(" - not syncing: ").trim().to_owned();
-            LabError::Panic { reason, log }
+            LabError::Panic { reason, log, fault }
         }
-        None => LabError::GuestDied { stage: stage.name().to_owned(), log },
+        None => LabError::GuestDied { stage: stage.name().to_owned(), log, fault },
     }
 }
 
@@ -233,12 +237,12 @@ mod tests {
     #[test]
     fn a_panic_is_told_from_a_guest_that_just_ended() {
         let console = "[    9.1] sysrq: Trigger a crash\r\n[    9.1] Kernel panic - not syncing: sysrq triggered crash\r\nmore";
-        let error = died(Stage::Running, console);
+        let error = died(Stage::Running, console, 1);
         assert!(
             matches!(&error, LabError::Panic { reason, .. } if reason == "sysrq triggered crash"),
             "{error}"
         );
-        let error = died(Stage::Running, "[    1.0] all is well\n");
+        let error = died(Stage::Running, "[    1.0] all is well\n", 1);
         assert!(matches!(&error, LabError::GuestDied { stage, .. } if stage == "running"), "{error}");
     }
 

@@ -7,8 +7,8 @@ use std::thread;
 use std::time::Duration;
 
 use spry_lab::scheduler::{Program, Setting, Sign};
-use spry_lab::{Event, Job, LabError, MachineSpec, Stage, Stop};
-use spry_lab_tests::{lab, machine, quiet, run, run_directories, script};
+use spry_lab::{Event, Fault, Job, LabError, MachineSpec, Stage, Stop};
+use spry_lab_tests::{lab, machine, printed, quiet, run, run_directories, script};
 
 /// Emulators and run directories are counted, so one test at a time, and in a program without others.
 static ALONE: Mutex<()> = Mutex::new(());
@@ -56,6 +56,20 @@ fn a_command_that_hangs_is_told_with_its_limit() {
 fn a_machine_that_takes_too_much_time_is_ended() {
     let error = fails(&Job { cpu_limit_s: 2, ..script("true") });
     assert!(matches!(&error, LabError::TimedOut { limit_s: 2, stage, .. } if stage == "booting"), "{error}");
+}
+
+#[test]
+fn a_run_that_the_emulator_ended_is_begun_again_and_says_so() {
+    let machine = machine(&MachineSpec::default());
+    let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    // What a panic over flags that no processor has leaves on the console, the first time.
+    let job = script(
+        "grep -q spry.again /proc/cmdline || { echo '<0>RSP: 0018:ff EFLAGS: 04808626' >/dev/kmsg; echo c >/proc/sysrq-trigger; }
+         echo through",
+    );
+    let outcome = run(&machine, &job).expect("it gets through");
+    assert_eq!(outcome.faults, [Fault::MadeUpFlags]);
+    assert_eq!(printed(&outcome), "through\n");
 }
 
 #[test]

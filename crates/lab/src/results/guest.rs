@@ -153,5 +153,11 @@ fn read(outcome: &Outcome) -> Result<CellOutput, CellError> {
             return Err(failed(if said.is_empty() { format!("spry-runner {how}") } else { said.to_owned() }));
         }
     }
-    CellOutput::read(&text(RUNNER_OUTPUT).ok_or_else(|| failed("spry-runner left no results"))?)
+    let mut output =
+        CellOutput::read(&text(RUNNER_OUTPUT).ok_or_else(|| failed("spry-runner left no results"))?)?;
+    if let (Value::Object(report), [_, ..]) = (&mut output.report, &outcome.faults[..]) {
+        let faults: Vec<String> = outcome.faults.iter().map(ToString::to_string).collect();
+        report.insert("begun_again_after".to_owned(), json!(faults));
+    }
+    Ok(output)
 }
