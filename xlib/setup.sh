@@ -62,7 +62,8 @@ require_debian() {
 x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts directly:
   to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
              bpftool, the headers of libelf and zlib
-  lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
+  lab        ninja, pkg-config, the headers of glib 2, dpkg-source, patch, Python 3 with venv, mkfs.erofs, zstd, xz, apt-get,
+             dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   test       rustfmt, clippy, clang-format, cargo-deny, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
@@ -117,7 +118,12 @@ needs_clang() {
 # What the lab starts; `spry lab doctor` knows the rest.
 needs_lab() {
     needs_build
-    need qemu-system-x86_64 qemu-system-x86 "the lab's virtual machine"
+    need ninja ninja-build "builds the lab's emulator"
+    need_file /usr/include/glib-2.0/glib.h libglib2.0-dev "the lab's emulator is built with it"
+    need dpkg-source dpkg-dev "unpacks the emulator's source"
+    need patch patch "has several CPUs take even turns in it"
+    need_file /usr/bin/python3 python3 "configures it"
+    /usr/bin/python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "configures it"
     need mkfs.erofs erofs-utils "writes the lab's root file systems"
     need zstd zstd "unpacks the distribution's packages"
     need xz xz-utils "unpacks the distribution's packages"

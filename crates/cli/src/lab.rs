@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use indicatif::HumanBytes;
-use spry_lab::{Cache, Lab, LabOptions, State, Stop, doctor};
+use serde_json::json;
+use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, Stop, doctor, saved_machines};
 
 use crate::args::{KernelCommand, LabArgs, LabCommand};
 use crate::output;
@@ -39,6 +40,9 @@ pub fn run(args: &LabArgs) -> Result<ExitCode> {
         LabCommand::Kernels => {
             let lines = KERNELS.map(|(name, about)| format!("{name:15} {about}\n"));
             output::print(&lines.concat())?;
+        }
+        LabCommand::Machines { json } => {
+            output::print(&machines(&Cache::open(&Cache::default_root())?, *json)?)?
         }
         LabCommand::Refresh => refresh()?,
         LabCommand::Clean => clean(&Cache::default_root())?,
@@ -75,6 +79,31 @@ fn build(hz: u32) -> Result<()> {
     let kernel = kernel.map_err(|error| stopping::told(error.into(), &stop))?;
     println!("{} is built; `spry run --kernel {hz}hz` boots it.", kernel.release);
     Ok(())
+}
+
+/// The saved machines, the latest used last.
+fn machines(cache: &Cache, json: bool) -> Result<String> {
+    let machines = saved_machines(cache);
+    if json {
+        let rows: Vec<_> =
+            machines.iter().map(|(machine, mib)| json!({ "machine": machine, "taken_mib": mib })).collect();
+        return Ok(format!("{}\n", serde_json::to_string(&rows)?));
+    }
+    if machines.is_empty() {
+        return Ok("No machine has been saved yet: the first run of a cell boots and saves one.\n".to_owned());
+    }
+    let row = |(machine, mib): &(SavedMachine, u64)| {
+        let SavedMachine { kernel, cpus, shift, memory_mib, packages, cmdline } = machine;
+        format!(
+            "{kernel:28} {cpus:>4} {:>3} ns {memory_mib:>6} MiB {packages:>8} {mib:>6} MiB  {cmdline}\n",
+            1_u32 << shift
+        )
+    };
+    let head = format!(
+        "{:28} {:>4} {:>6} {:>10} {:>8} {:>10}  parameters\n",
+        "kernel", "CPUs", "instr.", "memory", "packages", "on disk"
+    );
+    Ok(head + &machines.iter().map(row).collect::<String>())
 }
 
 fn refresh() -> Result<()> {

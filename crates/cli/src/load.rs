@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use spry_lab::{Archive, Cache, Stop};
+use spry_lab::{Archive, Cache, Stop, Suite};
 use spry_load::{Load, LoadState, Options, Running, SOURCE_PACKAGE, State, Summary};
 
 use crate::args::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
@@ -87,6 +87,7 @@ fn fetch_source(stop: &Stop) -> Result<PathBuf> {
     let cache = Cache::open(&Cache::default_root())?;
     let steps = Steps::new();
     Ok(Archive::open(&cache, None)?.source_package(
+        Suite::Stable,
         SOURCE_PACKAGE,
         &|event: spry_lab::Event<'_>| steps.show(event),
         stop,

@@ -83,6 +83,12 @@ impl Cache {
         Ok(path)
     }
 
+    /// Removes an entry: at once for those who look for it, then its files.
+    pub(crate) fn remove(&self, entry: &Path) -> Result<(), LabError> {
+        let scratch = self.scratch("building")?;
+        fs::rename(entry, scratch.path().join("entry")).map_err(at(entry))
+    }
+
     /// Waits until no other process holds the lock of this name, then holds it until the result is dropped.
     ///
     /// # Errors
@@ -130,6 +136,24 @@ impl Cache {
             }
         }
         Ok(())
+    }
+}
+
+impl Lock {
+    /// Holds the lock of a file together with whoever else only uses what it guards.
+    pub(crate) fn shared(path: &Path) -> Result<Self, LabError> {
+        let file = File::create(path).map_err(at(path))?;
+        // SAFETY: flock takes a descriptor that is open for as long as `file` lives, and no memory.
+        match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH) } {
+            0 => Ok(Self { _file: file }),
+            _ => Err(at(path)(io::Error::last_os_error())),
+        }
+    }
+
+    /// Holds the lock of a file alone, if nobody holds it now.
+    pub(crate) fn alone(path: &Path) -> Result<Option<Self>, LabError> {
+        let file = File::create(path).map_err(at(path))?;
+        Ok(try_lock(&file).map_err(at(path))?.then_some(Self { _file: file }))
     }
 }
 

@@ -4,26 +4,24 @@ use std::ffi::CString;
 use std::fs;
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
-use std::process::Command;
 
 use serde::Serialize;
 
 use crate::build;
 use crate::cache::Cache;
-use crate::command::{found, package_of, run};
+use crate::command::{found, package_of};
+use crate::emulator::Emulator;
 use crate::fetch::Archive;
 use crate::image::in_root;
 use crate::lab::LabOptions;
 use crate::progress::Stop;
-use crate::vm::QEMU;
 
 /// Space for packages, kernels, images and a run's results, MiB.
 const DISK_MIB: u64 = 6 * 1024;
 /// Memory of two virtual machines with large images, MiB.
 const MEMORY_MIB: u64 = 8 * 1024;
 /// Programs that every use of the lab takes.
-const PROGRAMS: [&str; 9] =
-    [QEMU, "apt-get", "dpkg-deb", "tar", "xz", "zstd", "mkfs.erofs", "chroot", "unshare"];
+const PROGRAMS: [&str; 8] = ["apt-get", "dpkg-deb", "tar", "xz", "zstd", "mkfs.erofs", "chroot", "unshare"];
 /// Spry's own programs.
 const OWN: [&str; 3] = ["spry-guest", "spry-runner", "spry"];
 
@@ -67,11 +65,11 @@ impl Finding {
 /// Looks at everything that the lab needs; changes nothing but the cache.
 pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
     let mut findings = programs();
-    findings.push(qemu(stop));
     findings.push(inside(stop));
     let root = options.cache.clone().unwrap_or_else(Cache::default_root);
     match Cache::open(&root) {
         Ok(cache) => {
+            findings.push(emulator(&cache, stop));
             findings.push(disk(cache.root()));
             findings.extend(archive(&cache, options.mirror.as_deref(), stop));
             findings.extend(built_kernels(&cache));
@@ -99,16 +97,20 @@ fn programs() -> Vec<Finding> {
     )]
 }
 
-fn qemu(stop: &Stop) -> Finding {
-    let remedy = format!("apt-get install {}", package_of(QEMU));
-    let Ok(output) = run(Command::new(QEMU).arg("--version"), stop) else {
-        return Finding::bad("QEMU does not start", remedy);
-    };
-    let line = String::from_utf8_lossy(&output).lines().next().unwrap_or_default().to_owned();
-    match major_version(&line) {
-        Some(major) if major >= 7 => Finding::good(line),
-        _ => Finding::bad(format!("{line}: older than 7"), remedy),
+/// The emulator is built by the lab itself, once.
+fn emulator(cache: &Cache, stop: &Stop) -> Finding {
+    let missing = Emulator::missing(stop);
+    if missing.is_empty() {
+        return Finding::good("the lab's emulator can be built");
     }
+    let remedy = format!("apt-get install {}", missing.join(" "));
+    if cache.root().join("emulators").is_dir() {
+        return Finding::partly(
+            "the lab's emulator cannot be built anew; the one that was built stays",
+            remedy,
+        );
+    }
+    Finding::bad("the lab's emulator cannot be built", remedy)
 }
 
 /// Whether a program can be run inside an image that is being built.
@@ -121,10 +123,6 @@ fn inside(stop: &Stop) -> Finding {
              or run as root",
         ),
     }
-}
-
-fn major_version(line: &str) -> Option<u32> {
-    line.split("version ").nth(1)?.split('.').next()?.parse().ok()
 }
 
 fn disk(root: &Path) -> Finding {

@@ -1,55 +1,247 @@
-//! Faults of the emulator that end a guest by no doing of its own, known by what the kernel says in its panic.
+//! The lab's own emulator: the distribution's source of QEMU with a patch for several CPUs in even time, built once.
 
-use std::fmt;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::thread;
 
-/// What an emulator did wrong. QEMU 7.2 (Debian 12) does both; see docs/lab.md.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[non_exhaustive]
-pub enum Fault {
-    /// An interrupt saved flags that no processor has.
-    MadeUpFlags,
-    /// A CPU ran code that another one was just changing.
-    HalfChangedCode,
+use serde::{Deserialize, Serialize};
+
+use crate::cache::{Cache, digest_of_file, key_of};
+use crate::command::{found, run, run_watched};
+use crate::error::{LabError, at};
+use crate::fetch::{Archive, Package, Suite};
+use crate::progress::{Event, Progress, Stop};
+
+/// Our patches, with the reasons at the head of each; under the GPL, as the emulator is. One makes the turns of several
+/// CPUs even, the other has a saved machine share memory with the lab.
+const PATCHES: [(&str, &str); 2] = [
+    ("turns.patch", include_str!("emulator/turns.patch")),
+    ("window.patch", include_str!("emulator/window.patch")),
+];
+/// Every other device costs building time.
+const DEVICES: &str = include_str!("emulator/devices.mak");
+/// Goes up where what is built changes by something else than patches, devices, parts or options.
+const RECIPE: &str = "1";
+/// The source package.
+const SOURCE: &str = "qemu";
+/// Packages of the archive that a build takes, whatever this machine has: QEMU asks for a newer meson than releases
+/// hold, and the archive's source lacks the firmware that the emulated machine starts with.
+const PARTS: [&str; 3] = ["meson", "qemu-system-data", "seabios"];
+/// The firmware: the BIOS, and the code that starts a kernel which is given on the command line.
+const FIRMWARE: [&str; 4] = [
+    "usr/share/seabios/bios-256k.bin",
+    "usr/share/qemu/bios-256k.bin",
+    "usr/share/qemu/kvmvapic.bin",
+    "usr/share/qemu/linuxboot_dma.bin",
+];
+/// Programs and headers that a build takes beyond those of the lab, with their packages.
+pub(crate) const TOOLS: [(&str, &str); 6] = [
+    ("gcc", "build-essential"),
+    ("dpkg-source", "dpkg-dev"),
+    ("patch", "patch"),
+    ("ninja", "ninja-build"),
+    ("pkg-config", "pkg-config"),
+    ("/usr/bin/python3", "python3-venv"),
+];
+/// Headers, by the names that pkg-config knows.
+pub(crate) const HEADERS: [(&str, &str); 2] = [("glib-2.0", "libglib2.0-dev"), ("zlib", "zlib1g-dev")];
+
+/// The options of a build. Nothing is installed, so code need not be relocatable, which costs some speed.
+const OPTIONS: [&str; 11] = [
+    "--python=/usr/bin/python3",
+    "--target-list=x86_64-softmmu",
+    "--without-default-features",
+    "--without-default-devices",
+    "--with-devices-x86_64=lab",
+    "--enable-tcg",
+    "--disable-download",
+    "--disable-install-blobs",
+    "--disable-pie",
+    "--disable-stack-protector",
+    "--extra-ldflags=-no-pie",
+];
+
+/// The emulator, ready to run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Emulator {
+    /// Its version, in its own words.
+    pub version: String,
+    /// The hash of what it was built from: source, patch and recipe.
+    pub digest: String,
+    pub(crate) program: PathBuf,
+    pub(crate) firmware: PathBuf,
 }
 
-impl Fault {
-    /// The fault that the last lines of the console of a guest with so many CPUs show, if any.
-    pub(crate) fn of(console: &str, cpus: u32) -> Option<Fault> {
-        if has_impossible_flags(console) {
-            return Some(Fault::MadeUpFlags);
+/// What is written down beside a built emulator.
+#[derive(Debug, Serialize, Deserialize)]
+struct Description {
+    version: String,
+}
+
+impl Emulator {
+    /// The emulator of the newest source that the archive has and our patches fit, built if it is not there yet, which takes
+    /// 3 minutes of two CPUs.
+    ///
+    /// # Errors
+    /// Where no source can be had, or this machine lacks what building takes.
+    pub fn prepare(
+        cache: &Cache,
+        archive: &Archive,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Self, LabError> {
+        let lists = archive.lists_key(progress, stop)?;
+        let chosen = key_of(recipe().chain([lists.as_str()]));
+        let chosen = cache.root().join("emulators").join(format!("of-{chosen}"));
+        if let Some(emulator) = fs::read_to_string(&chosen).ok().and_then(|key| Self::open(cache, key).ok()) {
+            return Ok(emulator);
         }
-        (cpus > 1 && is_half_changed_code(console)).then_some(Fault::HalfChangedCode)
+        let emulator = Self::newest(cache, archive, progress, stop)?;
+        fs::write(&chosen, &emulator.digest).map_err(at(&chosen))?;
+        Ok(emulator)
     }
-}
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Fault::MadeUpFlags => "the emulator made up flags, which ended the guest",
-            Fault::HalfChangedCode => {
-                "the emulator ran code that the kernel was just changing, which ended the guest"
+    /// The newest that can be had. It is written down which one that was, since a suite that fails costs time to ask.
+    fn newest(
+        cache: &Cache,
+        archive: &Archive,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Self, LabError> {
+        let mut reason = None;
+        for suite in [Suite::Backports, Suite::Stable] {
+            match Self::of(suite, cache, archive, progress, stop) {
+                Err(LabError::Interrupted) => return Err(LabError::Interrupted),
+                Err(error @ (LabError::Missing { .. } | LabError::DiskFull { .. })) => return Err(error),
+                // A suite may lack the package, and a mirror the files of one that it lists.
+                Err(error) => reason = Some(error),
+                Ok(emulator) => return Ok(emulator),
             }
-        })
+        }
+        Err(reason.unwrap_or(LabError::Interrupted))
+    }
+
+    fn of(
+        suite: Suite,
+        cache: &Cache,
+        archive: &Archive,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Self, LabError> {
+        let source = archive.source_package(suite, SOURCE, progress, stop)?;
+        let description = description_of(&source)?;
+        let is_part = |package: &Package| PARTS.contains(&package.name());
+        let parts = archive.fetch(Suite::Stable, &PARTS, progress, stop, is_part)?;
+        let inputs = parts.iter().map(|(package, _)| format!("{} {}", package.file, package.checksum));
+        let inputs: Vec<String> = [digest_of_file(&description)?].into_iter().chain(inputs).collect();
+        let key = key_of(recipe().chain(inputs.iter().map(String::as_str)));
+        cache.entry("emulators", &key, stop, |directory| {
+            let debs: Vec<&Path> = parts.iter().map(|(_, deb)| deb.as_path()).collect();
+            build(directory, &description, &debs, progress, stop)
+        })?;
+        Self::open(cache, key)
+    }
+
+    fn open(cache: &Cache, digest: String) -> Result<Self, LabError> {
+        let directory = cache.root().join("emulators").join(&digest);
+        let path = directory.join("emulator.json");
+        let text = fs::read(&path).map_err(at(&path))?;
+        let Description { version } =
+            serde_json::from_slice(&text).map_err(|error| at(&path)(std::io::Error::other(error)))?;
+        let (program, firmware) = (directory.join("qemu"), directory.join("firmware"));
+        Ok(Self { version, digest, program, firmware })
+    }
+
+    /// What this machine lacks for a build, as packages.
+    pub(crate) fn missing(stop: &Stop) -> Vec<&'static str> {
+        let program = |(name, package): &(&str, &'static str)| {
+            (found(name).is_none() && !Path::new(name).is_file()).then_some(*package)
+        };
+        let header = |(name, package): &(&str, &'static str)| {
+            let asked = run(Command::new("pkg-config").args(["--exists", name]), stop);
+            asked.is_err().then_some(*package)
+        };
+        TOOLS.iter().filter_map(program).chain(HEADERS.iter().filter_map(header)).collect()
     }
 }
 
-/// Whether a panic tells of flags above bit 21, the last that there is: the emulator computes those of `cmpxchg16b` from
-/// what an earlier instruction left, and an interrupt right behind it saves them.
-fn has_impossible_flags(panic: &str) -> bool {
-    let flags = panic.lines().filter_map(|line| line.split_once("EFLAGS: ")?.1.split_whitespace().next());
-    flags.filter_map(|flags| u64::from_str_radix(flags, 16).ok()).any(|flags| flags >> 22 != 0)
+/// All of ours that a build depends on.
+fn recipe<'a>() -> impl Iterator<Item = &'a str> {
+    let patches = PATCHES.iter().map(|&(_, text)| text);
+    [RECIPE, DEVICES].into_iter().chain(patches).chain(PARTS).chain(FIRMWARE).chain(OPTIONS)
 }
 
-/// Whether a panic is of a CPU that ran a jump or a no-operation of the kernel's while another one exchanged it for the
-/// other: it stands behind its first byte, which was a breakpoint a moment before.
-fn is_half_changed_code(panic: &str) -> bool {
-    let code = panic.lines().filter_map(|line| line.split_once("Code: ")).map(|(_, bytes)| bytes);
-    code.map(|bytes| bytes.split_whitespace().collect::<Vec<_>>()).any(|bytes| {
-        let at = bytes.iter().position(|byte| byte.starts_with('<'));
-        at.filter(|&at| at > 0).is_some_and(|at| {
-            matches!((bytes[at - 1], bytes[at]), ("e9" | "eb", _) | ("66", "<90>") | ("0f", "<1f>"))
-        })
-    })
+/// The file of a source package that names the others, with their checksums.
+fn description_of(source: &Path) -> Result<PathBuf, LabError> {
+    let entries = fs::read_dir(source).map_err(at(source))?.flatten().map(|entry| entry.path());
+    let found = entries.into_iter().find(|path| path.extension().is_some_and(|extension| extension == "dsc"));
+    found.ok_or_else(|| LabError::Kernel(format!("{} holds no source package", source.display())))
+}
+
+fn build(
+    directory: &Path,
+    description: &Path,
+    parts: &[&Path],
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<(), LabError> {
+    if let Some(package) = Emulator::missing(stop).first() {
+        let package = (*package).to_owned();
+        return Err(LabError::Missing {
+            program: "what the lab's emulator is built with".to_owned(),
+            package,
+        });
+    }
+    let [tree, source, objects] = ["parts", "source", "objects"].map(|name| directory.join(name));
+    progress.tell(Event::Step("unpacking the emulator's source"));
+    for part in parts {
+        run(Command::new("dpkg-deb").arg("-x").arg(part).arg(&tree), stop)?;
+    }
+    // What it is made of was verified when it was fetched.
+    run(Command::new("dpkg-source").args(["--no-check", "-x"]).arg(description).arg(&source), stop)?;
+    for (name, text) in PATCHES {
+        let patch = directory.join(name);
+        fs::write(&patch, text).map_err(at(&patch))?;
+        run(Command::new("patch").args(["-p1", "--batch", "-d"]).arg(&source).arg("-i").arg(&patch), stop)?;
+    }
+    let devices = source.join("configs/devices/x86_64-softmmu/lab.mak");
+    fs::write(&devices, DEVICES).map_err(at(&devices))?;
+    fs::create_dir(&objects).map_err(at(&objects))?;
+    let python = tree.join("usr/lib/python3/dist-packages");
+    let idle = || {};
+    progress.tell(Event::Step("configuring the emulator"));
+    let mut configure = Command::new("../source/configure");
+    configure.args(OPTIONS).env("PYTHONPATH", &python).current_dir(&objects);
+    run_watched(&mut configure, stop, &idle)?;
+    progress.tell(Event::Step("building the emulator (3 minutes on two CPUs)"));
+    let jobs = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    let mut ninja = Command::new("nice");
+    ninja.args(["-n", "10", "ninja", &format!("-j{jobs}"), "qemu-system-x86_64"]);
+    run_watched(ninja.env("PYTHONPATH", &python).current_dir(&objects), stop, &idle)?;
+    keep(directory, &objects.join("qemu-system-x86_64"), &tree, stop)?;
+    [tree, source, objects].iter().try_for_each(|path| fs::remove_dir_all(path).map_err(at(path)))
+}
+
+/// Keeps the program, the firmware, and what the program says of itself.
+fn keep(directory: &Path, built: &Path, tree: &Path, stop: &Stop) -> Result<(), LabError> {
+    let program = directory.join("qemu");
+    run(Command::new("strip").arg("-o").arg(&program).arg(built), stop)?;
+    let firmware = directory.join("firmware");
+    fs::create_dir(&firmware).map_err(at(&firmware))?;
+    for name in FIRMWARE {
+        let from = tree.join(name);
+        // Releases keep the BIOS in one of two places, and links from package to package lead nowhere here.
+        if from.is_file() {
+            let to = firmware.join(from.file_name().unwrap_or_default());
+            fs::copy(&from, &to).map_err(at(&to))?;
+        }
+    }
+    let said = run(Command::new(&program).arg("--version"), stop)?;
+    let version = String::from_utf8_lossy(&said).lines().next().unwrap_or_default().to_owned();
+    let path = directory.join("emulator.json");
+    let text = serde_json::to_vec(&Description { version }).expect("texts can be written");
+    fs::write(&path, text).map_err(at(&path))
 }
 
 #[cfg(test)]
@@ -57,27 +249,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn flags_that_no_processor_has_are_told_from_those_of_a_panic_of_the_kernel_s_own() {
-        let made_up = |log: &str| Fault::of(log, 1) == Some(Fault::MadeUpFlags);
-        assert!(made_up("a panic\n[ 0.6] RSP: 0018:ffa0000000013400 EFLAGS: 04808626"));
-        assert!(!made_up("a panic\n[ 0.6] RSP: 0018:ffa0000000013400 EFLAGS: 00010246"));
-        assert!(!made_up("a panic\n[ 0.6] RSP: 002b:00007fff1333fa48 EFLAGS: 00000297 ORIG_RAX: 0"));
-        assert!(!made_up("the guest ended without results"));
+    fn the_patches_say_their_licence_and_add_the_option_that_the_lab_gives() {
+        for (name, patch) in PATCHES {
+            assert!(patch.starts_with("SPDX-License-Identifier: GPL-2.0-or-later\n"), "{name}");
+        }
+        assert!(PATCHES[0].1.contains("+            .name = \"turn\","));
     }
 
     #[test]
-    fn a_trap_behind_the_first_byte_of_what_is_exchanged_is_half_changed_code_and_others_are_not() {
-        let half_changed = |log: &str| Fault::of(log, 2) == Some(Fault::HalfChangedCode);
-        assert!(half_changed("[ 15.3] Code: 0f 1e fa 41 54 55 53 eb <1b> e8 91 72 ed ff"));
-        assert!(half_changed("a panic\n[ 11.8] Code: e8 38 dc fc ff e9 <9a> 00 00 00 0f"));
-        assert!(half_changed("[ 1.7] Code: fa 41 54 55 53 66 <90> e8 91 72"));
-        assert!(half_changed("[ 1.7] Code: fa 41 54 55 53 0f <1f> 44 00 00"));
-        assert!(!half_changed("[ 15.3] Code: 0f 1e fa 41 54 55 53 <0f> 0b eb 1b e8"));
-        assert!(!half_changed("Kernel panic - not syncing: Out of memory"));
-    }
-
-    #[test]
-    fn one_cpu_has_nobody_to_change_its_code_meanwhile() {
-        assert_eq!(Fault::of("[ 15.3] Code: 0f 1e fa 41 54 55 53 eb <1b> e8", 1), None);
+    fn a_source_package_is_known_by_its_description() {
+        let directory = tempfile::tempdir().expect("a directory");
+        assert!(description_of(directory.path()).is_err());
+        fs::write(directory.path().join("qemu_1.dsc"), "").expect("it can be written");
+        fs::write(directory.path().join("qemu_1.tar.xz"), "").expect("it can be written");
+        assert_eq!(
+            description_of(directory.path()).expect("it is there"),
+            directory.path().join("qemu_1.dsc")
+        );
     }
 }

@@ -5,8 +5,6 @@ use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-use crate::emulator::Fault;
-
 /// Why the lab could not prepare or run something.
 #[derive(Debug, Error)]
 #[non_exhaustive]
@@ -84,8 +82,6 @@ pub enum LabError {
         reason: String,
         /// The last lines of the console.
         log: String,
-        /// The fault of the emulator that ended it, if it shows one.
-        fault: Option<Fault>,
     },
     /// The guest ended without its results.
     #[error("the guest ended without results, at the stage `{stage}`\n{log}")]
@@ -94,8 +90,6 @@ pub enum LabError {
         stage: String,
         /// The last lines of the console.
         log: String,
-        /// The fault of the emulator that ended it, if it shows one.
-        fault: Option<Fault>,
     },
     /// The guest or QEMU took longer than allowed.
     #[error("{what} did not end within {limit_s} s, at the stage `{stage}`\n{log}")]
@@ -157,16 +151,6 @@ pub enum LabError {
         /// What the system said.
         source: io::Error,
     },
-}
-
-impl LabError {
-    /// The fault of the emulator that this comes of, if it shows one.
-    pub const fn fault(&self) -> Option<Fault> {
-        match self {
-            LabError::Panic { fault, .. } | LabError::GuestDied { fault, .. } => *fault,
-            _ => None,
-        }
-    }
 }
 
 fn needed(mib: u64) -> String {

@@ -248,6 +248,23 @@ impl Archive {
         Ok(found)
     }
 
+    /// What all that the archive offers depends on: the lists that have been fetched, which are fetched if there are none.
+    pub(crate) fn lists_key(&self, progress: &dyn Progress, stop: &Stop) -> Result<String, LabError> {
+        let _lock = self.cache.lock("apt", stop)?;
+        self.have_lists(progress, stop)?;
+        let digests = self.digests_of_lists()?;
+        Ok(key_of([self.uri()].into_iter().chain(digests.iter().map(String::as_str))))
+    }
+
+    fn have_lists(&self, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
+        if self.directory.join("codename").exists() { Ok(()) } else { self.update(progress, stop) }
+    }
+
+    fn digests_of_lists(&self) -> Result<Vec<String>, LabError> {
+        let digest = |release: PathBuf| Ok(digest_of(&fs::read(&release).map_err(at(&release))?));
+        self.releases()?.into_iter().map(digest).collect()
+    }
+
     /// The packages that installing these on an empty system takes, from the newest lists that have been fetched.
     ///
     /// # Errors
@@ -260,13 +277,9 @@ impl Archive {
         stop: &Stop,
     ) -> Result<Vec<Package>, LabError> {
         let _lock = self.cache.lock("apt", stop)?;
-        if !self.directory.join("codename").exists() {
-            self.update(progress, stop)?;
-        }
+        self.have_lists(progress, stop)?;
         let mut parts: Vec<String> = vec![self.name_of(suite)?, CONFIGURATION.to_owned()];
-        for release in self.releases()? {
-            parts.push(digest_of(&fs::read(&release).map_err(at(&release))?));
-        }
+        parts.extend(self.digests_of_lists()?);
         parts.extend(names.iter().map(|&name| name.to_owned()));
         let key = key_of(parts.iter().map(String::as_str));
         let known = self.directory.join("resolved").join(key);

@@ -4,21 +4,18 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use crate::emulator::Fault;
 use crate::protocol::{Ended, GuestCommand};
 use crate::scheduler::Setup;
+use crate::topology::Topology;
 
-/// One run: a fresh boot, some programs, their results.
+/// One run: a machine that has just booted, some programs, their results.
 #[derive(Clone, Debug)]
 pub struct Job {
     /// One instruction takes 2 to the power of this, in nanoseconds.
     pub shift: u8,
-    /// Virtual CPUs. Only with one does time advance with instructions: several show what works, not how fast, and nothing
-    /// repeats.
-    pub cpus: u32,
-    /// Last-level caches that they share evenly.
-    pub caches: u32,
-    /// Whatever is random in the guest comes from this number.
+    /// Its CPUs, 1 to [`CPUS_MAX`](crate::CPUS_MAX).
+    pub topology: Topology,
+    /// Whatever is random in the guest once it has booted comes from this number.
     pub seed: u64,
     /// Parameters of the kernel beyond the lab's own, such as `preempt=full`.
     pub cmdline: Vec<String>,
@@ -44,8 +41,7 @@ impl Default for Job {
     fn default() -> Self {
         Self {
             shift: 0,
-            cpus: 1,
-            caches: 1,
+            topology: Topology::default(),
             seed: 1,
             cmdline: Vec::new(),
             setup: Setup::default(),
@@ -101,7 +97,7 @@ pub struct Outcome {
     pub files: BTreeMap<String, Vec<u8>>,
     /// How each command ended.
     pub commands: Vec<Ended>,
-    /// When the guest's own work began, milliseconds after boot.
+    /// When the job began, milliseconds after boot.
     pub booted_ms: u64,
     /// When the scheduler under test was in charge, milliseconds after boot.
     pub scheduler_loaded_ms: Option<u64>,
@@ -113,6 +109,4 @@ pub struct Outcome {
     pub real: Duration,
     /// What the kernel said.
     pub console: String,
-    /// Faults of the emulator after each of which the run was begun again.
-    pub faults: Vec<Fault>,
 }

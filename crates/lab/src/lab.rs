@@ -1,44 +1,40 @@
 //! The lab: prepares a machine from packages, and runs jobs on it.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use std::env;
-use std::fs::{self, OpenOptions};
-use std::io::Write;
+use std::fs;
+use std::io::{BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Instant;
 
 use crate::build;
 use crate::cache::{Cache, digest_of_file, key_of};
-use crate::command::{found, run};
 use crate::cpio;
 use crate::doctor::{Finding, doctor};
+use crate::emulator::Emulator;
 use crate::error::{LabError, at};
 use crate::fetch::Archive;
 use crate::image::{Content, Image};
 use crate::job::{FileSource, Job, Outcome, TRACE};
 use crate::kernel::{Kernel, KernelChoice};
 use crate::progress::{Event, Progress, Stop};
-use crate::protocol::{ACCOUNT, Account, Failure, GuestCommand, GuestJob, JOB_PATH, shared};
+use crate::protocol::{
+    ACCOUNT, Account, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, shared,
+};
+use crate::saved::{self, SavedMachine};
 use crate::scheduler::{Setup, Sign};
-use crate::vm::{QEMU, Vm};
+use crate::vm::{self, Hardware, Run, TURN_INSTRUCTIONS};
 
 /// What the kernel is told on every boot.
 const CMDLINE: &str = "console=ttyS0 quiet loglevel=4 nokaslr panic=-1 oops=panic softlockup_panic=1 \
     transparent_hugepage=never random.trust_cpu=on";
-/// What it is told besides where its time is this machine's: on a busy one the check of its timers finds none, and that
-/// of the clock finds it unstable, for which the kernel rewrites itself while it runs: more than the emulator bears on several CPUs.
-const CMDLINE_REAL_TIME: &str = "no_timer_check tsc=nowatchdog";
-/// How often a run is begun again at most.
-const FAULTS_MAX: usize = 4;
-/// Equal inputs fail alike, so the kernel has a parameter more then, which nobody reads: every moment is another one.
-const AGAIN: &str = "spry.again";
 /// How long a scheduler may take to load, milliseconds of the guest; the slowest peer takes 17 s.
 const SCHEDULER_LIMIT_MS: u64 = 90_000;
 /// Where Spry's programs and the scheduler under test are in the guest.
 const BIN: &str = "/spry/bin";
+/// The guest's first process.
+const INIT: &str = "spry-guest";
 /// Spry's own programs that a job may name without saying where they are.
 const OWN: [&str; 2] = ["spry", "spry-runner"];
 /// What a recording may need for its trace, MiB.
@@ -75,10 +71,11 @@ pub struct LabMachine {
     pub kernel: Kernel,
     /// Its root file system.
     pub image: Image,
+    /// Its emulator.
+    pub emulator: Emulator,
     initrd: PathBuf,
+    initrd_key: String,
     scratch_mib: u32,
-    qemu: String,
-    qemu_digest: String,
 }
 
 impl LabMachine {
@@ -91,21 +88,55 @@ impl LabMachine {
         program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
     }
 
-    /// The emulator and its version, in its own words.
-    pub fn emulator(&self) -> &str {
-        &self.qemu
-    }
-
     /// What results depend on beside the job: the emulator, the kernel, the image, each with its hash.
     pub fn inputs(&self) -> BTreeMap<String, String> {
         let image = key_of([self.image.digest.as_str(), &self.scratch_mib.to_string()]);
         [
-            ("qemu", format!("{} {}", self.qemu, self.qemu_digest)),
+            ("emulator", format!("{} {}", self.emulator.version, self.emulator.digest)),
             ("kernel", format!("{} {}", self.kernel.release, self.kernel.digest)),
             ("image", image),
         ]
         .map(|(name, value)| (name.to_owned(), value))
         .into()
+    }
+
+    /// What the machine of a job is made of, with a window of this size.
+    fn hardware(&self, job: &Job, window_mib: u64) -> Hardware<'_> {
+        let cmdline = [CMDLINE].into_iter().chain(job.cmdline.iter().map(String::as_str));
+        Hardware {
+            emulator: &self.emulator,
+            kernel: &self.kernel.image,
+            initrd: &self.initrd,
+            image: match &self.image.content {
+                Content::Cpio(_) => None,
+                Content::Erofs { path, mib } => Some((path.as_path(), *mib)),
+            },
+            cmdline: cmdline.collect::<Vec<_>>().join(" "),
+            shift: job.shift,
+            topology: job.topology,
+            memory_mib: u64::from(job.memory_mib),
+            window_mib,
+        }
+    }
+
+    fn about(&self, job: &Job) -> SavedMachine {
+        SavedMachine {
+            kernel: self.kernel.release.clone(),
+            cpus: job.topology.cpus(),
+            shift: job.shift,
+            memory_mib: u64::from(job.memory_mib),
+            packages: self.image.packages.len(),
+            cmdline: job.cmdline.join(" "),
+        }
+    }
+}
+
+/// How time passes in a machine of so many CPUs, in words: it stands with every result.
+pub fn model_of_time(shift: u32, cpus: u32) -> String {
+    let instruction = format!("an instruction takes {} ns on each CPU", 1_u32 << shift);
+    match cpus {
+        1 => instruction,
+        _ => format!("{instruction}; {cpus} CPUs in turns of {TURN_INSTRUCTIONS} instructions"),
     }
 }
 
@@ -172,20 +203,18 @@ impl Lab {
         progress: &dyn Progress,
         stop: &Stop,
     ) -> Result<LabMachine, LabError> {
-        let qemu = run(Command::new(QEMU).arg("--version"), stop)?;
-        let qemu = String::from_utf8_lossy(&qemu).lines().next().unwrap_or_default().to_owned();
+        let emulator = Emulator::prepare(&self.cache, &self.archive, progress, stop)?;
         let kernel = Kernel::prepare(&spec.kernel, &self.cache, &self.archive, progress, stop)?;
         let mut packages = spec.packages.clone();
         if spec.scratch_mib > 0 {
             packages.insert("e2fsprogs".to_owned());
         }
         let image = Image::prepare(&packages, &self.cache, &self.archive, progress, stop)?;
-        let initrd = self.initrd(&kernel, &image, spec, progress, stop)?;
-        let qemu_digest = digest_of_file(&found(QEMU).unwrap_or_else(|| QEMU.into()))?;
-        Ok(LabMachine { kernel, image, initrd, scratch_mib: spec.scratch_mib, qemu, qemu_digest })
+        let (initrd, initrd_key) = self.initrd(&kernel, &image, spec, progress, stop)?;
+        Ok(LabMachine { kernel, image, emulator, initrd, initrd_key, scratch_mib: spec.scratch_mib })
     }
 
-    /// The part of the first file system that does not depend on the job.
+    /// The first file system, and the hash of what it was made of.
     fn initrd(
         &self,
         kernel: &Kernel,
@@ -193,7 +222,7 @@ impl Lab {
         spec: &MachineSpec,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<PathBuf, LabError> {
+    ) -> Result<(PathBuf, String), LabError> {
         let mut modules: Vec<String> = spec.modules.iter().cloned().collect();
         if matches!(image.content, Content::Erofs { .. }) {
             modules.extend(["nd_pmem", "nd_e820", "erofs"].map(str::to_owned));
@@ -202,13 +231,16 @@ impl Lab {
             modules.extend(["brd", "ext4"].map(str::to_owned));
         }
         let scratch = format!("{}", spec.scratch_mib);
+        let init = self.own_program(INIT)?;
+        image.check(&init)?;
+        let init_digest = digest_of_file(&init)?;
         let recipe = [include_str!("lab.rs"), include_str!("guest/init.sh"), include_str!("cpio.rs")];
-        let own = [kernel.digest.as_str(), image.digest.as_str(), scratch.as_str()];
+        let own = [kernel.digest.as_str(), image.digest.as_str(), scratch.as_str(), init_digest.as_str()];
         let key = key_of(recipe.into_iter().chain(own).chain(modules.iter().map(String::as_str)));
         let directory = self.cache.entry("initrds", &key, stop, |directory| {
             progress.tell(Event::Step("writing the first file system"));
             let names: Vec<&str> = modules.iter().map(String::as_str).collect();
-            let archive = first_files(kernel, image, &names, spec.scratch_mib, stop)?;
+            let archive = first_files(kernel, image, &init, &names, spec.scratch_mib, stop)?;
             let path = directory.join("initrd");
             let mut bytes = Vec::new();
             archive.write(&mut bytes).map_err(at(&path))?;
@@ -217,11 +249,11 @@ impl Lab {
             }
             fs::write(&path, bytes).map_err(at(&path))
         })?;
-        Ok(directory.join("initrd"))
+        Ok((directory.join("initrd"), key))
     }
 
-    /// Boots, runs a job, and takes its results out. Several threads may do so at once. Where the emulator is known to
-    /// have been at fault, the run is begun again; what comes of equal inputs is still equal.
+    /// Begins a machine that has booted again from memory, runs a job, and takes its results out. The machine is booted and
+    /// saved first if the cache does not hold it. Several threads may do so at once.
     ///
     /// # Errors
     /// Where the job did not get through: the guest, the scheduler under test or this machine, each told apart.
@@ -233,63 +265,21 @@ impl Lab {
         progress: &dyn Progress,
         stop: &Stop,
     ) -> Result<Outcome, LabError> {
-        let mut job = Cow::Borrowed(job);
-        let mut faults = Vec::new();
-        loop {
-            let error = match self.run_once(machine, &job, progress, stop) {
-                Ok(outcome) => return Ok(Outcome { faults, ..outcome }),
-                Err(error) => error,
-            };
-            match error.fault().filter(|_| faults.len() < FAULTS_MAX) {
-                Some(fault) => faults.push(fault),
-                None => return Err(error),
-            }
-            job.to_mut().cmdline.push(AGAIN.to_owned());
-        }
-    }
-
-    fn run_once(
-        &self,
-        machine: &LabMachine,
-        job: &Job,
-        progress: &dyn Progress,
-        stop: &Stop,
-    ) -> Result<Outcome, LabError> {
         let started = Instant::now();
-        let directory = self.cache.run_directory()?;
-        let initrd = directory.path().join("initrd");
-        fs::copy(&machine.initrd, &initrd).map_err(at(&initrd))?;
-        let archive = self.job_files(machine, job)?;
-        let mut file = OpenOptions::new().append(true).open(&initrd).map_err(at(&initrd))?;
-        let mut bytes = Vec::new();
-        archive.write(&mut bytes).map_err(at(&initrd))?;
-        file.write_all(&bytes).map_err(at(&initrd))?;
-        drop((file, bytes));
-        let image = match &machine.image.content {
-            Content::Cpio(_) => None,
-            Content::Erofs { path, mib } => Some((path.as_path(), *mib)),
-        };
+        let files = self.job_files(machine, job)?;
         let results_mib = if job.record.is_some() { job.results_mib.max(TRACE_MIB) } else { job.results_mib };
-        let vm = Vm {
-            kernel: &machine.kernel.image,
-            initrd: &initrd,
-            image,
-            cmdline: [CMDLINE]
-                .into_iter()
-                .chain((job.cpus > 1).then_some(CMDLINE_REAL_TIME))
-                .chain(job.cmdline.iter().map(String::as_str))
-                .collect::<Vec<_>>()
-                .join(" "),
-            shift: job.shift,
-            cpus: job.cpus,
-            caches: job.caches,
-            seed: job.seed,
-            memory_mib: u64::from(job.memory_mib),
-            results_mib: u64::from(results_mib.max(1).next_power_of_two()),
-            cpu_limit_s: job.cpu_limit_s,
-            directory: directory.path(),
-        };
-        let finished = vm.run(progress, stop)?;
+        let job_mib = shared::job_len(&files).div_ceil(1 << 20);
+        let hardware = machine.hardware(job, u64::from(results_mib).max(job_mib).max(1).next_power_of_two());
+        let about = machine.about(job);
+        let inputs = [machine.kernel.digest.as_str(), &machine.image.digest, &machine.initrd_key];
+        let saved = saved::prepare(&self.cache, &hardware, &inputs, &about, progress, stop)?;
+        let directory = self.cache.run_directory()?;
+        let window = vm::window(directory.path());
+        let mut memory = BufWriter::new(vm::reserve(&window, hardware.window_mib)?);
+        shared::write_job(&files, &mut memory).and_then(|()| memory.flush()).map_err(at(&window))?;
+        drop((memory, files));
+        let run = Run { seed: job.seed, cpu_limit_s: job.cpu_limit_s, directory: directory.path() };
+        let finished = hardware.resume(&saved.directory, &run, progress, stop)?;
         let damaged = || LabError::Guest("its results are damaged".to_owned());
         let mut files = shared::files(&finished.memory).ok_or_else(damaged)?;
         let account = files.remove(ACCOUNT).ok_or_else(damaged)?;
@@ -306,13 +296,11 @@ impl Lab {
             ended_ms: account.ended_ms,
             real: started.elapsed(),
             console: finished.console,
-            faults: Vec::new(),
         })
     }
 
-    /// The job's own part of the first file system.
-    fn job_files(&self, machine: &LabMachine, job: &Job) -> Result<cpio::Archive, LabError> {
-        let mut archive = cpio::Archive::new();
+    /// What reaches the guest with the job: its text, programs, files.
+    fn job_files(&self, machine: &LabMachine, job: &Job) -> Result<BTreeMap<String, Vec<u8>>, LabError> {
         let mut guest = GuestJob {
             settings: job.setup.settings.iter().map(|s| (s.path.clone(), s.value.clone())).collect(),
             scheduler: None,
@@ -320,12 +308,13 @@ impl Lab {
             scheduler_limit_ms: SCHEDULER_LIMIT_MS,
             commands: job.commands.clone(),
             start_ms: u64::from(job.start_at_s) * 1000,
-            scratch_mib: machine.scratch_mib,
+            seed: job.seed,
+            programs: BTreeSet::new(),
         };
         if let (Some(record), Some(last)) = (&job.record, guest.commands.last_mut()) {
             last.argv.splice(0..0, recording(&record.groups));
         }
-        let mut programs: BTreeSet<PathBuf> = BTreeSet::from([self.own_program("spry-guest")?]);
+        let mut programs: BTreeSet<PathBuf> = BTreeSet::new();
         for name in guest.commands.iter().flat_map(|GuestCommand { argv, .. }| argv) {
             if OWN.contains(&name.as_str()) {
                 programs.insert(self.own_program(name)?);
@@ -336,24 +325,31 @@ impl Lab {
             guest.scheduler = Some([name].into_iter().chain(program.args.iter().cloned()).collect());
             programs.insert(program.file.clone());
         }
+        let mut files = BTreeMap::new();
         for program in &programs {
             machine.image.check(program)?;
-            archive.file(&format!("{}/{}", &BIN[1..], file_name(program)), 0o755, program);
+            let name = format!("{}/{}", &BIN[1..], file_name(program));
+            files.insert(name.clone(), fs::read(program).map_err(at(program))?);
+            guest.programs.insert(name);
         }
         for (name, source) in &job.files {
-            let name = name.trim_start_matches('/');
-            match source {
-                FileSource::Bytes(bytes) => archive.bytes(name, 0o644, bytes.clone()),
+            let name = name.trim_start_matches('/').to_owned();
+            let content = match source {
+                FileSource::Bytes(bytes) => bytes.clone(),
                 FileSource::File(path) => {
                     machine.image.check(path)?;
                     let mode = fs::metadata(path).map_err(at(path))?.permissions().mode();
-                    archive.file(name, if mode & 0o111 == 0 { 0o644 } else { 0o755 }, path)
+                    if mode & 0o111 != 0 {
+                        guest.programs.insert(name.clone());
+                    }
+                    fs::read(path).map_err(at(path))?
                 }
             };
+            files.insert(name, content);
         }
         let text = serde_json::to_vec(&guest).expect("texts and numbers can be written");
-        archive.bytes(&JOB_PATH[1..], 0o644, text);
-        Ok(archive)
+        files.insert(JOB.to_owned(), text);
+        Ok(files)
     }
 
     fn own_program(&self, name: &str) -> Result<PathBuf, LabError> {
@@ -366,12 +362,16 @@ impl Lab {
 fn first_files(
     kernel: &Kernel,
     image: &Image,
+    init: &Path,
     modules: &[&str],
     scratch_mib: u32,
     stop: &Stop,
 ) -> Result<cpio::Archive, LabError> {
     let mut archive = cpio::Archive::new();
-    archive.directory("guest").directory("boot").directory("spry/bin").directory("modules");
+    archive.directory("guest").directory("boot").directory("modules");
+    archive.file(&format!("{}/{INIT}", &BIN[1..]), 0o755, init);
+    let machine = serde_json::to_vec(&GuestMachine { scratch_mib }).expect("numbers can be written");
+    archive.bytes(&MACHINE_PATH[1..], 0o644, machine);
     archive.directory("dev").device("dev/console", 5, 1);
     let mut order = String::new();
     for module in kernel.modules()?.closure(modules, stop)? {

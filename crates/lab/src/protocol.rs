@@ -1,24 +1,37 @@
 //! What passes between the lab and the first process of its guest: a job going in, and shared memory with results.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 
 use crate::progress::Stage;
 use crate::scheduler::Sign;
 
-/// Where the job is in the guest.
-pub const JOB_PATH: &str = "/spry/job.json";
+/// Where the guest finds what it does before it is saved.
+pub const MACHINE_PATH: &str = "/spry/machine.json";
+/// The job among the files that come through the shared memory.
+pub const JOB: &str = "spry/job.json";
 /// Where programs leave what is to be taken out.
 pub const RESULTS_DIRECTORY: &str = "/results";
 /// The guest's own account among the results.
 pub const ACCOUNT: &str = "guest.json";
 /// What the scheduler under test printed, among the results.
 pub const SCHEDULER_LOG: &str = ".scheduler.log";
+/// When a machine is saved that has booted, milliseconds after boot: what a boot starts in the background is done then.
+pub const SAVED_AT_MS: u64 = 4_000;
+/// The port by which the guest pauses the machine, and what it writes there (pvpanic).
+pub const PAUSE: (u16, u8) = (0x505, 1);
 /// The earliest moment at which commands may start, milliseconds after boot: before it the kernel still settles.
 pub const SETTLED_MS: u64 = 8_000;
 /// A start that has been missed is put off to the next multiple of this, so that it falls on the same phase.
 pub const START_STEP_MS: u64 = 4_000;
+
+/// What the guest does before it is saved.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GuestMachine {
+    /// The size of an ext4 file system in memory, MiB; none if 0.
+    pub scratch_mib: u32,
+}
 
 /// What the guest is to do.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +48,10 @@ pub struct GuestJob {
     pub commands: Vec<GuestCommand>,
     /// When the first of them starts, milliseconds after boot.
     pub start_ms: u64,
-    /// The size of an ext4 file system in memory, MiB; none if 0.
-    pub scratch_mib: u32,
+    /// Whatever is random from now on comes from this number.
+    pub seed: u64,
+    /// Which of the files that came with the job are programs.
+    pub programs: BTreeSet<String>,
 }
 
 /// A program for the guest.
@@ -95,14 +110,18 @@ pub enum Failure {
     Other(String),
 }
 
-/// The shared memory: a head, then the names and contents of files.
+/// The shared memory: a head, then the names and contents of files. The lab writes a job into it, the guest its results.
 ///
-/// Bytes 0-7 `SPRYLAB1`, 8-11 the stage's number, 12-15 how many files, 16-23 how many bytes after the head. Each file
-/// is its name's length (4 bytes), its own (8 bytes), the name, the content; numbers are little-endian.
+/// Bytes 0-7 `SPRYJOB1` or `SPRYLAB1`, 8-11 the stage's number, 12-15 how many files, 16-23 how many bytes after the
+/// head. Each file is its name's length (4 bytes), its own (8 bytes), the name, the content; numbers are little-endian.
 pub mod shared {
+    use std::io::{self, Write};
+
     use super::{BTreeMap, Stage};
 
-    /// What the memory starts with once the guest is up.
+    /// What the memory starts with while it holds a job.
+    pub const JOB_MAGIC: &[u8; 8] = b"SPRYJOB1";
+    /// What the memory starts with once the guest has the job.
     pub const MAGIC: &[u8; 8] = b"SPRYLAB1";
     /// Bytes of the head.
     pub const HEAD: usize = 4096;
@@ -125,6 +144,33 @@ pub mod shared {
         head[12..16].copy_from_slice(&files.to_le_bytes());
         head[16..].copy_from_slice(&bytes.to_le_bytes());
         head
+    }
+
+    /// How many bytes a memory takes that holds these files.
+    pub fn job_len(files: &BTreeMap<String, Vec<u8>>) -> u64 {
+        let len = |(name, content): (&String, &Vec<u8>)| (12 + name.len() + content.len()) as u64;
+        HEAD as u64 + files.iter().map(len).sum::<u64>()
+    }
+
+    /// Writes a job's files as a memory holds them.
+    ///
+    /// # Errors
+    /// As the writer.
+    pub fn write_job(files: &BTreeMap<String, Vec<u8>>, to: &mut impl Write) -> io::Result<()> {
+        let mut start = head(Stage::Booting, files.len() as u32, job_len(files) - HEAD as u64).to_vec();
+        start[..8].copy_from_slice(JOB_MAGIC);
+        start.resize(HEAD, 0);
+        to.write_all(&start)?;
+        files.iter().try_for_each(|(name, content)| {
+            to.write_all(&file_head(name, content.len() as u64))?;
+            to.write_all(name.as_bytes())?;
+            to.write_all(content)
+        })
+    }
+
+    /// The files of a memory that holds a job; nothing if it holds none, or a damaged one.
+    pub fn job(memory: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
+        memory.starts_with(JOB_MAGIC).then(|| files(memory)).flatten()
     }
 
     /// What stands before a file's name.
@@ -174,6 +220,18 @@ mod tests {
         assert_eq!(files["a.json"], b"{}");
         assert_eq!(files["empty"], b"");
         assert_eq!(shared::files(&memory[..memory.len() - 6]), None, "a cut memory is told");
+    }
+
+    #[test]
+    fn a_job_comes_out_as_it_went_in_and_is_no_result() {
+        let files = BTreeMap::from([("spry/a".to_owned(), vec![1; 5000]), ("spry/b".to_owned(), Vec::new())]);
+        let mut memory = Vec::new();
+        shared::write_job(&files, &mut memory).expect("memory takes all");
+        assert_eq!(memory.len() as u64, shared::job_len(&files));
+        assert_eq!(shared::job(&memory), Some(files));
+        assert_eq!(shared::stage(&memory), Stage::Booting);
+        memory[..24].copy_from_slice(&shared::head(Stage::Done, 0, 0));
+        assert_eq!(shared::job(&memory), None, "these are results");
     }
 
     #[test]

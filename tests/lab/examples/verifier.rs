@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec};
+use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec, Topology};
 use spry_lab_tests::{example, machine, printed, run, script};
 
 /// What is known on one CPU is left out of the programs before they are verified.
@@ -17,7 +17,7 @@ fn main() {
     for kernel in ours.into_iter().chain(named) {
         let machine = machine(&MachineSpec { kernel, ..MachineSpec::default() });
         for cpus in CPUS {
-            let mut job = Job { cpus, ..script("/spry/scx_stack --programs") };
+            let mut job = Job { topology: Topology::of_cores(cpus), ..script("/spry/scx_stack --programs") };
             // Several CPUs run in this machine's time.
             job.commands[0].limit_s = 600;
             let stack = example("spry-scheduler", "scx_stack");

@@ -157,6 +157,15 @@ pub enum LabCommand {
     },
     /// List the kernels that can be chosen with `spry run --kernel`.
     Kernels,
+    /// List the machines that have been booted and saved for cells to begin from.
+    #[command(
+        after_help = "Each is booted once for its kernel, image, parameters, CPUs and emulator. All of them take at most 8 GiB;\nthose that were not used for longest are removed first.\n\nExamples:\n  spry lab machines\n  spry lab machines --json | jq '.[].kernel'"
+    )]
+    Machines {
+        /// As JSON, an array.
+        #[arg(long)]
+        json: bool,
+    },
     /// Fetch the newest lists of packages; results made from newer packages differ from those before.
     Refresh,
     /// Remove what the lab has fetched and built.

@@ -13,7 +13,7 @@ use anyhow::{Error, Result, bail};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use spry_lab::results::digest;
-use spry_lab::{Event, Lab, LabError, LabMachine, LabOptions, Stop, digest_of_file};
+use spry_lab::{Event, Lab, LabMachine, LabOptions, Stop, digest_of_file};
 use spry_reproduce::latency::{self as study, Cell, Study, Undone};
 
 use super::files::{Directory, Kept};
@@ -168,8 +168,7 @@ impl<'a> Laboratory<'a> {
 
     fn measure(&self, boot: &Boot) -> Result<Cell> {
         let machine = &self.machines[boot.kernel.choice];
-        let outcome = self.lab.run(machine, &boot.job(self.spry.clone()), &|_: Event<'_>| {}, self.stop);
-        let outcome = outcome.map_err(|error| hinted(error, machine))?;
+        let outcome = self.lab.run(machine, &boot.job(self.spry.clone()), &|_: Event<'_>| {}, self.stop)?;
         let [results, split] = boot.results(&outcome)?;
         let file = self.directory.subdirectory("latency")?.join(format!("{}.json", boot.file_name()));
         results.save(&file)?;
@@ -179,14 +178,6 @@ impl<'a> Laboratory<'a> {
         self.directory.keep(&boot.file_name(), &kept)?;
         Ok(kept.cell)
     }
-}
-
-/// A kernel that panics may do so for the emulator, which random code and rare moments find faults in.
-fn hinted(error: LabError, machine: &LabMachine) -> Error {
-    let is_panic = matches!(error, LabError::Panic { .. });
-    let error = Error::new(error);
-    let hint = format!("under {}, of which a newer one may do better", machine.emulator());
-    if is_panic { error.context(hint) } else { error }
 }
 
 /// How far all is.

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Context, Result, bail};
-use spry_lab::results::guest::Guest;
+use anyhow::{Context, Error, Result, bail};
+use spry_lab::results::guest::{Guest, topology};
 use spry_lab::results::host::{Host, StopRecording};
 use spry_lab::results::machine::Machine;
 use spry_lab::scheduler::peers_directory;
@@ -110,6 +110,7 @@ fn lab(
         machine: &machine,
         file_name: job.source.file_name,
         text: job.source.text.clone(),
+        clocks: job.scenarios.iter().map(clock).collect(),
         time: time(job.scenarios),
         peers: peers.clone(),
         record: job.args.record.then_some(Record { groups }),
@@ -118,6 +119,11 @@ fn lab(
     };
     let jobs = job.args.playing.jobs.map_or_else(side_by_side, usize::from).min(job.cells.len());
     execute(&guest, jobs, &peers)
+}
+
+/// The power for an instruction's time, and how many CPUs there are.
+fn clock(scenario: &Scenario) -> (u32, u32) {
+    (scenario.machine.shift.unwrap_or(0), scenario.machine.cpus.unwrap_or(1))
 }
 
 /// What the virtual machine is made of: the wishes of the scenario, whichever values its variables have.
@@ -139,9 +145,7 @@ fn spec(job: &Job<'_>) -> Result<MachineSpec> {
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
-        if machine.cpus.is_some_and(|cpus| cpus > 1) {
-            bail!("the scenario wants several CPUs, and the lab has one: its figures repeat on one only");
-        }
+        topology(machine).map_err(Error::msg)?;
     }
     if kernels.len() > 1 {
         bail!(

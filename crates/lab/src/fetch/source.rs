@@ -3,33 +3,35 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use super::{Archive, CONFIGURATION};
+use super::{Archive, CONFIGURATION, Suite};
 use crate::cache::key_of;
 use crate::command::run;
 use crate::error::{LabError, at};
 use crate::progress::{Event, Progress, Stop};
 
 impl Archive {
-    /// The directory that holds a source package of the newest release as the archive has it, neither unpacked nor patched;
+    /// The directory that holds a source package of a suite as the archive has it, neither unpacked nor patched;
     /// fetched once.
     ///
     /// # Errors
     /// Where there is no such package, or it cannot be fetched or verified.
     pub fn source_package(
         &self,
+        suite: Suite,
         name: &str,
         progress: &dyn Progress,
         stop: &Stop,
     ) -> Result<PathBuf, LabError> {
-        let key = key_of([self.uri(), name, CONFIGURATION]);
+        let key = key_of([self.uri(), &format!("{suite:?}"), name, CONFIGURATION]);
         self.cache
             .clone()
-            .entry("sources", &key, stop, |place| self.fetch_source(name, place, progress, stop))
+            .entry("sources", &key, stop, |place| self.fetch_source(suite, name, place, progress, stop))
     }
 
     /// With lists of its own, which are not kept: they are large, and of no other use.
     fn fetch_source(
         &self,
+        suite: Suite,
         name: &str,
         place: &Path,
         progress: &dyn Progress,
@@ -39,7 +41,7 @@ impl Archive {
         if !self.directory.join("codename").exists() {
             self.refresh(progress, stop)?;
         }
-        let suite = self.name_of(super::Suite::Stable)?;
+        let suite = self.name_of(suite)?;
         let state = place.join("apt");
         for inner in ["lists/partial", "archives/partial"] {
             let path = state.join(inner);

@@ -1,12 +1,12 @@
-//! The laboratory as a machine: each cell a fresh boot of a virtual machine that repeats exactly.
+//! The laboratory as a machine: each cell a virtual machine that begins again from memory and repeats exactly.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use spry_workload::model::Scenario;
+use spry_workload::model::{self as scenario, CacheWish, Scenario};
 use spry_workload::x11::files::DIRECTORY_VARIABLE;
 
 use super::machine::{CellError, CellOutput, Machine, setup};
@@ -14,16 +14,17 @@ use super::plan::Cell;
 use crate::cache::digest_of;
 use crate::error::LabError;
 use crate::job::{FileSource, Job, Outcome, Record, TRACE};
-use crate::lab::{Lab, LabMachine};
+use crate::lab::{Lab, LabMachine, model_of_time};
 use crate::progress::{Event, Stop};
 use crate::protocol::GuestCommand;
+use crate::topology::{CPUS_MAX, CacheSharing, Topology};
 
 /// What the runner may take of the guest's time beyond the scenario's own, seconds.
 const OVERHEAD_S: u32 = 180;
 /// Real time for a second of the guest's, roughly; better known after the first cell.
 const REAL_PER_GUEST: f64 = 0.8;
 /// The guest's time before the scenario and after it, seconds.
-const AROUND_S: f64 = 10.0;
+const AROUND_S: f64 = 3.0;
 
 /// What is run in the laboratory.
 #[derive(Debug)]
@@ -36,6 +37,8 @@ pub struct Guest<'a> {
     pub file_name: &'static str,
     /// The scenario's text.
     pub text: String,
+    /// Each combination of powers for an instruction's time and numbers of CPUs that the cells have.
+    pub clocks: BTreeSet<(u32, u32)>,
     /// How long the scenario runs, warm-up included.
     pub time: Duration,
     /// Where published schedulers are.
@@ -62,6 +65,8 @@ impl Machine for Guest<'_> {
         let mut parts: BTreeMap<String, Value> = hashes.map(|(name, hash)| (name, json!(hash))).collect();
         parts.insert("scenario".to_owned(), json!(digest_of(self.text.as_bytes())));
         parts.insert("record".to_owned(), json!(self.record.is_some()));
+        let times = self.clocks.iter().map(|&(shift, cpus)| model_of_time(shift, cpus));
+        parts.insert("time".to_owned(), json!(times.collect::<Vec<_>>().join("; ")));
         parts
     }
 
@@ -122,6 +127,7 @@ impl Guest<'_> {
         let shift = u8::try_from(shift).map_err(|_| failed("shift is too large"))?;
         Ok(Job {
             shift,
+            topology: topology(&scenario.machine).map_err(failed)?,
             seed: cell.seed,
             cmdline,
             setup,
@@ -131,6 +137,37 @@ impl Guest<'_> {
             ..Job::default()
         })
     }
+}
+
+/// The CPUs that a scenario wishes for.
+///
+/// # Errors
+/// Where the lab has not so many, or they do not fill the topology.
+pub fn topology(machine: &scenario::Machine) -> Result<Topology, String> {
+    let Some(cpus) = machine.cpus.filter(|&cpus| cpus <= CPUS_MAX) else {
+        return Err(format!(
+            "the lab has 1 to {CPUS_MAX} CPUs: say how many (`cpus` in [machine], --vary cpus=4)"
+        ));
+    };
+    let wish = machine.topology;
+    let others = wish.sockets * wish.dies * wish.threads;
+    if cpus % others != 0 {
+        return Err(format!(
+            "{cpus} CPUs do not fill {} sockets of {} dies with {} threads a core",
+            wish.sockets, wish.dies, wish.threads
+        ));
+    }
+    let cache = match wish.cache {
+        CacheWish::Die => CacheSharing::Die,
+        CacheWish::Core => CacheSharing::Core,
+    };
+    Ok(Topology {
+        sockets: wish.sockets,
+        dies: wish.dies,
+        cores: cpus / others,
+        threads: wish.threads,
+        cache,
+    })
 }
 
 /// Where generated files are in the guest.
@@ -153,11 +190,5 @@ fn read(outcome: &Outcome) -> Result<CellOutput, CellError> {
             return Err(failed(if said.is_empty() { format!("spry-runner {how}") } else { said.to_owned() }));
         }
     }
-    let mut output =
-        CellOutput::read(&text(RUNNER_OUTPUT).ok_or_else(|| failed("spry-runner left no results"))?)?;
-    if let (Value::Object(report), [_, ..]) = (&mut output.report, &outcome.faults[..]) {
-        let faults: Vec<String> = outcome.faults.iter().map(ToString::to_string).collect();
-        report.insert("begun_again_after".to_owned(), json!(faults));
-    }
-    Ok(output)
+    CellOutput::read(&text(RUNNER_OUTPUT).ok_or_else(|| failed("spry-runner left no results"))?)
 }

@@ -70,6 +70,8 @@ pub enum Allowed {
 pub struct Machine {
     /// How many CPUs the scenario gets; `None`: all there are.
     pub cpus: Option<u32>,
+    /// Laboratory: how they hang together.
+    pub topology: TopologyWish,
     /// The size of the screen of an X server that is started for it, as "1024x768".
     pub display: Option<String>,
     /// Which X server.
@@ -86,6 +88,34 @@ pub struct Machine {
     pub rr_quantum_ms: Option<u32>,
     /// Laboratory: the scratch directory is an ext4 file system on a RAM disk of this many MiB.
     pub ram_disk_mb: Option<u32>,
+}
+
+/// How a laboratory's CPUs hang together; how many cores a die has follows from the number of CPUs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TopologyWish {
+    /// Packages.
+    pub sockets: u32,
+    /// Dies of a socket.
+    pub dies: u32,
+    /// Hardware threads of a core.
+    pub threads: u32,
+    /// What shares a last-level cache.
+    pub cache: CacheWish,
+}
+
+impl Default for TopologyWish {
+    fn default() -> Self {
+        Self { sockets: 1, dies: 1, threads: 1, cache: CacheWish::Die }
+    }
+}
+
+/// What of a machine shares one last-level cache.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CacheWish {
+    /// All cores of a die.
+    Die,
+    /// Each core has its own.
+    Core,
 }
 
 /// An X server that has no screen.

@@ -6,7 +6,7 @@ use std::path::Path;
 use super::doc::{self, Node, Value};
 use super::keys::Keys;
 use super::mistake::{Mistake, unknown};
-use super::model::{Action, Class, KernelWish, Machine, Scenario, Task, XServer};
+use super::model::{Action, CacheWish, Class, KernelWish, Machine, Scenario, Task, TopologyWish, XServer};
 use super::phases;
 use super::program::{Object, ObjectId, ObjectKind};
 use super::variables;
@@ -62,11 +62,30 @@ impl Scenario {
         Self::parse_with(text, file, &[])
     }
 
-    /// Reads a scenario's text with some of its variables set.
+    /// Reads a scenario's text with some of its variables set. `cpus` can be set in every scenario: where it is no variable,
+    /// it is the machine's.
     ///
     /// # Errors
     /// A mistake in the text or in what is set.
     pub fn parse_with(text: &str, file: &str, sets: &[(String, String)]) -> Result<Self, Mistake> {
+        let (cpus, own): (Vec<_>, Vec<_>) = sets.iter().cloned().partition(|(name, _)| name == "cpus");
+        let scenario = Self::parse_own(text, file, &own)?;
+        let Some((_, wanted)) = cpus.last() else { return Ok(scenario) };
+        if scenario.variables.iter().any(|variable| variable.name == "cpus") {
+            return Self::parse_own(text, file, sets);
+        }
+        let cpus = match wanted.parse() {
+            Ok(cpus @ 1..=1024) => Some(cpus),
+            _ if wanted == "all" => None,
+            _ => {
+                let text = format!("cpus = {wanted}: it must be a number from 1 to 1024, or all");
+                return Err(Mistake::new(file, 0, text));
+            }
+        };
+        Ok(Self { machine: Machine { cpus, ..scenario.machine }, ..scenario })
+    }
+
+    fn parse_own(text: &str, file: &str, sets: &[(String, String)]) -> Result<Self, Mistake> {
         if file.ends_with(".json") {
             return crate::rtapp::parse(text, file, sets);
         }
@@ -163,8 +182,10 @@ fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
         _ => XServer::Xvfb,
     };
     let kernel = keys.node("kernel").map(|node| kernel(node, file)).transpose()?.unwrap_or_default();
+    let topology = keys.node("topology").map(|node| topology(node, file)).transpose()?.unwrap_or_default();
     let machine = Machine {
         cpus,
+        topology,
         display,
         server,
         programs: keys.texts("programs")?.unwrap_or_default(),
@@ -176,6 +197,23 @@ fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
     };
     keys.finish()?;
     Ok(machine)
+}
+
+fn topology(node: &Node, file: &str) -> Result<TopologyWish, Mistake> {
+    let mut keys = Keys::new(node, file, "topology")?;
+    let mut count = |key| match keys.whole(key)? {
+        Some(value) if !(1..=16).contains(&value) => {
+            Err(keys.mistake(key, format!("\"{key}\" must be from 1 to 16, not {value}")))
+        }
+        found => Ok(found.map_or(1, |value| value as u32)),
+    };
+    let (sockets, dies, threads) = (count("sockets")?, count("dies")?, count("threads")?);
+    let cache = match keys.choice("cache", &["die", "core"])? {
+        Some("core") => CacheWish::Core,
+        _ => CacheWish::Die,
+    };
+    keys.finish()?;
+    Ok(TopologyWish { sockets, dies, threads, cache })
 }
 
 fn kernel(node: &Node, file: &str) -> Result<KernelWish, Mistake> {

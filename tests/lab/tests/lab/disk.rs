@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use spry_lab::MachineSpec;
-use spry_lab_tests::{lab, machine, programs};
+use spry_lab_tests::{lab, machine, programs, run, script};
 
 /// Mounts a small disk for a cache, in a mount namespace of its own: disk's size in KiB, where to mount it, the cache whose
 /// parts it has (all but those to be made anew), what to make anew, then the command. Prints what is left on it.
@@ -54,7 +54,7 @@ fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
 
 fn assert_full(kib: u32, anew: &str) {
     // All that a run takes is there, but for what is to be made anew.
-    machine(&MachineSpec::default());
+    run(&machine(&MachineSpec::default()), &script("true")).expect("it runs");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = run_on_a_small_disk(kib, anew, directory.path());
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
@@ -67,14 +67,14 @@ fn assert_full(kib: u32, anew: &str) {
 }
 
 #[test]
-fn a_disk_without_space_for_the_first_file_system_is_told() {
-    assert_full(1024, "");
+fn a_disk_without_space_for_results_is_told() {
+    // They want 64 MiB.
+    assert_full(32 << 10, "");
 }
 
 #[test]
-fn a_disk_without_space_for_results_is_told() {
-    // The first file system takes some 20 MiB and what is added for a run as much again; results want 64.
-    assert_full(80 << 10, "");
+fn a_disk_without_space_for_a_saved_machine_is_told() {
+    assert_full(128 << 10, "saved");
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! The scheduler's stack of classes in the lab: it loads and stays, nobody starves, shares hold.
 
 use spry_lab::scheduler::{Program, Setup, Sign};
-use spry_lab::{FileSource, Job, MachineSpec};
+use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::{example, machine, printed, run, script};
 
 /// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
@@ -9,7 +9,7 @@ fn under_the_stack(cpus: u32, text: &str) -> String {
     let args = vec!["hog=1:200000".to_owned()];
     let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
-        cpus,
+        topology: Topology::of_cores(cpus),
         setup: Setup { program: Some(program), ..Setup::default() },
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };

@@ -1,10 +1,14 @@
 //! What the guest asks of its kernel: mounts, limits, the clock, its messages, the end.
 
+use std::arch::asm;
 use std::ffi::CString;
-use std::fs;
+use std::fs::{self, File};
 use std::io;
+use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;
 use std::time::Duration;
+
+use spry_lab::protocol::PAUSE;
 
 use crate::process::{self, Waiter};
 
@@ -84,6 +88,47 @@ pub fn make_scratch(waiter: &mut Waiter) -> Result<(), String> {
         return Err(format!("mke2fs failed: {}", fs::read_to_string(log).unwrap_or_default()));
     }
     mount("/dev/ram0", "/scratch", "ext4", "").map_err(|error| format!("/scratch: {error}"))
+}
+
+/// Pauses the machine at this very instruction; returns when it goes on.
+pub fn pause_machine() -> io::Result<()> {
+    let (port, word) = PAUSE;
+    // SAFETY: ioperm takes numbers; the port is the emulator's own and of no other use.
+    if unsafe { libc::ioperm(port.into(), 1, 1) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the port has been opened for this process, and writing to it changes no memory.
+    unsafe { asm!("out dx, al", in("dx") port, in("al") word, options(nomem, nostack, preserves_flags)) };
+    Ok(())
+}
+
+/// What the kernel takes for entropy: how many bits and bytes there are, then these.
+#[repr(C)]
+struct Entropy {
+    bits: i32,
+    len: i32,
+    bytes: [u8; 64],
+}
+
+/// Adds to the kernel's entropy.
+const RNDADDENTROPY: libc::c_ulong = 0x4008_5203;
+/// Has the kernel's generator begin anew from its entropy.
+const RNDRESEEDCRNG: libc::c_ulong = 0x5207;
+
+/// Has whatever is random from now on come from this number.
+pub fn seed_chance(seed: u64) -> io::Result<()> {
+    let mut entropy = Entropy { bits: 512, len: 64, bytes: [0; 64] };
+    entropy.bytes[..8].copy_from_slice(&seed.to_le_bytes());
+    let device = File::open("/dev/urandom")?;
+    // SAFETY: the structure is as the kernel declares it, and lives as long as the call.
+    if unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &entropy) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    // SAFETY: the call takes no argument.
+    if unsafe { libc::ioctl(device.as_raw_fd(), RNDRESEEDCRNG) } != 0 {
+        return Err(io::Error::last_os_error());
+    }
+    Ok(())
 }
 
 /// Time since boot, milliseconds.

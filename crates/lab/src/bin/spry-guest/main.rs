@@ -6,12 +6,16 @@ mod results;
 mod scheduler;
 
 use std::fs;
+use std::io;
+use std::os::unix::fs::PermissionsExt;
 use std::panic;
+use std::path::Path;
 use std::process::ExitCode;
 
 use spry_lab::Stage;
 use spry_lab::protocol::{
-    Account, Ended, Failure, GuestCommand, GuestJob, JOB_PATH, RESULTS_DIRECTORY, SETTLED_MS, START_STEP_MS,
+    Account, Ended, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, RESULTS_DIRECTORY,
+    SAVED_AT_MS, SETTLED_MS, START_STEP_MS,
 };
 
 use process::Waiter;
@@ -29,6 +33,9 @@ fn main() -> ExitCode {
     let worked = panic::catch_unwind(|| {
         kernel::mount_all()?;
         let mut shared = Shared::open()?;
+        settle()?;
+        // Here the machine is saved. It goes on in every run of it, with the job in the shared memory.
+        kernel::pause_machine()?;
         let account = work(&mut shared);
         shared.tell(Stage::Collecting);
         shared.hand_out(account)
@@ -41,10 +48,19 @@ fn main() -> ExitCode {
     kernel::restart()
 }
 
+/// Does what does not depend on the job, and waits until the boot is over.
+fn settle() -> io::Result<()> {
+    let machine: GuestMachine = serde_json::from_slice(&fs::read(MACHINE_PATH)?)?;
+    if machine.scratch_mib > 0 {
+        kernel::make_scratch(&mut Waiter::new()).map_err(io::Error::other)?;
+    }
+    kernel::sleep_until(SAVED_AT_MS.max(kernel::uptime_ms()));
+    Ok(())
+}
+
 /// Does the job; what went wrong is in the account.
 fn work(shared: &mut Shared) -> Account {
     let mut account = Account { booted_ms: kernel::uptime_ms(), ..Account::default() };
-    shared.tell(Stage::SettingUp);
     if let Err(failure) = job(shared, &mut account) {
         account.failure = Some(failure);
     }
@@ -53,13 +69,9 @@ fn work(shared: &mut Shared) -> Account {
 
 fn job(shared: &mut Shared, account: &mut Account) -> Result<(), Failure> {
     let other = |what: String| Failure::Other(what);
-    let text = fs::read(JOB_PATH).map_err(|error| other(format!("{JOB_PATH}: {error}")))?;
-    let job: GuestJob =
-        serde_json::from_slice(&text).map_err(|error| other(format!("{JOB_PATH}: {error}")))?;
+    let job = receive(shared).map_err(|error| other(format!("the job did not arrive: {error}")))?;
+    kernel::seed_chance(job.seed).map_err(|error| other(format!("chance cannot be seeded: {error}")))?;
     let mut waiter = Waiter::new();
-    if job.scratch_mib > 0 {
-        kernel::make_scratch(&mut waiter).map_err(other)?;
-    }
     for (path, value) in &job.settings {
         fs::write(path, value)
             .map_err(|error| Failure::Setting(path.clone(), value.clone(), error.to_string()))?;
@@ -82,6 +94,23 @@ fn job(shared: &mut Shared, account: &mut Account) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+/// Takes the job out of the shared memory, and puts its files where they belong.
+fn receive(shared: &mut Shared) -> io::Result<GuestJob> {
+    let mut files = shared.job().ok_or_else(|| io::Error::other("the memory holds none"))?;
+    shared.tell(Stage::SettingUp);
+    let text = files.remove(JOB).ok_or_else(|| io::Error::other("it has no text"))?;
+    let job: GuestJob = serde_json::from_slice(&text)?;
+    for (name, content) in files {
+        let path = Path::new("/").join(&name);
+        path.parent().map_or(Ok(()), fs::create_dir_all)?;
+        fs::write(&path, content)?;
+        if job.programs.contains(&name) {
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o755))?;
+        }
+    }
+    Ok(job)
 }
 
 fn run(number: usize, command: &GuestCommand, waiter: &mut Waiter) -> Result<Ended, Failure> {

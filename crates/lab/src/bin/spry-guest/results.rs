@@ -1,5 +1,6 @@
 //! Memory that the guest shares with the lab: results go into it, and nothing of this machine's disk is waited for.
 
+use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
@@ -37,6 +38,11 @@ impl Shared {
         Ok(Self { start: start.cast(), len })
     }
 
+    /// The files of the job that the memory holds.
+    pub fn job(&mut self) -> Option<BTreeMap<String, Vec<u8>>> {
+        shared::job(self.bytes())
+    }
+
     /// Tells how far the guest has come.
     pub fn tell(&mut self, stage: Stage) {
         self.put_head(&shared::head(stage, 0, 0));
@@ -50,7 +56,7 @@ impl Shared {
 
     fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: the mapping is as long as `len`, is never undone, and is lent out through `self` alone. The lab
-        // reads it, but never writes.
+        // writes it only before the machine goes on, and reads it later.
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
