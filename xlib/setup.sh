@@ -65,7 +65,7 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   lab        QEMU (qemu-system-x86_64), mkfs.erofs, zstd, xz, apt-get, dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
-  test       rustfmt, clippy, clang-format, cargo-deny, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
+  test       rustfmt, clippy, clang-format, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
              vi, tmux, stress-ng, bindfs
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END

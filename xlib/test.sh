@@ -48,29 +48,15 @@ own_files() {
     done
 }
 
-# The version that builds with the oldest Rust that Spry builds with.
-deny_version=0.18.3
-
-# cargo-deny, built once into the target directory unless the machine has it. Its default features are for advisories
-# and git; licences need none of them.
-cargo_deny() {
-    deny=$CARGO_TARGET_DIR/tools/bin/cargo-deny
-    if [ ! -x "$deny" ] && have cargo-deny; then
-        deny=cargo-deny
-    elif [ ! -x "$deny" ]; then
-        say "Building cargo-deny $deny_version once, into $CARGO_TARGET_DIR/tools (3 minutes on two CPUs)."
-        CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --no-default-features --root "$CARGO_TARGET_DIR/tools" \
-            --target-dir "$CARGO_TARGET_DIR/tools/build" "cargo-deny@$deny_version" || return 1
-        rm -rf "$CARGO_TARGET_DIR/tools/build"
-    fi
-    "$deny" check licenses
+# The tree's own form, and its licences. As part of the workspace: a crate alone has other features.
+tidy() {
+    cargo test --profile checked --workspace --quiet --test tree --test licences
 }
 
 lints() {
     check "Rust sources are formatted (cargo fmt)" cargo fmt --check
     check "C sources are formatted (clang-format)" check_shape_of_c
     check "clippy finds nothing" cargo clippy --workspace --all-targets --quiet -- -D warnings
-    check "licences are permissive (cargo deny)" cargo_deny
 }
 
 # pandas, polars and the published Perfetto schema, in a Python of their own below the target directory.
@@ -166,6 +152,7 @@ run_lints() {
     setup test
     checks_dir=$(mktemp -d)
     lints
+    check "form and licences are as they should be (crates/tidy)" tidy
     finish
 }
 
