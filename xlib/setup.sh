@@ -66,8 +66,8 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
              dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
-  test       rustfmt, clippy, clang-format, cargo-deny, perf, trace-cmd, hackbench, chromium, Python 3 with venv, Xvfb, xterm, xdotool,
-             vi, tmux, stress-ng, bindfs
+  quick      rustfmt, clippy, clang-format, chromium, Xvfb, xterm, zstd, xz, cpio
+  test       those of quick and lab, perf, trace-cmd, hackbench, Python 3 with venv, xdotool, vi, tmux, stress-ng, bindfs
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -142,24 +142,31 @@ needs_demo() {
     need dpkg-source dpkg-dev "unpacks the C source that is compiled beside it"
 }
 
-needs_test() {
+# What the tests need that need neither root nor the lab.
+needs_quick() {
     needs_build
-    needs_lab
     needs_rust_lints
-    need perf "$(have perf || first_of linux-perf linux-tools-generic)" "recordings are compared with perf's"
-    need trace-cmd trace-cmd "its files are read, and compared with what it says of them"
-    need hackbench rt-tests "a load of many tasks"
     need Xvfb xvfb "the X server of tests with windows"
     need xterm xterm "a real program with a window"
-    need xdotool xdotool "types into it"
-    need vi vim-tiny "the editor that is typed into"
-    need tmux tmux "a terminal for the live view"
-    need stress-ng stress-ng "most of the loads of spry load"
-    need bindfs bindfs "the FUSE mount of its compilation"
+    need zstd zstd "packs what is to be unpacked"
+    need xz xz-utils "packs what is to be unpacked"
     need cpio cpio "reads the archives that the lab boots from"
     find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"
     need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
+}
+
+needs_test() {
+    needs_quick
+    needs_lab
+    need perf "$(have perf || first_of linux-perf linux-tools-generic)" "recordings are compared with perf's"
+    need trace-cmd trace-cmd "its files are read, and compared with what it says of them"
+    need hackbench rt-tests "a load of many tasks"
+    need xdotool xdotool "types into a window"
+    need vi vim-tiny "the editor that is typed into"
+    need tmux tmux "a terminal for the live view"
+    need stress-ng stress-ng "most of the loads of spry load"
+    need bindfs bindfs "the FUSE mount of its compilation"
     need python3 python3 "opens the exports"
     python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas, polars and perfetto, which open the exports"
 }
@@ -213,8 +220,8 @@ setup() {
     missing='' missing_lines=''
     for purpose in "$@"; do
         case $purpose in
-        build | lab | demo | test | scenarios | bench) "needs_$purpose" ;;
-        *) fail "there is nothing to set up for '$purpose': build, lab, demo, test, scenarios or bench" ;;
+        build | lab | demo | quick | test | scenarios | bench) "needs_$purpose" ;;
+        *) fail "there is nothing to set up for '$purpose': build, lab, demo, quick, test, scenarios or bench" ;;
         esac
     done
     if [ -n "$missing" ]; then

@@ -3,35 +3,21 @@
 passed=0
 failed=0
 
+# The one profile of all that is built here: what is built in another is built again.
+profile=checked
+
 # One check that passes or fails as a whole: NAME COMMAND...
 check() {
-    name=$1
+    name=$1 since=$(date +%s)
     shift
     say "== $name"
     if "$@"; then
         passed=$((passed + 1))
-        say "ok: $name"
+        say "ok, $(($(date +%s) - since)) s: $name"
     else
         failed=$((failed + 1))
         say "FAILED: $name"
     fi
-}
-
-# Tests that cargo runs, counted one by one: NAME CARGO-ARGUMENT...
-check_cargo_tests() {
-    name=$1
-    shift
-    say "== $name"
-    log=$checks_dir/log
-    { cargo test --profile "$test_profile" --no-fail-fast "$@" && echo 0 >"$checks_dir/status" || echo 1 >"$checks_dir/status"; } 2>&1 |
-        tee "$log"
-    # "test result: ok. 12 passed; 0 failed; 0 ignored; ...", one line for each test program. An ignored test was not run: it failed.
-    good=$(sed -n 's/^test result: .* \([0-9]*\) passed;.*/\1/p' "$log" | awk '{ n += $1 } END { print n + 0 }')
-    bad=$(sed -n 's/^test result: .* \([0-9]*\) failed; \([0-9]*\) ignored;.*/\1 \2/p' "$log" | awk '{ n += $1 + $2 } END { print n + 0 }')
-    # Programs that did not build or were cut short have no such line.
-    [ "$(cat "$checks_dir/status")" -eq 0 ] || [ "$bad" -gt 0 ] || bad=1
-    passed=$((passed + good))
-    failed=$((failed + bad))
 }
 
 check_shape_of_c() {
@@ -48,29 +34,16 @@ own_files() {
     done
 }
 
-# The version that builds with the oldest Rust that Spry builds with.
-deny_version=0.18.3
-
-# cargo-deny, built once into the target directory unless the machine has it. Its default features are for advisories
-# and git; licences need none of them.
-cargo_deny() {
-    deny=$CARGO_TARGET_DIR/tools/bin/cargo-deny
-    if [ ! -x "$deny" ] && have cargo-deny; then
-        deny=cargo-deny
-    elif [ ! -x "$deny" ]; then
-        say "Building cargo-deny $deny_version once, into $CARGO_TARGET_DIR/tools (3 minutes on two CPUs)."
-        CARGO_PROFILE_DEV_DEBUG=0 cargo install --quiet --debug --locked --no-default-features --root "$CARGO_TARGET_DIR/tools" \
-            --target-dir "$CARGO_TARGET_DIR/tools/build" "cargo-deny@$deny_version" || return 1
-        rm -rf "$CARGO_TARGET_DIR/tools/build"
-    fi
-    "$deny" check licenses
-}
-
 lints() {
     check "Rust sources are formatted (cargo fmt)" cargo fmt --check
     check "C sources are formatted (clang-format)" check_shape_of_c
-    check "clippy finds nothing" cargo clippy --workspace --all-targets --quiet -- -D warnings
-    check "licences are permissive (cargo deny)" cargo_deny
+    check "clippy finds nothing" \
+        cargo clippy --profile "$profile" --workspace --all-targets --quiet -- -D warnings
+}
+
+# The tests of the tree's own form and of its licences. As part of the workspace: a crate alone has other features.
+tidy() {
+    cargo test --profile "$profile" --workspace --quiet --test tree --test licences
 }
 
 # pandas, polars and the published Perfetto schema, in a Python of their own below the target directory.
@@ -82,54 +55,77 @@ python_readers() {
     python3 -m venv "$python" && "$python/bin/pip" install --quiet --disable-pip-version-check pandas polars pyarrow perfetto
 }
 
-# Crates whose tests load programs into the running kernel and so need root.
-root_crates="spry-recorder spry-scheduler spry-cli spry-system-tests"
-
 # In a shell of its own: what cannot be built fails this check, not all that follow.
 a_peer() (
     build_peers "$(peers_root)" scx_bpfland
 )
 
+# Every program, example and test, all at once: what is built for some crates alone has other features, and would be
+# built again.
+build_all() {
+    cargo build --profile "$profile" --workspace --all-targets --keep-going \
+        --message-format=json-render-diagnostics >"$checks_dir/messages"
+}
+
+# The examples in the documentation are tests that cargo alone can run.
+doc_tests() {
+    cargo test --profile "$profile" --workspace --doc --quiet >"$checks_dir/log" 2>&1 || {
+        cat "$checks_dir/log"
+        return 1
+    }
+}
+
+# The tests of the programs of these groups, which tests/run/src/group.rs explains: ROOT GROUP... ROOT is the word before
+# a command that makes it run as root, or empty.
+run_programs() {
+    root=$1
+    shift
+    rm -f "$checks_dir/counts"
+    # Not run as a part of a condition: it says itself what failed, and what it cannot count has failed.
+    $root "$SPRY_PROGRAMS/run-tests" "$checks_dir/messages" "$checks_dir/counts" "$@" || :
+    good=0 bad=1
+    [ ! -e "$checks_dir/counts" ] || read -r good bad <"$checks_dir/counts"
+    passed=$((passed + good))
+    failed=$((failed + bad))
+}
+
+build_tests() {
+    SPRY_PROGRAMS=$CARGO_TARGET_DIR/$profile
+    export SPRY_PROGRAMS
+    check "everything builds" build_all
+    check "examples in the documentation work" doc_tests
+}
+
+quick_tests() {
+    build_tests
+    say "== tests that need neither root nor the lab"
+    run_programs '' pure alone
+}
+
 tests() {
-    test_profile=checked
     check "readers of exports are there" python_readers
-    pure="--workspace" root=''
-    for crate in $root_crates; do
-        pure="$pure --exclude $crate" root="$root -p $crate"
-    done
-    pure="$pure --exclude spry-workload --exclude spry-display --exclude spry-lab-tests"
     SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
-    SPRY_BIN=$CARGO_TARGET_DIR/$test_profile/spry
-    SPRY_PROGRAMS=$CARGO_TARGET_DIR/$test_profile
-    export SPRY_PYTHON SPRY_BIN SPRY_PROGRAMS
-    check "spry and its helpers build" cargo build --profile "$test_profile" -p spry-cli -p spry-lab -p spry-workload -p spry-scheduler
-    # shellcheck disable=SC2086
-    check_cargo_tests "tests that need no privilege" $pure
-    # One after another: films and games are played in real time.
-    check_cargo_tests "tests of scenarios and displays" -p spry-workload -p spry-display -- --test-threads=1
+    export SPRY_PYTHON
+    build_tests
     check "a published scheduler builds" a_peer
-    # Each boots virtual machines, which take a CPU each.
-    check_cargo_tests "tests in the lab" -p spry-lab-tests -- --test-threads=2
-    if [ "$(id -u)" -ne 0 ]; then
-        triple=$(rustc -vV | sed -n 's/^host: //p' | tr 'a-z-' 'A-Z_')
-        export "CARGO_TARGET_${triple}_RUNNER=$(root_word) --preserve-env"
-    fi
-    # One after another: they load the machine and measure it.
-    # shellcheck disable=SC2086
-    check_cargo_tests "tests of the running kernel, as root" $root -- --test-threads=1
+    say "== tests that need no privilege"
+    run_programs '' pure lab alone
+    say "== tests of the running kernel, as root"
+    root=$(root_word)
+    run_programs "${root:+$root --preserve-env}" root
 }
 
 # A shipped scenario twice in the lab with one seed, side by side: what is printed (figures, digests, inputs) must be the same.
 repeats_in_the_lab() {
     kept=$checks_dir/$(basename "$1" .toml)
     for time in first again; do
-        { "$SPRY_BIN" run "$1" --on lab --json --quiet --jobs 1 -o "$kept/$time" >"$kept-$time.json" ||
+        { "$SPRY_PROGRAMS/spry" run "$1" --on lab --json --quiet --jobs 1 -o "$kept/$time" >"$kept-$time.json" ||
             : >"$kept-failed"; } &
     done
     wait
     [ ! -e "$kept-failed" ] || return 1
     cmp "$kept-first.json" "$kept-again.json" || {
-        "$SPRY_BIN" compare "$kept/first" "$kept/again"
+        "$SPRY_PROGRAMS/spry" compare "$kept/first" "$kept/again"
         return 1
     }
     cat "$kept/first/table.txt"
@@ -139,12 +135,12 @@ repeats_in_the_lab() {
 runs_on_this_machine() {
     kept=$checks_dir/$(basename "$1" .toml)-host
     if grep -q '^server = "xorg"' "$1" && [ ! -e /dev/uinput ]; then
-        ! as_root "$SPRY_BIN" run "$1" --on host --quiet -o "$kept" 2>"$kept.errors" || return 1
+        ! as_root "$SPRY_PROGRAMS/spry" run "$1" --on host --quiet -o "$kept" 2>"$kept.errors" || return 1
         cat "$kept.errors"
         grep -q 'no input device can be made' "$kept.errors"
         return
     fi
-    as_root "$SPRY_BIN" run "$1" --on host --quiet -o "$kept"
+    as_root "$SPRY_PROGRAMS/spry" run "$1" --on host --quiet -o "$kept"
 }
 
 scenarios() {
@@ -156,28 +152,45 @@ scenarios() {
     done
 }
 
+# Scratch space of the checks, removed at their end. Ctrl-C ends what runs, and then here; it is no success.
+begin() {
+    checks_dir=$(mktemp -d)
+    trap 'rm -rf "$checks_dir" 2>/dev/null || as_root rm -rf "$checks_dir"' EXIT
+    trap 'failed=$((failed + 1)); say "Interrupted."; finish || exit 130' INT TERM
+}
+
 finish() {
-    as_root rm -rf "$checks_dir"
     say "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
 
 run_lints() {
-    setup test
-    checks_dir=$(mktemp -d)
+    setup quick
+    begin
     lints
+    check "form and licences are as they should be (crates/tidy)" tidy
     finish
 }
 
 run_tests() {
     case $* in
-    '') setup test ;;
-    --all) setup test scenarios ;;
-    *) fail "usage: ./x test [--all]" ;;
+    '' | --all | --quick) ;;
+    *) fail "usage: ./x test [--quick|--all]" ;;
     esac
-    checks_dir=$(mktemp -d)
+    case ${1:-} in
+    --quick) setup quick ;;
+    --all) setup test scenarios ;;
+    *) setup test ;;
+    esac
+    begin
     lints
-    tests
-    [ "${1:-}" != --all ] || scenarios
+    case ${1:-} in
+    --quick) quick_tests ;;
+    --all)
+        tests
+        scenarios
+        ;;
+    *) tests ;;
+    esac
     finish
 }

@@ -1,6 +1,103 @@
-//! Which licences may share a binary: what is under GPL-2.0-only and what is under Apache-2.0 alone may not.
+//! Which licences a dependency may have, and which may share a binary: what is under GPL-2.0-only and what is under
+//! Apache-2.0 alone may not.
 
 use std::process::Command;
+
+use serde_json::Value;
+use spdx::{Expression, Licensee, ParseMode};
+
+/// What any dependency may be under: permissive licences only, since all of Spry but `scheduler` is MIT OR Apache-2.0.
+const ALLOWED: [&str; 10] = [
+    "MIT",
+    "Apache-2.0",
+    "Apache-2.0 WITH LLVM-exception",
+    "BSD-2-Clause",
+    "BSD-3-Clause",
+    "ISC",
+    "Unicode-3.0",
+    "Zlib",
+    "0BSD",
+    "CC0-1.0",
+];
+
+/// What these may be under beside. The scheduler's daemon is a binary of its own, and they are for it alone.
+const EXCEPTIONS: [(&str, &str); 4] = [
+    ("spry-scheduler", "GPL-2.0-only"),
+    ("scx_cargo", "GPL-2.0-only"),
+    ("scx_stats", "GPL-2.0-only"),
+    ("scx_utils", "GPL-2.0-only"),
+];
+
+/// Every package that any feature on any platform would use, to run, to build or to test: name and licence.
+fn packages() -> Vec<(String, Option<String>)> {
+    let arguments = ["metadata", "--format-version", "1", "--all-features", "--locked"];
+    let output = Command::new(env!("CARGO")).args(arguments).output().expect("cargo starts");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let metadata: Value = serde_json::from_slice(&output.stdout).expect("cargo writes JSON");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let packages = metadata["packages"].as_array().expect("cargo lists packages");
+    packages.iter().map(|it| (text(&it["name"]).expect("it has a name"), text(&it["license"]))).collect()
+}
+
+/// Why a package may not be used; `None` if it may.
+fn objection(name: &str, licence: Option<&str>) -> Option<String> {
+    let Some(licence) = licence else { return Some(format!("{name} does not say what it is under")) };
+    // Lax: "MIT/Apache-2.0" is how a choice was once written.
+    let expression = match Expression::parse_mode(licence, ParseMode::LAX) {
+        Ok(expression) => expression,
+        Err(error) => return Some(format!("{name}: {error}")),
+    };
+    let exceptions = EXCEPTIONS.iter().filter(|(package, _)| *package == name).map(|(_, licence)| licence);
+    let allowed: Vec<Licensee> = ALLOWED
+        .iter()
+        .chain(exceptions)
+        .map(|licence| Licensee::parse(licence).expect("it is a licence's name"))
+        .collect();
+    let may = expression.evaluate(|asked| allowed.iter().any(|licence| licence.satisfies(asked)));
+    (!may).then(|| format!("{name} is under {licence}"))
+}
+
+#[test]
+fn every_dependency_is_under_a_permissive_licence() {
+    let packages = packages();
+    assert!(packages.len() > 100, "the test sees {} packages", packages.len());
+    let found: Vec<String> =
+        packages.iter().filter_map(|(name, licence)| objection(name, licence.as_deref())).collect();
+    assert_eq!(found, [""; 0]);
+    // An exception that nobody needs any more would let in what nobody has looked at.
+    for (exception, licence) in EXCEPTIONS {
+        let needs = |(name, theirs): &(String, Option<String>)| {
+            name == exception && theirs.as_deref() == Some(licence)
+        };
+        assert!(packages.iter().any(needs), "{exception} is not under {licence}");
+    }
+}
+
+#[test]
+fn what_is_not_allowed_is_found() {
+    for licence in [
+        "MIT",
+        "GPL-3.0-only OR MIT",
+        "MIT/Apache-2.0",
+        "Apache-2.0 WITH LLVM-exception",
+        "(MIT OR X11) AND Zlib",
+    ] {
+        assert_eq!(objection("any", Some(licence)), None);
+    }
+    for licence in [
+        "GPL-2.0-only",
+        "LGPL-2.1-or-later",
+        "MIT AND GPL-2.0-only",
+        "MPL-2.0",
+        "Apache-2.0 AND (X11 OR NCSA)",
+        "mine",
+    ] {
+        assert!(objection("any", Some(licence)).is_some(), "{licence}");
+    }
+    assert!(objection("any", None).is_some());
+    assert_eq!(objection("scx_utils", Some("GPL-2.0-only")), None);
+    assert!(objection("scx_utils", Some("GPL-3.0-only")).is_some());
+}
 
 /// What a binary of a crate is made of: name and licence of each crate, as cargo knows them.
 fn parts(package: &str) -> Vec<(String, String)> {

@@ -1,69 +1,34 @@
 //! Runs jobs in the lab, for tests that hold its results and its failures against what is promised.
 
-use std::env;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::OnceLock;
 
 use spry_lab::{
     Event, FileSource, GuestCommand, Job, Lab, LabError, LabMachine, LabOptions, MachineSpec, Outcome, Stop,
 };
 
-/// The lab with programs that are as new as this test: those of `SPRY_PROGRAMS`, or such as cargo builds now.
+pub use spry_test_run::programs;
+
+/// The lab with programs that are as new as this test.
 ///
 /// # Panics
 /// Where they cannot be built, or the lab cannot be opened.
 pub fn lab() -> &'static Lab {
     static LAB: OnceLock<Lab> = OnceLock::new();
     LAB.get_or_init(|| {
-        let options = LabOptions { programs: Some(programs()), ..LabOptions::default() };
+        let options = LabOptions { programs: Some(programs().to_owned()), ..LabOptions::default() };
         Lab::open(options).unwrap_or_else(|error| panic!("the lab cannot be opened: {error}"))
     })
 }
 
-/// The directory of Spry's programs.
+/// An example program of a crate, as new as this test.
 ///
 /// # Panics
-/// Where they cannot be built.
-pub fn programs() -> PathBuf {
-    if let Some(path) = env::var_os("SPRY_PROGRAMS") {
-        return PathBuf::from(path);
-    }
-    let test = env::current_exe().expect("this program has a path");
-    let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
-    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args([
-        "build",
-        "--release",
-        "-p",
-        "spry-lab",
-        "-p",
-        "spry-workload",
-        "-p",
-        "spry-cli",
-        "-p",
-        "spry-scheduler",
-    ]);
-    build.arg("--target-dir").arg(&target).current_dir(env!("CARGO_MANIFEST_DIR"));
-    let output = build.output().unwrap_or_else(|error| panic!("cargo: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    target.join("release")
-}
-
-/// An example program of a crate, as new as this test and of its profile.
-///
-/// # Panics
-/// Where it cannot be built.
+/// Where it cannot be built, or there is none of that name.
 pub fn example(package: &str, name: &str) -> PathBuf {
-    let test = env::current_exe().expect("this program has a path");
-    let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down");
-    let profile = if test.starts_with(target.join("release")) { "release" } else { "checked" };
-    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--profile", profile, "-p", package, "--example", name, "--target-dir"]);
-    let output = build.arg(target).current_dir(env!("CARGO_MANIFEST_DIR")).output();
-    let output = output.unwrap_or_else(|error| panic!("cargo: {error}"));
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    target.join(profile).join("examples").join(name)
+    let file = programs().join("examples").join(name);
+    assert!(file.exists(), "{package} has no example {name}");
+    file
 }
 
 /// A machine, fetched and built.

@@ -2,7 +2,6 @@
 
 pub mod desk;
 
-use std::env;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -13,6 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use spry_test_run::programs;
 
 /// Fails the test unless it runs as root: recording the kernel needs it, and skipping would hide that.
 ///
@@ -24,55 +24,21 @@ pub fn need_root() {
     assert!(root, "this test records the running kernel: run it as root (./x test does)");
 }
 
-/// The `spry` to test: `SPRY_BIN`, or one that cargo builds in release mode beside this test.
+/// The `spry` to test.
 ///
 /// # Panics
 /// Where it cannot be built.
 pub fn spry() -> &'static Path {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
-    BIN.get_or_init(|| {
-        if let Some(path) = env::var_os("SPRY_BIN") {
-            return PathBuf::from(path);
-        }
-        let test = env::current_exe().expect("this program has a path");
-        let target = test.ancestors().nth(3).expect("cargo keeps tests three levels down").to_owned();
-        let cargo = env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-        let mut build = Command::new(cargo);
-        build
-            .args([
-                "build",
-                "--release",
-                "-p",
-                "spry-cli",
-                "-p",
-                "spry-workload",
-                "-p",
-                "spry-scheduler",
-                "--target-dir",
-            ])
-            .arg(&target);
-        run(build.current_dir(env!("CARGO_MANIFEST_DIR")));
-        target.join("release/spry")
-    })
+    BIN.get_or_init(|| programs().join("spry"))
 }
 
-/// The program that plants delays: an example of the recorder's, of this test's profile.
+/// The program that plants delays: an example of the recorder's.
 ///
 /// # Panics
 /// Where it cannot be built.
 pub fn planter() -> PathBuf {
-    let test = env::current_exe().expect("this program has a path");
-    let profile_dir = test.ancestors().nth(2).expect("cargo keeps tests two levels down");
-    let profile = match profile_dir.file_name().and_then(|name| name.to_str()) {
-        Some("debug") | None => "dev",
-        Some(name) => name,
-    };
-    let mut build = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    build.args(["build", "--profile", profile, "-p", "spry-recorder", "--example", "plant", "--target-dir"]);
-    run(build
-        .arg(profile_dir.parent().expect("it is below the target directory"))
-        .current_dir(env!("CARGO_MANIFEST_DIR")));
-    profile_dir.join("examples/plant")
+    programs().join("examples/plant")
 }
 
 /// Runs a command to its end.

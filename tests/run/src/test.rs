@@ -1,0 +1,83 @@
+//! One test in a process of its own: how it is started, and what counts as passed.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::process::{ExitStatus, Stdio};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::programs::Program;
+use crate::running::{LIMIT, Running};
+
+/// So much of what a test has printed is shown, its end.
+const SHOWN_BYTES: u64 = 64 << 10;
+
+/// What a test program says when it has run the one test that it was asked for.
+const GOOD: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
+
+/// How a test has ended.
+pub struct Ended {
+    /// How long it took.
+    pub time: Duration,
+    /// Why it has failed.
+    pub failure: Option<Failure>,
+}
+
+/// A test has failed.
+pub struct Failure {
+    /// In a few words.
+    pub why: String,
+    /// What it printed.
+    pub output: String,
+}
+
+/// Runs a test to its end; `None` if everything was told to end before.
+pub fn run(program: &Program, name: &str, running: &Running) -> Option<Ended> {
+    let start = Instant::now();
+    let failure = match attempt(program, name, running) {
+        Ok(None) => return None,
+        Ok(Some((status, output))) => {
+            let is_good = status.success() && output.contains(GOOD);
+            (!is_good).then(|| Failure { why: why(status, start.elapsed()), output })
+        }
+        Err(error) => Some(Failure { why: format!("{error:#}"), output: String::new() }),
+    };
+    Some(Ended { time: start.elapsed(), failure })
+}
+
+fn why(status: ExitStatus, time: Duration) -> String {
+    if time > LIMIT {
+        format!("not done after {} minutes", LIMIT.as_secs() / 60)
+    } else if status.success() {
+        "the program did not run it".to_owned()
+    } else {
+        status.to_string()
+    }
+}
+
+fn attempt(program: &Program, name: &str, running: &Running) -> Result<Option<(ExitStatus, String)>> {
+    // A file, not a pipe: it takes everything, and no process that stays behind keeps it open.
+    let mut output = tempfile::tempfile().context("no file for what it prints")?;
+    let copy = || output.try_clone().map(Stdio::from).context("no file for what it prints");
+    let mut command = program.command();
+    command.args([name, "--exact", "--nocapture"]).stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    if program.group.is_alone() {
+        command.arg("--test-threads=1");
+    }
+    let Some(mut child) = running.start(&mut command).context("it cannot be started")? else {
+        return Ok(None);
+    };
+    let status = child.wait().context("it cannot be waited for");
+    running.ended(&child);
+    Ok(Some((status?, end_of(&mut output).context("what it printed cannot be read")?)))
+}
+
+/// The end of a file, as text.
+fn end_of(file: &mut File) -> std::io::Result<String> {
+    let length = file.seek(SeekFrom::End(0))?;
+    file.seek(SeekFrom::Start(length.saturating_sub(SHOWN_BYTES)))?;
+    let mut bytes = Vec::new();
+    file.read_to_end(&mut bytes)?;
+    Ok(String::from_utf8_lossy(&bytes).into_owned())
+}

@@ -1,0 +1,162 @@
+//! What counts as passed: made of shell scripts that answer as test programs do, and as they should not.
+
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+
+const GOOD: &str = "echo 'test result: ok. 1 passed; 0 failed; 0 ignored; 0 measured'";
+
+/// A tree of test programs.
+struct Tree {
+    dir: TempDir,
+    messages: String,
+}
+
+impl Tree {
+    fn new() -> Tree {
+        Tree { dir: tempfile::tempdir().expect("a directory"), messages: String::new() }
+    }
+
+    /// A program with that source: which tests it has, which of them it leaves out, what it does to run `$1`.
+    fn program(mut self, source: &str, tests: &[&str], ignored: &[&str], does: &str) -> Tree {
+        let file = self.path().join(source.replace('/', "-"));
+        let lines =
+            |names: &[&str]| names.iter().map(|name| format!("echo '{name}: test'; ")).collect::<String>();
+        let script = format!(
+            "#!/bin/sh\ncase \"$*\" in\n*--ignored*) {}: ;;\n*--list*) {}: ;;\n*) {does} ;;\nesac\n",
+            lines(ignored),
+            lines(tests)
+        );
+        fs::write(&file, script).expect("a script");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it becomes executable");
+        self.names(source, &file);
+        self
+    }
+
+    /// Cargo says that there is such a program.
+    fn names(&mut self, source: &str, file: &Path) {
+        let message = serde_json::json!({
+            "reason": "compiler-artifact", "profile": { "test": true }, "executable": file,
+            "manifest_path": self.path().join("Cargo.toml"),
+            "target": { "kind": ["test"], "src_path": self.path().join(source) },
+        });
+        self.messages.push_str(&format!("{message}\n"));
+    }
+
+    fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    fn start(&self) -> Child {
+        fs::write(self.path().join("messages"), &self.messages).expect("a file");
+        let mut command = Command::new(env!("CARGO_BIN_EXE_run-tests"));
+        command.args(["messages", "counts", "pure", "alone"]).current_dir(self.path());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
+    }
+
+    /// What it says when all tests have passed or failed, that many.
+    fn counts(&self, passed: u32, failed: u32) -> String {
+        counted(self, self.start().wait_with_output().expect("it ends"), passed, failed)
+    }
+}
+
+fn counted(tree: &Tree, output: Output, passed: u32, failed: u32) -> String {
+    let said = String::from_utf8(output.stdout).expect("UTF-8");
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.success(), failed == 0, "{said}{errors}");
+    let counts = fs::read_to_string(tree.path().join("counts")).expect("the counts are written");
+    assert_eq!(counts, format!("{passed} {failed}\n"), "{said}");
+    said
+}
+
+#[test]
+fn what_a_failed_test_printed_is_shown_and_of_others_it_is_not() {
+    let does = format!("if [ $1 = bad ]; then echo 'the reason' >&2; exit 101; fi; echo 'much talk'; {GOOD}");
+    let tree = Tree::new().program("a/tests/one.rs", &["good", "bad"], &[], &does);
+    let said = tree.counts(1, 1);
+    assert!(said.contains("a/tests/one.rs bad") && said.contains("the reason"), "{said}");
+    assert!(!said.contains("much talk"), "{said}");
+}
+
+#[test]
+fn everything_good_passes() {
+    let tree = Tree::new().program("a/src/lib.rs", &["x", "y"], &[], GOOD).program(
+        "a/tests/z.rs",
+        &["z"],
+        &[],
+        GOOD,
+    );
+    assert!(tree.counts(3, 0).contains("a/src/lib.rs, 2 tests"));
+}
+
+#[test]
+fn a_test_that_is_cut_short_has_failed() {
+    let tree = Tree::new().program("a/tests/one.rs", &["killed"], &[], &format!("{GOOD}; kill -9 $$"));
+    assert!(tree.counts(0, 1).contains("signal: 9"));
+}
+
+#[test]
+fn a_program_that_did_not_run_what_it_was_asked_for_has_failed() {
+    let none = GOOD.replace("1 passed", "0 passed");
+    let tree = Tree::new().program("a/tests/one.rs", &["lost"], &[], &none);
+    assert!(tree.counts(0, 1).contains("did not run it"));
+}
+
+#[test]
+fn a_test_that_is_ignored_has_failed() {
+    let tree = Tree::new().program("a/tests/one.rs", &["good", "left"], &["left"], GOOD);
+    assert!(tree.counts(1, 1).contains("a/tests/one.rs left"));
+}
+
+#[test]
+fn a_program_without_tests_or_that_does_not_start_has_failed() {
+    let mut tree = Tree::new().program("a/tests/empty.rs", &[], &[], GOOD);
+    tree.names("a/tests/gone.rs", Path::new("gone"));
+    tree.counts(0, 2);
+}
+
+#[test]
+fn pure_tests_run_side_by_side() {
+    // Each waits for the other.
+    let does = format!(
+        "touch $1; for i in $(seq 200); do [ -e a ] && [ -e b ] && {GOOD} && exit 0; sleep 0.1; done"
+    );
+    Tree::new().program("a/tests/one.rs", &["a", "b"], &[], &does).counts(2, 0);
+}
+
+#[test]
+fn tests_that_need_the_machine_run_one_by_one_and_after_the_others() {
+    let does = format!("mkdir lock || exit 1; echo $1 >>order; sleep 0.2; rmdir lock; {GOOD}");
+    let alone = "crates/workload/tests/runs.rs";
+    let tree = Tree::new().program(alone, &["a", "b", "c"], &[], &does);
+    let tree = tree.program("z/tests/pure.rs", &["p"], &[], &format!("sleep 0.2; echo $1 >>order; {GOOD}"));
+    tree.counts(4, 0);
+    assert_eq!(fs::read_to_string(tree.path().join("order")).unwrap(), "p\na\nb\nc\n");
+}
+
+#[test]
+fn an_interrupt_ends_what_runs_and_the_rest_counts_as_failed() {
+    let tests = ["a", "b", "c"];
+    let tree =
+        Tree::new().program("crates/workload/tests/runs.rs", &tests, &[], "echo $$ >begun; exec sleep 100");
+    let child = tree.start();
+    let begun = tree.path().join("begun");
+    let since = Instant::now();
+    while fs::read_to_string(&begun).unwrap_or_default().is_empty() {
+        assert!(since.elapsed() < Duration::from_secs(60), "no test has begun");
+        thread::sleep(Duration::from_millis(10));
+    }
+    let tgid = libc::pid_t::try_from(child.id()).unwrap();
+    // SAFETY: the call takes only numbers, and the child has not been waited for.
+    assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+    let said = counted(&tree, child.wait_with_output().unwrap(), 0, 3);
+    assert!(said.contains("NOT RUN: 2 tests of crates/workload/tests/runs.rs"), "{said}");
+    let sleeper: libc::pid_t = fs::read_to_string(begun).unwrap().trim().parse().unwrap();
+    // SAFETY: signal 0 only asks whether there is such a process.
+    assert_eq!(unsafe { libc::kill(sleeper, 0) }, -1, "the test lives on");
+}
