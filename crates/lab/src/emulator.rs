@@ -14,10 +14,11 @@ use crate::fetch::{Archive, Package, Suite};
 use crate::progress::{Event, Progress, Stop};
 
 /// Our patches, with the reasons at the head of each; under the GPL, as the emulator is. One makes the turns of several
-/// CPUs even, the other has a saved machine share memory with the lab.
-const PATCHES: [(&str, &str); 2] = [
+/// CPUs even, one has a saved machine share memory with the lab, one sizes the caches that CPUs tell of.
+const PATCHES: [(&str, &str); 3] = [
     ("turns.patch", include_str!("emulator/turns.patch")),
     ("window.patch", include_str!("emulator/window.patch")),
+    ("caches.patch", include_str!("emulator/caches.patch")),
 ];
 /// Every other device costs building time.
 const DEVICES: &str = include_str!("emulator/devices.mak");

@@ -40,5 +40,5 @@ pub use lab::{Lab, LabMachine, LabOptions, MachineSpec, model_of_time};
 pub use progress::{Event, Progress, Stage, Stop};
 pub use protocol::{Ended, GuestCommand};
 pub use saved::{SavedMachine, saved_machines};
-pub use topology::{CPUS_MAX, CacheSharing, Topology};
+pub use topology::{CPUS_MAX, CacheSharing, CacheSizes, Topology};
 pub use vm::TURN_INSTRUCTIONS;

@@ -84,7 +84,13 @@ impl Hardware<'_> {
         let numbers = [u64::from(self.shift), self.memory_mib, self.window_mib, u64::from(TURN_INSTRUCTIONS)];
         let numbers = numbers.map(|number| number.to_string());
         let topology = format!("{:?}", self.topology);
-        let own = [include_str!("vm.rs"), &self.cmdline, &topology, &self.emulator.digest];
+        let own = [
+            include_str!("vm.rs"),
+            include_str!("topology.rs"),
+            &self.cmdline,
+            &topology,
+            &self.emulator.digest,
+        ];
         key_of(own.into_iter().chain(numbers.iter().map(String::as_str)).chain(inputs.iter().copied()))
     }
 
@@ -101,7 +107,8 @@ impl Hardware<'_> {
         directory: &Path,
     ) -> Result<Command, LabError> {
         let mut command = Command::new(&self.emulator.program);
-        command.arg("-L").arg(&self.emulator.firmware).args(["-accel", "tcg", "-cpu", CPU, "-nodefaults"]);
+        command.arg("-L").arg(&self.emulator.firmware).args(["-accel", "tcg", "-nodefaults"]);
+        command.arg("-cpu").arg(format!("{CPU}{}", self.topology.cpu_properties()));
         let cache = self.topology.cache_property();
         command.arg("-machine").arg(format!("pc,memory-backend=memory,{cache}"));
         command.arg("-smp").arg(self.topology.smp());
@@ -115,7 +122,7 @@ impl Hardware<'_> {
         command.arg("-seed").arg(seed.to_string());
         command.arg("-serial").arg(format!("file:{}", console(directory).display()));
         command.arg("-kernel").arg(self.kernel).arg("-initrd").arg(self.initrd);
-        let mut cmdline = self.cmdline.clone();
+        let mut cmdline = format!("{}{}", self.cmdline, self.topology.kernel_parameters());
         if let Some((path, mib)) = self.image {
             if self.whole_memory_mib() > LOW_MEMORY_MIB || self.memory_mib < IMAGE_AT_MIB {
                 return Err(LabError::Kernel(format!(

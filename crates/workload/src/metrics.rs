@@ -73,7 +73,7 @@ impl Metrics {
         self.entries.push((name.into(), Metric::Greatest(value)));
     }
 
-    /// Quantiles of times: `points` are "p50", "p99.9", "max"; several instances' times are joined.
+    /// Quantiles of times: `points` are "p50", "p99.9", "min", "max", "sum"; several instances' times are joined.
     pub fn quantiles(&mut self, name: &str, samples: &Samples, points: &[&str]) {
         let points = points.iter().map(|&point| point.to_owned()).collect();
         self.entries.push((name.into(), Metric::Quantiles { samples: samples.0.clone(), points }));
@@ -196,12 +196,15 @@ impl Metric {
     }
 }
 
-/// The least sample that so many percent of all do not exceed; `None` of no samples or of a name that is no point.
+/// The least sample that so many percent of all do not exceed, or what else the point names; `None` of no samples or of a
+/// name that is no point.
 fn quantile(sorted: &[u64], point: &str) -> Option<u64> {
-    if point == "max" {
-        return sorted.last().copied();
-    }
-    let percent: f64 = point.strip_prefix('p')?.parse().ok()?;
+    let percent: f64 = match point {
+        "min" => return sorted.first().copied(),
+        "max" => return sorted.last().copied(),
+        "sum" => return (!sorted.is_empty()).then(|| sorted.iter().sum()),
+        _ => point.strip_prefix('p')?.parse().ok()?,
+    };
     let rank = (percent / 100.0 * sorted.len() as f64).ceil() as usize;
     sorted.get(rank.clamp(1, sorted.len().max(1)) - 1).copied()
 }
@@ -219,9 +222,11 @@ mod tests {
     #[test]
     fn quantiles_are_samples_and_the_greatest_is_the_maximum() {
         let mut metrics = Metrics::new();
-        metrics.quantiles("t_ns", &samples((1..=200).rev()), &["p50", "p99", "p99.9", "max"]);
+        let points = ["min", "p50", "p99", "p99.9", "max", "sum"];
+        metrics.quantiles("t_ns", &samples((1..=200).rev()), &points);
         let merged = Metrics::merge(&[("a".into(), metrics)]);
-        assert_eq!(merged, json!({ "t_ns": { "p50": 100, "p99": 198, "p99.9": 200, "max": 200 } }));
+        let expected = json!({ "min": 1, "p50": 100, "p99": 198, "p99.9": 200, "max": 200, "sum": 20_100 });
+        assert_eq!(merged, json!({ "t_ns": expected }));
     }
 
     #[test]

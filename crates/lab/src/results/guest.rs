@@ -17,7 +17,7 @@ use crate::job::{FileSource, Job, Outcome, Record, TRACE};
 use crate::lab::{Lab, LabMachine, model_of_time};
 use crate::progress::{Event, Stop};
 use crate::protocol::GuestCommand;
-use crate::topology::{CPUS_MAX, CacheSharing, Topology};
+use crate::topology::{CPUS_MAX, CacheSharing, CacheSizes, Topology};
 
 /// What the runner may take of the guest's time beyond the scenario's own, seconds.
 const OVERHEAD_S: u32 = 180;
@@ -167,6 +167,7 @@ pub fn topology(machine: &scenario::Machine) -> Result<Topology, String> {
         cores: cpus / others,
         threads: wish.threads,
         cache,
+        sizes: CacheSizes { l1d: wish.l1d, l2: wish.l2, l3: wish.l3 },
     })
 }
 

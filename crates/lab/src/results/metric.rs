@@ -46,7 +46,7 @@ const ORDER: [&str; 8] = [
     "frames_due",
 ];
 /// A person notices the rare long wait; the median follows.
-const STATISTICS: [&str; 6] = ["p99", "p95", "p90", "max", "p50", "mean"];
+const STATISTICS: [&str; 8] = ["sum", "p99", "p95", "p90", "max", "p50", "mean", "min"];
 
 impl Metric {
     /// The metric of this name.
@@ -90,7 +90,7 @@ impl Metric {
     /// Which way is better.
     pub fn better(&self) -> Better {
         let is = |part: &str| self.0.split('.').any(|found| found == part);
-        if is("frames_shown") || is("frames_per_second") || is("cpu_share") {
+        if ["frames_shown", "frames_per_second", "cpu_share", "work_ns"].into_iter().any(is) {
             Better::Higher
         } else if ["response_ns", "latency_ns", "gap_ns_max", "wake_lateness_ns"].into_iter().any(is) {
             Better::Lower
@@ -133,7 +133,9 @@ impl Metric {
             let part = part.strip_suffix("_ns").unwrap_or(part);
             words.push(match part.strip_prefix('p').and_then(|digits| digits.parse::<f64>().ok()) {
                 Some(percent) => format!("{percent} %"),
-                None if part == "max" => "longest".to_owned(),
+                None if part == "max" && self.better() != Better::Higher => "longest".to_owned(),
+                None if part == "min" => "least".to_owned(),
+                None if part == "max" => "most".to_owned(),
                 None => part.replace("_ns_max", ", longest").replace('_', " "),
             });
         }
@@ -292,6 +294,8 @@ mod tests {
         assert_eq!(Format::of(&metric("cpu_share"), 0.5).figure(0.1111), "11.1");
         assert_eq!(Format::of(&metric("frames_shown"), 250.0).figure(98.5), "98.5");
         assert_eq!(metric("response_ns.p99").words(), "response, 99 %");
+        assert_eq!(metric("response_ns.max").words(), "response, longest");
+        assert_eq!(metric("work_ns.max").words(), "work, most");
         assert_eq!(metric("gap_ns_max").words(), "gap, longest");
     }
 }

@@ -71,6 +71,7 @@ pub static ALL: &[&dyn Kind] = &[
     &typist::Typist,
     &alarms::Alarms,
     &stresser::Stresser,
+    &stresser::Worker,
     &compile::Compile,
     &cost::Cost,
     &modem::Modem,

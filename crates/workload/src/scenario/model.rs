@@ -101,11 +101,17 @@ pub struct TopologyWish {
     pub threads: u32,
     /// What shares a last-level cache.
     pub cache: CacheWish,
+    /// How large its guest is told that each core's first-level cache of data is, bytes.
+    pub l1d: Option<u64>,
+    /// The same of the second level.
+    pub l2: Option<u64>,
+    /// The same of the last level.
+    pub l3: Option<u64>,
 }
 
 impl Default for TopologyWish {
     fn default() -> Self {
-        Self { sockets: 1, dies: 1, threads: 1, cache: CacheWish::Die }
+        Self { sockets: 1, dies: 1, threads: 1, cache: CacheWish::Die, l1d: None, l2: None, l3: None }
     }
 }
 

@@ -212,8 +212,24 @@ fn topology(node: &Node, file: &str) -> Result<TopologyWish, Mistake> {
         Some("core") => CacheWish::Core,
         _ => CacheWish::Die,
     };
+    // What is not a whole number of ways in each of the forms in which a CPU tells its caches cannot be told.
+    let l1d = cache_size(&mut keys, "l1d", 8 << 10)?;
+    let l2 = cache_size(&mut keys, "l2", 128 << 10)?;
+    let l3 = cache_size(&mut keys, "l3", 512 << 10)?;
     keys.finish()?;
-    Ok(TopologyWish { sockets, dies, threads, cache })
+    Ok(TopologyWish { sockets, dies, threads, cache, l1d, l2, l3 })
+}
+
+/// The size of a cache, a multiple of `unit` bytes.
+fn cache_size(keys: &mut Keys<'_>, key: &'static str, unit: u64) -> Result<Option<u64>, Mistake> {
+    let size = keys.bytes(key)?;
+    if let Some(size) = size.filter(|&size| size == 0 || size % unit != 0 || size > 1 << 30) {
+        let unit = unit >> 10;
+        return Err(
+            keys.mistake(key, format!("\"{key}\" must be a multiple of {unit}KiB up to 1GiB, not {size} B"))
+        );
+    }
+    Ok(size)
 }
 
 fn kernel(node: &Node, file: &str) -> Result<KernelWish, Mistake> {

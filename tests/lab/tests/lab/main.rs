@@ -10,5 +10,6 @@ mod loads;
 mod repeats;
 mod reproduce;
 mod scenarios;
+mod several;
 mod stack;
 mod turns;

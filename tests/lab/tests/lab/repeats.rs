@@ -12,10 +12,10 @@ const RACE: &str =
     wait; cat /proc/self/stat /proc/schedstat /proc/interrupts /proc/stat; head -c 16 /dev/urandom | od -x";
 
 /// Endless loops on every CPU, ended when this goes away.
-struct Busy(Vec<Child>);
+pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {
-    fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
         let hog = |_| {
             Command::new("nice")
@@ -36,7 +36,7 @@ impl Drop for Busy {
     }
 }
 
-fn same(first: &Outcome, second: &Outcome) {
+pub(crate) fn same(first: &Outcome, second: &Outcome) {
     assert_eq!(first.files, second.files);
     assert_eq!(first.console, second.console);
     assert_eq!(first.commands, second.commands);
