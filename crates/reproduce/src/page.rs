@@ -66,9 +66,11 @@ fn head(study: &Study, verdicts: &[Verdict], about: &Circumstances) -> String {
     };
     _ = writeln!(
         out,
-        "<p class=\"note\">Etsion's thesis, chapters 6 and 9, again: recorded in the lab with kernel {}, one CPU, one instruction a nanosecond. \
+        "<p class=\"note\">Etsion's thesis, chapters 6 and 9, again: recorded in the lab with kernel {}, {}, one instruction a nanosecond on each. {} \
          Where the thesis has Linux 2.4's scheduler, figures of chapter 6 are of {}{}. {spread}</p>",
         escape(&about.kernel),
+        if study.cpus == 1 { "one CPU".to_owned() } else { format!("{} CPUs", study.cpus) },
+        study.other_machine().unwrap_or_default(),
         escape(original),
         escape(&beside)
     );

@@ -27,6 +27,8 @@ pub struct Study {
     pub schedulers: Vec<String>,
     /// The loads that were asked for.
     pub stressers: Vec<u32>,
+    /// How many CPUs the machine had; the thesis' had one.
+    pub cpus: u32,
     /// What was measured.
     pub cells: Vec<Cell>,
 }
@@ -61,6 +63,16 @@ impl Spread {
 }
 
 impl Study {
+    /// What a reader must know of findings that are decided on another machine than the thesis'.
+    pub fn other_machine(&self) -> Option<String> {
+        (self.cpus > 1).then(|| {
+            format!(
+                "Of {} CPUs; the thesis' machine had one. Its findings are held here against another machine than its own.",
+                self.cpus
+            )
+        })
+    }
+
     /// The scheduler that stands for the thesis' original one.
     pub fn original(&self) -> Option<&str> {
         self.schedulers.first().map(String::as_str)

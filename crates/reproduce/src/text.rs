@@ -11,6 +11,9 @@ const COLUMNS: usize = 110;
 /// The table.
 pub fn summary(study: &Study, verdicts: &[Verdict]) -> String {
     let mut out = String::new();
+    if let Some(other) = study.other_machine() {
+        _ = writeln!(out, "{other}");
+    }
     for scheduler in &study.schedulers {
         let of: Vec<&Verdict> = verdicts.iter().filter(|verdict| verdict.scheduler == *scheduler).collect();
         if of.is_empty() {

@@ -185,7 +185,7 @@ fn films() -> Study {
         cell("new", &XINE, 0, measured(0, Beside::Nobody, 25.0)),
         cell("new", &XINE, 8, measured(1, Beside::Hog, 25.0)),
     ];
-    Study { schedulers: vec!["old".to_owned(), "new".to_owned()], stressers: vec![0, 8], cells }
+    Study { schedulers: vec!["old".to_owned(), "new".to_owned()], stressers: vec![0, 8], cpus: 1, cells }
 }
 
 #[test]
@@ -290,6 +290,7 @@ fn a_game_that_is_halved_by_one_stresser_and_like_an_endless_loop_is_told_so() {
     let study = |beside_one: f64, demo: Vec<u64>| Study {
         schedulers: vec!["old".to_owned()],
         stressers: vec![0, 1, 8],
+        cpus: 1,
         cells: vec![
             cell("old", &QUAKE, 0, taking(98.0, 10, 5, short.clone())),
             cell("old", &QUAKE, 1, taking(beside_one, 10, 5, short.clone())),

@@ -75,6 +75,9 @@ pub struct InteractiveArgs {
     /// How many endless loops run beside the applications; alone they are always measured.
     #[arg(long, value_name = "N,N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=STRESSERS_MAX))]
     pub stressers: Vec<u32>,
+    /// On a machine of so many CPUs; the thesis' had one.
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(spry_lab::CPUS_MAX)))]
+    pub cpus: u32,
     /// The directory for figures and results; what it holds of the same inputs is not run again.
     #[arg(short, long, value_name = "DIR", default_value = "results/interactive")]
     pub output: PathBuf,

@@ -72,6 +72,7 @@ impl<'a> Measuring<'a> {
         let study = Study {
             schedulers: args.scheduler.iter().map(|scheduler| scheduler.label()).collect(),
             stressers: args.loads(),
+            cpus: args.cpus,
             cells: Vec::new(),
         };
         Measuring {
@@ -139,7 +140,10 @@ impl<'a> Measuring<'a> {
         let loads: Vec<String> =
             self.args.stressers_of(application).iter().map(ToString::to_string).collect();
         let sets = application.sets.iter().map(|(key, value)| format!("{key}={value}"));
-        let vary = sets.chain([format!("stressers={}", loads.join(","))]).map(|text| text.parse());
+        // One is what the scenarios say themselves.
+        let cpus = (self.args.cpus > 1).then(|| format!("cpus={}", self.args.cpus));
+        let vary =
+            sets.chain(cpus).chain([format!("stressers={}", loads.join(","))]).map(|text| text.parse());
         let vary = vary.collect::<Result<_, String>>().map_err(anyhow::Error::msg)?;
         Ok(Plan { schedulers: self.args.scheduler.clone(), vary, seeds: self.args.seeds })
     }

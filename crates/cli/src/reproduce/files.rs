@@ -131,6 +131,7 @@ impl Directory {
             "digest": about.digest,
             "schedulers": made.study.schedulers,
             "stressers": made.study.stressers,
+            "cpus": made.study.cpus,
             "seeds": made.args.seeds,
             "inputs": tally.inputs,
             "verdicts": made.verdicts,
