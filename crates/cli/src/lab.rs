@@ -95,8 +95,10 @@ fn machines(cache: &Cache, json: bool) -> Result<String> {
     let row = |(machine, mib): &(SavedMachine, u64)| {
         let SavedMachine { kernel, cpus, shift, memory_mib, packages, cmdline } = machine;
         format!(
-            "{kernel:28} {cpus:>4} {:>3} ns {memory_mib:>6} MiB {packages:>8} {mib:>6} MiB  {cmdline}\n",
-            1_u32 << shift
+            "{:28} {cpus:>4} {:>3} ns {memory_mib:>6} MiB {packages:>8} {mib:>6} MiB  {}\n",
+            kernel.escape_debug().to_string(),
+            1_u128.checked_shl(u32::from(*shift)).unwrap_or_default(),
+            cmdline.escape_debug()
         )
     };
     let head = format!(

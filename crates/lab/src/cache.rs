@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 use tempfile::TempDir;
 
 use crate::error::{LabError, at};
+use crate::integrity::regular;
 use crate::progress::Stop;
 
 /// How often a lock that another process holds is tried.
@@ -34,6 +35,10 @@ impl Cache {
             fs::create_dir_all(&path).map_err(at(&path))?;
         }
         let root = root.canonicalize().map_err(at(root))?;
+        if root.to_str().is_none() {
+            let why = "its name is not UTF-8: set SPRY_CACHE to another directory";
+            return Err(at(&root)(io::Error::new(io::ErrorKind::InvalidInput, why)));
+        }
         let cache = Self { root };
         cache.sweep("runs")?;
         cache.sweep("building")?;
@@ -141,19 +146,23 @@ impl Cache {
 
 impl Lock {
     /// Holds the lock of a file together with whoever else only uses what it guards.
-    pub(crate) fn shared(path: &Path) -> Result<Self, LabError> {
-        let file = File::create(path).map_err(at(path))?;
+    pub(crate) fn shared(path: &Path) -> io::Result<Self> {
+        let file = Self::file(path)?;
         // SAFETY: flock takes a descriptor that is open for as long as `file` lives, and no memory.
         match unsafe { libc::flock(file.as_raw_fd(), libc::LOCK_SH) } {
             0 => Ok(Self { _file: file }),
-            _ => Err(at(path)(io::Error::last_os_error())),
+            _ => Err(io::Error::last_os_error()),
         }
     }
 
     /// Holds the lock of a file alone, if nobody holds it now.
-    pub(crate) fn alone(path: &Path) -> Result<Option<Self>, LabError> {
-        let file = File::create(path).map_err(at(path))?;
-        Ok(try_lock(&file).map_err(at(path))?.then_some(Self { _file: file }))
+    pub(crate) fn alone(path: &Path) -> io::Result<Option<Self>> {
+        let file = Self::file(path)?;
+        Ok(try_lock(&file)?.then_some(Self { _file: file }))
+    }
+
+    fn file(path: &Path) -> io::Result<File> {
+        regular(path, File::options().write(true).create(true).truncate(false))
     }
 }
 

@@ -144,12 +144,12 @@ pub enum LabError {
     #[error("interrupted")]
     Interrupted,
     /// A file of the lab's own could not be read or written.
-    #[error("{}: {source}", path.display())]
+    #[error("{}: {reason}{}", path.display(), advice(reason))]
     Io {
         /// The file.
         path: PathBuf,
         /// What the system said.
-        source: io::Error,
+        reason: io::Error,
     },
 }
 
@@ -163,7 +163,17 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> LabError + '_ {
         if source.kind() == io::ErrorKind::StorageFull {
             return LabError::DiskFull { path: path.to_owned(), needed_mib: 0 };
         }
-        LabError::Io { path: path.to_owned(), source }
+        LabError::Io { path: path.to_owned(), reason: source }
+    }
+}
+
+/// What helps where something must not be written.
+fn advice(reason: &io::Error) -> &'static str {
+    match reason.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            ": set SPRY_CACHE to a directory that you may write to"
+        }
+        _ => "",
     }
 }
 

@@ -14,6 +14,7 @@ mod emulator;
 mod error;
 mod fetch;
 mod image;
+mod integrity;
 mod job;
 mod kernel;
 mod lab;

@@ -1,6 +1,7 @@
 //! Machines that were booted once and saved: kept in the cache within bounds, found again by what they were made of.
 
 use std::fs::{self, File, FileTimes};
+use std::io::{self, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -10,8 +11,9 @@ use serde::{Deserialize, Serialize};
 use crate::cache::{Cache, Lock};
 use crate::doctor::free_mib;
 use crate::error::{LabError, at};
+use crate::integrity::{Mark, regular};
 use crate::progress::{Event, Progress, Stop};
-use crate::vm::Hardware;
+use crate::vm::{Hardware, SAVED_FILES};
 
 /// Where they are in the cache.
 const HOME: &str = "saved";
@@ -21,6 +23,8 @@ pub(crate) const BOUND_MIB: u64 = 8 * 1024;
 const SPARE_MIB: u64 = 256;
 /// The file by which a machine says what it is. Its time of modification is that of the latest use.
 const ABOUT: &str = "machine.json";
+/// How often a machine that is damaged is booted anew.
+const REPAIRS: u32 = 1;
 /// Held by each use while the emulator opens the files.
 const LOCK: &str = "lock";
 
@@ -41,6 +45,14 @@ pub struct SavedMachine {
     pub cmdline: String,
 }
 
+/// What stands in [`ABOUT`].
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    machine: SavedMachine,
+    /// Of [`SAVED_FILES`].
+    marks: [Mark; 2],
+}
+
 /// A saved machine that is in use: it is not removed meanwhile.
 #[derive(Debug)]
 pub(crate) struct InUse {
@@ -58,24 +70,59 @@ pub(crate) fn prepare(
     stop: &Stop,
 ) -> Result<InUse, LabError> {
     let key = hardware.key(inputs);
+    let mut damaged = 0;
     loop {
+        if stop.is_requested() {
+            return Err(LabError::Interrupted);
+        }
         let directory = cache.entry(HOME, &key, stop, |directory| {
             make_room(cache, hardware.whole_memory_mib() + SPARE_MIB)?;
             progress.tell(Event::Step("booting a machine to begin again from"));
-            fs::write(directory.join(ABOUT), text_of(about)).map_err(at(directory))?;
-            hardware.save(directory, stop)
+            hardware.save(directory, stop)?;
+            let marks = marks(directory).map_err(at(directory))?;
+            let entry = Entry { machine: about.clone(), marks };
+            let text = serde_json::to_string(&entry).expect("texts and numbers can be written");
+            fs::write(directory.join(ABOUT), text).map_err(at(directory))
         })?;
-        // It may have been removed since, to make room for another one: then it is booted anew.
-        let Ok(lock) = Lock::shared(&directory.join(LOCK)) else { continue };
-        let Ok(file) = File::options().append(true).open(directory.join(ABOUT)) else { continue };
-        let now = FileTimes::new().set_modified(SystemTime::now());
-        file.set_times(now).map_err(at(&directory))?;
-        return Ok(InUse { directory, _lock: lock });
+        match begin_use(&directory) {
+            Ok(lock) => return Ok(InUse { directory, _lock: lock }),
+            Err(error) if is_forbidden(&error) => return Err(at(&directory)(error)),
+            // It has been removed since, to make room for another one: then it is booted anew.
+            Err(_) if !directory.exists() => {}
+            Err(error) if damaged == REPAIRS => return Err(at(&directory)(error)),
+            Err(_) => {
+                damaged += 1;
+                progress.tell(Event::Step("a saved machine is damaged; it is booted anew"));
+                cache.remove(&directory)?;
+            }
+        }
     }
 }
 
-fn text_of(about: &SavedMachine) -> String {
-    serde_json::to_string(about).expect("texts and numbers can be written")
+/// Holds a machine that is as it was saved, so that nobody removes it.
+fn begin_use(directory: &Path) -> io::Result<Lock> {
+    let lock = Lock::shared(&directory.join(LOCK))?;
+    let path = directory.join(ABOUT);
+    let file = regular(&path, File::options().read(true).append(true))?;
+    let entry: Entry = serde_json::from_reader(BufReader::new(&file))?;
+    if entry.marks != marks(directory)? {
+        return Err(io::Error::new(ErrorKind::InvalidData, "it is not as it was saved"));
+    }
+    file.set_times(FileTimes::new().set_modified(SystemTime::now()))?;
+    Ok(lock)
+}
+
+fn marks(directory: &Path) -> io::Result<[Mark; 2]> {
+    let [memory, state] = SAVED_FILES.map(|name| Mark::of(&directory.join(name)));
+    Ok([memory?, state?])
+}
+
+/// Whether booting the machine anew would not help.
+fn is_forbidden(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem | ErrorKind::StorageFull
+    )
 }
 
 /// A saved machine in the cache.
@@ -90,7 +137,9 @@ fn kept(cache: &Cache) -> Vec<Kept> {
     let mut found: Vec<Kept> = entries
         .filter_map(|entry| {
             let directory = entry.path();
-            let used = fs::metadata(directory.join(ABOUT)).and_then(|about| about.modified()).ok()?;
+            // One without a description is broken. It takes its space all the same, and goes in its turn.
+            let about = fs::symlink_metadata(directory.join(ABOUT)).or_else(|_| entry.metadata());
+            let used = about.and_then(|about| about.modified()).ok()?;
             Some(Kept { mib: taken_mib(&directory), used, directory })
         })
         .collect();
@@ -114,9 +163,11 @@ fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
         if is_enough {
             break;
         }
-        // Whoever uses it holds the lock.
-        if Lock::alone(&old.directory.join(LOCK))?.is_some() {
-            cache.remove(&old.directory)?;
+        // Whoever uses it holds the lock. One that is broken in a way that it cannot be removed stays; others may go.
+        if matches!(Lock::alone(&old.directory.join(LOCK)), Ok(None)) {
+            continue;
+        }
+        if cache.remove(&old.directory).is_ok() {
             taken_mib -= old.mib;
         }
     }
@@ -129,8 +180,9 @@ fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
 /// The machines that the cache holds, and what each takes of the disk in MiB, the latest used last.
 pub fn saved_machines(cache: &Cache) -> Vec<(SavedMachine, u64)> {
     let read = |kept: Kept| {
-        let text = fs::read_to_string(kept.directory.join(ABOUT)).ok()?;
-        Some((serde_json::from_str(&text).ok()?, kept.mib))
+        let file = regular(&kept.directory.join(ABOUT), File::options().read(true)).ok()?;
+        let entry: Entry = serde_json::from_reader(BufReader::new(file)).ok()?;
+        Some((entry.machine, kept.mib))
     };
     kept(cache).into_iter().filter_map(read).collect()
 }

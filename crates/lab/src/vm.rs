@@ -4,6 +4,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::thread;
@@ -42,7 +43,7 @@ pub const TURN_INSTRUCTIONS: u32 = 2000;
 /// page tables. `rdrand`, `rdseed`: chance that the job's seed does not reach.
 const CPU: &str = "max,-monitor,-erms,-fsrm,-la57,-rdrand,-rdseed";
 /// The memory of a saved machine, and everything else of it.
-const SAVED_FILES: [&str; 2] = ["memory", "state"];
+pub(crate) const SAVED_FILES: [&str; 2] = ["memory", "state"];
 /// What a machine is told so that it leaves out of the state the memory that is in files.
 const SHARED_IS_LEFT_OUT: &str = "x-ignore-shared";
 
@@ -134,7 +135,7 @@ impl Hardware<'_> {
             cmdline.push_str(&format!(" memmap={mib}M!{IMAGE_AT_MIB}M"));
             let address = IMAGE_AT_MIB << 20;
             command.arg("-device");
-            command.arg(format!("loader,file={},addr={address:#x},force-raw=on", path.display()));
+            command.arg(format!("loader,file={},addr={address:#x},force-raw=on", in_option(path)));
         }
         command.arg("-append").arg(cmdline);
         let mib = self.whole_memory_mib();
@@ -145,11 +146,11 @@ impl Hardware<'_> {
         command.arg("-m").arg(mib.to_string());
         command.arg("-object").arg(format!(
             "memory-backend-file,id=memory,mem-path={},size={mib}M,share={share}",
-            memory.display()
+            in_option(memory)
         ));
         command.arg("-object").arg(format!(
             "memory-backend-file,id=window,mem-path={},size={}M,share=on",
-            window(directory).display(),
+            in_option(&window(directory)),
             self.window_mib
         ));
         // Only the master of shared memory may be saved.
@@ -247,7 +248,7 @@ impl Hardware<'_> {
             return Ok(Finished { memory, console: read_console(directory) });
         }
         if !status.success() {
-            return Err(ended(&status.to_string(), directory));
+            return Err(ended(status, directory));
         }
         Err(died(stage, &read_console(directory)))
     }
@@ -279,7 +280,7 @@ fn explained(
         }
         (MonitorError::Ended, _) => match running.child.wait() {
             Ok(status) if status.success() => died(Stage::Booting, &read_console(directory)),
-            Ok(status) => ended(&status.to_string(), directory),
+            Ok(status) => ended(status, directory),
             Err(error) => at(directory)(error),
         },
     }
@@ -288,6 +289,11 @@ fn explained(
 fn leave_shared_out(monitor: &mut Monitor, go_on: &mut dyn FnMut() -> bool) -> Result<(), MonitorError> {
     let capability = json!({ "capabilities": [{ "capability": SHARED_IS_LEFT_OUT, "state": true }] });
     monitor.execute("migrate-set-capabilities", capability, go_on).map(drop)
+}
+
+/// A path as a part of an option, where a comma would end it.
+fn in_option(path: &Path) -> String {
+    path.display().to_string().replace(',', ",,")
 }
 
 fn console(directory: &Path) -> PathBuf {
@@ -312,8 +318,12 @@ fn last_words(directory: &Path) -> String {
     tail(&fs::read_to_string(log(directory)).unwrap_or_default(), LOG_LINES)
 }
 
-fn ended(status: &str, directory: &Path) -> LabError {
-    LabError::Qemu { status: status.to_owned(), stderr: last_words(directory) }
+fn ended(status: ExitStatus, directory: &Path) -> LabError {
+    // Its memory is a file. What it writes there when the disk is full ends it so.
+    if status.signal() == Some(libc::SIGBUS) {
+        return LabError::DiskFull { path: directory.to_owned(), needed_mib: 0 };
+    }
+    LabError::Qemu { status: status.to_string(), stderr: last_words(directory) }
 }
 
 /// What an emulator has used of this machine, and what it may.

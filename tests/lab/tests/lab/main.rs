@@ -9,6 +9,7 @@ mod latency;
 mod loads;
 mod repeats;
 mod reproduce;
+mod saved;
 mod scenarios;
 mod several;
 mod stack;

@@ -7,7 +7,7 @@ use spry_lab::{Job, MachineSpec, Outcome};
 use spry_lab_tests::{machine, printed, run, script};
 
 /// Two tasks that take turns, with every moment that they see.
-const RACE: &str =
+pub(crate) const RACE: &str =
     "for i in 1 2 3; do (j=0; while [ $j -lt 400 ]; do j=$((j+1)); done; echo $i $(cat /proc/uptime)) & done
     wait; cat /proc/self/stat /proc/schedstat /proc/interrupts /proc/stat; head -c 16 /dev/urandom | od -x";
 
