@@ -53,6 +53,10 @@ pub(crate) struct Job<'a> {
 
 /// The scenario with every combination of values: mistakes show before anything runs.
 pub(crate) fn expanded(source: &Source, plan: &Plan) -> Result<Vec<Scenario>> {
+    if let Some(twice) = plan.varied_twice() {
+        let why = format!("--vary {twice} is given twice: name all its values in one, --vary {twice}=1,2");
+        return Err(WithCode::wrap(MISTAKE, Error::msg(why)));
+    }
     let combinations = plan.combinations();
     let scenarios = combinations.iter().map(|sets| Scenario::parse_with(&source.text, &source.name, sets));
     scenarios.collect::<Result<_, _>>().map_err(|mistake| WithCode::wrap(MISTAKE, Error::new(mistake)))

@@ -153,8 +153,12 @@ pub fn topology(machine: &scenario::Machine) -> Result<Topology, String> {
     let others = wish.sockets * wish.dies * wish.threads;
     if cpus % others != 0 {
         return Err(format!(
-            "{cpus} CPUs do not fill {} sockets of {} dies with {} threads a core",
-            wish.sockets, wish.dies, wish.threads
+            "{cpus} CPUs do not fill the {} sockets of {} dies with {} threads a core of [machine.topology]: \
+             take a multiple of {others} (`cpus` in [machine], --vary cpus={})",
+            wish.sockets,
+            wish.dies,
+            wish.threads,
+            others * cpus.div_ceil(others)
         ));
     }
     let cache = match wish.cache {

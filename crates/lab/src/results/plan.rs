@@ -115,6 +115,14 @@ impl Plan {
         cells
     }
 
+    /// A variable whose values are named in two places, of which one would be forgotten.
+    pub fn varied_twice(&self) -> Option<&str> {
+        let keys = self.vary.iter().enumerate().map(|(at, vary)| (at, vary.key.as_str()));
+        keys.clone()
+            .find(|&(at, key)| keys.clone().any(|(other, known)| other < at && known == key))
+            .map(|it| it.1)
+    }
+
     /// Every combination of the variables' values.
     pub fn combinations(&self) -> Vec<Vec<(String, String)>> {
         self.vary.iter().fold(vec![Vec::new()], |combinations, vary| {
@@ -163,6 +171,12 @@ mod tests {
             vary: vary.iter().map(|text| text.parse().unwrap()).collect(),
             seeds,
         }
+    }
+
+    #[test]
+    fn a_variable_that_is_varied_twice_is_told() {
+        assert_eq!(plan(&["eevdf"], &["cpus=1", "fps=25", "cpus=2"], 1).varied_twice(), Some("cpus"));
+        assert_eq!(plan(&["eevdf"], &["cpus=1,2", "fps=25"], 1).varied_twice(), None);
     }
 
     #[test]

@@ -78,7 +78,9 @@ impl Scenario {
             Ok(cpus @ 1..=1024) => Some(cpus),
             _ if wanted == "all" => None,
             _ => {
-                let text = format!("cpus = {wanted}: it must be a number from 1 to 1024, or all");
+                let text = format!(
+                    "cpus = {wanted}: it must be a number from 1 to 1024 (in the lab 16), or all (on the host)"
+                );
                 return Err(Mistake::new(file, 0, text));
             }
         };
