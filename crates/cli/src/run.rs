@@ -2,7 +2,7 @@
 
 pub(crate) mod machines;
 
-use std::io::{self, IsTerminal};
+use std::io::{self, IsTerminal, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -158,6 +158,8 @@ fn keep(job: &Job<'_>, partial: Partial, results: &Results, outcomes: &Outcomes)
         notes: json!({ "spry": env!("CARGO_PKG_VERSION"), "defaults": variables, "kernel": job.args.playing.kernel }),
     };
     let place = partial.finish(results, &circumstances)?;
-    eprintln!("spry: kept in {}; open {} for pictures", place.display(), place.join("index.html").display());
+    let page = place.join("index.html");
+    // A reader that has seen enough has closed its end; what is kept is kept.
+    _ = writeln!(io::stderr(), "spry: kept in {}; open {} for pictures", place.display(), page.display());
     Ok(())
 }

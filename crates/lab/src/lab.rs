@@ -22,7 +22,7 @@ use crate::progress::{Event, Progress, Stop};
 use crate::protocol::{
     ACCOUNT, Account, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, shared,
 };
-use crate::saved::{self, SavedMachine};
+use crate::saved::{self, LookedAt, SavedMachine};
 use crate::scheduler::{Setup, Sign};
 use crate::vm::{self, Hardware, Run, TURN_INSTRUCTIONS};
 
@@ -146,6 +146,7 @@ pub struct Lab {
     pub(crate) cache: Cache,
     pub(crate) archive: Archive,
     programs: PathBuf,
+    looked_at: LookedAt,
 }
 
 impl Lab {
@@ -161,7 +162,7 @@ impl Lab {
             Some(programs) => programs,
             None => own_directory()?,
         };
-        Ok(Self { cache, archive, programs })
+        Ok(Self { cache, archive, programs, looked_at: LookedAt::default() })
     }
 
     /// The cache's directory.
@@ -272,7 +273,7 @@ impl Lab {
         let hardware = machine.hardware(job, u64::from(results_mib).max(job_mib).max(1).next_power_of_two());
         let about = machine.about(job);
         let inputs = [machine.kernel.digest.as_str(), &machine.image.digest, &machine.initrd_key];
-        let saved = saved::prepare(&self.cache, &hardware, &inputs, &about, progress, stop)?;
+        let saved = saved::prepare(&self.cache, &self.looked_at, &hardware, &inputs, &about, progress, stop)?;
         let directory = self.cache.run_directory()?;
         let window = vm::window(directory.path());
         let mut memory = BufWriter::new(vm::reserve(&window, hardware.window_mib)?);

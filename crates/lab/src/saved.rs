@@ -1,9 +1,11 @@
 //! Machines that were booted once and saved: kept in the cache within bounds, found again by what they were made of.
 
+use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
 use std::io::{self, BufReader, ErrorKind};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::SystemTime;
 
 use serde::{Deserialize, Serialize};
@@ -60,9 +62,20 @@ pub(crate) struct InUse {
     _lock: Lock,
 }
 
+/// The machines whose files this process has looked at: once for each is enough, and takes some tenths of a second.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);
+
+impl LookedAt {
+    fn set(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
 /// The machine of this hardware, booted and saved if it is not there yet. `inputs` are the hashes of its files.
 pub(crate) fn prepare(
     cache: &Cache,
+    looked_at: &LookedAt,
     hardware: &Hardware<'_>,
     inputs: &[&str],
     about: &SavedMachine,
@@ -84,7 +97,7 @@ pub(crate) fn prepare(
             let text = serde_json::to_string(&entry).expect("texts and numbers can be written");
             fs::write(directory.join(ABOUT), text).map_err(at(directory))
         })?;
-        match begin_use(&directory) {
+        match begin_use(&directory, looked_at) {
             Ok(lock) => return Ok(InUse { directory, _lock: lock }),
             Err(error) if is_forbidden(&error) => return Err(at(&directory)(error)),
             // It has been removed since, to make room for another one: then it is booted anew.
@@ -100,13 +113,16 @@ pub(crate) fn prepare(
 }
 
 /// Holds a machine that is as it was saved, so that nobody removes it.
-fn begin_use(directory: &Path) -> io::Result<Lock> {
+fn begin_use(directory: &Path, looked_at: &LookedAt) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);
     let file = regular(&path, File::options().read(true).append(true))?;
     let entry: Entry = serde_json::from_reader(BufReader::new(&file))?;
-    if entry.marks != marks(directory)? {
-        return Err(io::Error::new(ErrorKind::InvalidData, "it is not as it was saved"));
+    if !looked_at.set().contains(directory) {
+        if entry.marks != marks(directory)? {
+            return Err(io::Error::new(ErrorKind::InvalidData, "it is not as it was saved"));
+        }
+        looked_at.set().insert(directory.to_owned());
     }
     file.set_times(FileTimes::new().set_modified(SystemTime::now()))?;
     Ok(lock)
