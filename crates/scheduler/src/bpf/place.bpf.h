@@ -87,6 +87,36 @@ s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
+/* Whether a CPU is idle and was given no task; only on several CPUs is one given. Its queue is locked. */
+static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
+{
+	return curr->flags & PF_IDLE && (nr_cpus == 1 || !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu));
+}
+
+/*
+ * Several CPUs: a task that is woken on an idle CPU is given to it, if no task waits. Through a queue the CPU
+ * would have to look for it, and another CPU, mostly the waker's own, would take it away meanwhile: both
+ * would wait for the locks of both run queues, and the task would move at each wake-up.
+ */
+static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
+					u64 enq_flags)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	struct task_struct *curr = running_on(at->cpu);
+	u32 class = key >> KEY_SHIFT;
+
+	if (!curr || !is_free(at->cpu, curr) || any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) ||
+	    any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1) || waiting(at, QUEUE_OTHER) ||
+	    waiting(at, QUEUE_IDLE))
+		return false;
+	c->local_key = key;
+	c->has = class;
+	__sync_lock_test_and_set(&c->sent, SPRY_CLASSES);
+	set_key(p, key);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+	return true;
+}
+
 /* A woken task of a higher order than who has its CPU goes there at once. */
 static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queue, u64 slice_ns,
 					const struct where *at, u64 enq_flags)
@@ -94,12 +124,14 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 	struct task_struct *curr = running_on(at->cpu);
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u32 class = key >> KEY_SHIFT;
+	bool is_idle;
 
-	/* An idle CPU looks by itself. */
-	if (class == SPRY_CLASS_IDLE || !curr || curr->flags & PF_IDLE)
+	/* An idle CPU looks by itself; a task that it was given already would run before what it finds. */
+	if (class == SPRY_CLASS_IDLE || !curr || is_free(at->cpu, curr))
 		return false;
+	is_idle = curr->flags & PF_IDLE;
 	if (class == SPRY_CLASS_OTHER) {
-		if (key_class(curr->scx.dsq_vtime) == SPRY_CLASS_IDLE) {
+		if (!is_idle && key_class(curr->scx.dsq_vtime) == SPRY_CLASS_IDLE) {
 			c->kicks++;
 			scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 		}
@@ -111,7 +143,7 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 			order_local_anew(at->cpu);
 		return false;
 	}
-	if (queue == interactive_queue(true) || !wakes_over(key, curr))
+	if (queue == interactive_queue(true) || (!is_idle && !wakes_over(key, curr)))
 		return false;
 	/* Somebody who did the same waits for the switch. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
@@ -138,8 +170,8 @@ static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const
 	bool is_bound = p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 	s32 cpu;
 
-	/* An idle CPU looks by itself. */
-	if (!curr || curr->flags & PF_IDLE)
+	/* An idle CPU looks by itself, unless it has a task to run already. */
+	if (!curr || is_free(at->cpu, curr))
 		return;
 	if (!is_bound) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);

@@ -139,6 +139,9 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 	}
 	if (!is_ordered && enq_flags & SCX_ENQ_WAKEUP && woken_first(p, key, queue, slice_ns, &at, enq_flags))
 		return;
+	if (nr_cpus > 1 && !is_ordered && enq_flags & SCX_ENQ_WAKEUP &&
+	    woken_alone(p, key, slice_ns, &at, enq_flags))
+		return;
 	put(p, at.place, queue, slice_ns, key, enq_flags);
 	if (nr_cpus > 1) {
 		count_put(&at, queue);
