@@ -1,6 +1,7 @@
 //! The kernel's functions by `/proc/kallsyms`, which tells the unprivileged nothing.
 
-use std::fs;
+use std::fs::{self, File};
+use std::io::{BufRead, BufReader};
 
 const SYMBOLS: &str = "/proc/kallsyms";
 
@@ -34,11 +35,18 @@ impl Functions {
     }
 }
 
-/// The address of one function, for who needs no more of them; `None` where the kernel has none of that name, or does not
-/// tell.
+/// The address of one function, for a reader that needs no more of them; `None` where the kernel has none of that name,
+/// or does not tell.
 pub fn function(name: &str) -> Option<u64> {
-    let text = fs::read_to_string(SYMBOLS).ok()?;
-    text.lines().filter_map(parse).find(|&(_, found)| found == name).map(|(address, _)| address)
+    // The kernel writes each line as it is read: what comes after the function is not asked for.
+    let (mut lines, mut line) = (BufReader::new(File::open(SYMBOLS).ok()?), String::new());
+    while lines.read_line(&mut line).ok()? > 0 {
+        if let Some((address, _)) = parse(&line).filter(|&(_, found)| found == name) {
+            return Some(address);
+        }
+        line.clear();
+    }
+    None
 }
 
 /// Address and name, if a line is of a function and tells its address.

@@ -61,7 +61,7 @@ static __always_inline u32 slot_of(struct cgroup *cgroup)
 }
 
 /* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
-static __noinline int activate(u32 slot)
+__noinline int activate(u32 slot)
 {
 	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
 		struct cgroup_slot *s = slot_at(slot);
@@ -112,36 +112,43 @@ static __always_inline void cgroup_uncount(struct thread_ctx *t)
 	t->counted = 0;
 }
 
-/* What a thread's run time is in OTHER's virtual time, units of 64 ns. */
-static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx *t, u64 ran_ns)
+/* Which part of all a cgroup's children and those above it leave it, with ten more bits. Verified once. */
+__noinline u64 part_of(u32 slot)
 {
-	u64 ran = (ran_ns >> 6) * 100, weight = p->scx.weight ?: 1, part;
-	struct cgroup_slot *s;
-	u32 slot = t->slot;
+	u64 part = (u64)slot_at(slot)->weight << 10;
 
-	if (slot < 2)
-		return ran / weight;
-	s = slot_at(slot - 1);
-	/* Parts and weights have ten more bits. */
-	ran *= ((s->sum > weight ? s->sum : weight) << 10) / weight;
-	part = (u64)s->weight << 10;
-	slot = s->parent;
+	slot = slot_at(slot)->parent;
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
-		s = slot_at(slot);
+		struct cgroup_slot *s = slot_at(slot);
+
 		part = part * s->weight / (s->sum ?: 1);
 		slot = s->parent;
 	}
-	return ran / (part ?: 1);
+	return part;
+}
+
+/* What a thread's run time is in OTHER's virtual time, units of 64 ns. */
+static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx *t, u64 ran_ns)
+{
+	u64 ran = (ran_ns >> 6) * 100, weight = p->scx.weight ?: 1;
+	struct cgroup_slot *s;
+
+	if (t->slot < 2)
+		return ran / weight;
+	s = slot_at(t->slot - 1);
+	/* Weights have ten more bits, as the part has. */
+	ran *= ((s->sum > weight ? s->sum : weight) << 10) / weight;
+	return ran / (part_of(t->slot - 1) ?: 1);
 }
 
 /* Cgroups in which nobody has wanted to run for a while count no more. Their parents' turn comes the next
  * time. */
-static __always_inline void cgroup_housekeep(void)
+__noinline int cgroup_housekeep(void)
 {
 	u32 i;
 
 	if (!cgroups_used)
-		return;
+		return 0;
 	bpf_for(i, 1, SPRY_CGROUPS_MAX)
 	{
 		struct cgroup_slot *s = slot_at(i);
@@ -155,6 +162,7 @@ static __always_inline void cgroup_housekeep(void)
 		}
 		s->was_empty = !s->sum;
 	}
+	return 0;
 }
 
 static __always_inline void set_weight(struct cgroup_slot *s, u32 weight)

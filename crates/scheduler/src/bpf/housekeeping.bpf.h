@@ -23,6 +23,9 @@ static __always_inline void recount(u32 place, u32 queue)
 	*before = there == 0 ? seen : 0;
 }
 
+/* How many were pulled back. In memory, as the verifier would go through each value of a local variable. */
+static u32 pulled;
+
 /*
  * Those who were put further ahead than the class gets in a while now, because it got more when they were:
  * they would wait until everybody else has come as far. In a crowd that is kept waiting they go behind who is
@@ -32,12 +35,12 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept
 {
 	u64 most = l->vtime + l->ahead, to = most;
 	struct task_struct *p;
-	u32 left = pulled_most;
 
 	if (!*queued_at(place, QUEUE_OTHER))
 		return;
 	if (is_kept && *queued_at(place, QUEUE_OTHER) > few_tasks)
 		to = l->vtime;
+	pulled = 0;
 	bpf_for_each(scx_dsq, p, dsq_at(place, QUEUE_OTHER), SCX_DSQ_ITER_REV)
 	{
 		struct thread_ctx *t;
@@ -45,7 +48,7 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
-		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || !left--)
+		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled++ >= pulled_most)
 			break;
 		t = find_thread(p);
 		if (t)

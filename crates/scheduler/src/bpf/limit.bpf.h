@@ -19,14 +19,11 @@ static __always_inline void limit_set(struct cgroup_slot *s, u64 period_us, u64 
 	s->period_ns = (period_us ?: 100000) * 1000;
 }
 
-/* Charges the cgroups above a thread for what it ran. */
-static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
-{
-	u32 slot = t->slot;
+/* Functions that are global are verified by themselves, once, not again in each state of their callers. */
 
-	if (!cgroups_limited || slot < 2)
-		return;
-	slot--;
+/* Charges a cgroup and those above it for what a thread ran. */
+__noinline int charge_limits(u32 slot, u64 ran_ns)
+{
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
 		struct cgroup_slot *s = slot_at(slot);
 
@@ -34,28 +31,37 @@ static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
 			__sync_fetch_and_add(&s->used_ns, ran_ns);
 		slot = s->parent;
 	}
+	return 0;
+}
+
+/* Whether a cgroup, or one above it, has spent its quota: 0 or 1. */
+__noinline int has_spent(u32 slot)
+{
+	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
+		struct cgroup_slot *s = slot_at(slot);
+
+		if (s->quota_ns && s->used_ns >= s->quota_ns)
+			return 1;
+		slot = s->parent;
+	}
+	return 0;
+}
+
+/* Charges the cgroups above a thread for what it ran. */
+static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
+{
+	if (cgroups_limited && t->slot >= 2)
+		charge_limits(t->slot - 1, ran_ns);
 }
 
 /* Whether a thread must wait for a period to begin. */
 static __always_inline bool is_over_limit(struct thread_ctx *t)
 {
-	u32 slot;
-
-	if (!cgroups_limited || !t || t->slot < 2)
-		return false;
-	slot = t->slot - 1;
-	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
-		struct cgroup_slot *s = slot_at(slot);
-
-		if (s->quota_ns && s->used_ns >= s->quota_ns)
-			return true;
-		slot = s->parent;
-	}
-	return false;
+	return cgroups_limited && t && t->slot >= 2 && has_spent(t->slot - 1);
 }
 
 /* Begins periods that are due. */
-static __always_inline void limit_refill(u64 now)
+__noinline int limit_refill(u64 now)
 {
 	u32 i;
 
@@ -73,6 +79,7 @@ static __always_inline void limit_refill(u64 now)
 		given = periods > 100 ? s->used_ns : periods * s->quota_ns;
 		s->used_ns = s->used_ns > given ? s->used_ns - given : 0;
 	}
+	return 0;
 }
 
 /* Lets those go on whose cgroups may, and those that have waited so long that the kernel would call them
