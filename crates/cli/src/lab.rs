@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use indicatif::HumanBytes;
 use serde_json::json;
 use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, Stop, doctor, saved_machines};
@@ -28,9 +28,9 @@ const KERNELS: [(&str, &str); 8] = [
     ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
     ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
 ];
-/// What stays in the cache when the lab is cleaned: built schedulers, what a running lab is using, and what loads have yet to
-/// clean up.
-const KEPT: [&str; 4] = ["peers", "locks", "runs", "loads"];
+/// What stays in the cache when the lab is cleaned: built schedulers, what loads have yet to clean up, and the empty
+/// directories that a run which begins meanwhile may rely on.
+const KEPT: [&str; 5] = ["peers", "loads", "locks", "runs", "building"];
 
 /// Does what is asked with the lab.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
@@ -92,7 +92,10 @@ fn machines(cache: &Cache, json: bool) -> Result<String> {
     if machines.is_empty() {
         return Ok("No machine has been saved yet: the first run of a cell boots and saves one.\n".to_owned());
     }
-    let row = |(machine, mib): &(SavedMachine, u64)| {
+    let row = |(machine, mib): &(Option<SavedMachine>, u64)| {
+        let Some(machine) = machine else {
+            return format!("{:61} {mib:>6} MiB  damaged; it is booted anew when it is needed\n", "?");
+        };
         let SavedMachine { kernel, cpus, shift, memory_mib, packages, cmdline } = machine;
         format!(
             "{:28} {cpus:>4} {:>3} ns {memory_mib:>6} MiB {packages:>8} {mib:>6} MiB  {}\n",
@@ -119,11 +122,13 @@ fn refresh() -> Result<()> {
 
 /// Removes what can be fetched and built again.
 fn clean(root: &Path) -> Result<()> {
-    let entries = match fs::read_dir(root) {
-        Ok(entries) => entries,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(()),
-        Err(error) => return Err(error).with_context(|| format!("cannot read {}", root.display())),
-    };
+    if !root.exists() {
+        return Ok(());
+    }
+    if Cache::open(root)?.is_busy()? {
+        bail!("the lab is in use: wait until its runs have ended, or end them; nothing was removed");
+    }
+    let entries = fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))?;
     let mut bytes = 0;
     for entry in entries {
         let path = entry?.path();
@@ -158,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn cleaning_keeps_built_schedulers_and_what_is_known_of_loads() {
+    fn cleaning_keeps_built_schedulers_and_what_is_known_of_loads_and_is_refused_while_something_is_built() {
         let scratch = tempfile::tempdir().unwrap();
         let home = scratch.path().join("spry");
         for dir in ["peers/bin", "loads", "images/ab"] {
@@ -168,6 +173,12 @@ mod tests {
         clean(&home).unwrap();
         assert!(home.join("peers/bin").is_dir() && home.join("loads").is_dir());
         assert!(!home.join("images").exists());
+        let cache = Cache::open(&home).unwrap();
+        let built = cache.entry("images", "ab", &Stop::new(), |_| {
+            assert!(clean(&home).unwrap_err().to_string().contains("in use"));
+            Ok(())
+        });
+        assert!(built.unwrap().exists());
         fs::remove_dir_all(&home).unwrap();
         clean(&home).unwrap();
     }

@@ -132,15 +132,31 @@ impl Cache {
         let _lock = self.lock(kind, &Stop::new())?;
         for entry in fs::read_dir(&home).map_err(at(&home))? {
             let path = entry.map_err(at(&home))?.path();
-            let is_free = match File::open(path.join(".lock")) {
-                Ok(lock) => try_lock(&lock).map_err(at(&path))?,
-                Err(_) => true,
-            };
-            if is_free {
-                fs::remove_dir_all(&path).map_err(at(&path))?;
+            if !is_owned(&path)? {
+                match fs::remove_dir_all(&path) {
+                    // Its owner was removing it.
+                    Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                    removed => removed.map_err(at(&path))?,
+                }
             }
         }
         Ok(())
+    }
+
+    /// Whether a process runs or builds something here.
+    ///
+    /// # Errors
+    /// Where the directories cannot be read.
+    pub fn is_busy(&self) -> Result<bool, LabError> {
+        for kind in ["runs", "building"] {
+            let home = self.root.join(kind);
+            for entry in fs::read_dir(&home).map_err(at(&home))? {
+                if is_owned(&entry.map_err(at(&home))?.path())? {
+                    return Ok(true);
+                }
+            }
+        }
+        Ok(false)
     }
 }
 
@@ -182,6 +198,14 @@ pub(crate) struct Scratch {
 impl Scratch {
     pub(crate) fn path(&self) -> &Path {
         self.directory.path()
+    }
+}
+
+/// Whether the process that made a scratch directory lives.
+fn is_owned(directory: &Path) -> Result<bool, LabError> {
+    match File::open(directory.join(".lock")) {
+        Ok(lock) => Ok(!try_lock(&lock).map_err(at(directory))?),
+        Err(_) => Ok(false),
     }
 }
 
@@ -267,11 +291,12 @@ mod tests {
         fs::create_dir(&dead).expect("it can be made");
         fs::write(dead.join(".lock"), "").expect("it can be written");
         let living = cache.run_directory().expect("a run begins");
-        Cache::open(directory.path()).expect("it opens again");
+        let again = Cache::open(directory.path()).expect("it opens again");
         assert!(!dead.exists() && living.path().exists());
+        assert!(again.is_busy().expect("it can be read"));
         let path = living.path().to_owned();
         drop(living);
-        assert!(!path.exists());
+        assert!(!path.exists() && !again.is_busy().expect("it can be read"));
     }
 
     #[test]

@@ -193,14 +193,15 @@ fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The machines that the cache holds, and what each takes of the disk in MiB, the latest used last.
-pub fn saved_machines(cache: &Cache) -> Vec<(SavedMachine, u64)> {
-    let read = |kept: Kept| {
-        let file = regular(&kept.directory.join(ABOUT), File::options().read(true)).ok()?;
+/// The machines that the cache holds, `None` where the description of one is damaged, and what each takes of the disk in
+/// MiB, the latest used last.
+pub fn saved_machines(cache: &Cache) -> Vec<(Option<SavedMachine>, u64)> {
+    let read = |directory: &Path| {
+        let file = regular(&directory.join(ABOUT), File::options().read(true)).ok()?;
         let entry: Entry = serde_json::from_reader(BufReader::new(file)).ok()?;
-        Some((entry.machine, kept.mib))
+        Some(entry.machine)
     };
-    kept(cache).into_iter().filter_map(read).collect()
+    kept(cache).into_iter().map(|kept| (read(&kept.directory), kept.mib)).collect()
 }
 
 #[cfg(test)]

@@ -139,6 +139,24 @@ fn a_mistake_is_told_with_its_line_before_anything_runs() {
 }
 
 #[test]
+fn cpus_that_the_lab_cannot_have_are_mistakes_and_so_is_a_variable_that_is_varied_twice() {
+    let home = tempfile::tempdir().unwrap();
+    for (vary, said) in [
+        (&["cpus=17"][..], "the lab has 1 to 16 CPUs"),
+        (&["cpus=all"], "the lab has 1 to 16 CPUs"),
+        (&["cpus=0"], "it must be a number from 1 to 1024"),
+        (&["cpus=1", "cpus=2"], "--vary cpus=1,2"),
+    ] {
+        let mut command = Command::new(spry());
+        command.args(["run", "movie", "--on", "lab"]).args(vary.iter().flat_map(|vary| ["--vary", vary]));
+        let output = command.current_dir(home.path()).env("SPRY_CACHE", home.path()).output().unwrap();
+        assert_eq!(output.status.code(), Some(2), "{vary:?}: {}", errors(&output));
+        assert!(errors(&output).contains(said), "{vary:?}: {}", errors(&output));
+    }
+    assert!(!home.path().join("results").exists());
+}
+
+#[test]
 fn a_scheduler_that_is_not_there_is_told_before_anything_runs() {
     let home = tempfile::tempdir().unwrap();
     let said = |scheduler: &str| {

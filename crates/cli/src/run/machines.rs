@@ -22,6 +22,8 @@ use spry_workload::x11::files;
 
 use super::Job;
 use crate::args::MachineArg;
+use crate::exit::WithCode;
+use crate::scenario::MISTAKE;
 use crate::steps::Steps;
 
 /// What is recorded of a cell: what the analyses of delays and of frames need.
@@ -145,7 +147,7 @@ fn spec(job: &Job<'_>) -> Result<MachineSpec> {
         if !kernels.contains(&kernel) {
             kernels.push(kernel);
         }
-        topology(machine).map_err(Error::msg)?;
+        topology(machine).map_err(|why| WithCode::wrap(MISTAKE, Error::msg(why)))?;
     }
     if kernels.len() > 1 {
         bail!(
