@@ -36,7 +36,7 @@ fn time_is_even_on(cpus: u32) {
     assert_eq!(loops.len(), cpus as usize);
     assert!(loops.iter().all(|&ms| (ms - 20.05).abs() < 0.005 * 20.0), "{loops:?}");
     if let Some([median_ns, _, rare_ns]) = figures.get("wake").map(Vec::as_slice) {
-        assert!((*median_ns, *rare_ns) < (12_000.0, 30_000.0) && *rare_ns < 30_000.0, "{figures:?}");
+        assert!(*median_ns < 12_000.0 && *rare_ns < 30_000.0, "{figures:?}");
     }
     let busy = Busy::new();
     let loaded = run(&machine, &even(cpus)).expect("it runs");
