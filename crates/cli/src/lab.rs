@@ -1,10 +1,9 @@
 //! `spry lab`: what the lab needs, has and keeps.
 
-use std::fs;
 use std::path::Path;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Result, bail};
 use indicatif::HumanBytes;
 use serde_json::json;
 use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, Stop, doctor, saved_machines};
@@ -28,14 +27,13 @@ const KERNELS: [(&str, &str); 8] = [
     ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
     ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
 ];
-/// What stays in the cache when the lab is cleaned: built schedulers, what loads have yet to clean up, and the empty
-/// directories that a run which begins meanwhile may rely on.
-const KEPT: [&str; 5] = ["peers", "loads", "locks", "runs", "building"];
+/// What stays in the cache when the lab is cleaned: built schedulers, and what loads have yet to clean up.
+const KEPT: [&str; 2] = ["peers", "loads"];
 
 /// Does what is asked with the lab.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
-        LabCommand::Doctor => return Ok(examine()),
+        LabCommand::Doctor => return examine(),
         LabCommand::Kernel { command: KernelCommand::Build { hz } } => build(*hz)?,
         LabCommand::Kernels => {
             let lines = KERNELS.map(|(name, about)| format!("{name:15} {about}\n"));
@@ -50,23 +48,25 @@ pub fn run(args: &LabArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-fn examine() -> ExitCode {
+fn examine() -> Result<ExitCode> {
     let findings = doctor(&LabOptions::default(), &Stop::new());
+    let mut text = String::new();
     for finding in &findings {
         let mark = match finding.state {
             State::Good => "good  ",
             State::Partly => "partly",
             State::Bad => "BAD   ",
         };
-        println!("{mark}  {}", finding.what);
+        text += &format!("{mark}  {}\n", finding.what);
         if let Some(remedy) = &finding.remedy {
-            println!("        -> {}", remedy.replace('\n', "\n           "));
+            text += &format!("        -> {}\n", remedy.replace('\n', "\n           "));
         }
     }
+    output::print(&text)?;
     if findings.iter().any(|finding| finding.state == State::Bad) {
-        ExitCode::FAILURE
+        Ok(ExitCode::FAILURE)
     } else {
-        ExitCode::SUCCESS
+        Ok(ExitCode::SUCCESS)
     }
 }
 
@@ -77,8 +77,7 @@ fn build(hz: u32) -> Result<()> {
     let kernel = lab.build_kernel(hz, &|event: spry_lab::Event<'_>| steps.show(event), &stop);
     drop(steps);
     let kernel = kernel.map_err(|error| stopping::told(error.into(), &stop))?;
-    println!("{} is built; `spry run --kernel {hz}hz` boots it.", kernel.release);
-    Ok(())
+    output::print(&format!("{} is built; `spry run --kernel {hz}hz` boots it.\n", kernel.release))
 }
 
 /// The saved machines, the latest used last.
@@ -125,34 +124,16 @@ fn clean(root: &Path) -> Result<()> {
     if !root.exists() {
         return Ok(());
     }
-    if Cache::open(root)?.is_busy()? {
+    let Some(bytes) = Cache::empty(root, &KEPT)? else {
         bail!("the lab is in use: wait until its runs have ended, or end them; nothing was removed");
-    }
-    let entries = fs::read_dir(root).with_context(|| format!("cannot read {}", root.display()))?;
-    let mut bytes = 0;
-    for entry in entries {
-        let path = entry?.path();
-        if KEPT.iter().any(|name| path.ends_with(name)) {
-            continue;
-        }
-        bytes += size(&path);
-        let removed = if path.is_dir() { fs::remove_dir_all(&path) } else { fs::remove_file(&path) };
-        removed.with_context(|| format!("cannot remove {}", path.display()))?;
-    }
-    println!("Removed {} from {}.", HumanBytes(bytes), root.display());
-    Ok(())
-}
-
-fn size(path: &Path) -> u64 {
-    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
-    if !metadata.is_dir() {
-        return metadata.len();
-    }
-    fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(size(&entry.ok()?.path()))).sum()
+    };
+    output::print(&format!("Removed {} from {}.\n", HumanBytes(bytes), root.display()))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     #[test]
@@ -179,6 +160,7 @@ mod tests {
             Ok(())
         });
         assert!(built.unwrap().exists());
+        drop(cache);
         fs::remove_dir_all(&home).unwrap();
         clean(&home).unwrap();
     }

@@ -1,10 +1,12 @@
 //! A directory of built things, each under the hash of what it was built from; safe with several processes at once.
 
 use std::env;
-use std::fs::{self, File};
+use std::fs::{self, File, Permissions};
 use std::io::{self, Read};
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
@@ -17,11 +19,18 @@ use crate::progress::Stop;
 
 /// How often a lock that another process holds is tried.
 const LOCK_RETRY: Duration = Duration::from_millis(200);
+/// Where locks are.
+const LOCKS: &str = "locks";
+/// The lock that each process shares for as long as it uses the cache.
+const USERS: &str = "users";
+/// Directories of runs that are under way, and of entries that are being built. They go with the process that made them.
+const SCRATCH: [&str; 2] = ["runs", "building"];
 
-/// The cache's root.
+/// A cache that this process uses: no other process empties it meanwhile.
 #[derive(Clone, Debug)]
 pub struct Cache {
     root: PathBuf,
+    _use: Arc<Lock>,
 }
 
 impl Cache {
@@ -30,19 +39,44 @@ impl Cache {
     /// # Errors
     /// Where it cannot be made.
     pub fn open(root: &Path) -> Result<Self, LabError> {
-        for inner in ["locks", "runs", "building"] {
-            let path = root.join(inner);
-            fs::create_dir_all(&path).map_err(at(&path))?;
-        }
+        let locks = root.join(LOCKS);
+        make_private(&locks)?;
         let root = root.canonicalize().map_err(at(root))?;
         if root.to_str().is_none() {
             let why = "its name is not UTF-8: set SPRY_CACHE to another directory";
             return Err(at(&root)(io::Error::new(io::ErrorKind::InvalidInput, why)));
         }
-        let cache = Self { root };
-        cache.sweep("runs")?;
-        cache.sweep("building")?;
+        let users = locks.join(USERS);
+        let cache = Self { root, _use: Arc::new(Lock::shared(&users).map_err(at(&users))?) };
+        for kind in SCRATCH {
+            make_private(&cache.root.join(kind))?;
+            cache.sweep(kind)?;
+        }
         Ok(cache)
+    }
+
+    /// Empties the cache in this directory, but for what bears a name of `kept`; how many bytes that freed. `None`, and
+    /// nothing is removed, while a process uses the cache.
+    ///
+    /// # Errors
+    /// Where something of it cannot be read or removed.
+    pub fn empty(root: &Path, kept: &[&str]) -> Result<Option<u64>, LabError> {
+        let locks = root.join(LOCKS);
+        make_private(&locks)?;
+        let users = locks.join(USERS);
+        let Some(_alone) = Lock::alone(&users).map_err(at(&users))? else { return Ok(None) };
+        let mut bytes = 0;
+        for entry in fs::read_dir(root).map_err(at(root))? {
+            let path = entry.map_err(at(root))?.path();
+            if path == locks || kept.iter().any(|name| path.ends_with(name)) {
+                continue;
+            }
+            bytes += size(&path);
+            let is_directory = fs::symlink_metadata(&path).map_err(at(&path))?.is_dir();
+            if is_directory { fs::remove_dir_all(&path) } else { fs::remove_file(&path) }
+                .map_err(at(&path))?;
+        }
+        Ok(Some(bytes))
     }
 
     /// Where the cache is unless somebody says otherwise: `SPRY_CACHE`, or `spry` in the user's cache directory.
@@ -75,7 +109,7 @@ impl Cache {
         if path.exists() {
             return Ok(path);
         }
-        fs::create_dir_all(&home).map_err(at(&home))?;
+        make_private(&home)?;
         let _lock = self.lock(&format!("{kind}-{key}"), stop)?;
         if path.exists() {
             return Ok(path);
@@ -99,7 +133,7 @@ impl Cache {
     /// # Errors
     /// Where the lock's file cannot be made, or somebody asks to stop.
     pub fn lock(&self, name: &str, stop: &Stop) -> Result<Lock, LabError> {
-        let path = self.root.join("locks").join(name);
+        let path = self.root.join(LOCKS).join(name);
         let file = File::create(&path).map_err(at(&path))?;
         while !try_lock(&file).map_err(at(&path))? {
             if stop.is_requested() {
@@ -132,31 +166,20 @@ impl Cache {
         let _lock = self.lock(kind, &Stop::new())?;
         for entry in fs::read_dir(&home).map_err(at(&home))? {
             let path = entry.map_err(at(&home))?.path();
-            if !is_owned(&path)? {
+            // The process that made the directory holds this lock for as long as it lives.
+            let is_owned = match File::open(path.join(".lock")) {
+                Ok(lock) => !try_lock(&lock).map_err(at(&path))?,
+                Err(_) => false,
+            };
+            if !is_owned {
                 match fs::remove_dir_all(&path) {
-                    // Its owner was removing it.
+                    // That process was removing it.
                     Err(error) if error.kind() == io::ErrorKind::NotFound => {}
                     removed => removed.map_err(at(&path))?,
                 }
             }
         }
         Ok(())
-    }
-
-    /// Whether a process runs or builds something here.
-    ///
-    /// # Errors
-    /// Where the directories cannot be read.
-    pub fn is_busy(&self) -> Result<bool, LabError> {
-        for kind in ["runs", "building"] {
-            let home = self.root.join(kind);
-            for entry in fs::read_dir(&home).map_err(at(&home))? {
-                if is_owned(&entry.map_err(at(&home))?.path())? {
-                    return Ok(true);
-                }
-            }
-        }
-        Ok(false)
     }
 }
 
@@ -201,12 +224,28 @@ impl Scratch {
     }
 }
 
-/// Whether the process that made a scratch directory lives.
-fn is_owned(directory: &Path) -> Result<bool, LabError> {
-    match File::open(directory.join(".lock")) {
-        Ok(lock) => Ok(!try_lock(&lock).map_err(at(directory))?),
-        Err(_) => Ok(false),
+/// Makes a directory that other users of the machine cannot enter: a lock that they can open is one that they can hold.
+fn make_private(path: &Path) -> Result<(), LabError> {
+    let make = || {
+        fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
+        let about = fs::metadata(path)?;
+        // SAFETY: no arguments, and it always succeeds.
+        let own = unsafe { libc::geteuid() };
+        if about.uid() == own && about.mode() & 0o077 != 0 {
+            fs::set_permissions(path, Permissions::from_mode(0o700))?;
+        }
+        Ok(())
+    };
+    make().map_err(at(path))
+}
+
+/// The bytes of all files in a directory, or of a file.
+fn size(path: &Path) -> u64 {
+    let Ok(metadata) = fs::symlink_metadata(path) else { return 0 };
+    if !metadata.is_dir() {
+        return metadata.len();
     }
+    fs::read_dir(path).into_iter().flatten().filter_map(|entry| Some(size(&entry.ok()?.path()))).sum()
 }
 
 fn try_lock(file: &File) -> io::Result<bool> {
@@ -292,11 +331,46 @@ mod tests {
         fs::write(dead.join(".lock"), "").expect("it can be written");
         let living = cache.run_directory().expect("a run begins");
         let again = Cache::open(directory.path()).expect("it opens again");
+        drop(again);
         assert!(!dead.exists() && living.path().exists());
-        assert!(again.is_busy().expect("it can be read"));
         let path = living.path().to_owned();
         drop(living);
-        assert!(!path.exists() && !again.is_busy().expect("it can be read"));
+        assert!(!path.exists());
+    }
+
+    #[test]
+    fn a_cache_is_emptied_only_while_no_process_uses_it_and_keeps_what_is_named_and_its_locks() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let root = directory.path();
+        let cache = Cache::open(root).expect("it opens");
+        fs::create_dir(root.join("peers")).expect("it can be made");
+        let build = |path: &Path| fs::write(path.join("x"), "12").map_err(at(path));
+        let entry = cache.entry("kind", "key", &Stop::new(), build).expect("it is built");
+        let second = cache.clone();
+        drop(cache);
+        assert_eq!(Cache::empty(root, &["peers"]).expect("it can be read"), None);
+        assert!(entry.exists());
+        drop(second);
+        assert_eq!(Cache::empty(root, &["peers"]).expect("it can be removed"), Some(2));
+        let mut left: Vec<_> =
+            fs::read_dir(root).expect("it is there").map(|x| x.unwrap().file_name()).collect();
+        left.sort();
+        assert_eq!(left, ["locks", "peers"]);
+        Cache::open(root).expect("it opens again").run_directory().expect("a run begins");
+    }
+
+    #[test]
+    fn other_users_cannot_enter_where_locks_and_entries_are_nor_in_a_cache_that_was_open_to_them() {
+        let directory = tempfile::tempdir().expect("a directory");
+        fs::create_dir(directory.path().join("locks")).expect("it can be made");
+        fs::set_permissions(directory.path().join("locks"), Permissions::from_mode(0o755))
+            .expect("it is ours");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        cache.entry("kind", "key", &Stop::new(), |_| Ok(())).expect("it is built");
+        for name in ["locks", "runs", "building", "kind"] {
+            let mode = fs::metadata(cache.root().join(name)).expect("it is there").mode();
+            assert_eq!(mode & 0o777, 0o700, "{name}");
+        }
     }
 
     #[test]

@@ -55,14 +55,15 @@ struct Entry {
     marks: [Mark; 2],
 }
 
-/// A saved machine that is in use: it is not removed meanwhile.
+/// A saved machine that is in use: no process removes it meanwhile.
 #[derive(Debug)]
 pub(crate) struct InUse {
     pub(crate) directory: PathBuf,
     _lock: Lock,
 }
 
-/// The machines whose files this process has looked at: once for each is enough, and takes some tenths of a second.
+/// The machines whose files were compared with their marks since the lab was opened: one look at each is enough, and
+/// takes some tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -112,7 +113,7 @@ pub(crate) fn prepare(
     }
 }
 
-/// Holds a machine that is as it was saved, so that nobody removes it.
+/// Holds a machine that is as it was saved, so that no process removes it.
 fn begin_use(directory: &Path, looked_at: &LookedAt) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);
