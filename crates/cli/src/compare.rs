@@ -11,7 +11,7 @@ use spry_latency::Results;
 use spry_latency::compare::{self as latencies, Basis, Pooling};
 
 use crate::args::CompareArgs;
-use crate::output;
+use crate::output::{self, say};
 
 /// Compares results of either kind, by what the files hold.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
@@ -30,7 +30,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
         ),
     };
     if args.fail_if_worse && worse > 0 {
-        eprintln!("spry: {worse} figures are worse by more than their spread");
+        say!("spry: {worse} figures are worse by more than their spread");
         return Ok(ExitCode::FAILURE);
     }
     Ok(ExitCode::SUCCESS)

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 
+use crate::output::say;
+
 /// An error with an exit code of its own.
 #[derive(Debug)]
 pub struct WithCode {
@@ -43,7 +45,7 @@ pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    eprintln!("spry: {}", one_line(&format!("{error:#}")));
+    say!("spry: {}", one_line(&format!("{error:#}")));
     ExitCode::from(error.downcast_ref::<WithCode>().map_or(1, |with| with.code))
 }
 

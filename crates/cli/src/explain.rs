@@ -11,7 +11,7 @@ use serde_json::Value;
 use spry_control::{Client, ControlError, Explanation};
 
 use crate::args::ExplainArgs;
-use crate::output;
+use crate::output::{self, say};
 use crate::top;
 
 pub use self::why::{Ink, why};
@@ -28,7 +28,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
         Some(Ok(explanation)) => Some(explanation),
         // It may have ended since the trace.
         Some(Err(ControlError::Refused(refusal))) if args.trace.is_some() => {
-            eprintln!("spry: {}", top::plain(&refusal.text));
+            say!("spry: {}", top::plain(&refusal.text));
             None
         }
         Some(Err(error)) => return Err(error.into()),

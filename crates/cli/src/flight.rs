@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use spry_recorder::{Happened, Recording, When};
 
 use crate::args::RecordArgs;
+use crate::output::say;
 use crate::timespan::Timespan;
 
 /// What `--when` says: `latency>US`, or with a unit, of any task or of those of a name.
@@ -82,7 +83,7 @@ impl<'args> Flight<'args> {
             let _ = self.write(recording, happened)?;
         }
         if self.written.is_empty() && !self.args.quiet {
-            eprintln!("spry: it did not happen; nothing was written");
+            say!("spry: it did not happen; nothing was written");
         }
         Ok(())
     }
@@ -105,7 +106,7 @@ impl<'args> Flight<'args> {
             "latency_ns": happened.latency_ns, "time_ns": happened.time_ns, "events": written.events,
         }));
         if !self.args.quiet {
-            eprintln!(
+            say!(
                 "spry: {name} ({}) waited {latency_ms:.3} ms for CPU {}: kept {} events in {p}; see spry report {p} --analysis delays --task {}",
                 happened.tid,
                 happened.cpu,

@@ -24,7 +24,7 @@ use spry_recorder::RunningKernel;
 use self::split::Splitting;
 use crate::args::{LatencyArgs, LoadBounds};
 use crate::load;
-use crate::output;
+use crate::output::{self, say};
 use crate::progress;
 use crate::stopping;
 use crate::timespan::Timespan;
@@ -61,7 +61,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     results.lacks.extend(splitting.iter().flat_map(Splitting::lacks));
     results.threshold_ns = args.threshold.map(Timespan::ns);
     for lack in &results.lacks {
-        eprintln!("spry: {lack}");
+        say!("spry: {lack}");
     }
     look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
     // Whether they went on to the end is known before they are told to.
@@ -151,8 +151,8 @@ fn look_after(
             results.culprits = splitting.as_deref().and_then(Splitting::culprits);
             if let Err(error) = checkpoint(path, sampling, results) {
                 match &bar {
-                    Some(bar) => bar.suspend(|| eprintln!("spry: {error:#}")),
-                    None => eprintln!("spry: {error:#}"),
+                    Some(bar) => bar.suspend(|| say!("spry: {error:#}")),
+                    None => say!("spry: {error:#}"),
                 }
             }
             keep_at = Instant::now() + args.checkpoint_every.duration();

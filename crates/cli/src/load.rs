@@ -13,7 +13,7 @@ use spry_lab::{Archive, Cache, Stop, Suite};
 use spry_load::{Load, LoadState, Options, Running, SOURCE_PACKAGE, State, Summary};
 
 use crate::args::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
-use crate::output;
+use crate::output::{self, say};
 use crate::progress;
 use crate::steps::Steps;
 use crate::stopping;
@@ -51,7 +51,7 @@ fn load(args: &LoadArgs) -> Result<ExitCode> {
         output::print(&format!("{line}\n"))?;
     }
     if !args.quiet {
-        eprintln!("{}", in_words(&summary, ran));
+        say!("{}", in_words(&summary, ran));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,5 +1,8 @@
 //! The `spry` command: what delays what you are using, and why.
 
+// Both macros panic where a pipe is closed; crate::output does not.
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod analyses;
 mod args;
 mod bench;

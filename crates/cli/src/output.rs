@@ -1,4 +1,4 @@
-//! Standard output: how text is laid out there; a reader that has seen enough is an error like any other, not a panic.
+//! What the command says: to standard output, where a closed pipe is an error like any other, and to standard error.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -20,6 +20,14 @@ pub fn print(text: &str) -> Result<()> {
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
+
+/// Writes a line to standard error, as `eprintln!` does. A line that nothing reads any more ends no work: it is dropped.
+macro_rules! say {
+    ($($words:tt)*) => {
+        drop(::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*))))
+    };
+}
+pub(crate) use say;
 
 /// How text is laid out, as asked or as the terminal has it.
 pub fn style(args: &TextArgs) -> Style {

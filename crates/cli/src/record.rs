@@ -20,6 +20,7 @@ use spry_trace::{Compression, Groups, Options};
 use crate::args::{CompressArg, RecordArgs};
 use crate::exit::{self, WithCode};
 use crate::flight::{After, Condition, Flight};
+use crate::output::{self, say};
 use crate::progress;
 
 /// How often the progress is shown.
@@ -48,14 +49,14 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let ended = ended.and_then(|ended| kept.map(|()| ended)).map_err(failed)?;
     if let Err(error) = &stopped {
         // Told now, since the command may go on for long, and not again at its end.
-        eprintln!("spry: {}: {error}", args.output.display());
+        say!("spry: {}: {error}", args.output.display());
     }
     let status = match ended {
         Ended::Command(status) => Some(status),
         Ended::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
     };
     let Ok(statistics) = stopped else { return Ok(ExitCode::from(code)) };
-    tell(args, &statistics, flight.as_ref());
+    tell(args, &statistics, flight.as_ref())?;
     Ok(status.map_or(ExitCode::SUCCESS, code_of))
 }
 
@@ -86,7 +87,7 @@ fn start(args: &RecordArgs) -> Result<Recording> {
         _ => builder.start_into(&args.output)?,
     };
     for group in groups.iter().filter(|&group| !recording.groups().contains(group)) {
-        eprintln!(
+        say!(
             "spry: this kernel cannot tell of the group {}; the report shows what that leaves out",
             group.name()
         );
@@ -161,7 +162,7 @@ fn watch(
             Ok(signal @ (SIGUSR1 | SIGUSR2)) => {
                 let switch = if signal == SIGUSR1 { Switch::On } else { Switch::Off };
                 if let Err(error) = recording.set_enabled(switch) {
-                    eprintln!("spry: {error}");
+                    say!("spry: {error}");
                 }
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
@@ -211,7 +212,7 @@ fn code_of(status: ExitStatus) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>) {
+fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>) -> Result<()> {
     if args.json {
         let line = json!({
             "events": statistics.events,
@@ -224,14 +225,14 @@ fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>)
             "file": if flight.is_some() { Value::Null } else { json!(args.output) },
             "kept": flight.map(Flight::written),
         });
-        println!("{line}");
+        output::print(&format!("{line}\n"))?;
     }
     if args.quiet || flight.is_some() {
-        return;
+        return Ok(());
     }
     let seconds = statistics.duration_ns as f64 / 1e9;
     let cost_ns = statistics.drain_cpu_ns + statistics.writer_cpu_ns;
-    eprintln!(
+    say!(
         "spry: {} events in {seconds:.1} s, {} lost, {:.2} MB ({:.1} bytes an event), {:.2} % of a CPU to record; in {}",
         statistics.events,
         statistics.lost,
@@ -240,4 +241,5 @@ fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>)
         100.0 * cost_ns as f64 / statistics.duration_ns.max(1) as f64,
         args.output.display()
     );
+    Ok(())
 }

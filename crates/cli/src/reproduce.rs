@@ -16,7 +16,7 @@ use spry_reproduce::{application, claims, interactive, text};
 
 use crate::args::{InteractiveArgs, ReproduceArgs, ReproduceCommand};
 use crate::exit::WithCode;
-use crate::output;
+use crate::output::{self, say};
 use crate::scenario::MISTAKE;
 use crate::stopping;
 use cells::{Measuring, Tally};
@@ -88,12 +88,12 @@ fn check_schedulers(args: &InteractiveArgs) -> Result<()> {
 /// Writes the figures of what there is, and says what there is not.
 fn told(args: &InteractiveArgs, directory: &Directory, tally: &Tally, stop: &Stop) -> Result<ExitCode> {
     for (cell, error) in &tally.failures {
-        eprintln!("spry: {cell}: {error}");
+        say!("spry: {cell}: {error}");
     }
     let interrupted = stop.is_requested();
     if tally.study.cells.is_empty() {
         if interrupted {
-            eprintln!("spry: interrupted before any cell was done");
+            say!("spry: interrupted before any cell was done");
             return Ok(ExitCode::from(stopping::INTERRUPTED));
         }
         bail!("no cell has figures");
@@ -114,13 +114,13 @@ fn told(args: &InteractiveArgs, directory: &Directory, tally: &Tally, stop: &Sto
     let place = args.output.display();
     let (done, all) = (tally.study.cells.len(), tally.planned);
     if interrupted {
-        eprintln!(
+        say!(
             "spry: interrupted after {done} of {all} cells, which are kept in {place}; the same command goes on with the others"
         );
         return Ok(ExitCode::from(stopping::INTERRUPTED));
     }
     if io::stderr().is_terminal() || !args.playing.quiet {
-        eprintln!("spry: {done} of {all} cells; open {place}/index.html");
+        say!("spry: {done} of {all} cells; open {place}/index.html");
     }
     Ok(if tally.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -2,7 +2,7 @@
 
 pub(crate) mod machines;
 
-use std::io::{self, IsTerminal, Write as _};
+use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -20,7 +20,7 @@ use spry_workload::model::Scenario;
 
 use crate::args::RunArgs;
 use crate::exit::WithCode;
-use crate::output;
+use crate::output::{self, say};
 use crate::progress;
 use crate::scenario::MISTAKE;
 use crate::shipped::{self, Source};
@@ -81,7 +81,7 @@ fn execute(job: &Job<'_>, machine: &dyn Machine, jobs: usize, peers: &Path, stop
     };
     let results = results(job, machine, peers, &outcomes)?;
     for failure in &results.failures {
-        eprintln!("spry: {}, seed {}: {}", name(failure), failure.seed, failure.error);
+        say!("spry: {}, seed {}: {}", name(failure), failure.seed, failure.error);
     }
     if job.args.json {
         output::print(&format!("{}\n", serde_json::to_string(&results)?))?;
@@ -90,7 +90,7 @@ fn execute(job: &Job<'_>, machine: &dyn Machine, jobs: usize, peers: &Path, stop
     }
     if stop.is_requested() {
         let (done, all) = (results.cells.len(), job.cells.len());
-        eprintln!("spry: interrupted after {done} of {all} cells; nothing is kept");
+        say!("spry: interrupted after {done} of {all} cells; nothing is kept");
         return Ok(ExitCode::from(stopping::INTERRUPTED));
     }
     if !results.cells.is_empty() {
@@ -159,7 +159,6 @@ fn keep(job: &Job<'_>, partial: Partial, results: &Results, outcomes: &Outcomes)
     };
     let place = partial.finish(results, &circumstances)?;
     let page = place.join("index.html");
-    // A reader that has seen enough has closed its end; what is kept is kept.
-    _ = writeln!(io::stderr(), "spry: kept in {}; open {} for pictures", place.display(), page.display());
+    say!("spry: kept in {}; open {} for pictures", place.display(), page.display());
     Ok(())
 }

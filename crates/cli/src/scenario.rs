@@ -7,7 +7,7 @@ use spry_workload::kinds;
 use spry_workload::model::{Scenario, Variable};
 
 use crate::args::{ScenarioArgs, ScenarioCommand};
-use crate::output;
+use crate::output::{self, say};
 use crate::shipped::{self, SHIPPED};
 
 /// The exit code of a scenario with a mistake, and of a command line with one.
@@ -24,7 +24,7 @@ pub fn run(args: &ScenarioArgs) -> Result<ExitCode> {
                     Ok(scenario) if !quiet => output::print(&scenario.check().to_string())?,
                     Ok(_) => {}
                     Err(mistake) => {
-                        eprintln!("{mistake}");
+                        say!("{mistake}");
                         code = ExitCode::from(MISTAKE);
                     }
                 }

@@ -9,6 +9,7 @@ use spry_import::Import;
 use spry_trace::reader::Ending;
 use spry_trace::{Header, Reader, Stamped, Totals};
 
+use crate::output::say;
 use crate::progress;
 
 /// A trace on disk.
@@ -97,7 +98,7 @@ pub fn read(
     }
     warn_of_damage(&totals);
     if let FileReader::Imported(import) = reader {
-        import.notes().iter().for_each(|note| eprintln!("spry: {note}"));
+        import.notes().iter().for_each(|note| say!("spry: {note}"));
     }
     Ok(())
 }
@@ -105,17 +106,14 @@ pub fn read(
 /// Says on standard error what of a trace could not be read.
 fn warn_of_damage(totals: &Totals) {
     if totals.damaged_bytes > 0 {
-        eprintln!(
-            "spry: {} bytes of the trace are damaged or cut off and were left out",
-            totals.damaged_bytes
-        );
+        say!("spry: {} bytes of the trace are damaged or cut off and were left out", totals.damaged_bytes);
     }
     if totals.ending == Ending::Cut {
-        eprintln!(
+        say!(
             "spry: the trace was not finished (its recorder was killed?); it is read to its last whole block"
         );
     }
     if totals.lost > 0 {
-        eprintln!("spry: {} events were lost while recording; see `lost` in the report", totals.lost);
+        say!("spry: {} events were lost while recording; see `lost` in the report", totals.lost);
     }
 }

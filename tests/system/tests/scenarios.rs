@@ -1,6 +1,8 @@
 //! Scenarios run on this machine by the real `spry` and its runner.
 
 use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::thread;
@@ -168,6 +170,26 @@ fn a_scheduler_that_is_not_there_is_told_before_anything_runs() {
     assert!(said("./scx_nobody").contains("there is no scheduler at ./scx_nobody"));
     assert!(said("cfs").contains("eevdf, fifo, rr"));
     assert!(!home.path().join("results").exists());
+}
+
+/// The end of a pipe that nothing reads.
+fn closed() -> Stdio {
+    let (end, _) = UnixStream::pair().unwrap();
+    Stdio::from(OwnedFd::from(end))
+}
+
+#[test]
+fn a_closed_standard_error_neither_ends_a_run_nor_changes_how_a_failure_exits() {
+    let home = tempfile::tempdir().unwrap();
+    let results = home.path().join("results");
+    let kept = ["--seeds", "1", "-o", results.to_str().unwrap()];
+    let status = spry_run(home.path(), SCENARIO, &kept).stdout(Stdio::null()).stderr(closed()).status();
+    assert!(status.unwrap().success() && results.is_dir());
+    let failed = |stderr| {
+        let mut command = spry_run(home.path(), SCENARIO, &["--scheduler", "scx_nobody"]);
+        command.stdout(Stdio::null()).stderr(stderr).status().unwrap().code()
+    };
+    assert_eq!(failed(closed()), failed(Stdio::null()));
 }
 
 #[test]

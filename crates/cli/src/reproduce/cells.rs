@@ -22,6 +22,7 @@ use spry_trace::Reader;
 
 use super::files::{Directory, Kept};
 use crate::args::{InteractiveArgs, MachineArg, RunArgs};
+use crate::output::say;
 use crate::progress;
 use crate::run::{Job, expanded, machines};
 use crate::shipped;
@@ -223,7 +224,7 @@ impl Meter {
     fn begin(&self, name: &str, kept: usize, left: &[Cell]) {
         if self.lines && !left.is_empty() {
             let kept = if kept > 0 { format!(", {kept} are there already") } else { String::new() };
-            eprintln!("spry: {name}: {} cells{kept}", left.len());
+            say!("spry: {name}: {} cells{kept}", left.len());
         }
     }
 

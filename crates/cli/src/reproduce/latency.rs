@@ -19,7 +19,7 @@ use spry_reproduce::latency::{self as study, Cell, Study, Undone};
 use super::files::{Directory, Kept};
 use super::latency_guest::{Boot, spec};
 use crate::args::SchedulerLatencyArgs;
-use crate::output;
+use crate::output::{self, say};
 use crate::progress;
 use crate::run::machines;
 use crate::steps::Steps;
@@ -196,21 +196,21 @@ impl Meter {
         let bar = shown.then(|| progress::cells(all)).filter(|_| kept < all);
         let lines = !args.quiet && !shown;
         if lines && kept > 0 {
-            eprintln!("spry: {kept} of {all} cells are there already");
+            say!("spry: {kept} of {all} cells are there already");
         }
         Meter { began: Instant::now(), bar, lines, kept, all }
     }
 
     fn line(&self, what: &str, ran: usize) {
         if self.lines {
-            eprintln!("spry: {} of {}: {what}", self.kept + ran, self.all);
+            say!("spry: {} of {}: {what}", self.kept + ran, self.all);
         }
     }
 
     fn failure(&self, words: &str) {
         match &self.bar {
             Some(bar) => bar.println(words),
-            None => eprintln!("{words}"),
+            None => say!("{words}"),
         }
     }
 
@@ -244,7 +244,7 @@ fn told(
     let interrupted = laboratory.stop.is_requested();
     if found.cells.is_empty() {
         if interrupted {
-            eprintln!("spry: interrupted before any cell was done");
+            say!("spry: interrupted before any cell was done");
             return Ok(ExitCode::from(stopping::INTERRUPTED));
         }
         bail!("no cell has figures");
@@ -254,13 +254,13 @@ fn told(
     let place = args.output.display();
     let (done, all) = (found.cells.len(), found.cells.len() + undone.failures.len() + undone.missing);
     if interrupted {
-        eprintln!(
+        say!(
             "spry: interrupted after {done} of {all} cells, which are kept in {place}; the same command goes on with the others"
         );
         return Ok(ExitCode::from(stopping::INTERRUPTED));
     }
     if !args.quiet {
-        eprintln!("spry: {done} of {all} cells; open {place}/index.html");
+        say!("spry: {done} of {all} cells; open {place}/index.html");
     }
     Ok(if undone.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
