@@ -1,7 +1,8 @@
 //! Storms that a scheduler must live through, and a sleeper beside them that says how late it ran at worst.
 //!
-//! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`: processes that begin and end, programs, loops whose affinity
-//! changes, loops that move between cgroups whose weights change, X clients (on `DISPLAY`), memory without end.
+//! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`: processes that begin and end, programs, loops
+//! whose affinity changes, loops that move between cgroups whose weights change, X clients (on `DISPLAY`),
+//! memory without end.
 
 mod common;
 
@@ -167,7 +168,7 @@ fn cgroups(until: Instant) -> Result<String> {
         write(&format!("{}/cgroup.procs", places[index % 3]), tgid)?;
     }
     let stuck = loops.stuck();
-    // What was counted for groups in the storm has left nothing: three groups of one weight have a third each.
+    // The storm has left no count of its groups: three groups of one weight have a third each.
     let before = loops.counts();
     thread::sleep(Duration::from_secs(3));
     let mut had = [0; 3];
@@ -272,7 +273,7 @@ fn main() -> Result<()> {
         _ => {}
     }
     let seconds = args.next().map_or(Ok(2), |text| text.parse()).context("a number of seconds")?;
-    // A process of its own: a thread of this one would wait for the lock of the memory that is copied at each fork.
+    // The sleeper is a process: a thread of the storm would wait for the memory's lock, which each fork takes.
     let mut sleeper = Command::new(std::env::current_exe()?)
         .arg("sleeper")
         .stdin(Stdio::piped())

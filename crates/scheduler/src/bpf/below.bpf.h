@@ -43,8 +43,10 @@ static __always_inline bool below_due(struct below *b, u64 now, u64 interval_ns)
 		b->began_ns = 0;
 		b->due_ns = now + (next_ns < interval_ns ? next_ns : interval_ns);
 	}
-	if (!b->due_ns)
+	if (!b->due_ns) {
+		b->since_ns = now;
 		b->due_ns = now + interval_ns;
+	}
 	return (s64)(now - b->due_ns) >= 0;
 }
 

@@ -41,10 +41,12 @@ u32 highest_slot;
 /* What the kernel calls no quota is more than this, us. */
 #define NO_QUOTA_US (1ull << 40)
 
+/* The slot of a cgroup, by the cgroup's number: a task's cgroup can be read, but not held, where a CPU asks
+ * whom to run. */
 struct {
-	__uint(type, BPF_MAP_TYPE_CGRP_STORAGE);
-	__uint(map_flags, BPF_F_NO_PREALLOC);
-	__type(key, int);
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SPRY_CGROUPS_MAX);
+	__type(key, u64);
 	__type(value, u32);
 } cgroup_slots SEC(".maps");
 
@@ -53,11 +55,22 @@ static __always_inline struct cgroup_slot *slot_at(u32 slot)
 	return &slots[slot & (SPRY_CGROUPS_MAX - 1)];
 }
 
-static __always_inline u32 slot_of(struct cgroup *cgroup)
+static __always_inline u32 slot_of(u64 id)
 {
-	u32 *slot = bpf_cgrp_storage_get(&cgroup_slots, cgroup, NULL, 0);
+	u32 *slot = bpf_map_lookup_elem(&cgroup_slots, &id);
 
 	return slot ? *slot : 0;
+}
+
+/* The slot of a task's cgroup. A session's automatic group has no cgroup: its tasks are the root's. */
+static __always_inline u32 slot_of_task(struct task_struct *p)
+{
+	struct cgroup *cgroup;
+
+	if (!bpf_core_field_exists(p->sched_task_group))
+		return 0;
+	cgroup = p->sched_task_group->css.cgroup;
+	return cgroup ? slot_of(cgroup->kn->id) : 0;
 }
 
 /* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
@@ -75,27 +88,16 @@ __noinline int activate(u32 slot)
 	return 0;
 }
 
-/* A task's cgroup is told where the kernel asks about the task itself, not where it asks whom to run. */
-enum asked { ASKED_ABOUT_IT = 0, ASKED_WHOM_TO_RUN = 1 };
-
 /* Counts a thread that wants to run. */
-static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t, enum asked asked)
+static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
 {
 	struct cgroup_slot *s;
-	struct cgroup *cgroup;
 	u32 weight = p->scx.weight;
 
 	if (!cgroups_used || t->counted == weight)
 		return;
-	if (!t->slot) {
-		if (asked == ASKED_WHOM_TO_RUN)
-			return;
-		cgroup = __COMPAT_scx_bpf_task_cgroup(p);
-		if (!cgroup)
-			return;
-		t->slot = slot_of(cgroup) + 1;
-		bpf_cgroup_release(cgroup);
-	}
+	if (!t->slot)
+		t->slot = slot_of_task(p) + 1;
 	s = slot_at(t->slot - 1);
 	__sync_fetch_and_add(&s->sum, (u64)weight - t->counted);
 	t->counted = weight;

@@ -7,7 +7,8 @@
 s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
 {
 	struct cgroup *parent;
-	u32 i, found = 0, *slot;
+	u64 id = cgroup->kn->id;
+	u32 i, found = 0;
 
 	if (!cgroup->level)
 		return 0;
@@ -18,20 +19,17 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 			break;
 		}
 	}
-	slot = found ? bpf_cgrp_storage_get(&cgroup_slots, cgroup, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE)
-		     : NULL;
-	if (!slot) {
+	if (!found || bpf_map_update_elem(&cgroup_slots, &id, &found, BPF_ANY)) {
 		/* Its tasks are like the root's. */
 		slot_at(found)->is_used = 0;
 		cgroups_left_out++;
 		return 0;
 	}
-	*slot = found;
 	slot_at(found)->weight = args->weight ?: 1;
 	slot_at(found)->parent = 0;
 	parent = bpf_cgroup_ancestor(cgroup, cgroup->level - 1);
 	if (parent) {
-		slot_at(found)->parent = slot_of(parent);
+		slot_at(found)->parent = slot_of(parent->kn->id);
 		bpf_cgroup_release(parent);
 	}
 	if (found > highest_slot)
@@ -44,11 +42,13 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 
 void BPF_STRUCT_OPS(spry_cgroup_exit, struct cgroup *cgroup)
 {
-	u32 slot = slot_of(cgroup);
+	u64 id = cgroup->kn->id;
+	u32 slot = slot_of(id);
 	struct cgroup_slot *s = slot_at(slot);
 
 	if (!slot)
 		return;
+	bpf_map_delete_elem(&cgroup_slots, &id);
 	if (s->counted)
 		__sync_fetch_and_sub(&slot_at(s->parent)->sum, s->counted);
 	limit_set(s, 0, 0);
@@ -65,14 +65,14 @@ void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from
 		return;
 	counted = t->counted;
 	cgroup_uncount(t);
-	t->slot = slot_of(to) + 1;
+	t->slot = slot_of(to->kn->id) + 1;
 	if (counted)
-		cgroup_count(p, t, ASKED_ABOUT_IT);
+		cgroup_count(p, t);
 }
 
 void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)
 {
-	u32 slot = slot_of(cgroup);
+	u32 slot = slot_of(cgroup->kn->id);
 
 	if (slot)
 		set_weight(slot_at(slot), weight);
@@ -81,7 +81,7 @@ void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)
 void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period_us, u64 quota_us,
 		    u64 burst_us)
 {
-	u32 slot = slot_of(cgroup);
+	u32 slot = slot_of(cgroup->kn->id);
 
 	if (slot)
 		limit_set(slot_at(slot), period_us, quota_us);

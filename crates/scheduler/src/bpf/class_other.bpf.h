@@ -12,13 +12,23 @@
 /* The lag while turns are short: in a crowd, or behind a higher class. */
 #define LAG_SHORT 1
 
+/* A task's order is asked for when the task is put into a queue, or when its CPU asks which task to run. */
+enum asked { ASKED_ABOUT_IT = 0, ASKED_WHOM_TO_RUN = 1 };
+
 static __always_inline u64 at_least(u64 vtime, u64 least)
 {
 	return (s64)(vtime - least) < 0 ? least : vtime;
 }
 
-static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct llc_ctx *l,
-				     u64 ran_ns, enum asked asked)
+/* Whether a task pays for the turn that it had, however short it was: turns are short in a crowd, and behind
+ * a higher class. */
+static __always_inline bool pays_for_turn(const struct cpu_ctx *c, const struct llc_ctx *l, enum asked asked)
+{
+	return asked == ASKED_WHOM_TO_RUN && (l->lag == LAG_SHORT || c->below[BELOW_OTHER].began_ns);
+}
+
+static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct cpu_ctx *c,
+				     struct llc_ctx *l, u64 ran_ns, enum asked asked)
 {
 	u64 key = p->scx.dsq_vtime, old = key & KEY_LOW, now = l->vtime, vtime = now;
 	bool was_other = key >> KEY_SHIFT == SPRY_CLASS_OTHER;
@@ -30,11 +40,11 @@ static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t
 		vtime = old;
 	if (t && t->class == SPRY_CLASS_OTHER)
 		vtime = t->vtime;
-	/* Who had a turn while turns are short pays for it, as all do, from where the class is. */
-	if (was_other && asked == ASKED_WHOM_TO_RUN && l->lag == LAG_SHORT) {
+	/* Such a task pays from where the class is. What it ran is not known while it has no storage. */
+	if (was_other && pays_for_turn(c, l, asked)) {
 		vtime = at_least(vtime, now);
 		if (!t)
-			vtime += ahead_least;
+			vtime += l->turn;
 	}
 	if (t && was_other)
 		vtime += other_charge(p, t, ran_ns);

@@ -142,6 +142,8 @@ static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c
 	struct below *b = &c->below[which];
 	u64 now = scx_bpf_now(), period_ns = below_period(count);
 
+	if (which == BELOW_OTHER && !b->due_ns && count > some_tasks)
+		keep_house_early(now, now + kept_waiting_ns);
 	if (!below_due(b, now, below_interval(period_ns))) {
 		timer_set(at->cpu, c, now, b->due_ns);
 		return false;

@@ -27,9 +27,10 @@ static __always_inline void recount(u32 place, u32 queue)
 static u32 pulled;
 
 /*
- * Those who were put further ahead than the class gets in a while now, because it got more when they were:
- * they would wait until everybody else has come as far. In a crowd that is kept waiting they go behind who is
- * next, since another round of all would be too late.
+ * Tasks that were put further ahead than the class gets in a while now, because it got more when they were:
+ * they would wait until all others have come as far. In a crowd that is kept waiting they go behind the next
+ * task, since another round of all would be too late. They keep their order: the last to have had a turn
+ * stays the last.
  */
 static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept)
 {
@@ -45,53 +46,66 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept
 	{
 		struct thread_ctx *t;
 		u32 here = place;
+		u64 vtime;
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
-		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled++ >= pulled_most)
+		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled >= pulled_most)
 			break;
+		vtime = to - pulled++;
 		t = find_thread(p);
 		if (t)
-			t->vtime = to;
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, to));
+			t->vtime = vtime;
+		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, vtime));
 		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0);
 	}
 	*first_at(place, QUEUE_OTHER) = 0;
 }
 
-/* Whether somebody of OTHER waits behind a higher class, on any CPU of a cache. */
-static __always_inline bool is_kept_waiting(u32 llc)
+/* Whether tasks of OTHER have waited behind a higher class for a while, on any CPU of a cache: a kernel
+ * thread that runs for a moment keeps them from nothing. */
+static __always_inline bool is_kept_waiting(u32 llc, u64 now)
 {
 	u32 cpu;
 
 	bpf_for(cpu, 0, nr_cpus)
 	{
-		if (llc_of(cpu) == llc && cpu_at(cpu)->below[BELOW_OTHER].due_ns)
+		struct below *b = &cpu_at(cpu)->below[BELOW_OTHER];
+
+		if (llc_of(cpu) == llc && b->due_ns && (s64)(now - b->since_ns) >= (s64)kept_waiting_ns)
 			return true;
 	}
 	return false;
 }
 
-static u64 kept_ns;
-
-static __always_inline void keep_counts(void)
+static __always_inline void keep_counts(u64 now)
 {
 	u32 i;
 
+	early_ns = 0;
 	bpf_for(i, 0, nr_llcs)
 	{
 		struct llc_ctx *l = llc_at(i);
 		u64 come = l->vtime - l->vtime_before;
 		u32 count = *queued_at(i, QUEUE_OTHER);
-		u64 least = ahead_least;
-		bool waits = is_kept_waiting(i);
+		u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
+		bool waits = is_kept_waiting(i, now);
 
 		l->vtime_before = l->vtime;
 		/* Where the class has the CPU, all of many would be alike if they were cut to less. */
 		if (count && !waits)
 			least += age_many_ns / count >> VTIME_UNIT_SHIFT;
+		/* Behind a higher class a turn puts each task as far ahead as any task may be: none has two
+		 * before all others have one. */
+		l->turn = waits ? turn : ahead_least;
+		if (waits && least < turn)
+			least = turn;
 		/* Nobody has several turns before all others have their first. */
 		l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
+		/* A class that has just been put below another gets only its share from now on. */
+		if (waits && !l->waits)
+			come = come * share_percent / 100;
+		l->waits = waits;
 		/* Where nobody waits, nobody is kept waiting. */
 		if (come > ahead_most || !count)
 			come = ahead_most;
@@ -115,18 +129,18 @@ static __always_inline void keep_house_in_passing(void)
 {
 	u64 now = scx_bpf_now(), kept = kept_ns;
 
-	if (now - kept >= housekeeping_ns && __sync_bool_compare_and_swap(&kept_ns, kept, now))
-		keep_counts();
+	if (!housekeeping_in(now) && __sync_bool_compare_and_swap(&kept_ns, kept, now))
+		keep_counts(now);
 }
 
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
-	u64 now = bpf_ktime_get_ns();
+	u64 now = bpf_ktime_get_ns(), next_ns;
 	u32 i;
 
-	if (now - kept_ns >= housekeeping_ns) {
+	if (!housekeeping_in(now)) {
 		kept_ns = now;
-		keep_counts();
+		keep_counts(now);
 	}
 	if (cgroups_limited)
 		limit_refill(now);
@@ -137,7 +151,10 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 		if (nr_cpus > 1)
 			release_parked(place_of_cpu(i), now);
 	}
-	bpf_timer_start(&timer->timer, cgroups_limited ? limit_tick_ns : housekeeping_ns, 0);
+	next_ns = housekeeping_in(now);
+	if (cgroups_limited && next_ns > limit_tick_ns)
+		next_ns = limit_tick_ns;
+	bpf_timer_start(&timer->timer, next_ns, 0);
 	return 0;
 }
 

@@ -117,7 +117,7 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* A woken task of a higher order than who has its CPU goes there at once. */
+/* A woken task goes to its CPU at once if its order is higher than that of the task which runs there. */
 static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queue, u64 slice_ns,
 					const struct where *at, u64 enq_flags)
 {
@@ -145,7 +145,7 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 	}
 	if (queue == interactive_queue(true) || (!is_idle && !wakes_over(key, curr)))
 		return false;
-	/* Somebody who did the same waits for the switch. */
+	/* Another task that was woken to run first waits for the switch. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
 		if (c->local_key <= key)
 			return false;

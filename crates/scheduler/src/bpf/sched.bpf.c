@@ -23,6 +23,9 @@ const volatile u64 below_slice_ns = 2000000;
 const volatile u64 below_slice_least_ns = 100000;
 /* In how long everybody below has a turn, ns: while they are few, and when they are many. */
 const volatile u32 few_tasks = 120;
+/* When more than so many tasks have been kept waiting for this long, ns, their order is put right early. */
+const volatile u32 some_tasks = 30;
+const volatile u64 kept_waiting_ns = 20000000;
 /* From so many on, OTHER has shorter slices, so that all have theirs in time. */
 const volatile u32 crowd = 1000;
 /* How far ahead of the class a task may be put, units of 64 ns. */
@@ -244,6 +247,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_init)
 		llc_at(i)->vtime = llc_at(i)->vtime_before = 1ull << 40;
 		llc_at(i)->lag = slice_other_ns >> VTIME_UNIT_SHIFT;
 		llc_at(i)->ahead = ahead_most;
+		llc_at(i)->turn = ahead_least;
 	}
 	return init_timers();
 }

@@ -26,6 +26,8 @@ enum spry_queue {
 struct below {
 	/* 0: nobody waits behind a higher class. */
 	u64 due_ns;
+	/* Since when tasks have waited so. */
+	u64 since_ns;
 	/* When the turn that is under way began; 0: none is. */
 	u64 began_ns;
 };
@@ -86,6 +88,10 @@ struct llc_ctx {
 	u64 vtime_before;
 	u64 lag;
 	u64 ahead;
+	/* What a short turn costs a task whose run time is not known, in the same units. */
+	u64 turn;
+	/* Whether tasks of OTHER waited behind a higher class when housekeeping was done. */
+	u64 waits;
 	/* Tasks that were put into queues: above OTHER, and others; see holder.bpf.h. */
 	u32 puts[2];
 } __attribute__((aligned(64)));

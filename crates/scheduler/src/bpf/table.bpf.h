@@ -129,13 +129,13 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		key = idle_key();
 		break;
 	default:
-		key = other_key(p, t, llc_at(at->llc), ran_ns, asked);
+		key = other_key(p, t, c, llc_at(at->llc), ran_ns, asked);
 	}
 	if (!t)
 		return key;
 	t->class = class;
 	if (class == SPRY_CLASS_OTHER || cgroups_limited)
-		cgroup_count(p, t, asked);
+		cgroup_count(p, t);
 	if (class == SPRY_CLASS_OTHER) {
 		RECENT(c, p)->task = (u64)p;
 		RECENT(c, p)->charged_ns = t->charged_ns;

@@ -15,6 +15,35 @@ struct {
 	__type(value, struct sched_timer);
 } timers SEC(".maps");
 
+/* When housekeeping was done last, and when it is due before its period has passed; 0: it is not. */
+static u64 kept_ns;
+static u64 early_ns;
+
+/* How long until housekeeping is due; 0 if it is. */
+static __always_inline u64 housekeeping_in(u64 now)
+{
+	u64 due_ns = early_ns ?: kept_ns + housekeeping_ns;
+
+	return (s64)(due_ns - now) > 0 ? due_ns - now : 0;
+}
+
+/* Wants housekeeping at a time, but not twice within half of its period. */
+static __always_inline void keep_house_early(u64 now, u64 at_ns)
+{
+	u64 least_ns = kept_ns + housekeeping_ns / 2;
+	struct sched_timer *timer;
+	u32 last = SPRY_CPUS_MAX;
+
+	if (early_ns)
+		return;
+	early_ns = (s64)(at_ns - least_ns) < 0 ? least_ns : at_ns;
+	if (!has_timers)
+		return;
+	timer = bpf_map_lookup_elem(&timers, &last);
+	if (timer)
+		bpf_timer_start(&timer->timer, housekeeping_in(now), 0);
+}
+
 static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 {
 	struct cpu_ctx *c = cpu_at(*cpu);
