@@ -1,5 +1,6 @@
 //! Runs jobs in the lab, for tests that hold its results and its failures against what is promised.
 
+use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
@@ -42,12 +43,23 @@ pub fn machine(spec: &MachineSpec) -> LabMachine {
 /// Nobody watches.
 pub fn quiet(_: Event<'_>) {}
 
-/// Runs a job to its end.
+/// Runs a job to its end. With `SPRY_TEST_PHASE` its script begins so many seconds later: what a test promises holds
+/// wherever the script begins between ticks and the scheduler's housekeeping.
 ///
 /// # Errors
 /// As the lab says.
 pub fn run(machine: &LabMachine, job: &Job) -> Result<Outcome, LabError> {
-    lab().run(machine, job, &quiet, &Stop::new())
+    let mut job = job.clone();
+    let argv = job.commands.first_mut().map(|command| command.argv.as_mut_slice());
+    if let (Ok(phase_s), Some([shell, option, text])) = (env::var("SPRY_TEST_PHASE"), argv) {
+        assert_eq!(
+            (shell.as_str(), option.as_str()),
+            ("/bin/sh", "-c"),
+            "a command of three words is a script"
+        );
+        *text = format!("sleep {phase_s}\n{text}");
+    }
+    lab().run(machine, &job, &quiet, &Stop::new())
 }
 
 /// A job of one shell script.

@@ -263,15 +263,12 @@ fn twenty_thousand_tasks_beside_one_in_use_all_run_in_a_third_of_the_watchdog_s_
     assert!(said.number("hogs had") >= 40.0, "{}", said.0);
 }
 
-/// The daemon loads, and stays while tasks are moved between the CPUs.
-fn stays_in_charge_on(flavour: Flavour, cpus: &[u32]) {
+/// The daemon acts through sched_ext by its own choice, and stays while tasks are moved between the CPUs.
+fn stays_in_charge_on(flavour: Flavour) {
     let kernel = KernelChoice::Newest(flavour);
-    for &cpus in cpus {
+    for cpus in [1, 2, 4] {
         let spec = MachineSpec { kernel: kernel.clone(), ..MachineSpec::default() };
-        let said = said(
-            &Place { spec, cpus, ..Place::default() },
-            "start --actuator scx; storm affinity 2; status end",
-        );
+        let said = said(&Place { spec, cpus, ..Place::default() }, "start; storm affinity 2; status end");
         said.is_in_charge("end");
         assert_eq!(said.number("stuck"), 0.0, "{cpus} CPUs: {}", said.0);
         let warnings = said.status("end")["warnings"].to_string();
@@ -280,16 +277,16 @@ fn stays_in_charge_on(flavour: Flavour, cpus: &[u32]) {
 }
 
 #[test]
-fn it_stays_in_charge_of_the_kernel_with_all_drivers_on_two_cpus() {
-    stays_in_charge_on(Flavour::Generic, &[2]);
+fn it_stays_in_charge_of_the_kernel_with_all_drivers_on_one_two_and_four_cpus() {
+    stays_in_charge_on(Flavour::Generic);
 }
 
 #[test]
 fn it_stays_in_charge_of_the_real_time_kernel_on_one_two_and_four_cpus_and_says_that_it_lacks_timers() {
-    stays_in_charge_on(Flavour::Rt, &[1, 2, 4]);
+    stays_in_charge_on(Flavour::Rt);
 }
 
 #[test]
-fn it_stays_in_charge_of_the_kernel_for_virtual_machines_on_four_cpus() {
-    stays_in_charge_on(Flavour::Cloud, &[4]);
+fn it_stays_in_charge_of_the_kernel_for_virtual_machines_on_one_two_and_four_cpus() {
+    stays_in_charge_on(Flavour::Cloud);
 }
