@@ -43,29 +43,26 @@ pub fn machine(spec: &MachineSpec) -> LabMachine {
 /// Nobody watches.
 pub fn quiet(_: Event<'_>) {}
 
-/// Runs a job to its end. With `SPRY_TEST_PHASE` its script begins so many seconds later: what a test promises holds
-/// wherever the script begins between ticks and the scheduler's housekeeping.
+/// Runs a job to its end.
 ///
 /// # Errors
 /// As the lab says.
 pub fn run(machine: &LabMachine, job: &Job) -> Result<Outcome, LabError> {
-    let mut job = job.clone();
-    let argv = job.commands.first_mut().map(|command| command.argv.as_mut_slice());
-    if let (Ok(phase_s), Some([shell, option, text])) = (env::var("SPRY_TEST_PHASE"), argv) {
-        assert_eq!(
-            (shell.as_str(), option.as_str()),
-            ("/bin/sh", "-c"),
-            "a command of three words is a script"
-        );
-        *text = format!("sleep {phase_s}\n{text}");
-    }
-    lab().run(machine, &job, &quiet, &Stop::new())
+    lab().run(machine, job, &quiet, &Stop::new())
 }
 
 /// A job of one shell script.
 pub fn script(text: &str) -> Job {
-    let argv = ["/bin/sh", "-c", text].map(str::to_owned).into();
-    Job { commands: vec![GuestCommand { argv, env: Vec::new(), limit_s: 60 }], ..Job::default() }
+    Job { commands: vec![shell(text, 60)], ..Job::default() }
+}
+
+/// A command that runs a shell script, for so many seconds at most. With `SPRY_TEST_PHASE` the script begins so many
+/// seconds later: what a test promises holds wherever that lies between ticks and the scheduler's housekeeping.
+pub fn shell(text: &str, limit_s: u32) -> GuestCommand {
+    let text =
+        env::var("SPRY_TEST_PHASE").map_or(text.to_owned(), |phase_s| format!("sleep {phase_s}\n{text}"));
+    let argv = ["/bin/sh", "-c", &text].map(str::to_owned).into();
+    GuestCommand { argv, env: Vec::new(), limit_s }
 }
 
 /// The same with `spry` among its commands.

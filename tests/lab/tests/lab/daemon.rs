@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use serde_json::Value;
-use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, MachineSpec, Topology};
-use spry_lab_tests::{example, machine, printed, programs, run};
+use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec, Topology};
+use spry_lab_tests::{example, machine, printed, programs, run, shell};
 
 /// What every script begins with: words for what is asked again and again.
 const WORDS: &str = r#"
@@ -88,12 +88,11 @@ fn said(place: &Place, text: &str) -> Said {
     let text = format!(
         "{WORDS}{text}\necho \"state $(cat $ext/state)\"; echo \"rejected $(cat $ext/nr_rejected)\"; cat /tmp/log"
     );
-    let argv = ["/bin/sh", "-c", &text].map(str::to_owned).into();
     let mut job = Job {
         topology: Topology::of_cores(place.cpus),
         shift: place.shift,
         memory_mib: place.memory_mib,
-        commands: vec![GuestCommand { argv, env: Vec::new(), limit_s: 600 }],
+        commands: vec![shell(&text, 600)],
         ..Job::default()
     };
     for name in ["crowd", "storm"] {

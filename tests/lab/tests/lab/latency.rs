@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 
 use serde_json::Value;
-use spry_lab::{FileSource, Flavour, GuestCommand, Job, KernelChoice, LabMachine, MachineSpec, Outcome};
-use spry_lab_tests::{example, machine, printed, programs, run};
+use spry_lab::{FileSource, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Outcome};
+use spry_lab_tests::{example, machine, printed, programs, run, shell};
 
 /// What a script leaves that has `spry`, cyclictest and the planter.
 fn ran(machine: &LabMachine, seed: u64, cmdline: &[&str], text: &str) -> Outcome {
-    let argv = ["/bin/sh", "-c", &format!("exec 2>&1; cd /tmp; {text}")].map(str::to_owned).into();
     let mut job = Job {
         seed,
         cmdline: cmdline.iter().map(|&word| word.to_owned()).collect(),
-        commands: vec![GuestCommand { argv, env: vec![], limit_s: 300 }],
+        commands: vec![shell(&format!("exec 2>&1; cd /tmp; {text}"), 300)],
         ..Job::default()
     };
     job.files.insert("/spry/bin/spry".to_owned(), FileSource::File(programs().join("spry")));

@@ -1,5 +1,6 @@
 //! The same job gives the same results, whatever else this machine does meanwhile.
 
+use std::collections::BTreeMap;
 use std::process::{Child, Command};
 use std::thread;
 
@@ -37,7 +38,11 @@ impl Drop for Busy {
 }
 
 pub(crate) fn same(first: &Outcome, second: &Outcome) {
-    assert_eq!(first.files, second.files);
+    let files = |outcome: &Outcome| -> BTreeMap<String, String> {
+        let shown = |bytes: &[u8]| bytes.escape_ascii().to_string();
+        outcome.files.iter().map(|(name, bytes)| (name.clone(), shown(bytes))).collect()
+    };
+    assert_eq!(files(first), files(second));
     assert_eq!(first.console, second.console);
     assert_eq!(first.commands, second.commands);
     assert_eq!(first.ended_ms, second.ended_ms);
