@@ -135,7 +135,7 @@ static __always_inline void keep_house_in_passing(void)
 
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
-	u64 now = bpf_ktime_get_ns(), next_ns;
+	u64 now = scx_bpf_now(), next_ns;
 	u32 i;
 
 	if (!housekeeping_in(now)) {

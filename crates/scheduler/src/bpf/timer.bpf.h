@@ -37,7 +37,8 @@ static __always_inline void keep_house_early(u64 now, u64 at_ns)
 	if (early_ns)
 		return;
 	early_ns = (s64)(at_ns - least_ns) < 0 ? least_ns : at_ns;
-	if (!has_timers)
+	/* With limits of cgroups the timer fires often enough as it is set. */
+	if (!has_timers || cgroups_limited)
 		return;
 	timer = bpf_map_lookup_elem(&timers, &last);
 	if (timer)
