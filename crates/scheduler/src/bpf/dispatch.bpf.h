@@ -87,23 +87,6 @@ static __always_inline bool take_first(const struct where *at, u32 queue)
 	return true;
 }
 
-/* Whether anybody waits in a queue above OTHER: such are taken from other caches, too. */
-static __always_inline bool any(const struct where *at, u32 queue)
-{
-	u32 i;
-
-	if (waiting(at, queue) > 0)
-		return true;
-	if (nr_llcs == 1)
-		return false;
-	bpf_for(i, 0, nr_llcs)
-	{
-		if (*queued_at(i, queue))
-			return true;
-	}
-	return false;
-}
-
 /* Whether who waits in the class of who runs goes before them. */
 static __always_inline bool goes_first(const struct where *at, u32 queue, u64 key)
 {

@@ -37,6 +37,34 @@ static __always_inline struct puts begin_to_decide(const struct where *at)
 	return seen;
 }
 
+/* How often a CPU looks again for a task that is counted in a queue and not found there. */
+#define LOOKS_MOST 3
+
+/*
+ * Whether a task is counted in a queue that goes before what the CPU decided for. The kernel inserts a task
+ * into its queue after spry_enqueue has counted it and looked for a CPU; a CPU that decides meanwhile misses
+ * it. A count may also be wrong, or of tasks that may not run here: the CPU looks again a few times for each
+ * put.
+ */
+static __always_inline bool misses(const struct where *at, u32 has)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	struct llc_ctx *l = llc_at(at->llc);
+	u32 puts = l->puts[PUT_ABOVE] + l->puts[PUT_BELOW];
+	bool is_missing = false;
+
+	if (has > SPRY_CLASS_INTERACTIVE && !(has & HAS_TURN))
+		is_missing = any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) || any(at, QUEUE_INTERACTIVE) ||
+			     any(at, QUEUE_INTERACTIVE + 1);
+	if (has == SPRY_CLASSES)
+		is_missing |= waiting(at, QUEUE_OTHER) || waiting(at, QUEUE_IDLE);
+	if (!is_missing || c->missed_puts != puts) {
+		c->missed_puts = puts;
+		c->looks = 0;
+	}
+	return is_missing && c->looks++ < LOOKS_MOST;
+}
+
 /* It has decided, and takes somebody or not. If that would have been otherwise by now, it decides again. */
 static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes)
 {
@@ -58,7 +86,7 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 		again |= *(volatile u32 *)&l->puts[PUT_ABOVE] != seen->above;
 	if (has == SPRY_CLASSES)
 		again |= *(volatile u32 *)&l->puts[PUT_BELOW] != seen->below;
-	if (again) {
+	if (again || misses(at, has)) {
 		c->kicks++;
 		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 	}

@@ -68,6 +68,8 @@ struct cpu_ctx {
 	/* See holder.bpf.h. */
 	u32 has;
 	u32 sent;
+	u32 missed_puts;
+	u32 looks;
 	/* Budgets: since when, and what each class spent. */
 	u64 period_ns;
 	u64 spent_ns[SPRY_CLASSES];
@@ -199,6 +201,23 @@ static __always_inline u32 waiting(const struct where *at, u32 queue)
 	if (nr_cpus > 1)
 		count += *queued_at(place_of_cpu(at->cpu), queue);
 	return count;
+}
+
+/* Whether anybody waits in a queue above OTHER: such are taken from other caches, too. */
+static __always_inline bool any(const struct where *at, u32 queue)
+{
+	u32 i;
+
+	if (waiting(at, queue) > 0)
+		return true;
+	if (nr_llcs == 1)
+		return false;
+	bpf_for(i, 0, nr_llcs)
+	{
+		if (*queued_at(i, queue))
+			return true;
+	}
+	return false;
 }
 
 static __always_inline struct thread_ctx *find_thread(struct task_struct *p)
