@@ -62,9 +62,8 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept
 	*first_at(place, QUEUE_OTHER) = 0;
 }
 
-/* Whether tasks of OTHER have waited behind a higher class for a while, on any CPU of a cache: a kernel
- * thread that runs for a moment keeps them from nothing. */
-static __always_inline bool is_kept_waiting(u32 llc, u64 now)
+/* Whether tasks of OTHER have waited behind a higher class for so long, on any CPU of a cache. */
+static __always_inline bool is_kept_waiting(u32 llc, u64 now, u64 least_ns)
 {
 	u32 cpu;
 
@@ -72,7 +71,7 @@ static __always_inline bool is_kept_waiting(u32 llc, u64 now)
 	{
 		struct below *b = &cpu_at(cpu)->below[BELOW_OTHER];
 
-		if (llc_of(cpu) == llc && b->due_ns && (s64)(now - b->since_ns) >= (s64)kept_waiting_ns)
+		if (llc_of(cpu) == llc && b->due_ns && (s64)(now - b->since_ns) >= (s64)least_ns)
 			return true;
 	}
 	return false;
@@ -89,7 +88,9 @@ static __always_inline void keep_counts(u64 now)
 		u64 come = l->vtime - l->vtime_before;
 		u32 count = *queued_at(i, QUEUE_OTHER);
 		u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
-		bool waits = is_kept_waiting(i, now);
+		bool is_many = count > some_tasks;
+		/* A kernel thread that runs for a moment keeps a crowd from nothing. */
+		bool waits = is_kept_waiting(i, now, is_many ? kept_waiting_ns : 0);
 
 		l->vtime_before = l->vtime;
 		/* Where the class has the CPU, all of many would be alike if they were cut to less. */
@@ -103,7 +104,7 @@ static __always_inline void keep_counts(u64 now)
 		/* Nobody has several turns before all others have their first. */
 		l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
 		/* A class that has just been put below another gets only its share from now on. */
-		if (waits && !l->waits)
+		if (waits && !l->waits && is_many)
 			come = come * share_percent / 100;
 		l->waits = waits;
 		/* Where nobody waits, nobody is kept waiting. */
