@@ -62,7 +62,7 @@ pub(crate) struct InUse {
     _lock: Lock,
 }
 
-/// The machines whose files were compared with their marks since the lab was opened: one look at each is enough, and
+/// The machines that were compared with their marks since the lab was opened: one look at each is enough, and
 /// takes some tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);

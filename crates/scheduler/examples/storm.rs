@@ -1,7 +1,7 @@
 //! Storms that a scheduler must live through, and a sleeper beside them that says how late it ran at worst.
 //!
 //! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`: processes that begin and end, programs, loops
-//! whose affinity changes, loops that move between cgroups whose weights change, X clients (on `DISPLAY`),
+//! of changing affinity, loops that move between cgroups of changing weights, X clients (on `DISPLAY`),
 //! memory without end.
 
 mod common;
@@ -273,7 +273,7 @@ fn main() -> Result<()> {
         _ => {}
     }
     let seconds = args.next().map_or(Ok(2), |text| text.parse()).context("a number of seconds")?;
-    // The sleeper is a process: a thread of the storm would wait for the memory's lock, which each fork takes.
+    // The sleeper is a process: a thread of the storm would wait for the memory's lock that each fork takes.
     let mut sleeper = Command::new(std::env::current_exe()?)
         .arg("sleeper")
         .stdin(Stdio::piped())

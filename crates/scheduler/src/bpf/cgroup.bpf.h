@@ -42,7 +42,7 @@ u32 highest_slot;
 #define NO_QUOTA_US (1ull << 40)
 
 /* The slot of a cgroup, by the cgroup's number: a task's cgroup can be read, but not held, where a CPU asks
- * whom to run. */
+ * for its next task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SPRY_CGROUPS_MAX);

@@ -221,8 +221,7 @@ static __always_inline void in_time(const struct where *at)
 /* Takes whoever is next; whether that is somebody else than who ran. */
 static __always_inline bool decide(const struct where *at, struct running *r)
 {
-	bool above = r->class < SPRY_CLASS_OTHER || any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) ||
-		     any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1);
+	bool above = r->class < SPRY_CLASS_OTHER || any_above(at);
 
 	timer_forget(cpu_at(at->cpu));
 	cpu_at(at->cpu)->local_key = ~0ull;

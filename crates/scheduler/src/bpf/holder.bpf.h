@@ -54,8 +54,7 @@ static __always_inline bool misses(const struct where *at, u32 has)
 	bool is_missing = false;
 
 	if (has > SPRY_CLASS_INTERACTIVE && !(has & HAS_TURN))
-		is_missing = any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) || any(at, QUEUE_INTERACTIVE) ||
-			     any(at, QUEUE_INTERACTIVE + 1);
+		is_missing = any_above(at);
 	if (has == SPRY_CLASSES)
 		is_missing |= waiting(at, QUEUE_OTHER) || waiting(at, QUEUE_IDLE);
 	if (!is_missing || c->missed_puts != puts) {

@@ -105,8 +105,7 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 	struct task_struct *curr = running_on(at->cpu);
 	u32 class = key >> KEY_SHIFT;
 
-	if (!curr || !is_free(at->cpu, curr) || any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) ||
-	    any(at, QUEUE_INTERACTIVE) || any(at, QUEUE_INTERACTIVE + 1) || waiting(at, QUEUE_OTHER) ||
+	if (!curr || !is_free(at->cpu, curr) || any_above(at) || waiting(at, QUEUE_OTHER) ||
 	    waiting(at, QUEUE_IDLE))
 		return false;
 	c->local_key = key;

@@ -203,7 +203,7 @@ static __always_inline u32 waiting(const struct where *at, u32 queue)
 	return count;
 }
 
-/* Whether anybody waits in a queue above OTHER: such are taken from other caches, too. */
+/* Whether a task waits in a queue above OTHER: such tasks are taken from other caches, too. */
 static __always_inline bool any(const struct where *at, u32 queue)
 {
 	u32 i;
@@ -218,6 +218,13 @@ static __always_inline bool any(const struct where *at, u32 queue)
 			return true;
 	}
 	return false;
+}
+
+/* Whether a task of any class above OTHER waits. */
+static __always_inline bool any_above(const struct where *at)
+{
+	return any(at, QUEUE_DAEMON) || any(at, QUEUE_KTHREAD) || any(at, QUEUE_INTERACTIVE) ||
+	       any(at, QUEUE_INTERACTIVE + 1);
 }
 
 static __always_inline struct thread_ctx *find_thread(struct task_struct *p)
