@@ -102,12 +102,18 @@ quick_tests() {
     run_programs '' pure alone
 }
 
+# What the first cell needs is fetched and built here, once: tests have a limit of time each.
+first_cell() {
+    "$SPRY_PROGRAMS/spry" run typing --on lab --quiet -o "$checks_dir/first-cell"
+}
+
 tests() {
     check "readers of exports are there" python_readers
     SPRY_PYTHON=$CARGO_TARGET_DIR/python/bin/python
     export SPRY_PYTHON
     build_tests
     check "a published scheduler builds" a_peer
+    check "the lab runs a cell (with an emulator, a kernel and an image of its own)" first_cell
     say "== tests that need no privilege"
     run_programs '' pure lab alone
     say "== tests of the running kernel, as root"

@@ -8,9 +8,21 @@ use crate::protocol::{Ended, GuestCommand};
 use crate::scheduler::Setup;
 use crate::topology::Topology;
 
+/// Where a run begins.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Begins {
+    /// At a saved machine, which is booted first if the cache does not hold it.
+    #[default]
+    FromMemory,
+    /// With a boot of its own, to check that a saved machine changes nothing.
+    Booted,
+}
+
 /// One run: a machine that has just booted, some programs, their results.
 #[derive(Clone, Debug)]
 pub struct Job {
+    /// Where it begins.
+    pub begins: Begins,
     /// One instruction takes 2 to the power of this, in nanoseconds.
     pub shift: u8,
     /// Its CPUs, 1 to [`CPUS_MAX`](crate::CPUS_MAX).
@@ -40,6 +52,7 @@ pub struct Job {
 impl Default for Job {
     fn default() -> Self {
         Self {
+            begins: Begins::default(),
             shift: 0,
             topology: Topology::default(),
             seed: 1,

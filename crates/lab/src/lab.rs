@@ -16,13 +16,13 @@ use crate::emulator::Emulator;
 use crate::error::{LabError, at};
 use crate::fetch::Archive;
 use crate::image::{Content, Image};
-use crate::job::{FileSource, Job, Outcome, TRACE};
+use crate::job::{Begins, FileSource, Job, Outcome, TRACE};
 use crate::kernel::{Kernel, KernelChoice};
 use crate::progress::{Event, Progress, Stop};
 use crate::protocol::{
     ACCOUNT, Account, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, shared,
 };
-use crate::saved::{self, LookedAt, SavedMachine};
+use crate::saved::{self, InUse, LookedAt, SavedMachine};
 use crate::scheduler::{Setup, Sign};
 use crate::vm::{self, Hardware, Run, TURN_INSTRUCTIONS};
 
@@ -253,8 +253,8 @@ impl Lab {
         Ok((directory.join("initrd"), key))
     }
 
-    /// Begins a machine that has booted again from memory, runs a job, and takes its results out. The machine is booted and
-    /// saved first if the cache does not hold it. Several threads may do so at once.
+    /// Begins a machine where the job says, runs the job, and takes its results out. A machine to begin again from memory
+    /// is booted and saved first if the cache does not hold it. Several threads may do so at once.
     ///
     /// # Errors
     /// Where the job did not get through: the guest, the scheduler under test or this machine, each told apart.
@@ -271,16 +271,20 @@ impl Lab {
         let results_mib = if job.record.is_some() { job.results_mib.max(TRACE_MIB) } else { job.results_mib };
         let job_mib = shared::job_len(&files).div_ceil(1 << 20);
         let hardware = machine.hardware(job, u64::from(results_mib).max(job_mib).max(1).next_power_of_two());
-        let about = machine.about(job);
-        let inputs = [machine.kernel.digest.as_str(), &machine.image.digest, &machine.initrd_key];
-        let saved = saved::prepare(&self.cache, &self.looked_at, &hardware, &inputs, &about, progress, stop)?;
+        let saved = match job.begins {
+            Begins::FromMemory => Some(self.saved(machine, job, &hardware, progress, stop)?),
+            Begins::Booted => None,
+        };
         let directory = self.cache.run_directory()?;
         let window = vm::window(directory.path());
         let mut memory = BufWriter::new(vm::reserve(&window, hardware.window_mib)?);
         shared::write_job(&files, &mut memory).and_then(|()| memory.flush()).map_err(at(&window))?;
         drop((memory, files));
         let run = Run { seed: job.seed, cpu_limit_s: job.cpu_limit_s, directory: directory.path() };
-        let finished = hardware.resume(&saved.directory, &run, progress, stop)?;
+        let finished = match &saved {
+            Some(saved) => hardware.resume(&saved.directory, &run, progress, stop)?,
+            None => hardware.boot(&run, progress, stop)?,
+        };
         let damaged = || LabError::Guest("its results are damaged".to_owned());
         let mut files = shared::files(&finished.memory).ok_or_else(damaged)?;
         let account = files.remove(ACCOUNT).ok_or_else(damaged)?;
@@ -298,6 +302,20 @@ impl Lab {
             real: started.elapsed(),
             console: finished.console,
         })
+    }
+
+    /// The saved machine that a job begins at.
+    fn saved(
+        &self,
+        machine: &LabMachine,
+        job: &Job,
+        hardware: &Hardware<'_>,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<InUse, LabError> {
+        let about = machine.about(job);
+        let inputs = [machine.kernel.digest.as_str(), &machine.image.digest, &machine.initrd_key];
+        saved::prepare(&self.cache, &self.looked_at, hardware, &inputs, &about, progress, stop)
     }
 
     /// What reaches the guest with the job: its text, programs, files.

@@ -35,7 +35,7 @@ pub use emulator::Emulator;
 pub use error::LabError;
 pub use fetch::{Archive, Suite};
 pub use image::Image;
-pub use job::{FileSource, Job, Outcome, Record, TRACE};
+pub use job::{Begins, FileSource, Job, Outcome, Record, TRACE};
 pub use kernel::{Flavour, Kernel, KernelChoice};
 pub use lab::{Lab, LabMachine, LabOptions, MachineSpec, model_of_time};
 pub use progress::{Event, Progress, Stage, Stop};

@@ -238,23 +238,61 @@ impl Hardware<'_> {
             monitor.execute("cont", json!({}), &mut go_on)?;
             Ok(monitor)
         })();
-        // Kept open until the end: an emulator whose input ends would end, too.
         let monitor = begun.map_err(|error| explained(error, &mut running, directory, used.check(), stop))?;
-        let status = watch(&mut running.child, directory, &mut used, progress, stop)?;
-        drop((monitor, running));
-        let memory = fs::read(window(directory)).map_err(at(&window(directory)))?;
-        let stage = shared::stage(&memory);
-        if stage == Stage::Done {
-            return Ok(Finished { memory, console: read_console(directory) });
-        }
-        if !status.success() {
-            return Err(ended(status, directory));
-        }
-        Err(died(stage, &read_console(directory)))
+        finish(running, monitor, used, run, progress, stop)
+    }
+
+    /// Boots a machine for one run, as it is booted to be saved, and lets it go on from where it would be saved.
+    ///
+    /// # Errors
+    /// Where it does not get through, for what reason.
+    pub(crate) fn boot(
+        &self,
+        run: &Run<'_>,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<Finished, LabError> {
+        let directory = run.directory;
+        let command = self.command(&directory.join("memory"), Writes::ToTheFile, BOOT_SEED, directory)?;
+        let mut running = Self::start(command, directory)?;
+        let mut used = Used::of(&running.child, BOOT_LIMIT_S + run.cpu_limit_s);
+        let mut go_on = || !stop.is_requested() && used.check().is_none();
+        let begun = (|| {
+            let mut monitor = Monitor::open(&mut running.child, &mut go_on)?;
+            monitor.wait_for("STOP", &mut go_on)?;
+            monitor.execute("cont", json!({}), &mut go_on)?;
+            Ok(monitor)
+        })();
+        let monitor = begun.map_err(|error| explained(error, &mut running, directory, used.check(), stop))?;
+        finish(running, monitor, used, run, progress, stop)
     }
 }
 
-/// One run of a saved machine.
+/// Waits until a guest that has its job is through. The monitor is kept open until then: an emulator whose input ends
+/// would end, too.
+fn finish(
+    mut running: Running,
+    monitor: Monitor,
+    mut used: Used,
+    run: &Run<'_>,
+    progress: &dyn Progress,
+    stop: &Stop,
+) -> Result<Finished, LabError> {
+    let directory = run.directory;
+    let status = watch(&mut running.child, directory, &mut used, progress, stop)?;
+    drop((monitor, running));
+    let memory = fs::read(window(directory)).map_err(at(&window(directory)))?;
+    let stage = shared::stage(&memory);
+    if stage == Stage::Done {
+        return Ok(Finished { memory, console: read_console(directory) });
+    }
+    if !status.success() {
+        return Err(ended(status, directory));
+    }
+    Err(died(stage, &read_console(directory)))
+}
+
+/// One run of a machine.
 #[derive(Debug)]
 pub(crate) struct Run<'a> {
     pub(crate) seed: u64,

@@ -11,16 +11,16 @@ fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let (mut ours, mut theirs) = (Column::default(), Column::default());
-    // By turns, so that what else the machine does meets both.
-    for turn in 0..8 {
+    // Short turns, so that loads that come and go on this machine meet both alike.
+    for turn in 0..32 {
         let file = dir.path().join(format!("{turn}.hist"));
         let mut command;
         if turn % 2 == 0 {
             command = Command::new(spry());
-            command.args(["latency", "--quiet", "--cpus", "0", "--samples", "4000", "--histfile"]).arg(&file);
+            command.args(["latency", "--quiet", "--cpus", "0", "--samples", "1000", "--histfile"]).arg(&file);
         } else {
             command = Command::new("cyclictest");
-            command.args(["-q", "-m", "-p80", "-i488", "-a0", "-t1", "-l4000", "-h2000"]);
+            command.args(["-q", "-m", "-p80", "-i488", "-a0", "-t1", "-l1000", "-h2000"]);
             command.arg(format!("--histfile={}", file.display()));
         }
         run(&mut command);

@@ -4,11 +4,11 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-use spry_lab::{Cache, Job, Lab, LabOptions, MachineSpec, Outcome, Stop, Topology};
+use spry_lab::{Begins, Cache, Job, Lab, LabOptions, MachineSpec, Outcome, Stop, Topology};
 use spry_lab_tests::{machine, programs, quiet, run, script};
 use tempfile::TempDir;
 
-use crate::repeats::{Busy, RACE, same};
+use crate::repeats::{Busy, RACE, same, same_results};
 
 /// A cache that has all but saved machines from the tests' own.
 fn without_machines() -> TempDir {
@@ -62,6 +62,13 @@ fn a_machine_that_is_booted_and_saved_anew_gives_the_same_bytes_on_an_idle_and_o
 #[test]
 fn a_machine_of_two_cpus_that_is_booted_and_saved_anew_gives_the_same_bytes_too() {
     booted_anew_it_is_the_same(2);
+}
+
+#[test]
+fn a_run_of_one_cpu_that_is_booted_leaves_the_same_bytes_as_one_begun_from_memory() {
+    let machine = machine(&MachineSpec::default());
+    let known = run(&machine, &race(1)).expect("it runs");
+    same_results(&known, &run(&machine, &Job { begins: Begins::Booted, ..race(1) }).expect("it runs"));
 }
 
 #[test]
