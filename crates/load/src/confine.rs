@@ -4,7 +4,7 @@ use std::ffi::CStr;
 use std::fs::{self, File};
 use std::io;
 use std::mem;
-use std::os::fd::{AsRawFd, RawFd};
+use std::os::fd::AsRawFd;
 use std::ptr;
 
 use crate::error::{LoadError, at, checked, of};
@@ -98,16 +98,6 @@ fn raise_loopback() -> io::Result<()> {
     done.map(|_| ())
 }
 
-/// Ends the process in which a panic would otherwise go on into what was copied from its parent.
-pub(crate) struct NoWayBack;
-
-impl Drop for NoWayBack {
-    fn drop(&mut self) {
-        // SAFETY: ends this process, without what its parent has registered for its own end.
-        unsafe { libc::_exit(70) }
-    }
-}
-
 /// Which user a load's processes are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
@@ -171,32 +161,10 @@ fn default_signals() {
     }
 }
 
-/// Nothing that ends the caller's group, session or terminal ends this process, and nothing of the caller's is held open.
-pub(crate) fn detach(keep: &[RawFd], name: &CStr) {
-    let mut keep = keep.to_vec();
-    keep.sort_unstable();
-    // SAFETY: these calls take numbers, texts that end with 0, and descriptors that nobody else in this process uses: it has one thread.
+/// The calling process is in no real-time class: a caller that measures may be, its loads must not.
+pub(crate) fn leave_real_time() {
+    // SAFETY: numbers, and a structure that outlives the call; all zeroes is a value of it.
     unsafe {
-        libc::setsid();
-        for signal in 1..=libc::SIGSYS {
-            let own = [libc::SIGCHLD, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
-            let disposition = if own.contains(&signal) { libc::SIG_DFL } else { libc::SIG_IGN };
-            libc::signal(signal, disposition);
-        }
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR | libc::O_CLOEXEC);
-        for stream in 0..=2 {
-            libc::dup2(null, stream);
-        }
-        let mut first = 3;
-        for &fd in &keep {
-            if fd > first {
-                libc::syscall(libc::SYS_close_range, first, fd - 1, 0);
-            }
-            first = fd + 1;
-        }
-        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, name.as_ptr());
-        // A caller that measures may run in a real-time class, which its loads must not.
         let policy = libc::sched_getscheduler(0) & !libc::SCHED_RESET_ON_FORK;
         if policy == libc::SCHED_FIFO || policy == libc::SCHED_RR {
             let ordinary: libc::sched_param = mem::zeroed();

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use crate::board::Board;
 use crate::compile::{self, LOG};
-use crate::confine::{self, NoWayBack, Settled, User};
+use crate::confine::{self, Settled, User};
 use crate::cpus::CpuList;
 use crate::error::{LoadError, at, checked, of};
 use crate::message::{Message, State};
@@ -69,21 +69,18 @@ struct Crew<'a> {
     disk_bytes_max: u64,
 }
 
-/// The crew's life. `guardian` is a pipe that is closed when the guardian ends.
-pub(crate) fn run(plan: &Plan, line: UnixStream, guardian: &OwnedFd) -> ! {
-    let _never = NoWayBack;
+/// The crew's life; the status that it ends with. `guardian` is a pipe that is closed when the guardian ends.
+pub(crate) fn run(plan: &Plan, line: UnixStream, guardian: &OwnedFd) -> libc::c_int {
     // SAFETY: the call takes only numbers.
     unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL) };
     let mut crew = Crew { plan, line, members: Vec::new(), memory_bytes_max: 0, disk_bytes_max: 0 };
-    let code = match crew.start().and_then(|signals| crew.watch(&signals, guardian)) {
+    match crew.start().and_then(|signals| crew.watch(&signals, guardian)) {
         Ok(()) => 0,
         Err(error) => {
             crew.tell(&Message::Failed(error.to_string()));
             1
         }
-    };
-    // SAFETY: ends this process, without what its parent has registered for its own end.
-    unsafe { libc::_exit(code) }
+    }
 }
 
 impl Crew<'_> {
@@ -159,24 +156,21 @@ impl Crew<'_> {
         name: &CStr,
         work: impl FnOnce() -> io::Error,
     ) -> io::Result<libc::pid_t> {
-        // SAFETY: this process has one thread; the child never returns from here.
-        let child = checked(unsafe { libc::fork() })?;
-        if child != 0 {
-            return Ok(child);
-        }
-        let _never = NoWayBack;
-        // SAFETY: these calls take numbers and a text that ends with 0; the descriptors are open, and what is closed is used
-        // no more. A load must not hold the line to the caller.
-        unsafe {
-            libc::prctl(libc::PR_SET_NAME, name.as_ptr());
-            libc::dup2(log.as_raw_fd(), 1);
-            libc::dup2(log.as_raw_fd(), 2);
-            libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
-        }
-        let error = settled.apply().err().unwrap_or_else(work);
-        eprintln!("{error}");
-        // SAFETY: ends this process.
-        unsafe { libc::_exit(1) }
+        let life = || {
+            // SAFETY: these calls take numbers and a text that ends with 0; the descriptors are open, and what is closed
+            // is used no more. A load must not hold the line to the caller.
+            unsafe {
+                libc::prctl(libc::PR_SET_NAME, name.as_ptr());
+                libc::dup2(log.as_raw_fd(), 1);
+                libc::dup2(log.as_raw_fd(), 2);
+                libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0);
+            }
+            let error = settled.apply().err().unwrap_or_else(work);
+            eprintln!("{error}");
+            1
+        };
+        // SAFETY: this process has one thread.
+        unsafe { spry_outlive::fork(life) }
     }
 
     /// Until the caller says stop, or is gone, or the loads take more than they may.

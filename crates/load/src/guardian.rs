@@ -2,13 +2,15 @@
 
 use std::fs::File;
 use std::io::{self, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::ptr;
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use crate::confine::{self, NoWayBack};
+use spry_outlive::{detach, open_process};
+
+use crate::confine;
 use crate::crew::{self, Plan, wait_for};
 use crate::error::{LoadError, checked, of};
 use crate::journal::Journal;
@@ -27,13 +29,9 @@ impl Guardian {
     pub(crate) fn start(journal: &Journal, plan: &Plan) -> Result<(Self, UnixStream), LoadError> {
         let caller = open_process(std::process::id() as libc::pid_t).map_err(of("watching this process"))?;
         let (ours, theirs) = UnixStream::pair().map_err(of("making a line to the loads"))?;
-        // SAFETY: the child runs `guard`, which never returns, touches no lock of this process (the C library makes its
-        // allocator usable after a fork), and writes to no standard stream.
-        match unsafe { libc::fork() } {
-            -1 => Err(of("starting the guardian")(io::Error::last_os_error())),
-            0 => guard(journal, plan, &caller, theirs),
-            child => Ok((Self { tgid: child, has_ended: None }, ours)),
-        }
+        // SAFETY: the child touches no lock of this process, and writes to no standard stream.
+        let tgid = unsafe { spry_outlive::fork(|| guard(journal, plan, &caller, theirs)) };
+        Ok((Self { tgid: tgid.map_err(of("starting the guardian"))?, has_ended: None }, ours))
     }
 
     /// Whether it ends within this time; its status then.
@@ -63,11 +61,10 @@ impl Guardian {
     }
 }
 
-/// The guardian's life.
-fn guard(journal: &Journal, plan: &Plan, caller: &OwnedFd, mut line: UnixStream) -> ! {
-    let _never = NoWayBack;
-    confine::detach(&[journal.lock_fd(), caller.as_raw_fd(), line.as_raw_fd()], c"spry-load-guard");
-    _ = std::env::set_current_dir("/");
+/// The guardian's life; the status that it ends with.
+fn guard(journal: &Journal, plan: &Plan, caller: &OwnedFd, mut line: UnixStream) -> libc::c_int {
+    detach(&[journal.lock_fd(), caller.as_raw_fd(), line.as_raw_fd()], c"spry-load-guard");
+    confine::leave_real_time();
     let code = match start_crew(journal, plan, &line) {
         Ok((crew, _pipe)) => {
             drop(line);
@@ -79,9 +76,7 @@ fn guard(journal: &Journal, plan: &Plan, caller: &OwnedFd, mut line: UnixStream)
         }
     };
     // What cannot be removed now stays written down for the next run.
-    let code = if journal.finish().is_ok() { code } else { 1 };
-    // SAFETY: ends this process, without what its caller has registered for its own end.
-    unsafe { libc::_exit(code) }
+    if journal.finish().is_ok() { code } else { 1 }
 }
 
 /// Forks the crew into namespaces of its own; what it knows the guardian's end by comes with it.
@@ -97,18 +92,17 @@ fn start_crew(
     }
     let (reading, writing) = pipe().map_err(of("making a pipe"))?;
     let theirs = line.try_clone().map_err(of("making a line to the loads"))?;
-    // SAFETY: this process has one thread; the child never returns from `run`.
-    let child = checked(unsafe { libc::fork() }).map_err(of("starting the loads"))?;
-    if child == 0 {
-        let _never = NoWayBack;
-        // SAFETY: these descriptors are this process' copies, used by nobody here any more.
+    let crew = || {
+        // SAFETY: these descriptors are this process' copies, used by nothing here any more.
         unsafe {
             libc::close(writing.as_raw_fd());
             libc::close(journal.lock_fd());
             libc::close(line.as_raw_fd());
         }
         crew::run(plan, theirs, &reading)
-    }
+    };
+    // SAFETY: this process has one thread.
+    let child = unsafe { spry_outlive::fork(crew) }.map_err(of("starting the loads"))?;
     // Later threads of this process, which ends an NFS server in one, belong to its own namespace again.
     // SAFETY: the descriptor is open. Where this is refused there is no such server.
     unsafe { libc::setns(own.as_raw_fd(), libc::CLONE_NEWPID) };
@@ -138,14 +132,4 @@ fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
         checked(libc::pipe2(ends.as_mut_ptr(), libc::O_CLOEXEC))?;
         Ok((OwnedFd::from_raw_fd(ends[0]), OwnedFd::from_raw_fd(ends[1])))
     }
-}
-
-fn open_process(tgid: libc::pid_t) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes only numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tgid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }

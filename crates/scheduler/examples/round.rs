@@ -5,9 +5,11 @@ use std::time::Instant;
 
 use anyhow::{Result, ensure};
 use spry_policy::{Changes, Constants, Due, Graph, Policy, Sample, Tgid};
+use spry_scheduler::actuator::Verdict;
 use spry_scheduler::collect::Collector;
 use spry_scheduler::intf::{spry_collected, spry_edge, spry_node};
 use spry_scheduler::nodes::{EDGES_MAX, NODES_MAX};
+use spry_scheduler::verdict_word::VerdictWord;
 
 const PROCESSES: u32 = 1_000;
 const ROUNDS: usize = 1_000;
@@ -77,7 +79,7 @@ fn main() -> Result<()> {
         let drained = collector.drain(&mut graph);
         let standings = policy.round(&mut graph, &[Tgid(FIRST)], &samples, Due::Regular);
         for standing in &standings {
-            let word = 4 | (u64::from(standing.level) << 8) | (u64::from(standing.quantum_us) << 32);
+            let word = VerdictWord::from(&Verdict::from(standing));
             if let Some(name) = collector.find(standing.tgid) {
                 collector.nodes().set_verdict(name, word);
             }

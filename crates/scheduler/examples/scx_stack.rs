@@ -1,7 +1,9 @@
 //! Loads the scheduler and gives processes their places by name or number, without a daemon: for trying it.
 //!
-//! `scx_stack [-v] [--share PERCENT] [--stats] [--programs] [COMM|PID=LEVEL:QUANTUM_US | COMM|PID=other | COMM|PID=idle]...`; with `--programs` it says of each of Spry's
-//! programs how many instructions the kernel's verifier went through, and ends.
+//! `scx_stack [-v] [--share PERCENT] [--stats] [--miscounts FILE] [--programs]
+//! [COMM|PID=LEVEL:QUANTUM_US | COMM|PID=other | COMM|PID=idle]...`; with `--programs` it says of each of Spry's
+//! programs how many instructions the kernel's verifier went through, and ends; with `--miscounts` the file says how
+//! many tasks were counted in queues and were not there.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -79,12 +81,14 @@ extern "C" fn stop(_: libc::c_int) {
 fn main() -> Result<()> {
     let mut options = ScxOptions::default();
     let (mut rules, mut with_stats, mut with_programs) = (Vec::new(), false, false);
+    let mut miscounts = None;
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-v" => options.log = Log::Verifier,
             "--stats" => with_stats = true,
             "--programs" => with_programs = true,
+            "--miscounts" => miscounts = Some(args.next().context("--miscounts wants a file")?),
             "--share" => options.background_share = args.next().context("--share wants a number")?.parse()?,
             _ => rules.push(parse(&arg)?),
         }
@@ -106,6 +110,9 @@ fn main() -> Result<()> {
         scx.apply(&verdicts(&rules)?)?;
         if let Health::Ejected(why) = scx.health() {
             bail!("ejected: {why}");
+        }
+        if let Some(file) = &miscounts {
+            fs::write(file, format!("miscounted {}\n", scx.stats().miscounted)).context(file.clone())?;
         }
         std::thread::sleep(Duration::from_millis(250));
     }

@@ -26,7 +26,7 @@ pub struct Verdict {
     pub class: Class,
     /// Within the interactive class; the lowest is served first.
     pub level: u8,
-    /// Within the interactive class, us an epoch.
+    /// Within the interactive class: what all threads of the process may run until those of others have, us.
     pub quantum_us: u32,
 }
 

@@ -9,3 +9,4 @@ pub mod intf;
 mod mapping;
 pub mod nodes;
 pub mod scx;
+pub mod verdict_word;

@@ -8,6 +8,7 @@ use spry_policy::Tgid;
 
 use crate::intf::{spry_collected, spry_edge, spry_limits_SPRY_NODES_MAX, spry_node};
 use crate::mapping::Mapping;
+use crate::verdict_word::VerdictWord;
 
 /// Nodes that there can be.
 pub const NODES_MAX: usize = spry_limits_SPRY_NODES_MAX as usize;
@@ -91,9 +92,9 @@ impl Node {
         self.ran_ns.load(Ordering::Relaxed)
     }
 
-    /// The verdict's word; 0 is none.
-    pub fn verdict(&self) -> u64 {
-        self.verdict.load(Ordering::Relaxed)
+    /// The verdict's word.
+    pub fn verdict(&self) -> VerdictWord {
+        VerdictWord::from_bits(self.verdict.load(Ordering::Relaxed))
     }
 
     /// Whom the process waited for since this was last asked, and how often.
@@ -145,15 +146,16 @@ impl Nodes {
     }
 
     /// Answers a node, if it is still the one named.
-    pub fn set_verdict(&self, name: NodeRef, word: u64) {
+    pub fn set_verdict(&self, name: NodeRef, word: VerdictWord) {
         let Some(node) = self.at(name) else { return };
         if node.verdict() == word || self.owner(name).is_none() {
             return;
         }
-        node.verdict.store(word, Ordering::SeqCst);
+        node.verdict.store(word.bits(), Ordering::SeqCst);
         // Who took the node over meanwhile has not been judged.
         if self.owner(name).is_none() {
-            let _ = node.verdict.compare_exchange(word, 0, Ordering::SeqCst, Ordering::Relaxed);
+            let (word, none) = (word.bits(), VerdictWord::NONE.bits());
+            let _ = node.verdict.compare_exchange(word, none, Ordering::SeqCst, Ordering::Relaxed);
         }
     }
 

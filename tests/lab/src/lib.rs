@@ -1,5 +1,7 @@
 //! Runs jobs in the lab, for tests that hold its results and its failures against what is promised.
 
+pub mod attacks;
+
 use std::env;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;

@@ -39,13 +39,14 @@ impl FromStr for Group {
 }
 
 /// The programs that are not pure, by the beginnings of their sources' paths. A new one is pure until it is named here.
-pub const NOT_PURE: [(&str, Group); 7] = [
+pub const NOT_PURE: [(&str, Group); 8] = [
     ("crates/display/tests/", Group::Alone),
     ("crates/recorder/tests/", Group::Root),
     ("crates/scheduler/tests/", Group::Root),
     ("crates/workload/tests/runs.rs", Group::Alone),
     ("crates/workload/tests/x11_", Group::Alone),
     ("tests/lab/tests/", Group::Lab),
+    ("tests/storm/tests/", Group::Lab),
     ("tests/system/tests/", Group::Root),
 ];
 

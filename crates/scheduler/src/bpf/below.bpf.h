@@ -7,6 +7,8 @@
 #ifndef SPRY_BELOW_BPF_H
 #define SPRY_BELOW_BPF_H
 
+#include "state.bpf.h"
+
 /* From a turn's begin to the next one's, if it was used up, ns. */
 static __always_inline u64 below_period(u32 count)
 {
@@ -24,12 +26,12 @@ static __always_inline u64 below_slice(u64 period_ns)
 	return slice_ns > below_slice_least_ns ? slice_ns : below_slice_least_ns;
 }
 
-/* From a turn's end to the next one. */
+/* From a turn's end to the next one. However many wait, what is above has half of the time. */
 static __always_inline u64 below_interval(u64 period_ns)
 {
 	u64 slice_ns = below_slice(period_ns);
 
-	return period_ns > slice_ns ? period_ns - slice_ns : 0;
+	return period_ns > 2 * slice_ns ? period_ns - slice_ns : slice_ns;
 }
 
 /* Whether it is the turn of what is below. Asked whenever a CPU decides while somebody waits there, and is

@@ -3,6 +3,8 @@
 #ifndef SPRY_BUDGET_BPF_H
 #define SPRY_BUDGET_BPF_H
 
+#include "state.bpf.h"
+
 static __always_inline bool within_budget(struct cpu_ctx *c, u32 class, u32 percent)
 {
 	u64 now = scx_bpf_now();

@@ -8,6 +8,8 @@
 #ifndef SPRY_CGROUP_BPF_H
 #define SPRY_CGROUP_BPF_H
 
+#include "state.bpf.h"
+
 #define SPRY_CGROUPS_MAX 4096
 #define CGROUP_DEPTH_MAX 16
 

@@ -4,6 +4,8 @@
 #ifndef SPRY_CGROUP_OPS_BPF_H
 #define SPRY_CGROUP_OPS_BPF_H
 
+#include "births.bpf.h"
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
 {
 	struct cgroup *parent;
@@ -89,9 +91,13 @@ void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period
 
 void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 {
-	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());
+	s32 cpu = nr_cpus > 1 ? bpf_get_smp_processor_id() : 0;
+	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
+	struct cpu_ctx *c = cpu_at(cpu);
 	struct thread_ctx *t;
 
+	if (p->exit_state)
+		dies(p, &at);
 	if (!cgroups_used)
 		return;
 	/* When it comes back it must be counted. */

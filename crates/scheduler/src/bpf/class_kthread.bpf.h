@@ -1,17 +1,41 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* KTHREAD: threads of the kernel that are not meant to be nice, for at most a part of each CPU; beyond it
- * they are like others. */
+ * they are of OTHER. */
 #ifndef SPRY_CLASS_KTHREAD_BPF_H
 #define SPRY_CLASS_KTHREAD_BPF_H
+
+#include "budget.bpf.h"
+#include "class.bpf.h"
+
+static __always_inline bool kthread_by_nature(struct task_struct *p)
+{
+	return p->flags & PF_KTHREAD && p->static_prio <= NICE_0_PRIO && p->policy != SCHED_IDLE;
+}
 
 static __always_inline bool kthread_may(struct cpu_ctx *c)
 {
 	return within_budget(c, SPRY_CLASS_KTHREAD, kthread_percent);
 }
 
-static __always_inline u64 kthread_key(void)
+/* All threads are alike: first in, first out. */
+static __always_inline u64 kthread_key(const struct asking *a)
 {
 	return KEY(SPRY_CLASS_KTHREAD, 0);
+}
+
+static __always_inline u64 kthread_slice(struct thread_ctx *t)
+{
+	return slice_other_ns;
+}
+
+static __always_inline bool kthread_wakes_over(u64 key, struct task_struct *curr)
+{
+	return false;
+}
+
+static __always_inline enum taken kthread_take(const struct where *at, const struct running *r)
+{
+	return take_next(at, r, SPRY_CLASS_KTHREAD);
 }
 
 #endif

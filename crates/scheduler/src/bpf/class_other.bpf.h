@@ -8,12 +8,16 @@
 #ifndef SPRY_CLASS_OTHER_BPF_H
 #define SPRY_CLASS_OTHER_BPF_H
 
+#include "cgroup.bpf.h"
+#include "class.bpf.h"
+#include "timer.bpf.h"
+
 #define VTIME_UNIT_SHIFT 6
 /* The lag while turns are short: in a crowd, or behind a higher class. */
 #define LAG_SHORT 1
 
-/* A task's order is asked for when the task is put into a queue, or when its CPU asks which task to run. */
-enum asked { ASKED_ABOUT_IT = 0, ASKED_WHOM_TO_RUN = 1 };
+/* The class is no further than this before the first task that waits. */
+#define CLASS_LEADS (2 * (slice_other_ns >> VTIME_UNIT_SHIFT))
 
 static __always_inline u64 at_least(u64 vtime, u64 least)
 {
@@ -27,50 +31,117 @@ static __always_inline bool pays_for_turn(const struct cpu_ctx *c, const struct 
 	return asked == ASKED_WHOM_TO_RUN && (l->lag == LAG_SHORT || c->below[BELOW_OTHER].began_ns);
 }
 
-static __always_inline u64 other_key(struct task_struct *p, struct thread_ctx *t, struct cpu_ctx *c,
-				     struct llc_ctx *l, u64 ran_ns, enum asked asked)
+/*
+ * The class goes on with what its tasks are charged, divided among all that want to run: tasks that each run
+ * for a moment and begin or wake the next come no earlier than one that runs on. While all run on, this is
+ * the mean of their virtual times, whatever their weights. The class is held near the first task that waits,
+ * since a few tasks among many of another weight tell too much.
+ */
+static __always_inline void class_is_served(const struct where *at, struct llc_ctx *l, u64 charge)
 {
-	u64 key = p->scx.dsq_vtime, old = key & KEY_LOW, now = l->vtime, vtime = now;
-	bool was_other = key >> KEY_SHIFT == SPRY_CLASS_OTHER;
+	u32 count = waiting(at, SPRY_CLASS_OTHER);
+	u64 first = first_waiting(at, SPRY_CLASS_OTHER), most, vtime;
 
-	/* It had its turn: so far has the class come. */
-	if (was_other && (s64)(old - now) > 0)
-		l->vtime = now = old;
+	if (!count || first == ~0ull)
+		return;
+	most = (first & KEY_LOW) + CLASS_LEADS;
+	vtime = l->vtime + charge / (count + cpus_of_llc);
+	if ((s64)(vtime - most) > 0)
+		vtime = most;
+	l->vtime = at_least(l->vtime, vtime);
+}
+
+/* Where a task stands as its order is asked for: caches have each their own virtual time. */
+static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t, const struct where *at,
+				     u64 now)
+{
+	u64 vtime = p->scx.dsq_vtime & KEY_LOW;
+
+	if (!t)
+		return vtime;
+	vtime = t->vtime;
+	if (nr_llcs > 1 && t->llc != at->llc)
+		vtime += now - llc_at(t->llc)->vtime;
+	return vtime;
+}
+
+static __always_inline bool other_by_nature(struct task_struct *p)
+{
+	return p->policy != SCHED_IDLE;
+}
+
+static __always_inline bool other_may(struct cpu_ctx *c)
+{
+	return true;
+}
+
+static __always_inline u64 other_key(const struct asking *a)
+{
+	struct task_struct *p = a->p;
+	struct thread_ctx *t = a->t;
+	struct llc_ctx *l = llc_at(a->at->llc);
+	u64 now = l->vtime, vtime = now, charge;
+	bool was_other = p->scx.dsq_vtime >> KEY_SHIFT == SPRY_CLASS_OTHER;
+
 	if (was_other)
-		vtime = old;
-	if (t && t->class == SPRY_CLASS_OTHER)
-		vtime = t->vtime;
-	/* Such a task pays from where the class is. What it ran is not known while it has no storage. */
-	if (was_other && pays_for_turn(c, l, asked)) {
-		vtime = at_least(vtime, now);
-		if (!t)
-			vtime += l->turn;
+		vtime = stands_at(p, t, a->at, now);
+	charge = t && was_other ? other_charge(p, t, a->ran_ns) : 0;
+	/* It had its turn: so far has the class come. What was only put elsewhere had none. */
+	if (charge) {
+		l->vtime = at_least(l->vtime, vtime);
+		class_is_served(a->at, l, charge);
+		now = l->vtime;
 	}
-	if (t && was_other)
-		vtime += other_charge(p, t, ran_ns);
-	vtime = at_least(vtime, now - l->lag);
+	/* Such a task pays from where the class is. */
+	if (was_other && pays_for_turn(cpu_at(a->at->cpu), l, a->asked))
+		vtime = at_least(vtime, now);
+	vtime += charge;
+	/* There was no memory for it: what it ran is not known, and it pays for a whole slice. */
+	if (!t)
+		vtime = at_least(vtime, now) + (slice_other_ns >> VTIME_UNIT_SHIFT);
+	/* A task that wanted to run all the time is where its turns have brought it, unless it waited where
+	 * the class did not come to. */
+	vtime = at_least(vtime, now - (a->asked == ASKED_AS_IT_WAKES || !was_other ? l->lag : CLASS_LEADS));
 	if ((s64)(vtime - (now + l->ahead)) > 0)
 		vtime = now + l->ahead;
-	if (t)
+	if (t) {
 		t->vtime = vtime;
+		t->llc = a->at->llc;
+	}
 	return KEY(SPRY_CLASS_OTHER, vtime);
 }
 
-/*
- * A new process begins where its parent is, who pays in advance for the run time of a short child: most never
- * run long enough to be charged themselves.
- */
-static __always_inline u64 other_fork(struct task_struct *parent, struct llc_ctx *l)
+static __always_inline u64 other_slice(struct thread_ctx *t)
 {
-	struct thread_ctx *from = find_thread(parent);
-	u64 vtime = l->vtime;
+	return slice_other_ns;
+}
 
-	if (from && from->class == SPRY_CLASS_OTHER) {
-		from->charged_ns -= fork_tax_ns;
-		if ((s64)(from->vtime - vtime) > 0)
-			vtime = from->vtime;
-	}
-	return KEY(SPRY_CLASS_OTHER, vtime);
+static __always_inline bool other_wakes_over(u64 key, struct task_struct *curr)
+{
+	return false;
+}
+
+/* Where more than a few tasks wait, slices end by the timer: at a tick, one that begins between two ticks
+ * would end up to a tick late. A crowd has shorter slices, so that each task has one in time. */
+static __always_inline void in_time(const struct where *at)
+{
+	u32 count = waiting(at, SPRY_CLASS_OTHER);
+	u64 now, slice_ns = slice_other_ns;
+
+	if (count <= exact_tasks)
+		return;
+	if (count > crowd)
+		count = really_waiting(at, SPRY_CLASS_OTHER);
+	if (count && slice_ns > age_many_ns / count)
+		slice_ns = age_many_ns / count;
+	now = scx_bpf_now();
+	timer_set(at->cpu, cpu_at(at->cpu), now, now + slice_ns);
+}
+
+static __always_inline enum taken other_take(const struct where *at, const struct running *r)
+{
+	in_time(at);
+	return take_next(at, r, SPRY_CLASS_OTHER);
 }
 
 #endif

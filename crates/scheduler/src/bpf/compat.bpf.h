@@ -4,6 +4,8 @@
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
 
+#include <scx/common.bpf.h>
+
 #ifndef SCHED_IDLE
 #define SCHED_IDLE 5
 #endif
@@ -61,6 +63,31 @@ static __always_inline struct task_struct *current_of(s32 cpu)
 		return NULL;
 	rq = scx_bpf_cpu_rq___whole(cpu);
 	return rq ? rq->curr : NULL;
+}
+
+/* The clock that run times are counted by, on this CPU, ns: without what interrupts and a hypervisor took. */
+static __always_inline u64 task_clock_now(void)
+{
+	struct rq *rq = bpf_this_cpu_ptr(&runqueues);
+
+	return scx_bpf_now() - (rq->clock - rq->clock_task);
+}
+
+/* Kernels from 7.1 on say when a queued task is taken out because its class, weight or CPUs change; before,
+ * the scheduler did not hear of it. */
+enum scx_deq_flags___change {
+	SCX_DEQ_SCHED_CHANGE___change = 1ull << 33,
+};
+
+static __always_inline bool says_what_is_taken_out(void)
+{
+	return bpf_core_enum_value_exists(enum scx_deq_flags___change, SCX_DEQ_SCHED_CHANGE___change);
+}
+
+static __always_inline bool is_taken_out(u64 deq_flags)
+{
+	return says_what_is_taken_out() &&
+	       deq_flags & bpf_core_enum_value(enum scx_deq_flags___change, SCX_DEQ_SCHED_CHANGE___change);
 }
 
 #endif

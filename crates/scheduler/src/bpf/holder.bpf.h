@@ -8,6 +8,8 @@
 #ifndef SPRY_HOLDER_BPF_H
 #define SPRY_HOLDER_BPF_H
 
+#include "queue.bpf.h"
+
 /* A turn of what is below: woken tasks end it, those who lost their CPU for it do not. */
 #define HAS_TURN 0x80u
 
@@ -21,7 +23,7 @@ struct puts {
 
 static __always_inline void count_put(const struct where *at, u32 queue)
 {
-	__sync_fetch_and_add(&llc_at(at->llc)->puts[queue < QUEUE_OTHER ? PUT_ABOVE : PUT_BELOW], 1);
+	__sync_fetch_and_add(&llc_at(at->llc)->puts[queue < SPRY_CLASS_OTHER ? PUT_ABOVE : PUT_BELOW], 1);
 }
 
 /* A CPU begins to decide: nobody is sent to it from before. */
@@ -56,7 +58,7 @@ static __always_inline bool misses(const struct where *at, u32 has)
 	if (has > SPRY_CLASS_INTERACTIVE && !(has & HAS_TURN))
 		is_missing = any_above(at);
 	if (has == SPRY_CLASSES)
-		is_missing |= waiting(at, QUEUE_OTHER) || waiting(at, QUEUE_IDLE);
+		is_missing |= waiting(at, SPRY_CLASS_OTHER) || waiting(at, SPRY_CLASS_IDLE);
 	if (!is_missing || c->missed_puts != puts) {
 		c->missed_puts = puts;
 		c->looks = 0;

@@ -3,24 +3,54 @@
 #ifndef SPRY_HOUSEKEEPING_BPF_H
 #define SPRY_HOUSEKEEPING_BPF_H
 
-/* What each queue counted too much when last seen. */
-static u32 surplus[SPRY_PLACES_MAX * QUEUES];
+#include "mask.bpf.h"
+#include "table.bpf.h"
 
+/* By how much each queue's count was wrong since it was right last: the least, positive if it was too high;
+ * and how often that was seen again. */
+static struct {
+	s32 least;
+	u32 again;
+} wrongs[SPRY_PLACES_MAX * QUEUES];
+
+/* Tasks by which counts of queues were wrong. None are on one CPU where the kernel says each task that is
+ * taken out; on several it may be taken out while another CPU takes it. */
+u64 miscounted;
+
+/*
+ * A task is counted before it is in its queue, so a queue may count one too much for each CPU that puts a
+ * task into it just now. With one CPU none is: this runs there. What is wrong again and again is wrong. A
+ * count that is too low would keep its tasks waiting for ever.
+ */
 static __always_inline void recount(u32 place, u32 queue)
 {
-	u32 *count = queued_at(place, queue), seen = *(volatile u32 *)count;
-	u32 *before = &surplus[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
-	s32 there;
+	u32 index = (place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1),
+	    *count = queued_at(place, queue);
+	s32 seen = *(volatile u32 *)count, there = scx_bpf_dsq_nr_queued(dsq_at(place, queue));
+	s32 wrong = there < 0 ? 0 : seen - there, on_the_way = nr_cpus > 1 ? nr_cpus : 0, least;
 
-	if (!seen) {
-		*before = 0;
+	least = wrongs[index].least;
+	if (!wrong || (wrong > 0) != (least > 0)) {
+		wrongs[index].least = wrong;
+		wrongs[index].again = 0;
 		return;
 	}
-	there = scx_bpf_dsq_nr_queued(dsq_at(place, queue));
-	/* Twice the same, and nobody there: no task is on its way into it. */
-	if (there == 0 && *before == seen)
-		__sync_val_compare_and_swap(count, seen, 0);
-	*before = there == 0 ? seen : 0;
+	if (wrong > 0 ? wrong < least : wrong > least)
+		wrongs[index].least = least = wrong;
+	wrongs[index].again++;
+	if (least < 0) {
+		__sync_fetch_and_add(count, -least);
+	} else if (least > on_the_way) {
+		least -= on_the_way;
+		__sync_fetch_and_sub(count, least);
+	} else if (wrongs[index].again >= (says_what_is_taken_out() ? 10 : 3)) {
+		__sync_fetch_and_sub(count, least);
+	} else {
+		return;
+	}
+	miscounted += least > 0 ? least : -least;
+	wrongs[index].least = 0;
+	*first_at(place, queue) = 0;
 }
 
 /* How many were pulled back. In memory, as the verifier would go through each value of a local variable. */
@@ -32,17 +62,18 @@ static u32 pulled;
  * task, since another round of all would be too late. They keep their order: the last to have had a turn
  * stays the last.
  */
-static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept)
+__noinline int pull_back(u32 place, u32 llc, u32 is_kept)
 {
+	struct llc_ctx *l = llc_at(llc);
 	u64 most = l->vtime + l->ahead, to = most;
 	struct task_struct *p;
 
-	if (!*queued_at(place, QUEUE_OTHER))
-		return;
-	if (is_kept && *queued_at(place, QUEUE_OTHER) > few_tasks)
+	if (!*queued_at(place, SPRY_CLASS_OTHER))
+		return 0;
+	if (is_kept && *queued_at(place, SPRY_CLASS_OTHER) > few_tasks)
 		to = l->vtime;
 	pulled = 0;
-	bpf_for_each(scx_dsq, p, dsq_at(place, QUEUE_OTHER), SCX_DSQ_ITER_REV)
+	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_OTHER), SCX_DSQ_ITER_REV)
 	{
 		struct thread_ctx *t;
 		u32 here = place;
@@ -57,9 +88,10 @@ static __always_inline void pull_back(u32 place, struct llc_ctx *l, bool is_kept
 		if (t)
 			t->vtime = vtime;
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, vtime));
-		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0);
+		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, SPRY_CLASS_OTHER), 0);
 	}
-	*first_at(place, QUEUE_OTHER) = 0;
+	*first_at(place, SPRY_CLASS_OTHER) = 0;
+	return 0;
 }
 
 /* Whether tasks of OTHER have waited behind a higher class for so long, on any CPU of a cache. */
@@ -86,7 +118,7 @@ static __always_inline void keep_counts(u64 now)
 	{
 		struct llc_ctx *l = llc_at(i);
 		u64 come = l->vtime - l->vtime_before;
-		u32 count = *queued_at(i, QUEUE_OTHER);
+		u32 count = *queued_at(i, SPRY_CLASS_OTHER);
 		u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
 		bool is_many = count > some_tasks;
 		/* A kernel thread that runs for a moment keeps a crowd from nothing. */
@@ -96,9 +128,6 @@ static __always_inline void keep_counts(u64 now)
 		/* Where the class has the CPU, all of many would be alike if they were cut to less. */
 		if (count && !waits)
 			least += age_many_ns / count >> VTIME_UNIT_SHIFT;
-		/* Behind a higher class a turn puts each task as far ahead as any task may be: none has two
-		 * before all others have one. */
-		l->turn = waits ? turn : ahead_least;
 		if (waits && least < turn)
 			least = turn;
 		/* Nobody has several turns before all others have their first. */
@@ -111,8 +140,12 @@ static __always_inline void keep_counts(u64 now)
 		if (come > ahead_most || !count)
 			come = ahead_most;
 		l->ahead = come < least ? least : come;
-		pull_back(i, l, waits);
+		pull_back(i, i, waits);
 	}
+	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0)
+		pull_back(place_of_cpu(i), llc_of(i), llc_at(llc_of(i))->waits);
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0)
+		pull_back(place_of_mask(i), llc_of_mask(i), llc_at(llc_of_mask(i))->waits);
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
 		u32 place = i / QUEUES, queue = i % QUEUES;
@@ -122,6 +155,8 @@ static __always_inline void keep_counts(u64 now)
 		if (nr_cpus > 1)
 			recount(place_of_cpu(place), queue);
 	}
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX * QUEUES : 0) recount(place_of_mask(i / QUEUES), i % QUEUES);
+	masks_housekeep();
 	cgroup_housekeep();
 }
 
@@ -152,6 +187,7 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 		if (nr_cpus > 1)
 			release_parked(place_of_cpu(i), now);
 	}
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) release_parked(place_of_mask(i), now);
 	next_ns = housekeeping_in(now);
 	if (cgroups_limited && next_ns > limit_tick_ns)
 		next_ns = limit_tick_ns;
@@ -191,11 +227,10 @@ void BPF_STRUCT_OPS(spry_dump, struct scx_dump_ctx *context)
 {
 	u32 i;
 
-	bpf_for(i, 0, nr_llcs)
-		scx_bpf_dump("cache %u: queued %u %u %u+%u %u %u, vtime %llu\n", i,
-			     *queued_at(i, QUEUE_DAEMON), *queued_at(i, QUEUE_KTHREAD),
-			     *queued_at(i, QUEUE_INTERACTIVE), *queued_at(i, QUEUE_INTERACTIVE + 1),
-			     *queued_at(i, QUEUE_OTHER), *queued_at(i, QUEUE_IDLE), llc_at(i)->vtime);
+	bpf_for(i, 0, nr_llcs) scx_bpf_dump(
+		"cache %u: queued %u %u %u %u %u, vtime %llu\n", i, *queued_at(i, SPRY_CLASS_DAEMON),
+		*queued_at(i, SPRY_CLASS_KTHREAD), *queued_at(i, SPRY_CLASS_INTERACTIVE),
+		*queued_at(i, SPRY_CLASS_OTHER), *queued_at(i, SPRY_CLASS_IDLE), llc_at(i)->vtime);
 }
 
 #endif

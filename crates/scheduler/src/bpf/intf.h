@@ -42,12 +42,22 @@ struct spry_edge {
 	u32 count;
 };
 
+/* Where a verdict's parts begin in its word, and how long they are: the class, the level, the quantum in us.
+ * Only verdict.bpf.h reads the word, only verdict_word.rs writes it. 0 is no verdict. */
+enum spry_verdict_bits {
+	SPRY_VERDICT_CLASS_SHIFT = 0,
+	SPRY_VERDICT_CLASS_BITS = 8,
+	SPRY_VERDICT_LEVEL_SHIFT = 8,
+	SPRY_VERDICT_LEVEL_BITS = 8,
+	SPRY_VERDICT_QUANTUM_SHIFT = 32,
+	SPRY_VERDICT_QUANTUM_BITS = 32,
+};
+
 /*
  * A process (thread group). Two cache lines, mapped by the daemon.
  *
- * `verdict` is the daemon's, written as one word: class in bits 0-7, level in 8-15, hand-set in bit 16,
- * quantum in us in 32-63. Everything else is written by BPF, but that the daemon takes edges' counts away by
- * exchanging them for 0.
+ * `verdict` is the daemon's, written as one word of enum spry_verdict_bits. Everything else is written by
+ * BPF, but that the daemon takes edges' counts away by exchanging them for 0.
  */
 struct spry_node {
 	/* 0: the index is free. */
@@ -114,10 +124,5 @@ struct spry_ensure {
 	u32 tgid;
 	spry_ref ref;
 };
-
-#define SPRY_VERDICT_CLASS(verdict)	 ((u8)(verdict))
-#define SPRY_VERDICT_LEVEL(verdict)	 ((u8)((verdict) >> 8))
-#define SPRY_VERDICT_BY_HAND		 (1ull << 16)
-#define SPRY_VERDICT_QUANTUM_US(verdict) ((u32)((verdict) >> 32))
 
 #endif

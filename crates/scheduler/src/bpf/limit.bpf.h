@@ -7,6 +7,9 @@
 #ifndef SPRY_LIMIT_BPF_H
 #define SPRY_LIMIT_BPF_H
 
+#include "cgroup.bpf.h"
+#include "queue.bpf.h"
+
 static __always_inline void limit_set(struct cgroup_slot *s, u64 period_us, u64 quota_us)
 {
 	bool is_limited = has_timers && quota_us && quota_us < NO_QUOTA_US;
@@ -103,9 +106,10 @@ static __always_inline void release_parked(u32 place, u64 now)
 			continue;
 		key = KEY(SPRY_CLASS_OTHER, t ? t->vtime : llc_at(llc_of(cpu))->vtime);
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
-		__sync_fetch_and_add(queued_at(here, QUEUE_OTHER), 1);
-		*first_at(here, QUEUE_OTHER) = 0;
-		if (__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, QUEUE_OTHER), 0)) {
+		__sync_fetch_and_add(queued_at(here, SPRY_CLASS_OTHER), 1);
+		*first_at(here, SPRY_CLASS_OTHER) = 0;
+		if (__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, SPRY_CLASS_OTHER),
+						    0)) {
 			__sync_fetch_and_sub(queued_at(here, QUEUE_PARKED), 1);
 			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 		}

@@ -4,36 +4,29 @@
 #ifndef SPRY_PLACE_BPF_H
 #define SPRY_PLACE_BPF_H
 
-/* Whose queues a task waits in: those of its cache, or of its CPU if it can run nowhere else. */
+#include "mask.bpf.h"
+#include "table.bpf.h"
+
+/* Whether a task can be on its CPU only. */
+static __always_inline bool is_bound(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
+/* Whose queues a task waits in: those of its cache, of its CPU, or of the set of CPUs that it is bound to. */
 static __always_inline u32 place_of(struct task_struct *p, const struct where *at)
 {
-	if (nr_cpus > 1 && (p->nr_cpus_allowed == 1 || is_migration_disabled(p)))
+	if (nr_cpus == 1)
+		return at->llc;
+	if (is_bound(p))
 		return place_of_cpu(at->cpu);
+	if (nr_cpus > 2 && p->nr_cpus_allowed < nr_cpus)
+		return masked_place(p, at);
 	return at->llc;
 }
 
 /* When a task looks for a CPU: as it is woken, or when it waits in a queue. */
 enum looks { LOOKS_FIRST, LOOKS_AGAIN };
-
-static __always_inline struct task_struct *running_on(s32 cpu)
-{
-	return nr_cpus > 1 ? current_of(cpu) : bpf_get_current_task_btf();
-}
-
-/* A task has spent its quantum, and nobody else of INTERACTIVE wants to run: an epoch ends. */
-static __always_inline u64 end_epoch_for(struct thread_ctx *t, u64 key, const struct where *at)
-{
-	struct task_struct *curr;
-
-	if (t->left_ns || t->inherited || any(at, interactive_queue(false)))
-		return key;
-	curr = running_on(at->cpu);
-	if (curr && !(curr->flags & PF_IDLE) && key_class(curr->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE)
-		return key;
-	epoch++;
-	interactive_charge(t, 0);
-	return interactive_key(t);
-}
 
 /*
  * A CPU that the task may use and that has, and will have, the least of what the task goes before; -1 if
@@ -68,12 +61,12 @@ static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 fir
 s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
-	s32 cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	u32 class;
-	s32 taken;
+	s32 cpu, taken;
 
 	if (nr_cpus == 1)
-		return cpu;
+		return prev_cpu;
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
 	class = p->scx.dsq_vtime ? key_class(p->scx.dsq_vtime) : SPRY_CLASS_OTHER;
 	if (!is_idle) {
 		if (class == SPRY_CLASS_IDLE)
@@ -105,11 +98,13 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 	struct task_struct *curr = running_on(at->cpu);
 	u32 class = key >> KEY_SHIFT;
 
-	if (!curr || !is_free(at->cpu, curr) || any_above(at) || waiting(at, QUEUE_OTHER) ||
-	    waiting(at, QUEUE_IDLE))
+	if (!curr || !is_free(at->cpu, curr) || any_above(at) || waiting(at, SPRY_CLASS_OTHER) ||
+	    waiting(at, SPRY_CLASS_IDLE))
 		return false;
 	c->local_key = key;
 	c->has = class;
+	if (class == SPRY_CLASS_INTERACTIVE)
+		interactive_serves(c, key);
 	__sync_lock_test_and_set(&c->sent, SPRY_CLASSES);
 	set_key(p, key);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
@@ -117,8 +112,8 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 }
 
 /* A woken task goes to its CPU at once if its order is higher than that of the task which runs there. */
-static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queue, u64 slice_ns,
-					const struct where *at, u64 enq_flags)
+static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
+					u64 enq_flags)
 {
 	struct task_struct *curr = running_on(at->cpu);
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -142,7 +137,7 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 			order_local_anew(at->cpu);
 		return false;
 	}
-	if (queue == interactive_queue(true) || (!is_idle && !wakes_over(key, curr)))
+	if (!is_idle && !wakes_over(key, curr))
 		return false;
 	/* Another task that was woken to run first waits for the switch. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
@@ -154,6 +149,8 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 	}
 	c->local_key = key;
 	c->has = class;
+	if (class == SPRY_CLASS_INTERACTIVE)
+		interactive_serves(c, key);
 	c->preemptions++;
 	if (c->below[BELOW_OTHER].began_ns)
 		c->early_yields++;
@@ -166,13 +163,13 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u32 queu
 static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
 {
 	struct task_struct *curr = running_on(at->cpu);
-	bool is_bound = p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+	bool is_here = at->place == place_of_cpu(at->cpu);
 	s32 cpu;
 
 	/* An idle CPU looks by itself, unless it has a task to run already. */
 	if (!curr || is_free(at->cpu, curr))
 		return;
-	if (!is_bound) {
+	if (!is_here) {
 		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
 		if (cpu >= 0) {
 			send_to(cpu, class);
@@ -182,7 +179,7 @@ static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const
 	}
 	if (class >= SPRY_CLASS_OTHER)
 		return;
-	if (is_bound) {
+	if (is_here) {
 		u32 has = *(volatile u32 *)&cpu_at(at->cpu)->has;
 
 		cpu = has > class && !(has & HAS_TURN) && curr->prio >= MAX_RT_PRIO ? at->cpu : -1;

@@ -8,20 +8,30 @@
 #include "class_interactive.bpf.h"
 #include "class_other.bpf.h"
 #include "class_idle.bpf.h"
+#include "limit.bpf.h"
+#include "verdict.bpf.h"
 
-/* The class that a task has if nobody says anything else. */
+/* The classes in their order: all that the scheduler knows of which there are. A place is left above KTHREAD
+ * for reservations. */
+#define SPRY_CLASS_LIST(CLASS)                                                                               \
+	CLASS(DAEMON, daemon)                                                                                \
+	CLASS(KTHREAD, kthread)                                                                              \
+	CLASS(INTERACTIVE, interactive)                                                                      \
+	CLASS(OTHER, other)                                                                                  \
+	CLASS(IDLE, idle)
+
+/* The class that a task has if no verdict says anything else. */
 static __always_inline u32 class_by_nature(struct task_struct *p)
 {
-	if (p->policy == SCHED_IDLE)
-		return SPRY_CLASS_IDLE;
-	if (p->flags & PF_KTHREAD)
-		return p->static_prio > NICE_0_PRIO ? SPRY_CLASS_OTHER : SPRY_CLASS_KTHREAD;
-	if (p->tgid == daemon_tgid)
-		return SPRY_CLASS_DAEMON;
+#define BY_NATURE(CLASS, name)                                                                               \
+	if (name##_by_nature(p))                                                                             \
+		return SPRY_CLASS_##CLASS;
+	SPRY_CLASS_LIST(BY_NATURE)
+#undef BY_NATURE
 	return SPRY_CLASS_OTHER;
 }
 
-static __always_inline u64 verdict_of(struct task_struct *p, struct thread_ctx *t)
+static __always_inline struct verdict verdict_of(struct task_struct *p, struct thread_ctx *t)
 {
 	struct spry_node *node;
 
@@ -29,10 +39,8 @@ static __always_inline u64 verdict_of(struct task_struct *p, struct thread_ctx *
 		t->round = verdict_round;
 		t->node = find_ref(p->tgid);
 	}
-	if (!t->node)
-		return 0;
-	node = node_at(t->node);
-	return node && node->ref == t->node ? node->verdict : 0;
+	node = t->node ? node_at(t->node) : NULL;
+	return verdict_in(node && node->ref == t->node ? node->verdict : 0);
 }
 
 /* The class that a task has now, with what a verdict says of it. */
@@ -41,25 +49,25 @@ static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t
 	u32 class = SPRY_CLASS_NONE;
 
 	if (t) {
-		u64 verdict = verdict_of(p, t);
+		struct verdict verdict = verdict_of(p, t);
 
-		class = SPRY_VERDICT_CLASS(verdict);
+		class = verdict.class;
 		if (class == SPRY_CLASS_INTERACTIVE)
-			interactive_set(t, SPRY_VERDICT_LEVEL(verdict),
-					SPRY_VERDICT_QUANTUM_US(verdict) * 1000ull);
+			interactive_set(t, verdict.level, verdict.quantum_ns);
 		else if (class == SPRY_CLASS_NONE && t->inherited && t->left_ns)
 			class = SPRY_CLASS_INTERACTIVE;
 	}
 	if (class == SPRY_CLASS_NONE || class > SPRY_CLASS_IDLE)
 		class = class_by_nature(p);
-	if (class == SPRY_CLASS_DAEMON && !daemon_may(c))
-		class = SPRY_CLASS_OTHER;
-	if (class == SPRY_CLASS_KTHREAD && !kthread_may(c))
-		class = SPRY_CLASS_OTHER;
-	/* The place of RESERVED is here; until it has one, its tasks are like others. */
-	if (class == SPRY_CLASS_RESERVED)
-		class = SPRY_CLASS_OTHER;
-	return class;
+	switch (class) {
+#define MAY(CLASS, name)                                                                                     \
+	case SPRY_CLASS_##CLASS:                                                                             \
+		return name##_may(c) ? class : SPRY_CLASS_OTHER;
+		SPRY_CLASS_LIST(MAY)
+#undef MAY
+	}
+	/* RESERVED has no tasks yet: they are like others. */
+	return SPRY_CLASS_OTHER;
 }
 
 /* What a task has run since this was last asked, counted for its class and its process. */
@@ -109,27 +117,20 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 				 enum asked asked)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
-	u64 ran_ns = t ? take_ran(p, t, c) : 0, key;
+	struct asking a = {.p = p, .t = t, .at = at, .ran_ns = t ? take_ran(p, t, c) : 0, .asked = asked};
+	u64 key = 0;
 	u32 class;
 
 	if (t && t->class == SPRY_CLASS_INTERACTIVE)
-		interactive_charge(t, ran_ns);
+		interactive_charge(t, a.ran_ns);
 	class = class_now(p, t, c);
 	switch (class) {
-	case SPRY_CLASS_DAEMON:
-		key = daemon_key();
+#define ORDER(CLASS, name)                                                                                   \
+	case SPRY_CLASS_##CLASS:                                                                             \
+		key = name##_key(&a);                                                                        \
 		break;
-	case SPRY_CLASS_KTHREAD:
-		key = kthread_key();
-		break;
-	case SPRY_CLASS_INTERACTIVE:
-		key = t ? interactive_key(t) : 0;
-		break;
-	case SPRY_CLASS_IDLE:
-		key = idle_key();
-		break;
-	default:
-		key = other_key(p, t, c, llc_at(at->llc), ran_ns, asked);
+		SPRY_CLASS_LIST(ORDER)
+#undef ORDER
 	}
 	if (!t)
 		return key;
@@ -145,44 +146,35 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	return key;
 }
 
-static __always_inline u32 queue_of(u32 class, struct thread_ctx *t)
-{
-	switch (class) {
-	case SPRY_CLASS_DAEMON:
-		return QUEUE_DAEMON;
-	case SPRY_CLASS_KTHREAD:
-		return QUEUE_KTHREAD;
-	case SPRY_CLASS_INTERACTIVE:
-		return interactive_queue(t && !t->left_ns);
-	case SPRY_CLASS_IDLE:
-		return QUEUE_IDLE;
-	default:
-		return QUEUE_OTHER;
-	}
-}
-
-static __always_inline u32 class_of_queue(u32 queue)
-{
-	return queue + SPRY_CLASS_DAEMON - (queue > QUEUE_INTERACTIVE);
-}
-
 /* How long a task may run before the scheduler is asked again, ns. Ends at a tick, or earlier by the timer.
  */
 static __always_inline u64 slice_of(u32 class, struct thread_ctx *t)
 {
-	if (class != SPRY_CLASS_INTERACTIVE)
-		return slice_other_ns;
-	return t && t->left_ns && t->left_ns < slice_interactive_ns ? t->left_ns : slice_interactive_ns;
+	switch (class) {
+#define SLICE(CLASS, name)                                                                                   \
+	case SPRY_CLASS_##CLASS:                                                                             \
+		return name##_slice(t);
+		SPRY_CLASS_LIST(SLICE)
+#undef SLICE
+	}
+	return slice_other_ns;
 }
 
-/* Whether a woken task takes the CPU from who has it, at once. */
+/* Whether a woken task takes the CPU at once from the task that has it. */
 static __always_inline bool wakes_over(u64 key, struct task_struct *curr)
 {
 	u32 class = key >> KEY_SHIFT, has = key_class(curr->scx.dsq_vtime);
 
 	if (class != has)
 		return class < has;
-	return class == SPRY_CLASS_INTERACTIVE && interactive_wakes_over(key, curr);
+	switch (class) {
+#define WAKES_OVER(CLASS, name)                                                                              \
+	case SPRY_CLASS_##CLASS:                                                                             \
+		return name##_wakes_over(key, curr);
+		SPRY_CLASS_LIST(WAKES_OVER)
+#undef WAKES_OVER
+	}
+	return false;
 }
 
 #endif

@@ -3,6 +3,8 @@
 #ifndef SPRY_TIMER_BPF_H
 #define SPRY_TIMER_BPF_H
 
+#include "cgroup.bpf.h"
+
 struct sched_timer {
 	struct bpf_timer timer;
 };
@@ -45,34 +47,44 @@ static __always_inline void keep_house_early(u64 now, u64 at_ns)
 		bpf_timer_start(&timer->timer, housekeeping_in(now), 0);
 }
 
+static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *timer, u64 now, u64 at_ns)
+{
+	c->armed_ns = at_ns;
+	c->timers++;
+	bpf_timer_start(&timer->timer, at_ns > now ? at_ns - now : 0, BPF_F_TIMER_CPU_PIN);
+}
+
 static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 {
 	struct cpu_ctx *c = cpu_at(*cpu);
+	u64 now = scx_bpf_now();
 
-	if (c->timer_ns) {
-		c->timer_ns = 0;
-		c->kicks++;
-		scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	c->armed_ns = 0;
+	if (!c->timer_ns)
+		return 0;
+	if ((s64)(c->timer_ns - now) > 0) {
+		timer_arm(c, timer, now, c->timer_ns);
+		return 0;
 	}
+	c->timer_ns = 0;
+	c->kicks++;
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
 	return 0;
 }
 
-/* Sends this CPU through the scheduler at a time, if nothing does before. */
+/* Sends this CPU through the scheduler at a time, if nothing does before. Where the timer fires earlier, it
+ * is set anew then: decisions that follow each other closely set it once. */
 static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 at_ns)
 {
 	struct sched_timer *timer;
 	u32 key = cpu;
 
-	if (c->timer_ns == at_ns)
-		return;
 	c->timer_ns = at_ns;
-	if (!has_timers)
+	if (!has_timers || ((s64)(c->armed_ns - now) > 0 && (s64)(c->armed_ns - at_ns) <= 0))
 		return;
 	timer = bpf_map_lookup_elem(&timers, &key);
-	if (!timer)
-		return;
-	c->timers++;
-	bpf_timer_start(&timer->timer, at_ns > now ? at_ns - now : 0, BPF_F_TIMER_CPU_PIN);
+	if (timer)
+		timer_arm(c, timer, now, at_ns);
 }
 
 /* What is set is of no interest any more. */

@@ -9,11 +9,13 @@ pub mod watch;
 
 use std::fs;
 use std::io::{self, Read, Write};
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 use std::os::unix::net::UnixStream;
 use std::path::Path;
 use std::thread::sleep;
 use std::time::Duration;
+
+use spry_outlive::{detach, open_process};
 
 use journal::Journal;
 pub use restore::{Restored, restore_all};
@@ -44,20 +46,14 @@ impl Guardian {
     /// # Errors
     /// Where the kernel refuses.
     pub fn start(journal: &mut Journal) -> io::Result<Guardian> {
-        let daemon = pidfd_open(std::process::id())?;
+        let daemon = open_process(std::process::id() as libc::pid_t)?;
         let (ours, theirs) = UnixStream::pair()?;
-        // SAFETY: the child runs `guard`, which never returns, touches no lock of this process (the C library makes its
-        // allocator usable after a fork), and writes to no standard stream.
-        match unsafe { libc::fork() } {
-            -1 => Err(io::Error::last_os_error()),
-            0 => guard(journal, &daemon, &theirs),
-            child => {
-                drop(theirs);
-                let guardian = Guardian { tgid: child as u32, line: Some(ours) };
-                guardian.wait()?;
-                Ok(guardian)
-            }
-        }
+        // SAFETY: the child touches no lock of this process, and writes to no standard stream.
+        let child = unsafe { spry_outlive::fork(|| guard(journal, &daemon, &theirs)) }?;
+        drop(theirs);
+        let guardian = Guardian { tgid: child as u32, line: Some(ours) };
+        guardian.wait()?;
+        Ok(guardian)
     }
 
     /// Until it is out of reach of what ends the daemon.
@@ -114,9 +110,10 @@ pub fn restore_left(path: &Path) -> io::Result<Restored> {
     Ok(restore_all(&mut Journal::open(path)?))
 }
 
-/// The guardian's life.
-fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> ! {
-    detach(&[journal.file().as_raw_fd(), daemon.as_raw_fd(), line.as_raw_fd()]);
+/// The guardian's life; the status that it ends with.
+fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> libc::c_int {
+    detach(&[journal.file().as_raw_fd(), daemon.as_raw_fd(), line.as_raw_fd()], c"spry-guardian");
+    come_first();
     let mut line = line;
     _ = line.write_all(&[1]);
     _ = line.set_nonblocking(true);
@@ -136,13 +133,11 @@ fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> ! {
         }
         if polled[0].revents != 0 {
             _ = restore_all(journal);
-            // SAFETY: ends this process, without what the daemon has registered for its own end.
-            unsafe { libc::_exit(0) };
+            return 0;
         }
         if polled[1].revents != 0 && hung_up(line) {
             if journal.is_empty() {
-                // SAFETY: as above.
-                unsafe { libc::_exit(0) };
+                return 0;
             }
             polled[1].fd = -1;
         }
@@ -161,39 +156,8 @@ fn hung_up(mut line: &UnixStream) -> bool {
     }
 }
 
-/// Nothing that ends the daemon's group, session or terminal ends the guardian, and nothing of the daemon's is held open.
-fn detach(keep: &[RawFd]) {
-    let mut keep = keep.to_vec();
-    keep.sort_unstable();
-    // SAFETY: these calls take numbers, a name that ends with 0, and descriptors that nobody else in this process uses:
-    // it has one thread.
-    unsafe {
-        libc::setsid();
-        for signal in 1..=libc::SIGSYS {
-            let own = [libc::SIGCHLD, libc::SIGSEGV, libc::SIGBUS, libc::SIGILL, libc::SIGFPE, libc::SIGABRT];
-            let disposition = if own.contains(&signal) { libc::SIG_DFL } else { libc::SIG_IGN };
-            libc::signal(signal, disposition);
-        }
-        let null = libc::open(c"/dev/null".as_ptr(), libc::O_RDWR);
-        for stream in 0..=2 {
-            if null >= 0 {
-                libc::dup2(null, stream);
-            } else {
-                libc::close(stream);
-            }
-        }
-        let mut first = 3;
-        for &fd in &keep {
-            if fd > first {
-                libc::syscall(libc::SYS_close_range, first, fd - 1, 0);
-            }
-            first = fd + 1;
-        }
-        libc::syscall(libc::SYS_close_range, first, u32::MAX, 0);
-        libc::prctl(libc::PR_SET_NAME, c"spry-guardian".as_ptr());
-        libc::prctl(libc::PR_SET_PDEATHSIG, 0);
-    }
-    _ = std::env::set_current_dir("/");
+/// The guardian is in no memory's way and waits for no CPU.
+fn come_first() {
     // What ends the daemon for lack of memory must leave the one who cleans up behind it.
     _ = fs::write("/proc/self/oom_score_adj", "-1000");
     let real_time =
@@ -202,14 +166,4 @@ fn detach(keep: &[RawFd]) {
         let nice = Settings { policy: OTHER, nice: -20, reset_on_fork: 1, ..Settings::default() };
         _ = nice.schedule(0);
     }
-}
-
-fn pidfd_open(tgid: u32) -> io::Result<OwnedFd> {
-    // SAFETY: the call takes only numbers.
-    let fd = unsafe { libc::syscall(libc::SYS_pidfd_open, tgid, 0) };
-    if fd < 0 {
-        return Err(io::Error::last_os_error());
-    }
-    // SAFETY: the descriptor is new and nobody else's.
-    Ok(unsafe { OwnedFd::from_raw_fd(fd as RawFd) })
 }

@@ -18,8 +18,8 @@ use spry_policy::{Tgid, WakeRule};
 
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::collect::Collector;
-use crate::intf;
 use crate::nodes::{NodeRef, Nodes};
+use crate::verdict_word::VerdictWord;
 use ensure::Ensurer;
 use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
 
@@ -135,7 +135,7 @@ impl Scx {
     }
 
     /// Writes a verdict's word, if there is such a process.
-    fn write(&mut self, tgid: Tgid, word: u64) -> Option<NodeRef> {
+    fn write(&mut self, tgid: Tgid, word: VerdictWord) -> Option<NodeRef> {
         let name = self.node(tgid)?;
         self.nodes.set_verdict(name, word);
         Some(name)
@@ -192,6 +192,7 @@ fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions) -> Result<()> {
     ensure!(caches.len() <= knobs.cpu_llc.len(), "more than {} CPUs", knobs.cpu_llc.len());
     knobs.nr_cpus = u32::try_from(caches.len())?;
     knobs.nr_llcs = caches.iter().max().map_or(1, |&last| u32::from(last) + 1);
+    knobs.cpus_of_llc = (caches.len() as u32).div_ceil(knobs.nr_llcs).max(1);
     knobs.cpu_llc[..caches.len()].copy_from_slice(&caches);
     knobs.share_percent = options.background_share;
     knobs.has_timers = !machine::is_real_time();
@@ -200,36 +201,6 @@ fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions) -> Result<()> {
         knobs.daemon_tgid = std::process::id();
     }
     Ok(())
-}
-
-const fn class_number(class: Class) -> u64 {
-    (match class {
-        Class::Daemon => intf::spry_class_SPRY_CLASS_DAEMON,
-        Class::Kthread => intf::spry_class_SPRY_CLASS_KTHREAD,
-        Class::Interactive => intf::spry_class_SPRY_CLASS_INTERACTIVE,
-        Class::Other => intf::spry_class_SPRY_CLASS_OTHER,
-        Class::Idle => intf::spry_class_SPRY_CLASS_IDLE,
-    }) as u64
-}
-
-const BY_HAND: u64 = 1 << 16;
-
-/// What one who is made interactive by hand has where the policy says nothing of it: the best client's.
-const LEVEL_BY_HAND: u64 = 1;
-const QUANTUM_BY_HAND_US: u64 = 200_000;
-
-fn word(verdict: &Verdict) -> u64 {
-    class_number(verdict.class) | (u64::from(verdict.level) << 8) | (u64::from(verdict.quantum_us) << 32)
-}
-
-fn word_by_hand(class: Class, verdict: Option<&Verdict>) -> u64 {
-    match (class, verdict) {
-        (Class::Interactive, Some(verdict)) if verdict.class == class => word(verdict) | BY_HAND,
-        (Class::Interactive, _) => {
-            class_number(class) | (LEVEL_BY_HAND << 8) | BY_HAND | (QUANTUM_BY_HAND_US << 32)
-        }
-        (class, _) => class_number(class) | BY_HAND,
-    }
 }
 
 impl Actuator for Scx {
@@ -241,8 +212,8 @@ impl Actuator for Scx {
         let before = std::mem::take(&mut self.judged);
         for verdict in verdicts {
             let word = match self.by_hand.get(&verdict.tgid) {
-                Some(&class) => word_by_hand(class, Some(verdict)),
-                None => word(verdict),
+                Some(&class) => VerdictWord::by_hand(class, Some(verdict)),
+                None => VerdictWord::from(verdict),
             };
             if self.write(verdict.tgid, word).is_some() {
                 self.judged.push(verdict.tgid);
@@ -251,7 +222,10 @@ impl Actuator for Scx {
         self.judged.sort_unstable();
         for tgid in before {
             if self.judged.binary_search(&tgid).is_err() {
-                let word = self.by_hand.get(&tgid).map_or(0, |&class| word_by_hand(class, None));
+                let word = self
+                    .by_hand
+                    .get(&tgid)
+                    .map_or(VerdictWord::NONE, |&class| VerdictWord::by_hand(class, None));
                 if let Some(&name) = self.known.get(&tgid) {
                     self.nodes.set_verdict(name, word);
                 }
@@ -266,9 +240,9 @@ impl Actuator for Scx {
 
     fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> Result<()> {
         let word = match class {
-            None => 0,
+            None => VerdictWord::NONE,
             Some(class @ (Class::Daemon | Class::Kthread)) => bail!("{class:?} is given to nobody by hand"),
-            Some(class) => word_by_hand(class, None),
+            Some(class) => VerdictWord::by_hand(class, None),
         };
         ensure!(self.write(tgid, word).is_some(), "there is no process {}", tgid.0);
         match class {

@@ -17,7 +17,7 @@ pub struct ClassStats {
 /// What the scheduler did since it was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// By class, in order. Threads that have run for less than a millisecond in all are not in it.
+    /// By class, in order.
     pub classes: Vec<(Class, ClassStats)>,
     /// Turns that what is below a busy class had.
     pub below_turns: u64,
@@ -29,6 +29,8 @@ pub struct Stats {
     pub kicks: u64,
     /// Times that the timer was set.
     pub timers: u64,
+    /// Tasks that were counted in queues and were not there; 0 where the kernel tells of each that is taken out.
+    pub miscounted: u64,
 }
 
 const CLASSES: [(Class, usize); 5] =
@@ -36,7 +38,7 @@ const CLASSES: [(Class, usize); 5] =
 
 pub(super) fn sum(bss: &types::bss) -> Stats {
     let classes = CLASSES.map(|(class, _)| (class, ClassStats::default())).to_vec();
-    let mut all = Stats { classes, ..Stats::default() };
+    let mut all = Stats { classes, miscounted: bss.miscounted, ..Stats::default() };
     for cpu in &bss.cpus {
         for ((_, sum), (_, number)) in all.classes.iter_mut().zip(CLASSES) {
             let one = &cpu.classes[number];

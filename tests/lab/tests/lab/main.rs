@@ -1,5 +1,6 @@
 //! The lab: that it repeats, and what Spry does on its kernels. One program, so that two virtual machines run until the last test is done.
 
+mod attacks;
 mod bench;
 mod daemon;
 mod disk;

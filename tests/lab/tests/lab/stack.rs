@@ -6,14 +6,21 @@ use spry_lab_tests::{example, machine, printed, run, script};
 
 /// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
 fn under_the_stack(cpus: u32, text: &str) -> String {
-    let args = vec!["hog=1:200000".to_owned()];
+    with_places("hog=1:200000", cpus, text)
+}
+
+/// What a script prints under the scheduler, in which processes have the places that the rules say, by their names.
+fn with_places(rules: &str, cpus: u32, text: &str) -> String {
+    let args = rules.split(' ').map(str::to_owned).collect();
     let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
         topology: Topology::of_cores(cpus),
         setup: Setup { program: Some(program), ..Setup::default() },
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };
-    job.files.insert("/spry/crowd".to_owned(), FileSource::File(example("spry-scheduler", "crowd")));
+    for name in ["crowd", "attack"] {
+        job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
+    }
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);
     assert!(text.trim_end().ends_with("enabled"), "{text}\n{}", outcome.console);
@@ -123,4 +130,42 @@ fn groups_have_their_weights_however_many_they_are() {
             assert!(most / least <= 1.03, "{count} in each: {text}");
         }
     }
+}
+
+#[test]
+fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_others_spend_on_another_cpu() {
+    // Two programs with short quanta spend them on the other CPU all the time.
+    let text = with_places(
+        "greedy=1:200000 low=5:12000 brief=2:2000 short=3:2000",
+        2,
+        "ran() { cut -d' ' -f1 /proc/$1/schedstat; }
+        cd /tmp
+        for name in greedy low brief short; do cp /spry/attack $name; done
+        ./greedy loop 0 & ./low loop 0 & low=$!
+        ./brief loop 1 & ./short loop 1 & short=$!
+        sleep 1; low_ns=$(ran $low) short_ns=$(ran $short); sleep 4
+        echo low had $((($(ran $low) - low_ns) / 1000000)) short had $((($(ran $short) - short_ns) / 1000000))",
+    );
+    // 12 ms of 212, and half of the CPU.
+    assert!((150.0..300.0).contains(&number_after(&text, "low had")), "{text}");
+    assert!((1700.0..2200.0).contains(&number_after(&text, "short had")), "{text}");
+}
+
+#[test]
+fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_does() {
+    // The program has a quantum of 200 ms, and a slice ends at a tick of 4 ms.
+    for threads in [1, 50] {
+        let places = "attack=1:200000 hog=5:200000";
+        let text = with_places(places, 1, &format!("/spry/attack crowd {threads} & /spry/crowd 0 4 0 1"));
+        assert!(number_after(&text, "hogs' longest wait") <= 225.0, "{threads}: {text}");
+        assert!((42.0..58.0).contains(&number_after(&text, "hogs had")), "{threads}: {text}");
+    }
+}
+
+#[test]
+fn a_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
+    let text = under_the_stack(4, "/spry/attack bound 1000 & /spry/crowd 8 2 0 0");
+    // Two CPUs, all but for what the kernel does there.
+    assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
+    assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
 }

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks of OTHER that begin and end. A new task begins where its creator is now, so a relay of short tasks
+ * stays one line. A task that ends ahead of its class leaves how far ahead it was: to its process, a process
+ * to its parent, and one whose parent has ended before to all that the same user began. What is begun by
+ * those begins no earlier.
+ */
+#ifndef SPRY_BIRTHS_BPF_H
+#define SPRY_BIRTHS_BPF_H
+
+#include "table.bpf.h"
+
+#define LINES 256
+/* No more is left than this, ns. */
+#define LEFT_MOST_NS (100 * MS)
+
+/* What tasks without a parent left, by their lines. */
+static u64 orphans[LINES];
+
+static __always_inline u64 *orphans_of(u32 line)
+{
+	return &orphans[line % LINES];
+}
+
+/* What the task that runs here was not charged for yet, ns. */
+static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t)
+{
+	s64 ran_ns = ran_until_now(p) - t->charged_ns;
+
+	return ran_ns > 0 ? ran_ns : 0;
+}
+
+/* What is left is kept in the first cache's virtual time. */
+static __always_inline u64 as_left(u64 vtime, const struct llc_ctx *l)
+{
+	return nr_llcs > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
+}
+
+/* The place that was left, for a task of another weight: what was left is run time of nice 0. */
+static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *t, u64 left,
+				      const struct llc_ctx *l)
+{
+	u64 now = l->vtime;
+	s64 ahead = left - as_left(now, l);
+
+	if (!left || ahead <= 0)
+		return now;
+	if (ahead > LEFT_MOST_NS >> VTIME_UNIT_SHIFT)
+		ahead = LEFT_MOST_NS >> VTIME_UNIT_SHIFT;
+	return now + other_charge(p, t, (u64)ahead << VTIME_UNIT_SHIFT);
+}
+
+/* A task begins: the current one has created it. */
+static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t, const struct where *at)
+{
+	struct llc_ctx *l = llc_at(at->llc);
+	struct task_struct *creator = bpf_get_current_task_btf();
+	struct thread_ctx *from = find_thread(creator), *process = find_thread(creator->group_leader);
+	u64 now = l->vtime, vtime = now;
+
+	/* It stays what it was for the first task of a user, whatever names the user takes on. */
+	t->line = from && from->line ? from->line : p->cred->uid.val;
+	t->creator = creator->tgid;
+	if (from && from->class == SPRY_CLASS_OTHER)
+		vtime = at_least(stands_at(creator, from, at, now) +
+					 other_charge(creator, from, uncharged(creator, from)),
+				 now);
+	if (process)
+		vtime = at_least(vtime, place_left(p, t, process->left, l));
+	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
+	t->class = SPRY_CLASS_OTHER;
+	t->vtime = vtime;
+	t->llc = at->llc;
+	set_key(p, KEY(SPRY_CLASS_OTHER, vtime));
+}
+
+/* The task that runs here ends. */
+static __always_inline void dies(struct task_struct *p, const struct where *at)
+{
+	struct llc_ctx *l = llc_at(at->llc);
+	struct thread_ctx *t = find_thread(p), *heir = NULL;
+	struct task_struct *parent = p->real_parent;
+	u64 now = l->vtime, left, unit;
+	s64 ahead = 0;
+
+	if (!t)
+		return;
+	if (t->class == SPRY_CLASS_OTHER) {
+		u64 charge = other_charge(p, t, uncharged(p, t)), vtime = stands_at(p, t, at, now);
+
+		class_is_served(at, l, charge);
+		now = l->vtime;
+		ahead = vtime + charge - now;
+	}
+	if (ahead > 0) {
+		/* Its run time at nice 0. */
+		unit = other_charge(p, t, MS) ?: 1;
+		ahead = (u64)ahead * (MS >> VTIME_UNIT_SHIFT) / unit;
+	} else {
+		ahead = 0;
+	}
+	now = as_left(now, l);
+	left = now + ahead;
+	if (p->pid != p->tgid) {
+		heir = find_thread(p->group_leader);
+	} else {
+		/* What its threads left goes on, too. */
+		if (t->left)
+			left = at_least(left, t->left);
+		if (parent && parent->tgid == t->creator)
+			heir = find_thread(parent->group_leader);
+	}
+	if ((s64)(left - now) <= 0)
+		return;
+	if (heir)
+		heir->left = heir->left ? at_least(heir->left, left) : left;
+	else
+		*orphans_of(t->line) = at_least(*orphans_of(t->line) ?: left, left);
+}
+
+#endif

@@ -1,0 +1,40 @@
+//! Prints what four loops a CPU have beside each attack under EEVDF and under the scheduler's stack of classes:
+//! `cargo run --profile checked -p spry-lab-tests --example attacks [CPUS [SECONDS [ATTACK...]]]`.
+
+use spry_lab_tests::attacks::{ATTACKS, Had, Under, bystanders};
+
+fn main() {
+    let mut args = std::env::args().skip(1);
+    let cpus = args.next().map_or(1, |text| text.parse().expect("a number of CPUs"));
+    let seconds: u32 = args.next().map_or(5, |text| text.parse().expect("seconds"));
+    let named: Vec<String> = args.collect();
+    let attacks: Vec<&str> =
+        if named.is_empty() { ATTACKS.to_vec() } else { named.iter().map(String::as_str).collect() };
+    println!(
+        "| attack | EEVDF, % | longest wait, ms | Spry, % | longest wait, ms | in charge | of EEVDF's |"
+    );
+    println!("|---|---:|---:|---:|---:|---|---:|");
+    for attack in attacks {
+        let [eevdf, spry] =
+            [Under::Eevdf, Under::Stack].map(|under| bystanders(attack, cpus, seconds, under));
+        match (eevdf, spry) {
+            (Ok(eevdf), Ok(spry)) => {
+                println!("{}", row(attack, &eevdf, &spry));
+                eprintln!("{}{}", eevdf.text, spry.text);
+            }
+            (Err(error), _) | (_, Err(error)) => println!("| {attack} | {error} |"),
+        }
+    }
+}
+
+fn row(attack: &str, eevdf: &Had, spry: &Had) -> String {
+    format!(
+        "| {attack} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.2} |",
+        eevdf.part,
+        eevdf.longest_ms,
+        spry.part,
+        spry.longest_ms,
+        if spry.in_charge { "yes" } else { "no" },
+        spry.part / eevdf.part
+    )
+}

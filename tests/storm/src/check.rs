@@ -1,0 +1,141 @@
+//! Which tasks of a storm waited too long, and what ran on their CPU meanwhile.
+
+use std::collections::VecDeque;
+use std::fmt;
+use std::io::Read;
+
+use anyhow::{Context, Result};
+use spry_timeline::{Observer, Ran, TaskIndex, Timeline, Waited, Window};
+use spry_trace::Reader;
+
+/// What a storm must keep.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// The longest time that a task may wait for a CPU, ns.
+    pub longest_ns: u64,
+}
+
+/// A task that waited too long.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Late {
+    /// The task, its number and its name.
+    pub task: String,
+    /// From when, and for how long, ns.
+    pub start_ns: u64,
+    pub waited_ns: u64,
+    /// The CPU that it got, or whose queue it was on.
+    pub cpu: u16,
+    /// Which tasks ran on that CPU the longest meanwhile, and for how long, ns.
+    pub ran: Vec<(String, u64)>,
+}
+
+/// What was found in a trace.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub struct Found {
+    /// Waits that were looked at.
+    pub waits: u64,
+    /// The longest of them, ns.
+    pub longest_ns: u64,
+    /// Those that were too long.
+    pub late: Vec<Late>,
+    /// Events that were lost, so that waits may be missing.
+    pub lost: u64,
+}
+
+impl fmt::Display for Found {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(to, "{} waits, the longest {:.1} ms", self.waits, self.longest_ns as f64 / 1e6)?;
+        if self.lost > 0 {
+            writeln!(to, "{} events were lost: waits may be missing", self.lost)?;
+        }
+        for late in &self.late {
+            let ms = |ns: u64| ns as f64 / 1e6;
+            write!(to, "{} waited {:.1} ms", late.task, ms(late.waited_ns))?;
+            write!(to, " from {:.3} s on CPU {}, while", late.start_ns as f64 / 1e9, late.cpu)?;
+            let ran: Vec<String> =
+                late.ran.iter().map(|(task, ns)| format!(" {task} ran {:.1} ms", ms(*ns))).collect();
+            writeln!(to, "{}", ran.join(","))?;
+        }
+        Ok(())
+    }
+}
+
+/// What ran on a CPU lately: task, from, to.
+type Lately = VecDeque<(TaskIndex, u64, u64)>;
+
+struct Checker {
+    limits: Limits,
+    found: Found,
+    lately: Vec<Lately>,
+}
+
+fn name(now: &Timeline, task: TaskIndex) -> String {
+    let task = now.task(task);
+    format!("{} ({})", task.comm(), task.tid().0)
+}
+
+impl Checker {
+    fn meanwhile(&self, now: &Timeline, waited: &Waited) -> Vec<(String, u64)> {
+        let Some(lately) = self.lately.get(usize::from(waited.cpu)) else { return Vec::new() };
+        let mut ran: Vec<(TaskIndex, u64)> = Vec::new();
+        for &(task, from, to) in lately {
+            let ns = to.min(waited.end_ns).saturating_sub(from.max(waited.start_ns));
+            match ran.iter_mut().find(|(known, _)| *known == task) {
+                Some((_, all)) => *all += ns,
+                None => ran.push((task, ns)),
+            }
+        }
+        ran.sort_by_key(|&(_, ns)| std::cmp::Reverse(ns));
+        ran.iter().take(3).filter(|(_, ns)| *ns > 0).map(|&(task, ns)| (name(now, task), ns)).collect()
+    }
+}
+
+/// What ran is remembered for so long, ns.
+const LATELY_NS: u64 = 10_000_000_000;
+
+impl Observer for Checker {
+    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+        let cpu = usize::from(ran.cpu);
+        if self.lately.len() <= cpu {
+            self.lately.resize_with(cpu + 1, Lately::new);
+        }
+        let lately = &mut self.lately[cpu];
+        lately.push_back((ran.task, ran.start_ns, ran.end_ns));
+        while lately.front().is_some_and(|&(_, _, to)| to + LATELY_NS < ran.end_ns) {
+            lately.pop_front();
+        }
+    }
+
+    fn waited(&mut self, now: &Timeline, waited: &Waited) {
+        let waited_ns = waited.end_ns - waited.start_ns;
+        self.found.waits += 1;
+        self.found.longest_ns = self.found.longest_ns.max(waited_ns);
+        if waited_ns > self.limits.longest_ns {
+            self.found.late.push(Late {
+                task: name(now, waited.task),
+                start_ns: waited.start_ns,
+                waited_ns,
+                cpu: waited.cpu,
+                ran: self.meanwhile(now, waited),
+            });
+        }
+    }
+}
+
+/// Reads a trace to its end; tasks that wait there still count as well.
+///
+/// # Errors
+/// Where it is no whole trace.
+pub fn check(trace: impl Read, limits: Limits) -> Result<Found> {
+    let mut checker = Checker { limits, found: Found::default(), lately: Vec::new() };
+    let mut reader = Reader::new(trace).context("reading the trace")?;
+    let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
+    let mut last_ns = 0;
+    while let Some(event) = reader.next_event().context("reading the trace")? {
+        last_ns = event.time_ns;
+        timeline.push(event, &mut checker);
+    }
+    timeline.finish(last_ns, &mut checker);
+    checker.found.lost = reader.totals().lost;
+    Ok(checker.found)
+}
