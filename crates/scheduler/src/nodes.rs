@@ -145,18 +145,19 @@ impl Nodes {
         (now == name).then_some(tgid)
     }
 
-    /// Answers a node, if it is still the one named.
-    pub fn set_verdict(&self, name: NodeRef, word: VerdictWord) {
-        let Some(node) = self.at(name) else { return };
+    /// Answers a node, if it is still the one named. Returns the answer that it had before.
+    pub fn set_verdict(&self, name: NodeRef, word: VerdictWord) -> VerdictWord {
+        let Some(node) = self.at(name) else { return word };
         if node.verdict() == word || self.owner(name).is_none() {
-            return;
+            return word;
         }
-        node.verdict.store(word.bits(), Ordering::SeqCst);
+        let before = VerdictWord::from_bits(node.verdict.swap(word.bits(), Ordering::SeqCst));
         // Who took the node over meanwhile has not been judged.
         if self.owner(name).is_none() {
             let (word, none) = (word.bits(), VerdictWord::NONE.bits());
             let _ = node.verdict.compare_exchange(word, none, Ordering::SeqCst, Ordering::Relaxed);
         }
+        before
     }
 
     /// Edges that found no place or gave way to others, since loading.

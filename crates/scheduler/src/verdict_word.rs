@@ -4,7 +4,8 @@ use crate::actuator::{Class, Verdict};
 use crate::intf::{
     spry_class_SPRY_CLASS_DAEMON as DAEMON, spry_class_SPRY_CLASS_IDLE as IDLE,
     spry_class_SPRY_CLASS_INTERACTIVE as INTERACTIVE, spry_class_SPRY_CLASS_KTHREAD as KTHREAD,
-    spry_class_SPRY_CLASS_OTHER as OTHER, spry_verdict_bits_SPRY_VERDICT_CLASS_SHIFT as CLASS_SHIFT,
+    spry_class_SPRY_CLASS_OTHER as OTHER, spry_verdict_bits_SPRY_VERDICT_CLASS_BITS as CLASS_BITS,
+    spry_verdict_bits_SPRY_VERDICT_CLASS_SHIFT as CLASS_SHIFT,
     spry_verdict_bits_SPRY_VERDICT_LEVEL_SHIFT as LEVEL_SHIFT,
     spry_verdict_bits_SPRY_VERDICT_QUANTUM_SHIFT as QUANTUM_SHIFT,
 };
@@ -43,6 +44,11 @@ impl VerdictWord {
             (Class::Interactive, _) => VerdictWord::new(class, LEVEL_BY_HAND, QUANTUM_BY_HAND_US),
             (Class::Daemon | Class::Kthread | Class::Other | Class::Idle, _) => VerdictWord::new(class, 0, 0),
         }
+    }
+
+    /// Whether the process is in use.
+    pub fn is_interactive(self) -> bool {
+        self.0 >> CLASS_SHIFT & ((1 << CLASS_BITS) - 1) == u64::from(INTERACTIVE)
     }
 
     /// As it is stored.

@@ -61,6 +61,7 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	/* It stays what it was for the first task of a user, whatever names the user takes on. */
 	t->line = from && from->line ? from->line : p->cred->uid.val;
 	t->creator = creator->tgid;
+	cgroup_find(p, t);
 	if (from && from->class == SPRY_CLASS_OTHER)
 		vtime = at_least(stands_at(creator, from, at, now) +
 					 other_charge(creator, from, uncharged(creator, from)),

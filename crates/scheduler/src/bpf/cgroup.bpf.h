@@ -3,7 +3,8 @@
  * Shares of cgroups, flat: a task's virtual time grows as if its weight were its part of what its cgroup has,
  * and a cgroup has its part of what its parent has, as long as anybody in it wants to run. Cgroups are in
  * plain slots; a thread knows its slot by number, so nothing is looked up while tasks switch. Slot 0 is the
- * root, whose tasks are on a par with cgroups.
+ * root, whose tasks are on a par with cgroups. Where the kernel makes a group of each session, since no
+ * cgroup says otherwise, a session is like a cgroup of the root.
  */
 #ifndef SPRY_CGROUP_BPF_H
 #define SPRY_CGROUP_BPF_H
@@ -12,6 +13,12 @@
 
 #define SPRY_CGROUPS_MAX 4096
 #define CGROUP_DEPTH_MAX 16
+
+/* Sessions have the last slots. Two sessions whose numbers are this far apart share a slot. */
+#define SESSIONS_MAX  256
+#define SESSION_SLOTS (SPRY_CGROUPS_MAX - SESSIONS_MAX)
+/* The weight of a session, and of a cgroup that has no other. */
+#define WEIGHT_DEFAULT 100
 
 struct cgroup_slot {
 	u32 is_used;
@@ -33,8 +40,7 @@ struct cgroup_slot {
 
 struct cgroup_slot slots[SPRY_CGROUPS_MAX];
 
-/* Slots that are used, but for the root's; those with a limit; cgroups that found no slot.
- */
+/* Slots that were used, but for the root's; those with a limit; cgroups that found no slot. */
 u32 cgroups_used, cgroups_limited, cgroups_left_out;
 
 /* The last slot that was ever used. */
@@ -64,15 +70,30 @@ static __always_inline u32 slot_of(u64 id)
 	return slot ? *slot : 0;
 }
 
-/* The slot of a task's cgroup. A session's automatic group has no cgroup: its tasks are the root's. */
+/* The slot of a session whose tasks are a group of their own. */
+static __always_inline u32 slot_of_session(struct task_struct *p)
+{
+	struct cgroup_slot *s;
+	u32 slot;
+
+	if (!bpf_core_field_exists(p->signal->autogroup))
+		return 0;
+	slot = SESSION_SLOTS + p->signal->autogroup->id % SESSIONS_MAX;
+	s = slot_at(slot);
+	if (!s->is_used && !__sync_val_compare_and_swap(&s->is_used, 0, 1)) {
+		s->weight = WEIGHT_DEFAULT;
+		__sync_fetch_and_add(&cgroups_used, 1);
+	}
+	return slot;
+}
+
+/* The slot of a task's group, of which it is one. A group that the kernel made for a session has no cgroup.
+ */
 static __always_inline u32 slot_of_task(struct task_struct *p)
 {
-	struct cgroup *cgroup;
+	struct cgroup *cgroup = p->sched_task_group->css.cgroup;
 
-	if (!bpf_core_field_exists(p->sched_task_group))
-		return 0;
-	cgroup = p->sched_task_group->css.cgroup;
-	return cgroup ? slot_of(cgroup->kn->id) : 0;
+	return cgroup ? slot_of(cgroup->kn->id) : slot_of_session(p);
 }
 
 /* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
@@ -90,23 +111,6 @@ __noinline int activate(u32 slot)
 	return 0;
 }
 
-/* Counts a thread that wants to run. */
-static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
-{
-	struct cgroup_slot *s;
-	u32 weight = p->scx.weight;
-
-	if (!cgroups_used || t->counted == weight)
-		return;
-	if (!t->slot)
-		t->slot = slot_of_task(p) + 1;
-	s = slot_at(t->slot - 1);
-	__sync_fetch_and_add(&s->sum, (u64)weight - t->counted);
-	t->counted = weight;
-	if (!s->counted)
-		activate(t->slot - 1);
-}
-
 /* It sleeps, or goes. */
 static __always_inline void cgroup_uncount(struct thread_ctx *t)
 {
@@ -114,6 +118,37 @@ static __always_inline void cgroup_uncount(struct thread_ctx *t)
 		return;
 	__sync_fetch_and_sub(&slot_at(t->slot - 1)->sum, t->counted);
 	t->counted = 0;
+}
+
+/* Finds the slot of a thread whose group is another than when it was found last. */
+static __always_inline void cgroup_find(struct task_struct *p, struct thread_ctx *t)
+{
+	u64 group;
+
+	if (!bpf_core_field_exists(p->sched_task_group))
+		return;
+	group = (u64)p->sched_task_group;
+	if (t->group == group)
+		return;
+	cgroup_uncount(t);
+	t->group = group;
+	t->slot = slot_of_task(p) + 1;
+}
+
+/* Counts a thread that wants to run. */
+static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
+{
+	struct cgroup_slot *s;
+	u32 weight = p->scx.weight;
+
+	cgroup_find(p, t);
+	if (!cgroups_used || t->counted == weight || !t->slot)
+		return;
+	s = slot_at(t->slot - 1);
+	__sync_fetch_and_add(&s->sum, (u64)weight - t->counted);
+	t->counted = weight;
+	if (!s->counted)
+		activate(t->slot - 1);
 }
 
 /* Which part of all a cgroup's children and those above it leave it, with ten more bits. Verified once. */

@@ -14,7 +14,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 
 	if (!cgroup->level)
 		return 0;
-	bpf_for(i, 1, SPRY_CGROUPS_MAX)
+	bpf_for(i, 1, SESSION_SLOTS)
 	{
 		if (!__sync_val_compare_and_swap(&slot_at(i)->is_used, 0, 1)) {
 			found = i;
@@ -66,8 +66,7 @@ void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from
 	if (!t)
 		return;
 	counted = t->counted;
-	cgroup_uncount(t);
-	t->slot = slot_of(to->kn->id) + 1;
+	cgroup_find(p, t);
 	if (counted)
 		cgroup_count(p, t);
 }

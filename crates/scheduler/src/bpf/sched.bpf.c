@@ -11,7 +11,7 @@ UEI_DEFINE(uei);
 #include "births.bpf.h"
 #include "cgroup_ops.bpf.h"
 #include "dispatch.bpf.h"
-#include "place.bpf.h"
+#include "rise.bpf.h"
 #include "housekeeping.bpf.h"
 
 /* A task that was never ordered: if it is new, its creator has a word in it. */
@@ -103,6 +103,7 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 	struct puts seen;
 	bool takes;
 
+	rise();
 	if (!has_timers)
 		keep_house_in_passing();
 	at.place = at.llc;

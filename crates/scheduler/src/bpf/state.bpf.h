@@ -135,7 +135,8 @@ struct thread_ctx {
 	u8 pad;
 	/* The place of its set of CPUs, and which use of the place that is; 0: it is not known. */
 	u32 mask;
-	/* Its cgroup's slot and the weight that is counted there; see cgroup.bpf.h. */
+	/* Its group, the group's slot and the weight that is counted there; see cgroup.bpf.h. */
+	u64 group;
 	u32 slot;
 	u32 counted;
 	/* Since when it has waited for its cgroup's next period. */
@@ -164,6 +165,9 @@ u64 first[SPRY_PLACES_MAX * QUEUES];
 
 /* Counted up by the daemon when verdicts have changed. */
 volatile u32 verdict_round = 1;
+
+/* Counted up by the daemon, after that, when processes have come into other classes. */
+volatile u32 class_round;
 
 /* Where a task is. */
 struct where {

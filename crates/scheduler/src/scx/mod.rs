@@ -77,6 +77,8 @@ pub struct Scx {
     /// Whose nodes say something that the next round may have to take back.
     judged: Vec<Tgid>,
     by_hand: HashMap<Tgid, Class>,
+    /// Processes that came to be in use since BPF was told so last.
+    came_into_use: u32,
     warnings: Vec<String>,
 }
 
@@ -111,6 +113,7 @@ impl Scx {
             known: HashMap::new(),
             judged: Vec::new(),
             by_hand: HashMap::new(),
+            came_into_use: 0,
             warnings: machine::warnings(),
         })
     }
@@ -137,15 +140,24 @@ impl Scx {
     /// Writes a verdict's word, if there is such a process.
     fn write(&mut self, tgid: Tgid, word: VerdictWord) -> Option<NodeRef> {
         let name = self.node(tgid)?;
-        self.nodes.set_verdict(name, word);
+        let before = self.nodes.set_verdict(name, word);
+        self.came_into_use += u32::from(word.is_interactive() && !before.is_interactive());
         Some(name)
     }
 
-    /// Has threads look for their nodes again.
+    /// Has threads look for their nodes again, and those that wait below and are in use now moved up.
     fn new_round(&mut self) {
         if let Some(data) = self.skel.maps.data_data.as_mut() {
             // SAFETY: a word of mapped memory, aligned as in C, that BPF only reads.
             let round = unsafe { AtomicU32::from_ptr(&raw mut data.verdict_round) };
+            round.fetch_add(1, Ordering::Release);
+        }
+        if std::mem::take(&mut self.came_into_use) == 0 {
+            return;
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            // SAFETY: as above.
+            let round = unsafe { AtomicU32::from_ptr(&raw mut bss.class_round) };
             round.fetch_add(1, Ordering::Release);
         }
     }

@@ -18,7 +18,7 @@ fn with_places(rules: &str, cpus: u32, text: &str) -> String {
         setup: Setup { program: Some(program), ..Setup::default() },
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };
-    for name in ["crowd", "attack"] {
+    for name in ["crowd", "attack", "late"] {
         job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
     }
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
@@ -49,6 +49,19 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
     for (nice, phase_ms) in [(0, 0), (19, 80), (0, 170)] {
         let text = under_the_stack(1, &format!("sleep 0.{phase_ms:03}; /spry/crowd 100 4 {nice} 2"));
         assert!(number_after(&text, "longest wait") <= 1000.0, "nice {nice}, {phase_ms} ms: {text}");
+    }
+}
+
+#[test]
+fn a_task_that_comes_to_be_in_use_while_it_waits_goes_before_the_crowd() {
+    for cpus in [1, 2] {
+        let text =
+            under_the_stack(cpus, &format!("/spry/crowd {} 9 & sleep 1; /spry/late hog 5", 400 * cpus));
+        println!("{cpus} CPUs: {text}");
+        // Before, it has its turn as each of them.
+        assert!(number_after(&text, "waited") >= 1000.0, "{text}");
+        // The loader looks for names each 250 ms.
+        assert!(number_after(&text, "before,") <= 350.0, "{text}");
     }
 }
 
