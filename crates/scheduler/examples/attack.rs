@@ -19,13 +19,15 @@
 //! `bound COUNT`: the same, and they may use the first two CPUs only.
 //! `sets COUNT`: so many threads spin on, each of which may use another set of CPUs and changes it now and then.
 //! `loop CPU`: an endless loop on one CPU.
+//!
+//! `attack as UID COMMAND [ARGUMENT...]`: a command of another user's, in a session of its own.
 
 use std::ops::Range;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 
 fn spin(run: Duration) {
     let begin = Instant::now();
@@ -288,10 +290,23 @@ fn policy(tid: i32) -> ! {
     }
 }
 
+/// Becomes another user's command, in a session of its own.
+fn become_of_user(uid: u32, command: &[String]) -> Result<()> {
+    use std::os::unix::process::CommandExt;
+    let (program, args) = command.split_first().context("which command")?;
+    // SAFETY: numbers only.
+    let session = unsafe { libc::setsid() };
+    ensure!(session > 0, "no session of its own: {}", std::io::Error::last_os_error());
+    Err(std::process::Command::new(program).args(args).uid(uid).gid(uid).exec()).context(program.clone())
+}
+
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);
     let kind = args.next().context("which kind")?;
     let number: u32 = args.next().context("a number")?.parse()?;
+    if kind == "as" {
+        return become_of_user(number, &args.collect::<Vec<_>>());
+    }
     let run = Duration::from_micros(u64::from(number));
     let value = args.next().map_or(Ok(0), |text| text.parse())?;
     // SAFETY: numbers only.

@@ -1,12 +1,18 @@
 //! Prints what four loops a CPU have beside each attack under EEVDF and under the scheduler's stack of classes:
-//! `cargo run --profile checked -p spry-lab-tests --example attacks [CPUS [SECONDS [ATTACK...]]]`.
+//! `cargo run --profile checked -p spry-lab-tests --example attacks [CPUS [SECONDS [neighbour|user [ATTACK...]]]]`;
+//! with `user` the attack is another user's, in a session of its own.
 
-use spry_lab_tests::attacks::{ATTACKS, Had, Under, bystanders};
+use spry_lab_tests::attacks::{ATTACKS, Beside, By, Had, Under, beside};
 
 fn main() {
     let mut args = std::env::args().skip(1);
     let cpus = args.next().map_or(1, |text| text.parse().expect("a number of CPUs"));
     let seconds: u32 = args.next().map_or(5, |text| text.parse().expect("seconds"));
+    let by = match args.next().as_deref() {
+        None | Some("neighbour") => By::Neighbour,
+        Some("user") => By::OtherUser,
+        Some(by) => panic!("{by}: neighbour or user"),
+    };
     let named: Vec<String> = args.collect();
     let attacks: Vec<&str> =
         if named.is_empty() { ATTACKS.to_vec() } else { named.iter().map(String::as_str).collect() };
@@ -15,8 +21,8 @@ fn main() {
     );
     println!("|---|---:|---:|---:|---:|---|---:|");
     for attack in attacks {
-        let [eevdf, spry] =
-            [Under::Eevdf, Under::Stack].map(|under| bystanders(attack, cpus, seconds, under));
+        let asked = Beside::four_a_cpu(attack, by, cpus, seconds);
+        let [eevdf, spry] = [Under::Eevdf, Under::Stack].map(|under| beside(&asked, under));
         match (eevdf, spry) {
             (Ok(eevdf), Ok(spry)) => {
                 println!("{}", row(attack, &eevdf, &spry));

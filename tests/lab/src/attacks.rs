@@ -36,6 +36,15 @@ pub enum Under {
     Stack,
 }
 
+/// Whose program the attack is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// One that was started beside the loops, in their session.
+    Neighbour,
+    /// Another user's, in a session of its own.
+    OtherUser,
+}
+
 /// What four loops a CPU had.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Had {
@@ -64,6 +73,8 @@ pub struct Beside<'a> {
     pub attack: &'a str,
     /// Its nice value.
     pub attack_nice: i32,
+    /// Whose it is.
+    pub by: By,
     /// How many loops.
     pub loops: u32,
     /// Their nice value.
@@ -74,12 +85,11 @@ pub struct Beside<'a> {
     pub seconds: u32,
 }
 
-/// Four loops a CPU beside an attack, all of nice 0, for so many seconds.
-///
-/// # Errors
-/// What went wrong in the lab.
-pub fn bystanders(attack: &str, cpus: u32, seconds: u32, under: Under) -> Result<Had, LabError> {
-    beside(&Beside { attack, attack_nice: 0, loops: 4 * cpus, nice: 0, cpus, seconds }, under)
+impl<'a> Beside<'a> {
+    /// Four loops a CPU beside an attack, all of nice 0.
+    pub fn four_a_cpu(attack: &'a str, by: By, cpus: u32, seconds: u32) -> Beside<'a> {
+        Beside { attack, attack_nice: 0, by, loops: 4 * cpus, nice: 0, cpus, seconds }
+    }
 }
 
 /// What loops have beside an attack.
@@ -90,15 +100,22 @@ pub fn bystanders(attack: &str, cpus: u32, seconds: u32, under: Under) -> Result
 /// # Panics
 /// Where the loops do not tell what they had.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
-    let Beside { attack, attack_nice, loops, nice, cpus, seconds } = *beside;
+    let Beside { attack, attack_nice, by, loops, nice, cpus, seconds } = *beside;
     let program = Program {
         file: example("spry-scheduler", "scx_stack"),
         args: vec!["hog=1:200000".to_owned()],
         sign: Sign::SchedExt,
     };
+    let user = match by {
+        By::Neighbour => "",
+        By::OtherUser => "/spry/attack as 1000",
+    };
     let text = format!(
-        "case '{attack}' in *loop) (while :; do :; done) & loop=$!;; esac
-        /spry/attack {attack} {attack_nice} & sleep 1; /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
+        "cat >/tmp/begin <<'end'
+        case '{attack}' in *loop) (while :; do :; done) & loop=$!;; esac
+        exec /spry/attack {attack} {attack_nice}
+end
+        {user} sh /tmp/begin & sleep 1; /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
     );
     let mut job = Job {
         topology: Topology::of_cores(cpus),

@@ -30,18 +30,13 @@ static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
-/* What is left is kept in the first cache's virtual time. */
-static __always_inline u64 as_left(u64 vtime, const struct llc_ctx *l)
-{
-	return nr_llcs > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
-}
-
-/* The place that was left, for a task of another weight: what was left is run time of nice 0. */
+/* The place that was left, in the first cache's virtual time, for a task of another weight: what was left is
+ * run time of nice 0. */
 static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *t, u64 left,
 				      const struct llc_ctx *l)
 {
 	u64 now = l->vtime;
-	s64 ahead = left - as_left(now, l);
+	s64 ahead = left - in_first_cache(now, l);
 
 	if (!left || ahead <= 0)
 		return now;
@@ -69,6 +64,7 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	if (process)
 		vtime = at_least(vtime, place_left(p, t, process->left, l));
 	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
+	vtime = joins_at(t, l, vtime);
 	t->class = SPRY_CLASS_OTHER;
 	t->vtime = vtime;
 	t->llc = at->llc;
@@ -90,6 +86,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 		u64 charge = other_charge(p, t, uncharged(p, t)), vtime = stands_at(p, t, at, now);
 
 		class_is_served(at, l, charge);
+		group_is_served(t, l, uncharged(p, t));
 		now = l->vtime;
 		ahead = vtime + charge - now;
 	}
@@ -100,7 +97,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	} else {
 		ahead = 0;
 	}
-	now = as_left(now, l);
+	now = in_first_cache(now, l);
 	left = now + ahead;
 	if (p->pid != p->tgid) {
 		heir = find_thread(p->group_leader);

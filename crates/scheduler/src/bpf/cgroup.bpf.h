@@ -28,6 +28,9 @@ struct cgroup_slot {
 	u32 counted;
 	/* Weights of its threads that want to run, and of its children in which anybody does. */
 	u64 sum;
+	/* Where its tasks' run time has brought it, as if it were one task of OTHER: units of 64 ns, by the
+	 * first cache's virtual time. */
+	u64 vtime;
 	/* Whether nobody in it wanted to run when last looked at. */
 	u32 was_empty;
 	/* cpu.max: run time for each period, 0 if there is no limit; what was used of it, and when the period
@@ -178,6 +181,12 @@ static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx
 	/* Weights have ten more bits, as the part has. */
 	ran *= ((s->sum > weight ? s->sum : weight) << 10) / weight;
 	return ran / (part_of(t->slot - 1) ?: 1);
+}
+
+/* What a thread's run time is for its group, as if that were one task, units of 64 ns. */
+static __always_inline u64 group_charge(const struct thread_ctx *t, u64 ran_ns)
+{
+	return (ran_ns >> 6) * 100 * 1024 / (part_of(t->slot - 1) ?: 1);
 }
 
 /* Cgroups in which nobody has wanted to run for a while count no more. Their parents' turn comes the next

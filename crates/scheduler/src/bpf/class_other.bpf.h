@@ -19,6 +19,14 @@
 /* The class is no further than this before the first task that waits. */
 #define CLASS_LEADS (2 * (slice_other_ns >> VTIME_UNIT_SHIFT))
 
+/* A task of a group may be so many times further ahead while the class has the CPU: each task of a group of
+ * many has little. */
+#define AHEAD_IN_GROUPS 5
+/* Where there are groups, the slices of all that wait take so long at most, ns, and one takes this at least.
+ */
+#define GROUPS_ALL_NS  (200 * MS)
+#define GROUPS_EACH_NS (MS / 4)
+
 static __always_inline u64 at_least(u64 vtime, u64 least)
 {
 	return (s64)(vtime - least) < 0 ? least : vtime;
@@ -65,6 +73,45 @@ static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t
 	return vtime;
 }
 
+/* How far ahead of its class a task may be, units of 64 ns. */
+static __always_inline u64 ahead_of_class(const struct llc_ctx *l, const struct thread_ctx *t)
+{
+	u64 ahead = l->ahead;
+
+	if (t && t->slot >= 2 && !l->waits)
+		ahead *= AHEAD_IN_GROUPS;
+	return ahead < ahead_most ? ahead : ahead_most;
+}
+
+/* Virtual time of a cache in the first cache's. */
+static __always_inline u64 in_first_cache(u64 vtime, const struct llc_ctx *l)
+{
+	return nr_llcs > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
+}
+
+/* A thread's group goes on by what the thread ran. */
+static __always_inline void group_is_served(const struct thread_ctx *t, const struct llc_ctx *l, u64 ran_ns)
+{
+	struct cgroup_slot *s = slot_at(t->slot - 1);
+
+	if (t->slot >= 2)
+		s->vtime = at_least(s->vtime, in_first_cache(l->vtime, l)) + group_charge(t, ran_ns);
+}
+
+/*
+ * The least virtual time of a thread that joins the class: it is no earlier than its group, or each of many
+ * that sleep now and then would come before all other groups.
+ */
+static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc_ctx *l, u64 vtime)
+{
+	s64 ahead;
+
+	if (!t || t->slot < 2)
+		return vtime;
+	ahead = slot_at(t->slot - 1)->vtime - in_first_cache(l->vtime, l);
+	return ahead > 0 ? at_least(vtime, l->vtime + ahead) : vtime;
+}
+
 static __always_inline bool other_by_nature(struct task_struct *p)
 {
 	return p->policy != SCHED_IDLE;
@@ -80,7 +127,7 @@ static __always_inline u64 other_key(const struct asking *a)
 	struct task_struct *p = a->p;
 	struct thread_ctx *t = a->t;
 	struct llc_ctx *l = llc_at(a->at->llc);
-	u64 now = l->vtime, vtime = now, charge;
+	u64 now = l->vtime, vtime = now, charge, ahead;
 	bool was_other = p->scx.dsq_vtime >> KEY_SHIFT == SPRY_CLASS_OTHER;
 
 	if (was_other)
@@ -96,14 +143,19 @@ static __always_inline u64 other_key(const struct asking *a)
 	if (was_other && pays_for_turn(cpu_at(a->at->cpu), l, a->asked))
 		vtime = at_least(vtime, now);
 	vtime += charge;
+	if (charge)
+		group_is_served(t, l, a->ran_ns);
+	if (a->asked == ASKED_AS_IT_WAKES)
+		vtime = joins_at(t, l, vtime);
 	/* There was no memory for it: what it ran is not known, and it pays for a whole slice. */
 	if (!t)
 		vtime = at_least(vtime, now) + (slice_other_ns >> VTIME_UNIT_SHIFT);
 	/* A task that wanted to run all the time is where its turns have brought it, unless it waited where
 	 * the class did not come to. */
 	vtime = at_least(vtime, now - (a->asked == ASKED_AS_IT_WAKES || !was_other ? l->lag : CLASS_LEADS));
-	if ((s64)(vtime - (now + l->ahead)) > 0)
-		vtime = now + l->ahead;
+	ahead = ahead_of_class(l, t);
+	if ((s64)(vtime - (now + ahead)) > 0)
+		vtime = now + ahead;
 	if (t) {
 		t->vtime = vtime;
 		t->llc = a->at->llc;
@@ -134,6 +186,8 @@ static __always_inline void in_time(const struct where *at)
 		count = really_waiting(at, SPRY_CLASS_OTHER);
 	if (count && slice_ns > age_many_ns / count)
 		slice_ns = age_many_ns / count;
+	if (cgroups_used && count && slice_ns > GROUPS_ALL_NS / count)
+		slice_ns = GROUPS_ALL_NS / count > GROUPS_EACH_NS ? GROUPS_ALL_NS / count : GROUPS_EACH_NS;
 	now = scx_bpf_now();
 	timer_set(at->cpu, cpu_at(at->cpu), now, now + slice_ns);
 }

@@ -85,6 +85,8 @@ __noinline int pull_back(u32 place, u32 llc, u32 is_kept)
 			break;
 		vtime = to - pulled++;
 		t = find_thread(p);
+		if (t && p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, l->vtime + ahead_of_class(l, t)))
+			continue;
 		if (t)
 			t->vtime = vtime;
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, vtime));

@@ -1,14 +1,13 @@
 //! Programs that want more than their share, beside loops that do not: nothing being in use, an attack gets no more
 //! under the scheduler than under EEVDF, and the scheduler stays in charge.
 
-use spry_lab_tests::attacks::{Beside, Under, beside, bystanders, test_seconds};
+use spry_lab_tests::attacks::{Beside, By, Under, beside, test_seconds};
 
 /// Four loops beside an attack on one CPU: at least 0.8 of what they have under EEVDF, none waits for longer than 5 ms for
 /// each task that wants to run at once, of which there are so many, or 50 ms.
-fn holds(attack: &str, tasks: u32) {
-    let had = |under| {
-        bystanders(attack, 1, test_seconds(), under).unwrap_or_else(|error| panic!("{attack}: {error}"))
-    };
+fn holds(attack: &str, by: By, tasks: u32) {
+    let asked = Beside::four_a_cpu(attack, by, 1, test_seconds());
+    let had = |under| beside(&asked, under).unwrap_or_else(|error| panic!("{attack}: {error}"));
     let (eevdf, spry) = (had(Under::Eevdf), had(Under::Stack));
     assert!(spry.in_charge, "{}", spry.text);
     assert!(spry.part >= 0.8 * eevdf.part, "EEVDF {}: Spry {}", eevdf.text, spry.text);
@@ -17,39 +16,43 @@ fn holds(attack: &str, tasks: u32) {
 
 #[test]
 fn a_relay_of_threads_leaves_others_their_part() {
-    holds("threads 900", 6);
-    holds("threads-early 900", 6);
+    holds("threads 900", By::Neighbour, 6);
+    holds("threads-early 900", By::Neighbour, 6);
 }
 
 #[test]
 fn a_relay_of_processes_leaves_others_their_part() {
-    holds("forks 900", 6);
-    holds("forks-early 900", 6);
-    holds("siblings 900", 6);
+    holds("forks 900", By::Neighbour, 6);
+    holds("forks-early 900", By::Neighbour, 6);
+    holds("siblings 900", By::Neighbour, 6);
 }
 
 #[test]
 fn children_of_processes_that_live_on_or_end_leave_others_their_part() {
-    holds("children 900", 6);
-    holds("daemons 900", 6);
+    holds("children 900", By::Neighbour, 6);
+    holds("daemons 900", By::Neighbour, 6);
 }
 
 #[test]
 fn threads_that_wake_each_other_leave_others_their_part() {
-    holds("ring 900", 6);
+    holds("ring 900", By::Neighbour, 6);
 }
 
 #[test]
 fn tasks_that_others_take_out_of_their_queues_harm_nobody() {
-    holds("policy $loop", 6);
-    holds("masks $loop", 6);
+    holds("policy $loop", By::Neighbour, 6);
+    holds("masks $loop", By::Neighbour, 6);
 }
 
 #[test]
 fn nice_values_hold_against_a_program_that_forks_each_millisecond() {
     for (attack_nice, nice) in [(10, 0), (0, 10)] {
-        let asked =
-            Beside { attack: "forks 900", attack_nice, loops: 1, nice, cpus: 1, seconds: test_seconds() };
+        let asked = Beside {
+            attack_nice,
+            loops: 1,
+            nice,
+            ..Beside::four_a_cpu("forks 900", By::Neighbour, 1, test_seconds())
+        };
         let [eevdf, spry] =
             [Under::Eevdf, Under::Stack].map(|under| beside(&asked, under).expect("the lab runs it").part);
         println!("nice {nice} beside forks of nice {attack_nice}: EEVDF {eevdf} %, Spry {spry} %");
