@@ -6,6 +6,9 @@ fn main() {
     for path in ["src/bpf", "../kernel/include", "build.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
+    // For the check that each header compiles alone.
+    let headers = std::env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells its headers");
+    println!("cargo::rustc-env=SPRY_LIBBPF_HEADERS={headers}");
     let mut collect = BpfBuilder::new().expect("clang is found (BPF_CLANG names another)");
     collect.enable_intf("src/bpf/intf.h", "intf.rs");
     collect.enable_skel("src/bpf/collect.bpf.c", "collect");

@@ -151,9 +151,8 @@ static __noinline void put_ipc(u32 fd, u32 way, u64 bytes)
 		return;
 	stay_on_cpu();
 	if (enter(&s)) {
-		put(&s, SPRY_IPC, sizeof(struct spry_ipc) / 8, id,
-		    (u64)(bytes > 0xffffffff ? 0xffffffff : (u32)bytes) << 32 | (u32)task->pid,
-		    (u64)way << 32 | kind);
+		put(&s, SPRY_IPC, spry_ipc, .id = id, .tid = task->pid,
+		    .bytes = bytes > 0xffffffff ? 0xffffffff : bytes, .kind = kind, .is_read = way);
 		leave(&s);
 	}
 	may_leave_cpu();

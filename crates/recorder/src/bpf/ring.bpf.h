@@ -157,7 +157,7 @@ static __noinline void put_nested(u32 cpu, u64 w0, u64 w1, u64 w2, u64 w3)
 }
 
 /* Writes one hot record of `words` words, the first being its stamp. */
-static __always_inline void put(struct stay *s, u32 kind, u32 words, u64 w1, u64 w2, u64 w3)
+static __always_inline void put_words(struct stay *s, u32 kind, u32 words, u64 w1, u64 w2, u64 w3)
 {
 	struct spry_cpu *c = s->c;
 	u64 w0 = stamp(s->now, kind);
@@ -185,6 +185,17 @@ static __always_inline void put(struct stay *s, u32 kind, u32 words, u64 w1, u64
 	publish(&c->head, c->head + words * 8);
 }
 
+/* Writes one hot record, a structure of that type. Its fields but the stamp are given by name. */
+#define put(s, kind, type, ...)                                                                              \
+	({                                                                                                   \
+		union {                                                                                      \
+			struct type fields;                                                                  \
+			u64 words[SPRY_HOT_MAX / 8];                                                         \
+		} record_ = {.fields = {__VA_ARGS__}};                                                       \
+		put_words(s, kind, sizeof(struct type) / 8, record_.words[1], record_.words[2],              \
+			  record_.words[3]);                                                                 \
+	})
+
 /* The record of one word and what goes with it. */
 static __always_inline void put_value(u32 kind, u64 value)
 {
@@ -192,7 +203,7 @@ static __always_inline void put_value(u32 kind, u64 value)
 
 	if (!enter(&s))
 		return;
-	put(&s, kind, sizeof(struct spry_value) / 8, value, 0, 0);
+	put(&s, kind, spry_value, .value = value);
 	leave(&s);
 }
 

@@ -66,10 +66,9 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	} else if (!known && prev->pid) {
 		put_stat(&s, prev, state && !preempt ? SPRY_STAT_BLOCKED : SPRY_STAT_RUNNABLE);
 	}
-	put(&s, SPRY_SWITCH, sizeof(struct spry_switch) / 8,
-	    (u64)tid_and_policy(next) << 32 | tid_and_policy(prev) | (preempt ? SPRY_PREEMPT_BIT : 0),
-	    (u64)(u32)uncounted << 32 | (u32)(u8)next->prio << 24 | (u32)(u8)prev->prio << 16 | (u16)state,
-	    0);
+	put(&s, SPRY_SWITCH, spry_switch, .prev = tid_and_policy(prev) | (preempt ? SPRY_PREEMPT_BIT : 0),
+	    .next = tid_and_policy(next), .state = state, .prev_prio = prev->prio, .next_prio = next->prio,
+	    .uncounted_ns = uncounted);
 	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
 		put_stack(ctx, &s, prev);
 	leave(&s);
@@ -85,9 +84,8 @@ int BPF_PROG(spry_sched_waking, struct task_struct *task)
 	if (!enter(&s))
 		return 0;
 	waker = bpf_get_current_task_btf();
-	put(&s, SPRY_WAKING, sizeof(struct spry_waking) / 8,
-	    (u64)(u32)task->pid << 32 | waker_context(s.c, waker) << SPRY_POLICY_SHIFT | (u32)waker->pid, 0,
-	    0);
+	put(&s, SPRY_WAKING, spry_waking,
+	    .waker = waker_context(s.c, waker) << SPRY_POLICY_SHIFT | (u32)waker->pid, .wakee = task->pid);
 	leave(&s);
 	return 0;
 }
@@ -98,7 +96,7 @@ static __always_inline void put_move(u32 kind, struct task_struct *task, u32 ext
 
 	if (!enter(&s))
 		return;
-	put(&s, kind, sizeof(struct spry_move) / 8, (u64)cpu << 48 | (u64)extra << 32 | (u32)task->pid, 0, 0);
+	put(&s, kind, spry_move, .tid = task->pid, .extra = extra, .cpu = cpu);
 	leave(&s);
 }
 

@@ -52,8 +52,8 @@ int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 	if (!knobs.want_timers || !enter(&s))
 		return 0;
 	offset = clock_offset(timer);
-	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8, sleeper_and_kind(timer, handler),
-	    timer->_softexpires - offset, timer->node.expires - offset);
+	put(&s, SPRY_TIMER, spry_timer_expiry, .tid_kind = sleeper_and_kind(timer, handler),
+	    .deadline = timer->_softexpires - offset, .latest = timer->node.expires - offset);
 	leave(&s);
 	return 0;
 }
@@ -71,8 +71,8 @@ int BPF_PROG(spry_timer_expire_entry, struct timer_list *timer)
 		tid = BPF_CORE_READ((struct process_timer *)timer, task, pid);
 	if (knobs.has_wheel_clock)
 		late = ctx[1] - timer->expires;
-	put(&s, SPRY_TIMER, sizeof(struct spry_timer_expiry) / 8,
-	    (u64)SPRY_TIMER_WHEEL << SPRY_TIMER_SHIFT | tid, late, 0);
+	put(&s, SPRY_TIMER, spry_timer_expiry, .tid_kind = (u64)SPRY_TIMER_WHEEL << SPRY_TIMER_SHIFT | tid,
+	    .deadline = late);
 	leave(&s);
 	return 0;
 }

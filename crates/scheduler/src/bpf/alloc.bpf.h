@@ -3,6 +3,9 @@
 #ifndef SPRY_ALLOC_BPF_H
 #define SPRY_ALLOC_BPF_H
 
+#include "kernel.bpf.h"
+#include "nodes.bpf.h"
+
 /* Mapped by the daemon. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);

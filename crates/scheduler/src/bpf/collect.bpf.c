@@ -1,19 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* Who depends on whom: edges between processes from wake-ups, kept where the daemon reads them without a
  * system call. */
-#include "vmlinux.h"
-#include <bpf/bpf_helpers.h>
-#include <bpf/bpf_core_read.h>
-#include <bpf/bpf_tracing.h>
-#include "intf.h"
-
-/* Set before loading. */
-const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
-
-#include "kernel.bpf.h"
-#include "nodes.bpf.h"
-#include "alloc.bpf.h"
 #include "edge.bpf.h"
+#include "kernel.bpf.h"
 #include "tty.bpf.h"
 
 static __always_inline int wakes(struct task_struct *waiter)

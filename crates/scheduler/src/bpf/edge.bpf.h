@@ -3,6 +3,8 @@
 #ifndef SPRY_EDGE_BPF_H
 #define SPRY_EDGE_BPF_H
 
+#include "alloc.bpf.h"
+
 /* Puts an edge in that the node does not have; the rarest gives way. */
 static __noinline int new_edge(u32 index, spry_ref on, u32 times)
 {

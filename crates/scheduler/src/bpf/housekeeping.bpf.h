@@ -3,6 +3,7 @@
 #ifndef SPRY_HOUSEKEEPING_BPF_H
 #define SPRY_HOUSEKEEPING_BPF_H
 
+#include "below.bpf.h"
 #include "mask.bpf.h"
 #include "table.bpf.h"
 

@@ -4,8 +4,12 @@
 #ifndef SPRY_KERNEL_BPF_H
 #define SPRY_KERNEL_BPF_H
 
+#include "types.bpf.h"
 #include "../../../kernel/include/preempt.bpf.h"
 #include "../../../kernel/include/syscalls.bpf.h"
+
+/* Set before loading. */
+const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
 
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000

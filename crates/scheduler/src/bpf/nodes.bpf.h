@@ -3,7 +3,7 @@
 #ifndef SPRY_NODES_BPF_H
 #define SPRY_NODES_BPF_H
 
-#include "intf.h"
+#include "types.bpf.h"
 
 #define SPRY_NODE_INDEX(ref) ((ref) & (SPRY_NODES_MAX - 1))
 

@@ -4,6 +4,7 @@
 #ifndef SPRY_PLACE_BPF_H
 #define SPRY_PLACE_BPF_H
 
+#include "holder.bpf.h"
 #include "mask.bpf.h"
 #include "table.bpf.h"
 

@@ -4,6 +4,8 @@
 #ifndef SPRY_TTY_BPF_H
 #define SPRY_TTY_BPF_H
 
+#include "edge.bpf.h"
+
 /*
  * Whatever is put into a terminal, from a keyboard's interrupt or by the holder of a pseudo-terminal's other
  * end, waits in the buffer of the receiving end until a kernel worker carries it on. That worker's wake-ups

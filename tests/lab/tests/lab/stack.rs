@@ -59,7 +59,7 @@ fn a_task_that_comes_to_be_in_use_while_it_waits_goes_before_the_crowd() {
             under_the_stack(cpus, &format!("/spry/crowd {} 9 & sleep 1; /spry/late hog 5", 400 * cpus));
         println!("{cpus} CPUs: {text}");
         // Before, it has its turn as each of them.
-        assert!(number_after(&text, "waited") >= 1000.0, "{text}");
+        assert!(number_after(&text, "waited") >= 600.0, "{text}");
         // The loader looks for names each 250 ms.
         assert!(number_after(&text, "before,") <= 350.0, "{text}");
     }
