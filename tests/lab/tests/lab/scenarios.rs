@@ -52,6 +52,24 @@ fn typing_on_a_keyboard_of_the_kernel_at_xorg_repeats() {
 }
 
 #[test]
+fn a_film_and_typing_beside_shells_that_fork_each_millisecond_are_as_without_them() {
+    let directory = tempfile::tempdir().expect("a temporary directory");
+    let args = ["--scheduler", "spry", "--vary", "relays=0,2"];
+    let run = spry_run(&directory.path().join("kept"), "attacked-x11", &args);
+    let late: Vec<f64> = run["cells"]
+        .as_array()
+        .expect("cells")
+        .iter()
+        .map(|cell| {
+            assert_eq!(cell["metrics"]["frames_shown"], cell["metrics"]["frames_due"], "{cell}");
+            cell["metrics"]["response_ns"]["p99"].as_f64().expect("keys are drawn")
+        })
+        .collect();
+    println!("99 % of keys are drawn within, without and with them: {late:?} ns");
+    assert!(late[1] <= 1.1 * late[0], "{late:?}");
+}
+
+#[test]
 fn a_recorded_cell_leaves_a_trace_that_the_report_reads() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let kept = directory.path().join("kept");
