@@ -193,6 +193,9 @@ run_tests() {
     case ${1:-} in
     --quick) quick_tests ;;
     --all)
+        # So long the scheduler is promised to hold against attacks.
+        SPRY_TEST_ATTACK_S=60
+        export SPRY_TEST_ATTACK_S
         tests
         scenarios
         ;;
