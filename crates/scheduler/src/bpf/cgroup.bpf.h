@@ -14,9 +14,10 @@
 #define SPRY_CGROUPS_MAX 4096
 #define CGROUP_DEPTH_MAX 16
 
-/* Sessions have the last slots. Two sessions whose numbers are this far apart share a slot. */
-#define SESSIONS_MAX  256
-#define SESSION_SLOTS (SPRY_CGROUPS_MAX - SESSIONS_MAX)
+/* Sessions have the last slots, by the addresses of their groups in the kernel, which no user knows: so
+ * nobody can begin a session that shares the slot of another one's at will. */
+#define SESSION_BITS  10
+#define SESSION_SLOTS (SPRY_CGROUPS_MAX - (1 << SESSION_BITS))
 /* The weight of a session, and of a cgroup that has no other. */
 #define WEIGHT_DEFAULT 100
 
@@ -74,15 +75,11 @@ static __always_inline u32 slot_of(u64 id)
 }
 
 /* The slot of a session whose tasks are a group of their own. */
-static __always_inline u32 slot_of_session(struct task_struct *p)
+static __always_inline u32 slot_of_session(u64 group)
 {
-	struct cgroup_slot *s;
-	u32 slot;
+	u32 slot = SESSION_SLOTS + (u32)(group * 0x9e3779b97f4a7c15ull >> (64 - SESSION_BITS));
+	struct cgroup_slot *s = slot_at(slot);
 
-	if (!bpf_core_field_exists(p->signal->autogroup))
-		return 0;
-	slot = SESSION_SLOTS + p->signal->autogroup->id % SESSIONS_MAX;
-	s = slot_at(slot);
 	if (!s->is_used && !__sync_val_compare_and_swap(&s->is_used, 0, 1)) {
 		s->weight = WEIGHT_DEFAULT;
 		__sync_fetch_and_add(&cgroups_used, 1);
@@ -92,11 +89,12 @@ static __always_inline u32 slot_of_session(struct task_struct *p)
 
 /* The slot of a task's group, of which it is one. A group that the kernel made for a session has no cgroup.
  */
-static __always_inline u32 slot_of_task(struct task_struct *p)
+static __always_inline u32 slot_of_task(struct task_struct *p, struct thread_ctx *t)
 {
 	struct cgroup *cgroup = p->sched_task_group->css.cgroup;
 
-	return cgroup ? slot_of(cgroup->kn->id) : slot_of_session(p);
+	/* Read from memory, as the verifier lets nothing be reckoned with an address. */
+	return cgroup ? slot_of(cgroup->kn->id) : slot_of_session(*(volatile u64 *)&t->group);
 }
 
 /* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
@@ -135,7 +133,7 @@ static __always_inline void cgroup_find(struct task_struct *p, struct thread_ctx
 		return;
 	cgroup_uncount(t);
 	t->group = group;
-	t->slot = slot_of_task(p) + 1;
+	t->slot = slot_of_task(p, t) + 1;
 }
 
 /* Counts a thread that wants to run. */

@@ -34,6 +34,12 @@ fn children_of_processes_that_live_on_or_end_leave_others_their_part() {
 }
 
 #[test]
+fn a_session_of_another_user_that_forks_without_end_is_one_group() {
+    // Under EEVDF 50 of its processes want the CPU at once; the loops are not of its group.
+    holds("bomb 900", By::OtherUser, 54);
+}
+
+#[test]
 fn threads_that_wake_each_other_leave_others_their_part() {
     holds("ring 900", By::Neighbour, 6);
 }
