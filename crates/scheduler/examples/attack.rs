@@ -10,19 +10,34 @@
 //! `siblings US`: a relay of processes, each of which is its parent's sibling (CLONE_PARENT).
 //! `exec US`: a process spins for so long, forks, and the child becomes this program anew.
 //! `sleepers US`: a hundred processes, each of which spins for so long and sleeps for a millisecond.
+//! `naps US`: a process spins for so long and sleeps for 50 us.
 //! `idlers US`: a hundred processes, each of which is of SCHED_IDLE between two spins.
+//! `idler US`: one such process.
+//! `idle-forks US`: a relay of processes, each of which is of SCHED_IDLE when it begins the next.
+//! `idle-crowd COUNT`: so many threads of SCHED_IDLE spin on.
 //! `bomb US`: processes spin for so long and fork, until there are 400 of them; some end and begin the next.
 //! `policy TID`: another task becomes BATCH and OTHER again, without end.
 //! `masks TID`: another task is allowed on the first CPU, then on all CPUs, without end.
 //! `nice TID`: another task becomes nicer and less nice again, without end (of the same user's, within its limit).
 //! `crowd COUNT`: so many threads of one process spin on.
 //! `bound COUNT`: the same, and they may use the first two CPUs only.
+//! `self-batch COUNT`: so many threads, each of which becomes BATCH and OTHER each half millisecond.
+//! `ttys COUNT`: so many pseudo terminals get characters without end that the kernel's threads throw away.
+//! `light US`: a process spins for so long and sleeps for 100 ms.
+//! `pump COUNT`: so many threads spin on the first CPU, and one of nice 19 on the second.
+//! `idle-bound CPUS`: two processes of SCHED_IDLE spin on each of the first CPUs, and one wherever it may.
 //! `sets COUNT`: so many threads spin on, each of which may use another set of CPUs and changes it now and then.
 //! `loop CPU`: an endless loop on one CPU.
+//! `idle-loop CPU`: the same of SCHED_IDLE.
 //!
 //! `attack as UID COMMAND [ARGUMENT...]`: a command of another user's, in a session of its own.
+//! `attack on CPU COMMAND [ARGUMENT...]`: a command on one CPU.
 
+use std::io::Write;
 use std::ops::Range;
+use std::os::fd::AsRawFd;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -165,12 +180,11 @@ fn siblings(run: Duration) -> ! {
 }
 
 fn exec(run: Duration, number: u32) -> ! {
-    use std::os::unix::process::CommandExt;
     spin(run);
     if !fork() {
         exit();
     }
-    let error = std::process::Command::new("/proc/self/exe").args(["exec", &number.to_string()]).exec();
+    let error = Command::new("/proc/self/exe").args(["exec", &number.to_string()]).exec();
     panic!("{error}");
 }
 
@@ -184,6 +198,23 @@ fn hundred(work: impl Fn()) -> ! {
     }
     loop {
         thread::park();
+    }
+}
+
+fn idle_after(run: Duration) {
+    spin(run);
+    become_of(libc::SCHED_IDLE);
+    become_of(libc::SCHED_OTHER);
+}
+
+fn idle_forks(run: Duration) -> ! {
+    loop {
+        spin(run);
+        become_of(libc::SCHED_IDLE);
+        if !fork() {
+            exit();
+        }
+        become_of(libc::SCHED_OTHER);
     }
 }
 
@@ -261,6 +292,81 @@ fn crowd(count: u32) -> ! {
     }
 }
 
+fn self_batch(count: u32) -> ! {
+    for _ in 0..count {
+        thread::spawn(|| {
+            loop {
+                for policy in [libc::SCHED_BATCH, libc::SCHED_OTHER] {
+                    spin(Duration::from_micros(500));
+                    become_of(policy);
+                }
+            }
+        });
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// A terminal whose line discipline throws away what it is given: a thread of the kernel's does.
+fn flood_terminal() -> Result<()> {
+    let master = std::fs::File::options().read(true).write(true).open("/dev/ptmx").context("/dev/ptmx")?;
+    // SAFETY: the descriptors are this process' own and stay open; structures outlive the calls.
+    unsafe {
+        let fd = master.as_raw_fd();
+        ensure!(libc::unlockpt(fd) == 0, "no terminal: {}", std::io::Error::last_os_error());
+        let slave = libc::ioctl(fd, libc::TIOCGPTPEER, libc::O_RDWR | libc::O_NOCTTY);
+        ensure!(slave >= 0, "no terminal: {}", std::io::Error::last_os_error());
+        let mut modes: libc::termios = std::mem::zeroed();
+        libc::tcgetattr(slave, &raw mut modes);
+        modes.c_iflag = libc::IGNCR;
+        modes.c_lflag = libc::ICANON;
+        libc::tcsetattr(slave, libc::TCSANOW, &raw const modes);
+        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK);
+    }
+    let returns = [b'\r'; 1 << 16];
+    loop {
+        if (&master).write(&returns).is_err() {
+            thread::sleep(Duration::from_micros(200));
+        }
+    }
+}
+
+fn ttys(count: u32) -> Result<()> {
+    for _ in 1..count {
+        if fork() {
+            break;
+        }
+    }
+    flood_terminal()
+}
+
+fn become_nicer(value: i32) {
+    // SAFETY: numbers only.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
+}
+
+fn pump(count: u32) -> ! {
+    if fork() {
+        allow(0, 1..2);
+        become_nicer(19);
+        crowd(1);
+    }
+    allow(0, 0..1);
+    crowd(count)
+}
+
+fn idle_bound(cpus: u32) -> ! {
+    become_of(libc::SCHED_IDLE);
+    for cpu in (0..cpus as usize).chain(0..cpus as usize) {
+        if fork() {
+            allow(0, cpu..cpu + 1);
+            break;
+        }
+    }
+    crowd(1)
+}
+
 fn sets(count: u32) -> ! {
     let number = thread::available_parallelism().map_or(1, |cpus| cpus.get().min(63));
     for index in 0..count {
@@ -292,12 +398,19 @@ fn policy(tid: i32) -> ! {
 
 /// Becomes another user's command, in a session of its own.
 fn become_of_user(uid: u32, command: &[String]) -> Result<()> {
-    use std::os::unix::process::CommandExt;
-    let (program, args) = command.split_first().context("which command")?;
     // SAFETY: numbers only.
     let session = unsafe { libc::setsid() };
     ensure!(session > 0, "no session of its own: {}", std::io::Error::last_os_error());
-    Err(std::process::Command::new(program).args(args).uid(uid).gid(uid).exec()).context(program.clone())
+    become_command(command, Some(uid))
+}
+
+fn become_command(command: &[String], uid: Option<u32>) -> Result<()> {
+    let (program, args) = command.split_first().context("which command")?;
+    let mut command = Command::new(program);
+    if let Some(uid) = uid {
+        command.uid(uid).gid(uid);
+    }
+    Err(command.args(args).exec()).context(program.clone())
 }
 
 fn main() -> Result<()> {
@@ -307,10 +420,13 @@ fn main() -> Result<()> {
     if kind == "as" {
         return become_of_user(number, &args.collect::<Vec<_>>());
     }
+    if kind == "on" {
+        allow(0, number as usize..number as usize + 1);
+        return become_command(&args.collect::<Vec<_>>(), None);
+    }
     let run = Duration::from_micros(u64::from(number));
     let value = args.next().map_or(Ok(0), |text| text.parse())?;
-    // SAFETY: numbers only.
-    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) };
+    become_nicer(value);
     let relay = |next| {
         thread::spawn(move || threads(run, next, None));
         loop {
@@ -331,11 +447,19 @@ fn main() -> Result<()> {
             spin(run);
             thread::sleep(Duration::from_millis(1));
         }),
-        "idlers" => hundred(|| {
+        "naps" => loop {
             spin(run);
+            thread::sleep(Duration::from_micros(50));
+        },
+        "idlers" => hundred(|| idle_after(run)),
+        "idler" => loop {
+            idle_after(run);
+        },
+        "idle-forks" => idle_forks(run),
+        "idle-crowd" => {
             become_of(libc::SCHED_IDLE);
-            become_of(libc::SCHED_OTHER);
-        }),
+            crowd(number)
+        }
         "bomb" => bomb(run),
         "policy" => policy(number.try_into()?),
         "masks" => masks(number.try_into()?),
@@ -345,8 +469,19 @@ fn main() -> Result<()> {
             allow(0, 0..2);
             crowd(number)
         }
+        "self-batch" => self_batch(number),
+        "ttys" => ttys(number),
+        "light" => loop {
+            spin(run);
+            thread::sleep(Duration::from_millis(100));
+        },
+        "pump" => pump(number),
+        "idle-bound" => idle_bound(number),
         "sets" => sets(number),
-        "loop" => {
+        "loop" | "idle-loop" => {
+            if kind == "idle-loop" {
+                become_of(libc::SCHED_IDLE);
+            }
             allow(0, number as usize..number as usize + 1);
             crowd(1)
         }

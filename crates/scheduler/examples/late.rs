@@ -14,7 +14,7 @@ fn spin(run: Duration) -> Duration {
         longest = longest.max(now - last);
         last = now;
     }
-    longest
+    longest.max(last.elapsed())
 }
 
 fn main() -> Result<()> {

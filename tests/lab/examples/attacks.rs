@@ -1,11 +1,14 @@
 //! Prints what four loops a CPU have beside each attack under EEVDF and under the scheduler's stack of classes:
 //! `cargo run --profile checked -p spry-lab-tests --example attacks [CPUS [SECONDS [neighbour|user [ATTACK...]]]]`;
-//! with `user` the attack is another user's, in a session of its own.
+//! with `user` the attack is another user's, in a session of its own. `SPRY_TEST_KERNEL=newest-rt` names a kernel.
 
+use std::env;
+
+use spry_lab::KernelChoice;
 use spry_lab_tests::attacks::{ATTACKS, Beside, By, Had, Under, beside};
 
 fn main() {
-    let mut args = std::env::args().skip(1);
+    let mut args = env::args().skip(1);
     let cpus = args.next().map_or(1, |text| text.parse().expect("a number of CPUs"));
     let seconds: u32 = args.next().map_or(5, |text| text.parse().expect("seconds"));
     let by = match args.next().as_deref() {
@@ -16,12 +19,16 @@ fn main() {
     let named: Vec<String> = args.collect();
     let attacks: Vec<&str> =
         if named.is_empty() { ATTACKS.to_vec() } else { named.iter().map(String::as_str).collect() };
+    let kernel = env::var("SPRY_TEST_KERNEL").map_or_else(
+        |_| KernelChoice::default(),
+        |name| name.parse().unwrap_or_else(|error| panic!("{error}")),
+    );
     println!(
         "| attack | EEVDF, % | longest wait, ms | Spry, % | longest wait, ms | in charge | of EEVDF's |"
     );
     println!("|---|---:|---:|---:|---:|---|---:|");
     for attack in attacks {
-        let asked = Beside::four_a_cpu(attack, by, cpus, seconds);
+        let asked = Beside { kernel: kernel.clone(), ..Beside::four_a_cpu(attack, by, cpus, seconds) };
         let [eevdf, spry] = [Under::Eevdf, Under::Stack].map(|under| beside(&asked, under));
         match (eevdf, spry) {
             (Ok(eevdf), Ok(spry)) => {

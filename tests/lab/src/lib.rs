@@ -1,6 +1,7 @@
 //! Runs jobs in the lab, for tests that hold its results and its failures against what is promised.
 
 pub mod attacks;
+pub mod desktop;
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,5 +1,6 @@
 //! The storm itself: actors that do at random what programs can do to a scheduler.
 
+use std::ffi::CStr;
 use std::fs;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
@@ -12,6 +13,8 @@ use crate::dice::Dice;
 
 /// Actors that live from begin to end.
 const ACTORS: u64 = 24;
+/// Processes of this name are in use, where the scheduler is told so.
+pub const IN_USE: &CStr = c"in-use";
 /// Processes of the storm beyond which none begins.
 const PROCESSES_MAX: usize = 80;
 const CGROUPS: &str = "/sys/fs/cgroup";
@@ -32,6 +35,8 @@ enum Act {
     Class(i32),
     Cpus(u64),
     Move(&'static str),
+    /// From now on its process is in use, or is not: the scheduler is told by names.
+    Name(&'static CStr),
     Weight(&'static str, u64),
 }
 
@@ -51,8 +56,9 @@ impl Act {
     }
 
     fn any(dice: &mut Dice) -> Act {
-        match dice.below(16) {
+        match dice.below(17) {
             0..11 => Act::simple(dice),
+            16 => Act::Name([c"storm", c"storm", c"storm", IN_USE][dice.below(4) as usize]),
             11 | 12 => Act::Fork(1 + dice.below(4)),
             13 => Act::Thread(1 + dice.below(4)),
             14 => Act::Exec,
@@ -94,12 +100,18 @@ impl Act {
             Act::Nice(value) => drop(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }),
             Act::Class(class) => become_of(class, 0),
             Act::Cpus(bits) => allow(bits),
+            Act::Name(name) => set_name(name),
             Act::Move(group) => drop(fs::write(format!("{CGROUPS}/{group}/cgroup.procs"), "0")),
             Act::Weight(group, weight) => {
                 drop(fs::write(format!("{CGROUPS}/{group}/cpu.weight"), weight.to_string()));
             }
         }
     }
+}
+
+fn set_name(name: &CStr) {
+    // SAFETY: a short text that ends with 0.
+    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
 }
 
 fn become_of(class: i32, priority: i32) {
@@ -144,11 +156,9 @@ fn kernel_threads() -> usize {
 
 /// An actor's life.
 pub fn actor(seed: u64) -> ! {
-    // SAFETY: a short text that ends with 0; ended children are nobody's business.
-    unsafe {
-        libc::prctl(libc::PR_SET_NAME, c"storm".as_ptr());
-        libc::signal(libc::SIGCHLD, libc::SIG_IGN);
-    }
+    set_name(c"storm");
+    // SAFETY: ended children are nobody's business.
+    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
     let mut dice = Dice::new(seed);
     loop {
         Act::any(&mut dice).carry_out(&mut dice);

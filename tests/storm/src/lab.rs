@@ -9,6 +9,7 @@ use spry_lab::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Record, TRACE, Topology};
 use spry_lab_tests::{example, machine, printed, programs, run as run_job};
 
+use crate::act::IN_USE;
 use crate::check::{Found, Limits, check};
 
 /// Which scheduler is tortured.
@@ -38,6 +39,9 @@ pub struct Args {
     /// The longest time that a task may wait, ms.
     #[arg(long, default_value_t = 2000)]
     pub longest_ms: u64,
+    /// Some actors are in use now and then, by their names.
+    #[arg(long)]
+    pub in_use: bool,
     /// Which scheduler.
     #[arg(long, value_enum, default_value_t = Scheduler::Spry)]
     pub scheduler: Scheduler,
@@ -58,11 +62,12 @@ struct Storm {
 
 /// One storm.
 fn storm(args: &Args, seed: u64) -> Result<Storm> {
-    let stack = Program {
-        file: example("spry-scheduler", "scx_stack"),
-        args: ["--miscounts", MISCOUNTS].map(str::to_owned).to_vec(),
-        sign: Sign::SchedExt,
-    };
+    let mut stack_args = ["--miscounts", MISCOUNTS].map(str::to_owned).to_vec();
+    if args.in_use {
+        stack_args.push(format!("{}=3:50000", IN_USE.to_string_lossy()));
+    }
+    let stack =
+        Program { file: example("spry-scheduler", "scx_stack"), args: stack_args, sign: Sign::SchedExt };
     let text = format!(
         "/spry/storm act {seed} {}; sleep 0.5; cat /sys/kernel/sched_ext/state {MISCOUNTS}",
         args.seconds
@@ -116,9 +121,10 @@ pub fn run(args: &Args) -> Result<ExitCode> {
         }
         if !in_charge || !counts_right || !found.late.is_empty() {
             broken += 1;
+            let in_use = if args.in_use { " --in-use" } else { "" };
             let under = if args.scheduler == Scheduler::Eevdf { " --scheduler eevdf" } else { "" };
             println!(
-                "again: spry-storm lab --first {seed} --seconds {} --cpus {}{under}",
+                "again: spry-storm lab --first {seed} --seconds {} --cpus {}{in_use}{under}",
                 args.seconds, args.cpus
             );
         }

@@ -10,7 +10,9 @@
 
 #include "table.bpf.h"
 
-#define LINES 256
+/* Lines of users share a place by chance; the first is root's alone. */
+#define LINE_BITS 12
+#define LINES	  (1 << LINE_BITS)
 /* No more is left than this, ns. */
 #define LEFT_MOST_NS (100 * MS)
 
@@ -19,7 +21,9 @@ static u64 orphans[LINES];
 
 static __always_inline u64 *orphans_of(u32 line)
 {
-	return &orphans[line % LINES];
+	u32 index = line ? line * 0x9e3779b1u >> (32 - LINE_BITS) : 0;
+
+	return &orphans[(line && !index ? 1 : index) & (LINES - 1)];
 }
 
 /* What the task that runs here was not charged for yet, ns. */
@@ -30,8 +34,14 @@ static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
+/* What the task that runs here has not paid for yet of what it ran in OTHER, units of 64 ns. */
+static __always_inline u64 owes(struct task_struct *p, struct thread_ctx *t)
+{
+	return t->class == SPRY_CLASS_OTHER ? other_charge(p, t, uncharged(p, t)) : 0;
+}
+
 /* The place that was left, in the first cache's virtual time, for a task of another weight: what was left is
- * run time of nice 0. */
+ * run time of nice 0. Where none was, it is behind all that can be. */
 static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *t, u64 left,
 				      const struct llc_ctx *l)
 {
@@ -39,10 +49,29 @@ static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *
 	s64 ahead = left - in_first_cache(now, l);
 
 	if (!left || ahead <= 0)
-		return now;
+		return now - CLASS_LEADS;
 	if (ahead > LEFT_MOST_NS >> VTIME_UNIT_SHIFT)
 		ahead = LEFT_MOST_NS >> VTIME_UNIT_SHIFT;
 	return now + other_charge(p, t, (u64)ahead << VTIME_UNIT_SHIFT);
+}
+
+/*
+ * Where a task begins that was created by this one: where the creator is. What the creator is behind its
+ * class it gives away with that, so that a relay of tasks is behind as long as one task would be, and many
+ * children have it but once.
+ */
+static __always_inline u64 gives_place(struct task_struct *creator, struct thread_ctx *from,
+				       const struct where *at, u64 now)
+{
+	u64 place = stands_at(creator, from, at, now) + owes(creator, from);
+	s64 behind = now - place;
+
+	if (behind <= 0)
+		return place;
+	from->vtime += behind;
+	if (RECENT(cpu_at(at->cpu), creator)->task == (u64)creator)
+		RECENT(cpu_at(at->cpu), creator)->task = 0;
+	return at_least(place, now - CLASS_LEADS);
 }
 
 /* A task begins: the current one has created it. */
@@ -57,14 +86,14 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	t->line = from && from->line ? from->line : p->cred->uid.val;
 	t->creator = creator->tgid;
 	cgroup_find(p, t);
-	if (from && from->class == SPRY_CLASS_OTHER)
-		vtime = at_least(stands_at(creator, from, at, now) +
-					 other_charge(creator, from, uncharged(creator, from)),
-				 now);
+	if (from)
+		vtime = gives_place(creator, from, at, now);
 	if (process)
 		vtime = at_least(vtime, place_left(p, t, process->left, l));
 	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
-	vtime = joins_at(t, l, vtime);
+	/* A child stands in its group where its creator does. */
+	if (!from || from->slot != t->slot)
+		vtime = joins_at(t, l, vtime);
 	t->class = SPRY_CLASS_OTHER;
 	t->vtime = vtime;
 	t->llc = at->llc;
@@ -77,19 +106,19 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	struct llc_ctx *l = llc_at(at->llc);
 	struct thread_ctx *t = find_thread(p), *heir = NULL;
 	struct task_struct *parent = p->real_parent;
-	u64 now = l->vtime, left, unit;
-	s64 ahead = 0;
+	u64 now = l->vtime, left, unit, charge, vtime;
+	s64 ahead;
 
 	if (!t)
 		return;
-	if (t->class == SPRY_CLASS_OTHER) {
-		u64 charge = other_charge(p, t, uncharged(p, t)), vtime = stands_at(p, t, at, now);
-
-		class_is_served(at, l, charge);
+	charge = owes(p, t);
+	vtime = stands_at(p, t, at, now) + charge;
+	if (charge) {
+		class_served(at->cpu, at->llc, charge);
 		group_is_served(t, l, uncharged(p, t));
 		now = l->vtime;
-		ahead = vtime + charge - now;
 	}
+	ahead = vtime - now;
 	if (ahead > 0) {
 		/* Its run time at nice 0. */
 		unit = other_charge(p, t, MS) ?: 1;

@@ -12,19 +12,34 @@
 #include "state.bpf.h"
 
 #define SPRY_CGROUPS_MAX 4096
+/* A cgroup that is deeper, or that found no slot, has its tasks counted in the nearest cgroup above it that
+ * has one: it can get no more than that. */
 #define CGROUP_DEPTH_MAX 16
+/* Cgroups that are deeper than this can be an ordinary user's. They have the first slots alone, so that one
+ * user's many leave slots for the sessions of others. */
+#define CGROUP_DEPTH_SHARED 3
+#define SLOTS_SHARED	    2048
 
 /* Sessions have the last slots, by the addresses of their groups in the kernel, which no user knows: so
  * nobody can begin a session that shares the slot of another one's at will. */
 #define SESSION_BITS  10
 #define SESSION_SLOTS (SPRY_CGROUPS_MAX - (1 << SESSION_BITS))
-/* The weight of a session, and of a cgroup that has no other. */
+/* The weight of a session, and of a cgroup that has no other; the same as the kernel has it for nice 0, with
+ * how many more bits. */
 #define WEIGHT_DEFAULT 100
+#define NICE_0_WEIGHT  1024
+#define NICE_SHIFT     10
 
 struct cgroup_slot {
 	u32 is_used;
 	u32 parent;
+	/* The number of the cgroup whose it is; 0: a session's. */
+	u64 owner;
+	/* The weight in force, and the one that was set: a group that is idle as a whole (cpu.idle) has the
+	 * least. */
 	u32 weight;
+	u32 weight_set;
+	u32 is_idle;
 	/* What its parent counts for it; 0 while nobody in it wants to run. */
 	u32 counted;
 	/* Weights of its threads that want to run, and of its children in which anybody does. */
@@ -32,8 +47,8 @@ struct cgroup_slot {
 	/* Where its tasks' run time has brought it, as if it were one task of OTHER: units of 64 ns, by the
 	 * first cache's virtual time. */
 	u64 vtime;
-	/* Whether nobody in it wanted to run when last looked at. */
-	u32 was_empty;
+	/* How often the slot was given to another cgroup: threads know a slot by both. */
+	u32 generation;
 	/* cpu.max: run time for each period, 0 if there is no limit; what was used of it, and when the period
 	 * began. */
 	u64 quota_ns;
@@ -53,11 +68,15 @@ u32 highest_slot;
 /* What the kernel calls no quota is more than this, us. */
 #define NO_QUOTA_US (1ull << 40)
 
+/* Cgroups whose slots are known, with those that have none of their own. */
+#define CGROUPS_KNOWN_MAX 65536
+
 /* The slot of a cgroup, by the cgroup's number: a task's cgroup can be read, but not held, where a CPU asks
  * for its next task. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
-	__uint(max_entries, SPRY_CGROUPS_MAX);
+	__uint(map_flags, BPF_F_NO_PREALLOC);
+	__uint(max_entries, CGROUPS_KNOWN_MAX);
 	__type(key, u64);
 	__type(value, u32);
 } cgroup_slots SEC(".maps");
@@ -74,6 +93,31 @@ static __always_inline u32 slot_of(u64 id)
 	return slot ? *slot : 0;
 }
 
+/* The slot of the nearest cgroup above one that has a slot. The cgroup is told by its address, as a global
+ * function takes it. */
+__noinline u32 slot_above(u64 address)
+{
+	struct cgroup *cgroup = (void *)address;
+	u64 ancestors = address + bpf_core_field_offset(struct cgroup, ancestors);
+	int level = BPF_CORE_READ(cgroup, level);
+	u32 slot = 0;
+
+	for (int depth = CGROUP_DEPTH_MAX; depth > 0 && !slot; depth--) {
+		struct cgroup *above = NULL;
+
+		if (depth < level && !bpf_probe_read_kernel(&above, sizeof(above),
+							    (void *)(ancestors + depth * sizeof(above))))
+			slot = slot_of(BPF_CORE_READ(above, kn, id));
+	}
+	return slot;
+}
+
+/* The address of a cgroup, as a number: read from where the kernel keeps it. */
+static __always_inline u64 address_of(struct cgroup *cgroup)
+{
+	return (u64)BPF_CORE_READ(cgroup, kn, priv);
+}
+
 /* The slot of a session whose tasks are a group of their own. */
 static __always_inline u32 slot_of_session(u64 group)
 {
@@ -87,6 +131,14 @@ static __always_inline u32 slot_of_session(u64 group)
 	return slot;
 }
 
+/* The weight of a session, by the nice value that it was given as a whole (/proc/PID/autogroup). */
+static __always_inline u32 weight_of_session(struct task_struct *p)
+{
+	if (!bpf_core_field_exists(p->sched_task_group->shares))
+		return WEIGHT_DEFAULT;
+	return (p->sched_task_group->shares >> NICE_SHIFT) * WEIGHT_DEFAULT / NICE_0_WEIGHT;
+}
+
 /* The slot of a task's group, of which it is one. A group that the kernel made for a session has no cgroup.
  */
 static __always_inline u32 slot_of_task(struct task_struct *p, struct thread_ctx *t)
@@ -94,7 +146,34 @@ static __always_inline u32 slot_of_task(struct task_struct *p, struct thread_ctx
 	struct cgroup *cgroup = p->sched_task_group->css.cgroup;
 
 	/* Read from memory, as the verifier lets nothing be reckoned with an address. */
-	return cgroup ? slot_of(cgroup->kn->id) : slot_of_session(*(volatile u64 *)&t->group);
+	if (!cgroup)
+		return slot_of_session(*(volatile u64 *)&t->group);
+	return slot_of(cgroup->kn->id) ?: slot_above(address_of(cgroup));
+}
+
+/* A cgroup counts so much at its parent from now on. Whatever CPUs change it at once, the parent's sum has
+ * what was said last. */
+static __always_inline void count_at_parent(struct cgroup_slot *s, u32 weight)
+{
+	u32 counted = __sync_lock_test_and_set(&s->counted, weight);
+
+	__sync_fetch_and_add(&slot_at(s->parent)->sum, (u64)weight - counted);
+}
+
+static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is_idle)
+{
+	s->weight_set = weight;
+	s->is_idle = is_idle;
+	s->weight = is_idle ? 1 : at_least(weight, 1);
+	if (s->counted)
+		count_at_parent(s, s->weight);
+}
+
+/* Whether a group is idle as a whole. The kernel tells the scheduler of it from 6.19 on; it can be read
+ * everywhere. */
+static __always_inline u32 is_idle_group(struct task_group *group)
+{
+	return bpf_core_field_exists(group->idle) && group->idle > 0;
 }
 
 /* Somebody in a cgroup wants to run: it counts at its parent, and that at its own. */
@@ -105,8 +184,24 @@ __noinline int activate(u32 slot)
 
 		if (!slot || s->counted)
 			break;
-		s->counted = s->weight;
-		__sync_fetch_and_add(&slot_at(s->parent)->sum, s->weight);
+		count_at_parent(s, s->weight);
+		slot = s->parent;
+	}
+	return 0;
+}
+
+/* Nobody in a cgroup wants to run any more: its parent does not count it. Who comes meanwhile may have seen
+ * it counted, and is looked for afterwards. */
+__noinline int deactivate(u32 slot)
+{
+	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
+		struct cgroup_slot *s = slot_at(slot);
+
+		if (!slot || s->sum || !s->counted)
+			break;
+		count_at_parent(s, 0);
+		if (s->sum)
+			return activate(slot);
 		slot = s->parent;
 	}
 	return 0;
@@ -115,10 +210,53 @@ __noinline int activate(u32 slot)
 /* It sleeps, or goes. */
 static __always_inline void cgroup_uncount(struct thread_ctx *t)
 {
+	struct cgroup_slot *s = slot_at(t->slot - 1);
+
 	if (!t->counted)
 		return;
-	__sync_fetch_and_sub(&slot_at(t->slot - 1)->sum, t->counted);
+	/* Its cgroup may be gone, and the slot another one's. */
+	if (s->generation == t->slot_generation && !__sync_sub_and_fetch(&s->sum, t->counted))
+		deactivate(t->slot - 1);
 	t->counted = 0;
+}
+
+/* Sees whether a cgroup whose slot this is has become idle, or is not any more. */
+static __always_inline void see_idle(struct task_group *group, u32 slot)
+{
+	struct cgroup_slot *s = slot_at(slot);
+	u32 is_idle = is_idle_group(group);
+	struct cgroup *cgroup;
+
+	if (is_idle == s->is_idle)
+		return;
+	cgroup = group->css.cgroup;
+	/* One that shares the slot of a cgroup above it says nothing of that. */
+	if (cgroup && s->owner == cgroup->kn->id)
+		set_weight(s, s->weight_set, is_idle);
+}
+
+/* Sees which cgroups above a task's own are idle. */
+__noinline int see_idle_above(struct task_struct *p __arg_trusted)
+{
+	struct task_group *group = p->sched_task_group->parent;
+
+	for (int depth = 0; depth < CGROUP_DEPTH_MAX && group; depth++) {
+		struct cgroup *cgroup = group->css.cgroup;
+
+		if (cgroup)
+			see_idle(group, slot_of(cgroup->kn->id));
+		group = group->parent;
+	}
+	return 0;
+}
+
+/* Sees whether a session has another nice value than was known. */
+static __always_inline void see_weight(struct task_struct *p, u32 slot)
+{
+	u32 weight = weight_of_session(p);
+
+	if (weight != slot_at(slot)->weight)
+		set_weight(slot_at(slot), weight, 0);
 }
 
 /* Finds the slot of a thread whose group is another than when it was found last. */
@@ -134,6 +272,8 @@ static __always_inline void cgroup_find(struct task_struct *p, struct thread_ctx
 	cgroup_uncount(t);
 	t->group = group;
 	t->slot = slot_of_task(p, t) + 1;
+	t->slot_generation = slot_at(t->slot - 1)->generation;
+	see_idle_above(p);
 }
 
 /* Counts a thread that wants to run. */
@@ -143,7 +283,13 @@ static __always_inline void cgroup_count(struct task_struct *p, struct thread_ct
 	u32 weight = p->scx.weight;
 
 	cgroup_find(p, t);
-	if (!cgroups_used || t->counted == weight || !t->slot)
+	if (!cgroups_used || !t->slot)
+		return;
+	if (t->slot > SESSION_SLOTS)
+		see_weight(p, t->slot - 1);
+	else if (t->slot > 1)
+		see_idle(p->sched_task_group, t->slot - 1);
+	if (t->counted == weight)
 		return;
 	s = slot_at(t->slot - 1);
 	__sync_fetch_and_add(&s->sum, (u64)weight - t->counted);
@@ -167,57 +313,29 @@ __noinline u64 part_of(u32 slot)
 	return part;
 }
 
+/* What run time is in OTHER's virtual time for a thread of that weight in a slot, units of 64 ns. */
+__noinline u64 charge_in(u32 slot, u32 weight, u64 ran_ns)
+{
+	u64 ran = (ran_ns >> 6) * 100, sum = slot_at(slot)->sum;
+
+	weight = at_least(weight, 1);
+	if (!slot)
+		return ran / weight;
+	/* Weights have ten more bits, as the part has. */
+	ran *= (at_least(sum, weight) << 10) / weight;
+	return ran / at_least(part_of(slot), 1);
+}
+
 /* What a thread's run time is in OTHER's virtual time, units of 64 ns. */
 static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx *t, u64 ran_ns)
 {
-	u64 ran = (ran_ns >> 6) * 100, weight = p->scx.weight ?: 1;
-	struct cgroup_slot *s;
-
-	if (t->slot < 2)
-		return ran / weight;
-	s = slot_at(t->slot - 1);
-	/* Weights have ten more bits, as the part has. */
-	ran *= ((s->sum > weight ? s->sum : weight) << 10) / weight;
-	return ran / (part_of(t->slot - 1) ?: 1);
+	return charge_in(t->slot ? t->slot - 1 : 0, p->scx.weight, ran_ns);
 }
 
 /* What a thread's run time is for its group, as if that were one task, units of 64 ns. */
 static __always_inline u64 group_charge(const struct thread_ctx *t, u64 ran_ns)
 {
 	return (ran_ns >> 6) * 100 * 1024 / (part_of(t->slot - 1) ?: 1);
-}
-
-/* Cgroups in which nobody has wanted to run for a while count no more. Their parents' turn comes the next
- * time. */
-__noinline int cgroup_housekeep(void)
-{
-	u32 i;
-
-	if (!cgroups_used)
-		return 0;
-	bpf_for(i, 1, SPRY_CGROUPS_MAX)
-	{
-		struct cgroup_slot *s = slot_at(i);
-		u32 counted = s->counted;
-
-		if (!s->is_used || !counted)
-			continue;
-		if (!s->sum && s->was_empty) {
-			s->counted = 0;
-			__sync_fetch_and_sub(&slot_at(s->parent)->sum, counted);
-		}
-		s->was_empty = !s->sum;
-	}
-	return 0;
-}
-
-static __always_inline void set_weight(struct cgroup_slot *s, u32 weight)
-{
-	s->weight = weight ?: 1;
-	if (s->counted) {
-		__sync_fetch_and_add(&slot_at(s->parent)->sum, (u64)s->weight - s->counted);
-		s->counted = s->weight;
-	}
 }
 
 #endif

@@ -6,34 +6,42 @@
 
 #include "births.bpf.h"
 
+/* Takes a slot for a cgroup of that depth; 0 if it gets none. */
+static __always_inline u32 free_slot(u32 level)
+{
+	u32 i, end = level > CGROUP_DEPTH_SHARED ? SLOTS_SHARED : SESSION_SLOTS;
+
+	if (level > CGROUP_DEPTH_MAX)
+		return 0;
+	bpf_for(i, 1, end)
+	{
+		if (!__sync_val_compare_and_swap(&slot_at(i)->is_used, 0, 1))
+			return i;
+	}
+	return 0;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
 {
-	struct cgroup *parent;
 	u64 id = cgroup->kn->id;
-	u32 i, found = 0;
+	u32 above, found;
 
 	if (!cgroup->level)
 		return 0;
-	bpf_for(i, 1, SESSION_SLOTS)
-	{
-		if (!__sync_val_compare_and_swap(&slot_at(i)->is_used, 0, 1)) {
-			found = i;
-			break;
-		}
-	}
+	above = slot_above(address_of(cgroup));
+	found = free_slot(cgroup->level);
 	if (!found || bpf_map_update_elem(&cgroup_slots, &id, &found, BPF_ANY)) {
-		/* Its tasks are like the root's. */
-		slot_at(found)->is_used = 0;
-		cgroups_left_out++;
+		/* Its tasks are like those of the cgroup above it. */
+		if (found)
+			slot_at(found)->is_used = 0;
+		if (above)
+			bpf_map_update_elem(&cgroup_slots, &id, &above, BPF_ANY);
+		__sync_fetch_and_add(&cgroups_left_out, 1);
 		return 0;
 	}
-	slot_at(found)->weight = args->weight ?: 1;
-	slot_at(found)->parent = 0;
-	parent = bpf_cgroup_ancestor(cgroup, cgroup->level - 1);
-	if (parent) {
-		slot_at(found)->parent = slot_of(parent->kn->id);
-		bpf_cgroup_release(parent);
-	}
+	slot_at(found)->owner = id;
+	set_weight(slot_at(found), args->weight, 0);
+	slot_at(found)->parent = above;
 	if (found > highest_slot)
 		highest_slot = found;
 	if (bpf_core_field_exists(args->bw_quota_us))
@@ -45,16 +53,19 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 void BPF_STRUCT_OPS(spry_cgroup_exit, struct cgroup *cgroup)
 {
 	u64 id = cgroup->kn->id;
-	u32 slot = slot_of(id);
+	u32 slot = slot_of(id), generation;
 	struct cgroup_slot *s = slot_at(slot);
 
 	if (!slot)
 		return;
 	bpf_map_delete_elem(&cgroup_slots, &id);
-	if (s->counted)
-		__sync_fetch_and_sub(&slot_at(s->parent)->sum, s->counted);
+	if (s->owner != id)
+		return;
+	count_at_parent(s, 0);
 	limit_set(s, 0, 0);
+	generation = s->generation + 1;
 	__builtin_memset(s, 0, sizeof(*s));
+	s->generation = generation;
 	__sync_fetch_and_sub(&cgroups_used, 1);
 }
 
@@ -75,8 +86,8 @@ void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)
 {
 	u32 slot = slot_of(cgroup->kn->id);
 
-	if (slot)
-		set_weight(slot_at(slot), weight);
+	if (slot && slot_at(slot)->owner == cgroup->kn->id)
+		set_weight(slot_at(slot), weight, slot_at(slot)->is_idle);
 }
 
 void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period_us, u64 quota_us,
@@ -84,7 +95,7 @@ void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period
 {
 	u32 slot = slot_of(cgroup->kn->id);
 
-	if (slot)
+	if (slot && slot_at(slot)->owner == cgroup->kn->id)
 		limit_set(slot_at(slot), period_us, quota_us);
 }
 
@@ -99,8 +110,11 @@ void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 		dies(p, &at);
 	if (!cgroups_used)
 		return;
-	/* When it comes back it must be counted. */
+	/* When it comes back it must be counted. Another CPU may have taken it out. */
 	if (RECENT(c, p)->task == (u64)p)
+		RECENT(c, p)->task = 0;
+	c = cpu_at(scx_bpf_task_cpu(p));
+	if (nr_cpus > 1 && RECENT(c, p)->task == (u64)p)
 		RECENT(c, p)->task = 0;
 	t = find_thread(p);
 	if (t)

@@ -19,6 +19,12 @@ struct asking {
 	enum asked asked;
 };
 
+/* An order of tasks that are all alike: first in, first out, whichever queues of a CPU they wait in. */
+static __always_inline u64 first_come(u32 class)
+{
+	return KEY(class, scx_bpf_now() >> VTIME_UNIT_SHIFT);
+}
+
 /* The task that had the CPU and would go on. `class` is SPRY_CLASSES if there is none. */
 struct running {
 	struct task_struct *p;

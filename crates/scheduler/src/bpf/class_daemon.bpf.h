@@ -11,15 +11,14 @@ static __always_inline bool daemon_by_nature(struct task_struct *p)
 	return p->tgid == daemon_tgid && p->policy != SCHED_IDLE;
 }
 
-static __always_inline bool daemon_may(struct cpu_ctx *c)
+static __always_inline bool daemon_may(struct cpu_ctx *c, struct thread_ctx *t)
 {
 	return within_budget(c, SPRY_CLASS_DAEMON, daemon_percent);
 }
 
-/* All threads are alike: first in, first out. */
 static __always_inline u64 daemon_key(const struct asking *a)
 {
-	return KEY(SPRY_CLASS_DAEMON, 0);
+	return first_come(SPRY_CLASS_DAEMON);
 }
 
 static __always_inline u64 daemon_slice(struct thread_ctx *t)

@@ -176,7 +176,7 @@ static __always_inline bool interactive_by_nature(struct task_struct *p)
 	return false;
 }
 
-static __always_inline bool interactive_may(struct cpu_ctx *c)
+static __always_inline bool interactive_may(struct cpu_ctx *c, struct thread_ctx *t)
 {
 	return true;
 }

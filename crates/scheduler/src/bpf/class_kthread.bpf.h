@@ -1,6 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* KTHREAD: threads of the kernel that are not meant to be nice, for at most a part of each CPU; beyond it
- * they are of OTHER. */
+/*
+ * KTHREAD: threads of the kernel that are not meant to be nice, for a small part of each CPU; beyond it they
+ * are of OTHER, where they have paid for all that they ran. Any user can make the kernel's threads work
+ * without end (a flood of lines into a terminal): together with what they run here they have no more than
+ * their fair share.
+ */
 #ifndef SPRY_CLASS_KTHREAD_BPF_H
 #define SPRY_CLASS_KTHREAD_BPF_H
 
@@ -12,15 +16,27 @@ static __always_inline bool kthread_by_nature(struct task_struct *p)
 	return p->flags & PF_KTHREAD && p->static_prio <= NICE_0_PRIO && p->policy != SCHED_IDLE;
 }
 
-static __always_inline bool kthread_may(struct cpu_ctx *c)
+static __always_inline bool kthread_may(struct cpu_ctx *c, struct thread_ctx *t)
 {
-	return within_budget(c, SPRY_CLASS_KTHREAD, kthread_percent);
+	return t && t->spent_ns * 100 <= budget_period_ns * kthread_each_percent &&
+	       within_budget(c, SPRY_CLASS_KTHREAD, kthread_percent);
 }
 
-/* All threads are alike: first in, first out. */
+/* A thread of the kernel ran: in this class, or in OTHER. */
+static __always_inline void kthread_charge(struct thread_ctx *t, u64 ran_ns)
+{
+	u64 now = scx_bpf_now();
+
+	if (now - t->spent_since_ns >= budget_period_ns) {
+		t->spent_since_ns = now;
+		t->spent_ns = 0;
+	}
+	t->spent_ns += ran_ns;
+}
+
 static __always_inline u64 kthread_key(const struct asking *a)
 {
-	return KEY(SPRY_CLASS_KTHREAD, 0);
+	return first_come(SPRY_CLASS_KTHREAD);
 }
 
 static __always_inline u64 kthread_slice(struct thread_ctx *t)

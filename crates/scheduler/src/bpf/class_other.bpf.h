@@ -10,9 +10,8 @@
 
 #include "cgroup.bpf.h"
 #include "class.bpf.h"
-#include "timer.bpf.h"
+#include "crowd.bpf.h"
 
-#define VTIME_UNIT_SHIFT 6
 /* The lag while turns are short: in a crowd, or behind a higher class. */
 #define LAG_SHORT 1
 
@@ -22,16 +21,6 @@
 /* A task of a group may be so many times further ahead while the class has the CPU: each task of a group of
  * many has little. */
 #define AHEAD_IN_GROUPS 5
-/* Where there are groups, the slices of all that wait take so long at most, ns, and one takes this at least.
- */
-#define GROUPS_ALL_NS  (200 * MS)
-#define GROUPS_EACH_NS (MS / 4)
-
-static __always_inline u64 at_least(u64 vtime, u64 least)
-{
-	return (s64)(vtime - least) < 0 ? least : vtime;
-}
-
 /* Whether a task pays for the turn that it had, however short it was: turns are short in a crowd, and behind
  * a higher class. */
 static __always_inline bool pays_for_turn(const struct cpu_ctx *c, const struct llc_ctx *l, enum asked asked)
@@ -45,18 +34,21 @@ static __always_inline bool pays_for_turn(const struct cpu_ctx *c, const struct 
  * the mean of their virtual times, whatever their weights. The class is held near the first task that waits,
  * since a few tasks among many of another weight tell too much.
  */
-static __always_inline void class_is_served(const struct where *at, struct llc_ctx *l, u64 charge)
+__noinline int class_served(u32 cpu, u32 llc, u64 charge)
 {
-	u32 count = waiting(at, SPRY_CLASS_OTHER);
-	u64 first = first_waiting(at, SPRY_CLASS_OTHER), most, vtime;
+	struct where at = {.cpu = cpu, .llc = llc};
+	struct llc_ctx *l = llc_at(llc);
+	u32 count = waiting(&at, SPRY_CLASS_OTHER);
+	u64 first = first_waiting(&at, SPRY_CLASS_OTHER), most, vtime;
 
 	if (!count || first == ~0ull)
-		return;
+		return 0;
 	most = (first & KEY_LOW) + CLASS_LEADS;
 	vtime = l->vtime + charge / (count + cpus_of_llc);
 	if ((s64)(vtime - most) > 0)
 		vtime = most;
 	l->vtime = at_least(l->vtime, vtime);
+	return 0;
 }
 
 /* Where a task stands as its order is asked for: caches have each their own virtual time. */
@@ -117,9 +109,63 @@ static __always_inline bool other_by_nature(struct task_struct *p)
 	return p->policy != SCHED_IDLE;
 }
 
-static __always_inline bool other_may(struct cpu_ctx *c)
+static __always_inline bool other_may(struct cpu_ctx *c, struct thread_ctx *t)
 {
 	return true;
+}
+
+/* Whether a task ran on, or slept and wakes on an idle CPU, while no task waited that the CPU could have run.
+ * It owes nothing then, and does not carry the class forward: tasks that are bound to other CPUs go by that,
+ * too. */
+static __always_inline bool ran_alone(const struct asking *a)
+{
+	struct task_struct *curr;
+
+	if (nr_cpus == 1 || !a->t || waiting(a->at, SPRY_CLASS_OTHER))
+		return false;
+	if (a->asked == ASKED_WHOM_TO_RUN)
+		return true;
+	curr = running_on(a->at->cpu);
+	return a->asked == ASKED_AS_IT_WAKES && curr && curr->flags & PF_IDLE;
+}
+
+/* A task that stood at `vtime` pays for what it ran in the class; where it stands then. */
+static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
+{
+	struct llc_ctx *l = llc_at(a->at->llc);
+	u64 charge = a->t ? other_charge(a->p, a->t, a->ran_ns) : 0;
+
+	if (ran_alone(a))
+		return l->vtime;
+	/* It had its turn: so far has the class come. What was only put elsewhere had none. */
+	if (charge) {
+		l->vtime = at_least(l->vtime, vtime);
+		class_served(a->at->cpu, a->at->llc, charge);
+		group_is_served(a->t, l, a->ran_ns);
+	}
+	/* Such a task pays from where the class is. */
+	if (pays_for_turn(cpu_at(a->at->cpu), l, a->asked))
+		vtime = at_least(vtime, l->vtime);
+	return vtime + charge;
+}
+
+/* A task comes to be of another class. It pays for what it ran in this one, or a task that is of IDLE for a
+ * moment after each run would come back as if it had not run. */
+static __always_inline void other_leaves(const struct asking *a)
+{
+	u64 now = llc_at(a->at->llc)->vtime;
+
+	a->t->vtime = other_pays(a, stands_at(a->p, a->t, a->at, now));
+	a->t->llc = a->at->llc;
+}
+
+/* A thread of the kernel ran before this class: it stands further behind here, and the class where it was. */
+static __always_inline void other_owes(const struct asking *a)
+{
+	u64 now = llc_at(a->at->llc)->vtime;
+
+	a->t->vtime = at_least(stands_at(a->p, a->t, a->at, now), now) + other_charge(a->p, a->t, a->ran_ns);
+	a->t->llc = a->at->llc;
 }
 
 static __always_inline u64 other_key(const struct asking *a)
@@ -127,24 +173,16 @@ static __always_inline u64 other_key(const struct asking *a)
 	struct task_struct *p = a->p;
 	struct thread_ctx *t = a->t;
 	struct llc_ctx *l = llc_at(a->at->llc);
-	u64 now = l->vtime, vtime = now, charge, ahead;
+	u64 now = l->vtime, vtime = now, ahead;
 	bool was_other = p->scx.dsq_vtime >> KEY_SHIFT == SPRY_CLASS_OTHER;
 
-	if (was_other)
+	/* One that comes back from another class stands where it stood. */
+	if (t || was_other)
 		vtime = stands_at(p, t, a->at, now);
-	charge = t && was_other ? other_charge(p, t, a->ran_ns) : 0;
-	/* It had its turn: so far has the class come. What was only put elsewhere had none. */
-	if (charge) {
-		l->vtime = at_least(l->vtime, vtime);
-		class_is_served(a->at, l, charge);
+	if (was_other) {
+		vtime = other_pays(a, vtime);
 		now = l->vtime;
 	}
-	/* Such a task pays from where the class is. */
-	if (was_other && pays_for_turn(cpu_at(a->at->cpu), l, a->asked))
-		vtime = at_least(vtime, now);
-	vtime += charge;
-	if (charge)
-		group_is_served(t, l, a->ran_ns);
 	if (a->asked == ASKED_AS_IT_WAKES)
 		vtime = joins_at(t, l, vtime);
 	/* There was no memory for it: what it ran is not known, and it pays for a whole slice. */
@@ -173,28 +211,65 @@ static __always_inline bool other_wakes_over(u64 key, struct task_struct *curr)
 	return false;
 }
 
-/* Where more than a few tasks wait, slices end by the timer: at a tick, one that begins between two ticks
- * would end up to a tick late. A crowd has shorter slices, so that each task has one in time. */
-static __always_inline void in_time(const struct where *at)
+/* The place from which a CPU would take its next task of OTHER. */
+static __always_inline u32 place_of_first(const struct where *at)
 {
-	u32 count = waiting(at, SPRY_CLASS_OTHER);
-	u64 now, slice_ns = slice_other_ns;
+	u32 beside;
 
-	if (count <= exact_tasks)
-		return;
-	if (count > crowd)
-		count = really_waiting(at, SPRY_CLASS_OTHER);
-	if (count && slice_ns > age_many_ns / count)
-		slice_ns = age_many_ns / count;
-	if (cgroups_used && count && slice_ns > GROUPS_ALL_NS / count)
-		slice_ns = GROUPS_ALL_NS / count > GROUPS_EACH_NS ? GROUPS_ALL_NS / count : GROUPS_EACH_NS;
-	now = scx_bpf_now();
-	timer_set(at->cpu, cpu_at(at->cpu), now, now + slice_ns);
+	if (nr_cpus == 1)
+		return at->llc;
+	beside = first_beside(at->cpu, SPRY_CLASS_OTHER);
+	return first_key(beside, SPRY_CLASS_OTHER) < first_key(at->llc, SPRY_CLASS_OTHER) ? beside : at->llc;
+}
+
+/* A task of a group waits for its next turn as long as its last one counts in its group and beside the
+ * others. That is this long at most, ns: for all that wait, or for each of them. */
+#define GROUPS_WAIT_NS	    (25 * MS)
+#define GROUPS_WAIT_EACH_NS (4 * MS)
+/* Of so many tasks none waits longer, whatever slices they have. */
+#define GROUPS_FEW 2
+
+/*
+ * How long the next task may run, ns: so that it is put no further ahead for it than a task may be, since it
+ * would not pay for the rest, and many threads of a group of little weight would have more than the group's
+ * part; and so that it does not wait too long for its next turn.
+ */
+static __always_inline u64 slice_paid(const struct where *at, u32 count)
+{
+	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq_at(place_of_first(at), SPRY_CLASS_OTHER));
+	struct thread_ctx *t = p ? find_thread(p) : NULL;
+	u64 ahead, wait;
+
+	if (!t)
+		return slice_other_ns;
+	ahead = ahead_of_class(llc_at(at->llc), t);
+	if (t->slot >= 2) {
+		wait = at_least(count * GROUPS_WAIT_EACH_NS, GROUPS_WAIT_NS) >> VTIME_UNIT_SHIFT;
+		ahead = at_most(ahead, wait * WEIGHT_DEFAULT / at_least(slot_at(0)->sum, WEIGHT_DEFAULT));
+	}
+	return at_least(ahead * MS / at_least(other_charge(p, t, MS), 1), below_slice_least_ns);
+}
+
+/* The next task has its slice in time where more than a few wait. Apart, since a CPU decides mostly where few
+ * do. */
+__noinline int slice_among_many(u32 cpu, u32 count)
+{
+	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
+	u64 slice_ns = slice_other_ns;
+
+	if (count > (cgroups_used ? GROUPS_FEW : exact_tasks))
+		slice_ns = at_most(slice_paid(&at, count), slice_ns);
+	if (count > exact_tasks || slice_ns < slice_other_ns)
+		in_time(&at, SPRY_CLASS_OTHER, slice_ns);
+	return 0;
 }
 
 static __always_inline enum taken other_take(const struct where *at, const struct running *r)
 {
-	in_time(at);
+	u32 count = waiting(at, SPRY_CLASS_OTHER);
+
+	if (count > GROUPS_FEW)
+		slice_among_many(at->cpu, count);
 	return take_next(at, r, SPRY_CLASS_OTHER);
 }
 

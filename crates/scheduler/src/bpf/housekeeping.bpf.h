@@ -160,7 +160,6 @@ static __always_inline void keep_counts(u64 now)
 	}
 	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX * QUEUES : 0) recount(place_of_mask(i / QUEUES), i % QUEUES);
 	masks_housekeep();
-	cgroup_housekeep();
 }
 
 /* Without timers: when a decision comes after the time for it. */

@@ -45,7 +45,9 @@ const volatile u64 age_many_ns = 4500000000;
 /* The parts of a CPU that classes above INTERACTIVE may have, percent of a period, ns. */
 const volatile u64 budget_period_ns = 100000000;
 const volatile u32 daemon_percent = 10;
-const volatile u32 kthread_percent = 80;
+const volatile u32 kthread_percent = 20;
+/* The part that each thread of the kernel may have of that. */
+const volatile u32 kthread_each_percent = 3;
 /* A task is not charged each time that it runs less than this, ns. */
 const volatile u64 uncharged_ns = 60000;
 /* Housekeeping's period, ns. */

@@ -13,12 +13,12 @@
 static __always_inline void limit_set(struct cgroup_slot *s, u64 period_us, u64 quota_us)
 {
 	bool is_limited = has_timers && quota_us && quota_us < NO_QUOTA_US;
+	u64 before_ns = __sync_lock_test_and_set(&s->quota_ns, is_limited ? quota_us * 1000 : 0);
 
-	if (is_limited && !s->quota_ns)
+	if (is_limited && !before_ns)
 		__sync_fetch_and_add(&cgroups_limited, 1);
-	if (!is_limited && s->quota_ns)
+	if (!is_limited && before_ns)
 		__sync_fetch_and_sub(&cgroups_limited, 1);
-	s->quota_ns = is_limited ? quota_us * 1000 : 0;
 	s->period_ns = (period_us ?: 100000) * 1000;
 }
 
@@ -97,22 +97,29 @@ static __always_inline void release_parked(u32 place, u64 now)
 	{
 		struct thread_ctx *t = find_thread(p);
 		s32 cpu = scx_bpf_task_cpu(p);
-		u32 here = place;
-		u64 key;
+		u32 here = place, queue, count;
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
 		if (t && is_over_limit(t) && now - t->parked_ns < parked_most_ns)
 			continue;
-		key = KEY(SPRY_CLASS_OTHER, t ? t->vtime : llc_at(llc_of(cpu))->vtime);
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, key);
-		__sync_fetch_and_add(queued_at(here, SPRY_CLASS_OTHER), 1);
-		*first_at(here, SPRY_CLASS_OTHER) = 0;
-		if (__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, SPRY_CLASS_OTHER),
-						    0)) {
-			__sync_fetch_and_sub(queued_at(here, QUEUE_PARKED), 1);
-			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+		/* It was ordered as it was put here: into its class. */
+		queue = key_class(p->scx.dsq_vtime);
+		if (queue == SPRY_CLASS_OTHER) {
+			u64 least = llc_at(llc_of(cpu))->vtime - llc_at(llc_of(cpu))->lag;
+
+			__COMPAT_scx_bpf_dsq_move_set_vtime(
+				BPF_FOR_EACH_ITER,
+				KEY(SPRY_CLASS_OTHER, t ? at_least(t->vtime, least) : least));
 		}
+		__sync_fetch_and_add(queued_at(here, queue), 1);
+		*first_at(here, queue) = 0;
+		count = QUEUE_PARKED;
+		/* Another program may have taken it out. */
+		if (!__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, queue), 0))
+			count = queue;
+		__sync_fetch_and_sub(queued_at(here, count), 1);
+		scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
 	}
 }
 

@@ -124,6 +124,9 @@ struct thread_ctx {
 	u64 given_ns;
 	u64 waits_ns;
 	u64 left_ns;
+	/* KTHREAD: what it ran lately, and since when, ns. */
+	u64 spent_ns;
+	u64 spent_since_ns;
 	/* What the thread itself ran of its process' quantum, and of which. */
 	u64 own_ran_ns;
 	u64 own_quantum_ns;
@@ -138,6 +141,7 @@ struct thread_ctx {
 	/* Its group, the group's slot and the weight that is counted there; see cgroup.bpf.h. */
 	u64 group;
 	u32 slot;
+	u32 slot_generation;
 	u32 counted;
 	/* Since when it has waited for its cgroup's next period. */
 	u64 parked_ns;
@@ -355,6 +359,19 @@ static __always_inline u32 key_class(u64 key)
 	u32 class = key >> KEY_SHIFT;
 
 	return class == SPRY_CLASS_NONE || class > SPRY_CLASS_IDLE ? SPRY_CLASS_OTHER : class;
+}
+
+/* Virtual times, and times in orders, are in units of 64 ns. */
+#define VTIME_UNIT_SHIFT 6
+
+static __always_inline u64 at_most(u64 value, u64 most)
+{
+	return value > most ? most : value;
+}
+
+static __always_inline u64 at_least(u64 vtime, u64 least)
+{
+	return (s64)(vtime - least) < 0 ? least : vtime;
 }
 
 static __always_inline struct task_struct *running_on(s32 cpu)

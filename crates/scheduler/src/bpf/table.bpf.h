@@ -62,7 +62,7 @@ static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t
 	switch (class) {
 #define MAY(CLASS, name)                                                                                     \
 	case SPRY_CLASS_##CLASS:                                                                             \
-		return name##_may(c) ? class : SPRY_CLASS_OTHER;
+		return name##_may(c, t) ? class : SPRY_CLASS_OTHER;
 		SPRY_CLASS_LIST(MAY)
 #undef MAY
 	}
@@ -123,7 +123,16 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 
 	if (t && t->class == SPRY_CLASS_INTERACTIVE)
 		interactive_charge(t, a.ran_ns);
+	if (t && p->flags & PF_KTHREAD)
+		kthread_charge(t, a.ran_ns);
 	class = class_now(p, t, c);
+	/* Before it is charged: its group's part depends on it. */
+	if (t && (class == SPRY_CLASS_OTHER || t->class == SPRY_CLASS_OTHER || cgroups_limited))
+		cgroup_count(p, t);
+	if (t && t->class == SPRY_CLASS_KTHREAD)
+		other_owes(&a);
+	else if (t && t->class == SPRY_CLASS_OTHER && class != SPRY_CLASS_OTHER)
+		other_leaves(&a);
 	switch (class) {
 #define ORDER(CLASS, name)                                                                                   \
 	case SPRY_CLASS_##CLASS:                                                                             \
@@ -135,8 +144,6 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	if (!t)
 		return key;
 	t->class = class;
-	if (class == SPRY_CLASS_OTHER || cgroups_limited)
-		cgroup_count(p, t);
 	if (class == SPRY_CLASS_OTHER) {
 		RECENT(c, p)->task = (u64)p;
 		RECENT(c, p)->charged_ns = t->charged_ns;

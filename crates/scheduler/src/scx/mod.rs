@@ -280,7 +280,7 @@ impl Actuator for Scx {
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
             if bss.cgroups_left_out > 0 {
                 warnings.push(format!(
-                    "{} cgroups too many: their tasks are like the root's",
+                    "{} cgroups too many or too deep: their tasks are like those of the cgroup above",
                     bss.cgroups_left_out
                 ));
             }

@@ -5,6 +5,7 @@ mod bench;
 mod daemon;
 mod disk;
 mod display;
+mod groups;
 mod kernels;
 mod latency;
 mod loads;

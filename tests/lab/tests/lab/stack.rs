@@ -2,10 +2,11 @@
 
 use spry_lab::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
+use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{example, machine, printed, run, script};
 
 /// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
-fn under_the_stack(cpus: u32, text: &str) -> String {
+pub fn under_the_stack(cpus: u32, text: &str) -> String {
     with_places("hog=1:200000", cpus, text)
 }
 
@@ -23,15 +24,9 @@ fn with_places(rules: &str, cpus: u32, text: &str) -> String {
     }
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);
-    assert!(text.trim_end().ends_with("enabled"), "{text}\n{}", outcome.console);
+    let errors = String::from_utf8_lossy(&outcome.files["0.stderr"]);
+    assert!(text.trim_end().ends_with("enabled"), "{text}\n{errors}{}", outcome.console);
     text
-}
-
-/// The number that follows some words.
-fn number_after(text: &str, words: &str) -> f64 {
-    let (_, rest) = text.split_once(words).unwrap_or_else(|| panic!("no `{words}` in {text}"));
-    let number = rest.split_whitespace().next().unwrap_or_default();
-    number.parse().unwrap_or_else(|_| panic!("no number after `{words}` in {text}"))
 }
 
 #[test]
@@ -105,6 +100,33 @@ fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
     assert!(text.contains("did not run in 2 s: 0 of 6"), "{text}");
 }
 
+/// Loops that may use the second CPU alone: one in use, one of nice 0, one of SCHED_IDLE, and one whose cgroup may have
+/// 1 ms of a second. How long the second CPU took to go, and what each had, ms, in a second after that.
+const OFFLINE: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 1000 1000000 >a/cpu.max; cd /tmp
+ran() { cut -d' ' -f1 /proc/$1/schedstat; }
+for name in hog other idle limited; do cp /spry/attack $name; done
+./hog loop 1 & loops=$!
+./other loop 1 & loops=\"$loops $!\"
+./idle idle-loop 1 & loops=\"$loops $!\"
+./limited loop 1 & echo $! >/sys/fs/cgroup/a/cgroup.procs; loops=\"$loops $!\"
+sleep 3
+now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+from=$(now); echo 0 >/sys/devices/system/cpu/cpu1/online; echo gone after $((($(now) - from) * 10))
+for loop in $loops; do before=\"$before $(ran $loop)\"; done; sleep 1
+for loop in $loops; do set -- $before; echo $(cat /proc/$loop/comm) had $((($(ran $loop) - $1) / 1000000)); shift; before=$*; done
+echo 1 >/sys/devices/system/cpu/cpu1/online";
+
+#[test]
+fn tasks_of_every_class_that_are_bound_to_a_cpu_run_elsewhere_when_it_goes() {
+    let text = under_the_stack(2, OFFLINE);
+    println!("{text}");
+    assert!(number_after(&text, "gone after") <= 200.0, "{text}");
+    assert!(number_after(&text, "hog had") >= 850.0, "{text}");
+    assert!(number_after(&text, "other had") >= 15.0, "{text}");
+    assert!(number_after(&text, "idle had") >= 1.0, "{text}");
+}
+
 #[test]
 fn it_stays_in_charge_on_four_cpus() {
     let text = under_the_stack(4, "/spry/crowd 12 2 0 2\n/spry/crowd 12 2 0 6");
@@ -176,8 +198,8 @@ fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_doe
 }
 
 #[test]
-fn a_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
-    let text = under_the_stack(4, "/spry/attack bound 1000 & /spry/crowd 8 2 0 0");
+fn ten_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
+    let text = under_the_stack(4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
     // Two CPUs, all but for what the kernel does there.
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");

@@ -1,0 +1,129 @@
+//! Cgroups and sessions under the scheduler's stack of classes, nothing being in use: each has its weight however many
+//! tasks and groups are in it, and whatever its owner does with it.
+
+use spry_lab_tests::attacks::number_after;
+
+use crate::stack::under_the_stack;
+
+/// A user's cgroups, beside four loops of another session; `beside NAME` says what these have, of one CPU.
+const OWN: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p own/inner other
+echo +cpu >own/cgroup.subtree_control; chown -R 1000 own; chmod 666 cgroup.procs
+as() { /spry/attack as 1000 \"$@\" & attack=$!; sleep 1; }
+beside() { echo beside $1 $(setsid /spry/crowd 4 3 | grep -E 'crowd had|longest wait [0-9]'); kill -9 $(pidof attack); sleep 0.5; }
+";
+
+/// What four loops had beside each of the attacks, percent, and the longest time that one of them waited, ms.
+fn beside(text: &str, name: &str) -> (f64, f64) {
+    let (_, rest) =
+        text.split_once(&format!("beside {name} ")).unwrap_or_else(|| panic!("no {name} in {text}"));
+    (number_after(rest, "crowd had"), number_after(rest, "longest wait"))
+}
+
+#[test]
+fn a_group_has_its_weight_whatever_its_owner_does() {
+    let text = under_the_stack(
+        1,
+        &format!(
+            "{OWN}
+            echo 1 >own/cpu.weight; as sh -c 'echo $$ >own/inner/cgroup.procs; exec /spry/attack crowd 100'
+            beside least; echo 100 >own/cpu.weight
+            echo 1 >own/cpu.idle; as sh -c 'echo $$ >own/inner/cgroup.procs; exec /spry/attack crowd 4'
+            beside idle; echo 0 >own/cpu.idle
+            as sh -c 'echo 19 >/proc/self/autogroup; exec /spry/attack crowd 4'
+            beside autogroup
+            as sh -c 'mkdir own/limited; echo 1000 1000 >own/limited/cpu.max; echo $$ >own/limited/cgroup.procs
+                exec /spry/attack idle-crowd 4'
+            beside limited"
+        ),
+    );
+    println!("{text}");
+    // Under EEVDF 98, 99, 98 % and, since a cgroup of SCHED_IDLE's tasks is a group, 50 %.
+    for (name, least) in [("least", 94.0), ("idle", 96.0), ("autogroup", 96.0), ("limited", 80.0)] {
+        let (part, longest_ms) = beside(&text, name);
+        assert!(part >= least && longest_ms <= 50.0, "{name}: {text}");
+    }
+}
+
+#[test]
+fn a_group_in_which_a_task_wakes_now_and_then_is_counted_while_it_does() {
+    let text = under_the_stack(
+        1,
+        &format!(
+            "{OWN}
+            mkdir own/light own/loops
+            (echo 0 >own/light/cgroup.procs; exec /spry/attack light 50) &
+            (echo 0 >other/cgroup.procs; exec /spry/attack crowd 4) & sleep 1
+            (echo 0 >own/loops/cgroup.procs; exec /spry/crowd 4 3)"
+        ),
+    );
+    println!("{text}");
+    // Two groups share the CPU; of one of these nearly all is for the loops.
+    assert!(number_after(&text, "crowd had") >= 45.0, "{text}");
+    // Above 5 ms for each of nine tasks: what a loop ran while the other group was not counted counts twice after it is.
+    assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
+}
+
+#[test]
+fn tasks_that_are_bound_to_cpus_keep_none_from_its_turn() {
+    let text = under_the_stack(
+        2,
+        &format!(
+            "{OWN}
+            /spry/attack as 1000 /spry/attack pump 20 & sleep 1
+            /spry/attack on 0 /spry/crowd 4 3; kill -9 $(pidof attack); sleep 0.5
+            /spry/attack as 1000 /spry/attack idle-bound 2 & sleep 2
+            for task in $(pidof attack); do
+                grep -q '0-1$' /proc/$task/status && free=$task
+            done
+            before=$(cut -d' ' -f1 /proc/$free/schedstat); sleep 3
+            echo free had $((($(cut -d' ' -f1 /proc/$free/schedstat) - before) / 1000000))"
+        ),
+    );
+    println!("{text}");
+    // Half of the first CPU, beside another session of twenty.
+    assert!(number_after(&text, "crowd had") >= 40.0, "{text}");
+    // A fifth of two CPUs, ms.
+    assert!(number_after(&text, "free had") >= 600.0, "{text}");
+}
+
+/// What a loop has, percent, beside three loops in a cgroup of weight 1 with 20 more below it, one in the other, and what
+/// the three have.
+const DEEP: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p beside deep && echo 1 >deep/cpu.weight
+spin() { (while :; do :; done) & }
+used() { awk '/usage_usec/ { print $2 }' $1/cpu.stat; }
+spin; echo $! >beside/cgroup.procs
+cd deep; for depth in $(seq 20); do echo +cpu >cgroup.subtree_control; mkdir next; cd next; echo 10000 >cpu.weight; done
+for count in 1 2 3; do spin; echo $! >cgroup.procs; done
+cd /sys/fs/cgroup; sleep 1; before=$(used beside) deep=$(used deep); sleep 4
+echo beside had $((($(used beside) - before) / 40000)) deep had $((($(used deep) - deep) / 40000))";
+
+#[test]
+fn a_group_gets_no_more_than_its_weight_however_deep_its_groups_are() {
+    let text = under_the_stack(1, DEEP);
+    assert!(number_after(&text, "beside had") >= 95.0, "{text}");
+}
+
+/// The same beside 3,200 cgroups, which an ordinary user can make below the one that is given to the user: those that
+/// find no place.
+const MANY: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p beside users/user/session/own; echo 1 >users/cpu.weight
+for group in users users/user users/user/session users/user/session/own; do echo +cpu >$group/cgroup.subtree_control; done
+spin() { (while :; do :; done) & }
+used() { awk '/usage_usec/ { print $2 }' $1/cpu.stat; }
+spin; echo $! >beside/cgroup.procs
+own=users/user/session/own
+cd $own; mkdir $(seq 3200); cd /sys/fs/cgroup
+for count in 1 2 3; do mkdir $own/last$count; spin; echo $! >$own/last$count/cgroup.procs; done
+mkdir late; spin; echo $! >late/cgroup.procs
+sleep 1; before=$(used beside) late=$(used late) users=$(used users); sleep 4
+echo beside had $((($(used beside) - before) / 40000)) late had $((($(used late) - late) / 40000)) users had $((($(used users) - users) / 40000))";
+
+#[test]
+fn a_user_s_thousands_of_groups_get_no_more_than_their_weight_and_leave_places_for_others() {
+    let text = under_the_stack(1, MANY);
+    println!("{text}");
+    assert!((47.0..51.0).contains(&number_after(&text, "beside had")), "{text}");
+    assert!((47.0..51.0).contains(&number_after(&text, "late had")), "{text}");
+}
