@@ -313,6 +313,19 @@ __noinline u64 part_of(u32 slot)
 	return part;
 }
 
+/* Whether no task outside of a cgroup wants to run: 0 or 1. */
+__noinline u32 is_alone(u32 slot)
+{
+	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
+		struct cgroup_slot *s = slot_at(slot);
+
+		if (slot_at(s->parent)->sum > s->counted)
+			return 0;
+		slot = s->parent;
+	}
+	return 1;
+}
+
 /* What run time is in OTHER's virtual time for a thread of that weight in a slot, units of 64 ns. */
 __noinline u64 charge_in(u32 slot, u32 weight, u64 ran_ns)
 {

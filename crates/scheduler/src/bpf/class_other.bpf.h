@@ -96,12 +96,20 @@ static __always_inline void group_is_served(const struct thread_ctx *t, const st
  */
 static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc_ctx *l, u64 vtime)
 {
+	struct cgroup_slot *s;
 	s64 ahead;
 
 	if (!t || t->slot < 2)
 		return vtime;
-	ahead = slot_at(t->slot - 1)->vtime - in_first_cache(l->vtime, l);
-	return ahead > 0 ? at_least(vtime, l->vtime + ahead) : vtime;
+	s = slot_at(t->slot - 1);
+	ahead = s->vtime - in_first_cache(l->vtime, l);
+	if (ahead <= 0)
+		return vtime;
+	if (!is_alone(t->slot - 1))
+		return at_least(vtime, l->vtime + ahead);
+	/* No other group has less for it. */
+	s->vtime -= ahead;
+	return vtime;
 }
 
 static __always_inline bool other_by_nature(struct task_struct *p)
