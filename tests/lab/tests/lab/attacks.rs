@@ -35,8 +35,12 @@ fn children_of_processes_that_live_on_or_end_leave_others_their_part() {
 
 #[test]
 fn a_session_of_another_user_that_forks_without_end_is_one_group() {
-    // Under EEVDF 50 of its processes want the CPU at once; the loops are not of its group.
-    holds("bomb 900", By::OtherUser, 54);
+    // The loops are another group: half of the CPU is theirs. Under EEVDF, where most of the processes wait for locks,
+    // they have 81 %, so this is less than 0.8 of that in some runs.
+    let asked = Beside::four_a_cpu("bomb 900", By::OtherUser, 1, test_seconds());
+    let spry = beside(&asked, Under::Stack).unwrap_or_else(|error| panic!("{error}"));
+    println!("{}", spry.text);
+    assert!(spry.in_charge && spry.part >= 50.0 && spry.longest_ms <= 270.0, "{}", spry.text);
 }
 
 #[test]
