@@ -33,7 +33,7 @@
 struct cgroup_slot {
 	u32 is_used;
 	u32 parent;
-	/* The number of the cgroup whose it is; 0: a session's. */
+	/* The number of the cgroup that the slot belongs to; 0: it is a session's. */
 	u64 owner;
 	/* The weight in force, and the one that was set: a group that is idle as a whole (cpu.idle) has the
 	 * least. */
@@ -68,7 +68,7 @@ u32 highest_slot;
 /* What the kernel calls no quota is more than this, us. */
 #define NO_QUOTA_US (1ull << 40)
 
-/* Cgroups whose slots are known, with those that have none of their own. */
+/* Cgroups of which the slot is known, with cgroups that share the slot of one above them. */
 #define CGROUPS_KNOWN_MAX 65536
 
 /* The slot of a cgroup, by the cgroup's number: a task's cgroup can be read, but not held, where a CPU asks
@@ -190,8 +190,8 @@ __noinline int activate(u32 slot)
 	return 0;
 }
 
-/* Nobody in a cgroup wants to run any more: its parent does not count it. Who comes meanwhile may have seen
- * it counted, and is looked for afterwards. */
+/* No task of a cgroup wants to run any more: its parent does not count it. A task that comes meanwhile may
+ * have seen it counted; the cgroup's sum tells of that afterwards. */
 __noinline int deactivate(u32 slot)
 {
 	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
@@ -220,7 +220,7 @@ static __always_inline void cgroup_uncount(struct thread_ctx *t)
 	t->counted = 0;
 }
 
-/* Sees whether a cgroup whose slot this is has become idle, or is not any more. */
+/* Sees whether the cgroup that owns a slot has become idle, or is not any more. */
 static __always_inline void see_idle(struct task_group *group, u32 slot)
 {
 	struct cgroup_slot *s = slot_at(slot);
