@@ -62,6 +62,10 @@ struct cgroup_slot slots[SPRY_CGROUPS_MAX];
 /* Slots that were used, but for the root's; those with a limit; cgroups that found no slot. */
 u32 cgroups_used, cgroups_limited, cgroups_left_out;
 
+/* Counted up when a group's weight changes and when a task moves to another group: what tasks were charged
+ * before counts for another part now. */
+u32 weights_round;
+
 /* The last slot that was ever used. */
 u32 highest_slot;
 
@@ -162,9 +166,15 @@ static __always_inline void count_at_parent(struct cgroup_slot *s, u32 weight)
 
 static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is_idle)
 {
+	u64 now = llc_at(0)->vtime, lead = s->vtime - now, before = s->weight;
+
 	s->weight_set = weight;
 	s->is_idle = is_idle;
 	s->weight = is_idle ? 1 : at_least(weight, 1);
+	/* Its lead is the same run time as before. */
+	if ((s64)lead > 0)
+		s->vtime = now + lead * before / s->weight;
+	__sync_fetch_and_add(&weights_round, 1);
 	if (s->counted)
 		count_at_parent(s, s->weight);
 }

@@ -80,6 +80,7 @@ void BPF_STRUCT_OPS(spry_cgroup_move, struct task_struct *p, struct cgroup *from
 	cgroup_find(p, t);
 	if (counted)
 		cgroup_count(p, t);
+	__sync_fetch_and_add(&weights_round, 1);
 }
 
 void BPF_STRUCT_OPS(spry_cgroup_set_weight, struct cgroup *cgroup, u32 weight)

@@ -176,6 +176,27 @@ static __always_inline void other_owes(const struct asking *a)
 	a->t->llc = a->at->llc;
 }
 
+/*
+ * How far behind its class a task may be as it is put. A task that wanted to run all the time is where its
+ * turns have brought it, unless it waited where the class did not come to. A task that slept comes no later
+ * than the first task that waits: where that one's weight is large, the class would take long to come from
+ * there to where the lag ends.
+ */
+static __always_inline u64 behind_class(const struct asking *a, const struct llc_ctx *l, u64 vtime,
+					bool was_other)
+{
+	u64 least = l->vtime - l->lag, most = l->vtime - CLASS_LEADS, first;
+
+	if (a->asked != ASKED_AS_IT_WAKES)
+		return at_least(vtime, was_other ? most : least);
+	if ((s64)(vtime - least) >= 0 || l->lag == LAG_SHORT)
+		return at_least(vtime, least);
+	first = first_waiting(a->at, SPRY_CLASS_OTHER);
+	if (first != ~0ull && (s64)((first & KEY_LOW) - least) < 0)
+		least = at_least(first & KEY_LOW, most);
+	return at_least(vtime, least);
+}
+
 static __always_inline u64 other_key(const struct asking *a)
 {
 	struct task_struct *p = a->p;
@@ -196,9 +217,7 @@ static __always_inline u64 other_key(const struct asking *a)
 	/* There was no memory for it: what it ran is not known, and it pays for a whole slice. */
 	if (!t)
 		vtime = at_least(vtime, now) + (slice_other_ns >> VTIME_UNIT_SHIFT);
-	/* A task that wanted to run all the time is where its turns have brought it, unless it waited where
-	 * the class did not come to. */
-	vtime = at_least(vtime, now - (a->asked == ASKED_AS_IT_WAKES || !was_other ? l->lag : CLASS_LEADS));
+	vtime = behind_class(a, l, vtime, was_other);
 	ahead = ahead_of_class(l, t);
 	if ((s64)(vtime - (now + ahead)) > 0)
 		vtime = now + ahead;

@@ -54,16 +54,29 @@ static __always_inline void recount(u32 place, u32 queue)
 	*first_at(place, queue) = 0;
 }
 
+/* The round of weights in which tasks were looked at last. */
+static u32 weights_seen;
+
 /* How many were pulled back. In memory, as the verifier would go through each value of a local variable. */
 static u32 pulled;
+
+/* How far ahead of its class a task may stay, units of 64 ns. */
+static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx *t, const struct llc_ctx *l,
+				       u32 is_reweighted)
+{
+	u64 ahead = ahead_of_class(l, t);
+
+	return is_reweighted ? at_most(ahead, other_charge(p, t, slice_other_ns)) : ahead;
+}
 
 /*
  * Tasks that were put further ahead than the class gets in a while now, because it got more when they were:
  * they would wait until all others have come as far. In a crowd that is kept waiting they go behind the next
- * task, since another round of all would be too late. They keep their order: the last to have had a turn
- * stays the last.
+ * task, since another round of all would be too late. Where weights have changed, a task is as far ahead as
+ * its last turn at most, as that counts now. They keep their order: the last to have had a turn stays the
+ * last.
  */
-__noinline int pull_back(u32 place, u32 llc, u32 is_kept)
+__noinline int pull_back(u32 place, u32 llc, u32 is_kept, u32 is_reweighted)
 {
 	struct llc_ctx *l = llc_at(llc);
 	u64 most = l->vtime + l->ahead, to = most;
@@ -73,21 +86,26 @@ __noinline int pull_back(u32 place, u32 llc, u32 is_kept)
 		return 0;
 	if (is_kept && *queued_at(place, SPRY_CLASS_OTHER) > few_tasks)
 		to = l->vtime;
+	if (is_reweighted)
+		most = at_most(most, l->vtime + (slice_other_ns >> VTIME_UNIT_SHIFT));
 	pulled = 0;
 	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_OTHER), SCX_DSQ_ITER_REV)
 	{
 		struct thread_ctx *t;
 		u32 here = place;
-		u64 vtime;
+		u64 vtime, stays = l->ahead;
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
 		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled >= pulled_most)
 			break;
-		vtime = to - pulled++;
+		pulled++;
 		t = find_thread(p);
-		if (t && p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, l->vtime + ahead_of_class(l, t)))
+		if (t)
+			stays = stays_ahead(p, t, l, is_reweighted);
+		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, l->vtime + stays))
 			continue;
+		vtime = at_most(to, l->vtime + stays) - pulled;
 		if (t)
 			t->vtime = vtime;
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, vtime));
@@ -114,9 +132,11 @@ static __always_inline bool is_kept_waiting(u32 llc, u64 now, u64 least_ns)
 
 static __always_inline void keep_counts(u64 now)
 {
-	u32 i;
+	u32 i, round = weights_round;
+	bool is_reweighted = round != weights_seen;
 
 	early_ns = 0;
+	weights_seen = round;
 	bpf_for(i, 0, nr_llcs)
 	{
 		struct llc_ctx *l = llc_at(i);
@@ -143,12 +163,12 @@ static __always_inline void keep_counts(u64 now)
 		if (come > ahead_most || !count)
 			come = ahead_most;
 		l->ahead = come < least ? least : come;
-		pull_back(i, i, waits);
+		pull_back(i, i, waits, is_reweighted);
 	}
 	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0)
-		pull_back(place_of_cpu(i), llc_of(i), llc_at(llc_of(i))->waits);
+		pull_back(place_of_cpu(i), llc_of(i), llc_at(llc_of(i))->waits, is_reweighted);
 	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0)
-		pull_back(place_of_mask(i), llc_of_mask(i), llc_at(llc_of_mask(i))->waits);
+		pull_back(place_of_mask(i), llc_of_mask(i), llc_at(llc_of_mask(i))->waits, is_reweighted);
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
 		u32 place = i / QUEUES, queue = i % QUEUES;

@@ -87,6 +87,36 @@ fn tasks_that_are_bound_to_cpus_keep_none_from_its_turn() {
     assert!(number_after(&text, "free had") >= 600.0, "{text}");
 }
 
+/// Words for loops in cgroups, and what each loop ran in two seconds, ms.
+const LOOPS: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b c
+spin() { (while :; do :; done) & echo $! >$1/cgroup.procs; loops=\"$loops $!\"; }
+weights() { echo $1 >a/cpu.weight; echo $2 >b/cpu.weight; echo $3 >c/cpu.weight; }
+ran() { for loop in $loops; do cut -d' ' -f1 /proc/$loop/schedstat; done; }
+two_seconds() { ran >/tmp/before; sleep 2; ran | paste /tmp/before - | awk '{ print \"ran\", ($2 - $1) / 1e6 }'; }
+";
+
+#[test]
+fn tasks_have_their_parts_as_soon_as_weights_have_changed() {
+    let text = under_the_stack(
+        2,
+        &format!(
+            "{LOOPS} for group in a b c a b c a b; do spin $group; done
+            for before in '1 1 10000' '1 100 10000' '1 1 1' '10000 1 10000'; do
+                weights $before; sleep 1; weights 100 100 100; two_seconds
+            done"
+        ),
+    );
+    println!("{text}");
+    let ran: Vec<f64> = text.lines().filter_map(|line| line.strip_prefix("ran ")?.parse().ok()).collect();
+    assert_eq!(ran.len(), 32, "{text}");
+    // A third of two CPUs for three loops, for three and for two, ms: 444 and 667 each.
+    for (index, ran_ms) in ran.iter().enumerate() {
+        let fair_ms = if index % 8 % 3 == 2 { 666.7 } else { 444.4 };
+        assert!((0.85 * fair_ms..1.15 * fair_ms).contains(ran_ms), "loop {index}: {text}");
+    }
+}
+
 /// What a loop has, percent, beside three loops in a cgroup of weight 1 with 20 more below it, one in the other, and what
 /// the three have.
 const DEEP: &str = "
