@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
  * OTHER: weighted fair. A task's virtual time grows with its run time over its weight; the least goes first.
- * Who has slept comes back a slice behind the class at most, and hardly before it in a crowd. Nobody is put
- * further ahead than the class gets in a while, or in the time in which everybody is to have a turn, so that
- * a small weight does not wait longer when the class has little of the CPU or many tasks.
+ * A task that has slept comes back a slice behind the class at most, or where the first waiting task stands,
+ * and hardly before the class in a crowd. No task is put further ahead than the class gets in a while, or in
+ * the time in which each is to have a turn, so that a small weight does not wait longer when the class has
+ * little of the CPU or many tasks.
  */
 #ifndef SPRY_CLASS_OTHER_BPF_H
 #define SPRY_CLASS_OTHER_BPF_H
