@@ -12,6 +12,7 @@ UEI_DEFINE(uei);
 #include "cgroup_ops.bpf.h"
 #include "dispatch.bpf.h"
 #include "rise.bpf.h"
+#include "workers.bpf.h"
 #include "housekeeping.bpf.h"
 
 /* A task that was never ordered: if it is new, its creator has a word in it. */
@@ -104,6 +105,7 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 	bool takes;
 
 	rise();
+	workers_rise();
 	if (!has_timers)
 		keep_house_in_passing();
 	at.place = at.llc;

@@ -70,6 +70,8 @@ impl Default for ScxOptions {
 /// The scheduler, in charge until dropped.
 pub struct Scx {
     link: Option<Link>,
+    /// As long as it is kept, the scheduler sees what work the kernel is given.
+    _sees_work: Link,
     skel: SchedSkel<'static>,
     nodes: Nodes,
     ensurer: Ensurer,
@@ -105,8 +107,11 @@ impl Scx {
             "another scheduler of sched_ext is in charge"
         );
         let link = skel.maps.spry_ops.attach_struct_ops().context("putting the scheduler in charge")?;
+        let sees_work =
+            skel.progs.spry_work_is_queued.attach().context("seeing what work the kernel is given")?;
         Ok(Scx {
             link: Some(link),
+            _sees_work: sees_work,
             skel,
             nodes: Nodes::map(collector.map("nodes")?, collector.map("collected")?)?,
             ensurer: Ensurer::new(collector.program("spry_ensure")?.as_fd())?,

@@ -2,6 +2,7 @@
 //! under the scheduler than under EEVDF, and the scheduler stays in charge.
 
 use spry_lab_tests::attacks::{Beside, By, Under, beside, test_seconds};
+use spry_lab_tests::desktop::{Attacked, Desk, TypedAt, desktop};
 
 /// Four loops beside an attack on one CPU: at least 0.8 of what they have under EEVDF, none waits for longer than 5 ms for
 /// each task that wants to run at once, of which there are so many, or 50 ms.
@@ -81,4 +82,14 @@ fn nice_values_hold_against_a_program_that_forks_each_millisecond() {
         // By their weights 90.3 and 9.7 %.
         assert!((spry / eevdf - 1.0).abs() <= 0.15, "nice {nice}: EEVDF {eevdf} %, Spry {spry} %");
     }
+}
+
+#[test]
+fn a_key_waits_for_no_worker_of_the_kernel_that_floods_of_terminals_have_used_up() {
+    let asked = Attacked { attack: Some("ttys 3"), typed_at: TypedAt::Shell, cpus: 1, seconds: 6 };
+    let fared = desktop(&asked, Desk::Spry).expect("the lab runs it");
+    println!("{}", fared.text);
+    assert!(fared.in_charge && fared.frames.0 == fared.frames.1, "{}", fared.text);
+    // 62.7 ms where such workers were not moved up; EEVDF 4.64 ms, and 2 of 250 frames.
+    assert!(fared.typing_ms <= 10.0, "{}", fared.text);
 }
