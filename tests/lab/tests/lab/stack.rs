@@ -51,7 +51,7 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
 fn a_task_that_comes_to_be_in_use_while_it_waits_goes_before_the_crowd() {
     for cpus in [1, 2] {
         let text =
-            under_the_stack(cpus, &format!("/spry/crowd {} 9 & sleep 1; /spry/late hog 5", 400 * cpus));
+            under_the_stack(cpus, &format!("/spry/crowd {} 9 & sleep 1; /spry/late hog 5; wait", 400 * cpus));
         println!("{cpus} CPUs: {text}");
         // Before, it has its turn as each of them.
         assert!(number_after(&text, "waited") >= 600.0, "{text}");
@@ -188,11 +188,12 @@ fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_oth
 
 #[test]
 fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_does() {
-    // The program has a quantum of 200 ms, and a slice ends at a tick of 4 ms.
+    // The program has a quantum of 200 ms, what is below has 5 % meanwhile, and a slice ends at a tick of 4 ms, as
+    // the one before it; threads of the kernel have the rest of the bound.
     for threads in [1, 50] {
         let places = "attack=1:200000 hog=5:200000";
         let text = with_places(places, 1, &format!("/spry/attack crowd {threads} & /spry/crowd 0 4 0 1"));
-        assert!(number_after(&text, "hogs' longest wait") <= 225.0, "{threads}: {text}");
+        assert!(number_after(&text, "hogs' longest wait") <= 230.0, "{threads}: {text}");
         assert!((42.0..58.0).contains(&number_after(&text, "hogs had")), "{threads}: {text}");
     }
 }
