@@ -32,6 +32,26 @@ static __always_inline u64 order_in_use(struct task_struct *p, struct thread_ctx
 	return key;
 }
 
+/* The task at which an iterator stands goes from its queue to that of a higher class, with that order. */
+static __always_inline void move_up(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct where *at,
+				    u32 queue, u32 class, u64 key, u64 slice_ns)
+{
+	u32 *count = queued_at(at->place, queue), *count_up = queued_at(at->place, class);
+
+	__COMPAT_scx_bpf_dsq_move_set_vtime(it, key);
+	__COMPAT_scx_bpf_dsq_move_set_slice(it, slice_ns);
+	__sync_fetch_and_add(count_up, 1);
+	*first_at(at->place, class) = 0;
+	/* Another CPU may have taken it. */
+	if (!__COMPAT_scx_bpf_dsq_move_vtime(it, p, dsq_at(at->place, class), 0))
+		count = count_up;
+	__sync_fetch_and_sub(count, 1);
+	if (nr_cpus > 1) {
+		count_put(at, class);
+		find_cpu_for(p, class, at);
+	}
+}
+
 /* Moves up what is in use and waits in a queue of OTHER or IDLE. */
 __noinline int rise_from(u32 place, u32 queue)
 {
@@ -44,7 +64,6 @@ __noinline int rise_from(u32 place, u32 queue)
 	{
 		struct thread_ctx *t = find_thread(p);
 		struct where at = {.cpu = scx_bpf_task_cpu(p), .place = place};
-		u32 *count = queued_at(place, queue), *count_in_use;
 		struct verdict verdict;
 
 		if (looked++ >= RISE_MOST)
@@ -55,20 +74,8 @@ __noinline int rise_from(u32 place, u32 queue)
 		if (verdict.class != SPRY_CLASS_INTERACTIVE)
 			continue;
 		at.llc = llc_of(at.cpu);
-		count_in_use = queued_at(place, SPRY_CLASS_INTERACTIVE);
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, order_in_use(p, t, &at, &verdict));
-		__COMPAT_scx_bpf_dsq_move_set_slice(BPF_FOR_EACH_ITER, interactive_slice(t));
-		__sync_fetch_and_add(count_in_use, 1);
-		*first_at(place, SPRY_CLASS_INTERACTIVE) = 0;
-		/* Another CPU may have taken it. */
-		if (!__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p,
-						     dsq_at(place, SPRY_CLASS_INTERACTIVE), 0))
-			count = count_in_use;
-		__sync_fetch_and_sub(count, 1);
-		if (nr_cpus > 1) {
-			count_put(&at, SPRY_CLASS_INTERACTIVE);
-			find_cpu_for(p, SPRY_CLASS_INTERACTIVE, &at);
-		}
+		move_up(BPF_FOR_EACH_ITER, p, &at, queue, SPRY_CLASS_INTERACTIVE,
+			order_in_use(p, t, &at, &verdict), interactive_slice(t));
 	}
 	*first_at(place, queue) = 0;
 	return 0;

@@ -13,8 +13,6 @@
  * system calls.
  */
 
-#define PF_WQ_WORKER 0x00000020
-
 /* Drivers of the two ends of pseudo-terminals. */
 #define PTY_MASTER_MAJOR 128
 #define PTY_SLAVE_MAJOR	 136

@@ -9,4 +9,7 @@
 #include <bpf/bpf_tracing.h>
 #include "intf.h"
 
+/* Of a task's flags, as the kernel has them. */
+#define PF_WQ_WORKER 0x00000020
+
 #endif

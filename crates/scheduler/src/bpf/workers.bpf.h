@@ -10,8 +10,7 @@
 
 #include "class_kthread.bpf.h"
 #include "rise.bpf.h"
-
-#define PF_WQ_WORKER 0x00000020
+#include "types.bpf.h"
 
 /* How many tasks of a queue are looked at. */
 #define WORKERS_MOST 256
@@ -40,7 +39,6 @@ __noinline int move_workers_up(u32 place)
 	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_OTHER), 0)
 	{
 		struct where at = {.cpu = scx_bpf_task_cpu(p), .place = place};
-		u32 *count = queued_at(place, SPRY_CLASS_OTHER), *count_up;
 		struct thread_ctx *t;
 
 		if (looked++ >= WORKERS_MOST)
@@ -51,20 +49,9 @@ __noinline int move_workers_up(u32 place)
 		if (!t || !within_budget(cpu_at(at.cpu), SPRY_CLASS_KTHREAD, kthread_percent))
 			continue;
 		at.llc = llc_of(at.cpu);
-		count_up = queued_at(place, SPRY_CLASS_KTHREAD);
 		t->class = SPRY_CLASS_KTHREAD;
-		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, first_come(SPRY_CLASS_KTHREAD));
-		__sync_fetch_and_add(count_up, 1);
-		*first_at(place, SPRY_CLASS_KTHREAD) = 0;
-		/* Another CPU may have taken it. */
-		if (!__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(place, SPRY_CLASS_KTHREAD),
-						     0))
-			count = count_up;
-		__sync_fetch_and_sub(count, 1);
-		if (nr_cpus > 1) {
-			count_put(&at, SPRY_CLASS_KTHREAD);
-			find_cpu_for(p, SPRY_CLASS_KTHREAD, &at);
-		}
+		move_up(BPF_FOR_EACH_ITER, p, &at, SPRY_CLASS_OTHER, SPRY_CLASS_KTHREAD,
+			first_come(SPRY_CLASS_KTHREAD), kthread_slice(t));
 	}
 	*first_at(place, SPRY_CLASS_OTHER) = 0;
 	return 0;
