@@ -274,11 +274,11 @@ def machine():
     return f"{os.cpu_count()} CPUs ({name}{virtual}), Linux {platform.release()}, load average {load:.2f} when it began"
 
 
-def write_section(name, text):
-    """Puts the text into docs/benchmarks.md in place of its section of that name."""
-    page = Path(__file__).parent.parent / "docs/benchmarks.md"
+def write_section(page_name, name, text):
+    """Puts the text into its page of docs/benchmarks in place of its section of that name."""
+    page = Path(__file__).parent.parent / f"docs/benchmarks/{page_name}.md"
     page.parent.mkdir(exist_ok=True)
-    old = page.read_text() if page.exists() else "# Benchmarks\n\nEach table is what the command above it printed.\n"
+    old = page.read_text() if page.exists() else f"# {page_name.capitalize()}\n"
     begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
     new = begin + text + "\n" + end
     if begin in old:
@@ -294,7 +294,7 @@ def main(name, arguments, parts):
     parser.add_argument("--spry", type=Path, required=True, help="the spry to measure, built for release")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each measurement (default: 7)")
     parser.add_argument("--part", choices=parts, action="append", help="only this part; can be given several times")
-    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks.md")
+    parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks")
     parser.add_argument("--scratch", type=Path, help="where recordings go meanwhile; needs up to 12 GB")
     for flag, settings in arguments.items():
         parser.add_argument(flag, **settings)
@@ -304,11 +304,12 @@ def main(name, arguments, parts):
     scratch = Path(tempfile.mkdtemp(prefix="spry-bench-", dir=options.scratch or "/var/tmp"))
     try:
         for part in options.part or parts:
-            about = f"## `./x bench {name} --part {part} --rounds {options.rounds}`\n\n{machine()}.\n\n"
+            command = f"./x bench {name} --part {part} --rounds {options.rounds}"
+            about = f"## {part.capitalize()}\n\n```sh\n{command}\n```\n\n{machine()}.\n\n"
             text = about + parts[part](options, scratch)
             print(text, flush=True)
             if options.write:
-                write_section(f"{name} {part}", text)
+                write_section(name, f"{name} {part}", text)
         return 0
     except Failure as failure:
         print(f"bench/{name}: {failure}", file=sys.stderr)

@@ -11,6 +11,13 @@ run_bench() {
     setup bench
     cargo build --release -p spry-cli
     for part in $parts; do
-        as_root "bench/$part" --spry "$CARGO_TARGET_DIR/release/spry" "$@"
+        case $part in
+        record)
+            cargo build --release -p spry-recorder --example floor
+            as_root bench/record --spry "$CARGO_TARGET_DIR/release/spry" \
+                --floor "$CARGO_TARGET_DIR/release/examples/floor" "$@"
+            ;;
+        *) as_root "bench/$part" --spry "$CARGO_TARGET_DIR/release/spry" "$@" ;;
+        esac
     done
 }

@@ -1,8 +1,12 @@
 # What every part of ./x uses: messages, privilege, versions, places.
 
 # Where everything that is built or generated goes; cargo reads the same variable.
-CARGO_TARGET_DIR=${CARGO_TARGET_DIR:-$PWD/target}
+CARGO_TARGET_DIR=$(readlink -m "${CARGO_TARGET_DIR:-target}")
 export CARGO_TARGET_DIR
+
+# How often cargo tries again to fetch a crate.
+CARGO_NET_RETRY=${CARGO_NET_RETRY:-10}
+export CARGO_NET_RETRY
 
 say() {
     printf '%s\n' "$*"

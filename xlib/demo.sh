@@ -2,10 +2,12 @@
 
 run_demo() {
     case "$#-${1:-}" in
-    # Two commands, not a chain: in a chain no failure would end them.
+    # Each part in a script of its own: where one fails, the other still runs.
     0-)
-        run_record_demo
-        run_lab_demo
+        bad=
+        ./x demo record || bad="the recording"
+        ./x demo lab || bad="${bad:+$bad and }the lab"
+        [ -z "$bad" ] || fail "of the demo failed: $bad; its messages are above"
         ;;
     1-record) run_record_demo ;;
     1-lab) run_lab_demo ;;
@@ -13,12 +15,17 @@ run_demo() {
     esac
 }
 
+# What both parts run, built at once: alone, each would be built with other features, and so once more.
+build_for_demo() {
+    cargo build --release -p spry-cli -p spry-lab -p spry-runner -p spry-scheduler
+}
+
 # A film and a typist beside CPU hogs, under the stock scheduler, a peer and Spry, where every run repeats.
 run_lab_demo() {
     # shellcheck source=xlib/peers.sh
     . xlib/peers.sh
     setup lab
-    cargo build --release -p spry-cli -p spry-lab -p spry-workload -p spry-scheduler
+    build_for_demo
     build_peers "$(peers_root)" scx_bpfland
     spry=$CARGO_TARGET_DIR/release/spry
     out=demo-out
@@ -49,7 +56,7 @@ END
 
 run_record_demo() {
     setup demo
-    cargo build --release -p spry-cli
+    build_for_demo
     spry=$CARGO_TARGET_DIR/release/spry
     out=demo-out
     mkdir -p "$out"

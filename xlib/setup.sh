@@ -46,7 +46,8 @@ first_of() {
 update_lists() {
     [ ! -e "$setup_dir/updated" ] || return 0
     say "Bringing the package lists up to date (apt-get update)." >&2
-    as_root apt-get -qq update >&2 || fail "apt-get update failed: see its message above"
+    as_root apt-get -qq -o Acquire::Retries=5 update >&2 ||
+        fail "could not fetch the package lists: see apt-get's message above"
     : >"$setup_dir/updated"
 }
 
@@ -67,7 +68,8 @@ x: this system is neither Debian nor Ubuntu. Install these by its own means, the
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   quick      rustfmt, clippy, clang-format, chromium, Xvfb, xterm, zstd, xz, cpio
-  test       those of quick and lab, perf, trace-cmd, hackbench, Python 3 with venv, xdotool, vi, tmux, stress-ng, bindfs
+  test       those of quick and lab, perf, trace-cmd, hackbench, Python 3 with venv, xdotool, vi, tmux, stress-ng, ip,
+             bindfs, dbus-daemon, Python 3's dbus
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -166,8 +168,11 @@ needs_test() {
     need vi vim-tiny "the editor that is typed into"
     need tmux tmux "a terminal for the live view"
     need stress-ng stress-ng "most of the loads of spry load"
+    need ip iproute2 "ties two networks of a test together"
     need bindfs bindfs "the FUSE mount of its compilation"
     need python3 python3 "opens the exports"
+    need dbus-daemon dbus-daemon "the bus of clients that ask for real-time priorities"
+    need_file /usr/lib/python3/dist-packages/dbus/__init__.py python3-dbus "such clients"
     python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas, polars and perfetto, which open the exports"
 }
 
@@ -229,14 +234,15 @@ setup() {
         say "Installing from the distribution (apt-get):"
         printf '%s' "$missing_lines"
         # shellcheck disable=SC2086
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends $missing >"$setup_dir/log" 2>&1 || {
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install -qq -y --no-install-recommends $missing >"$setup_dir/log" 2>&1 || {
             cat "$setup_dir/log" >&2
-            fail "apt-get could not install:$missing"
+            fail "apt-get could not fetch or install:$missing"
         }
     fi
     rm -rf "$setup_dir"
     trap - EXIT
     use_rust
+    hide_paths
     CLANG=$(find_clang)
     # What the headers of sched_ext are built with.
     BPF_CLANG=$CLANG

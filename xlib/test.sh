@@ -17,6 +17,7 @@ check() {
     else
         failed=$((failed + 1))
         say "FAILED: $name"
+        say "FAILED: $name (see above)" >>"$checks_dir/counts.failed"
     fi
 }
 
@@ -75,14 +76,20 @@ doc_tests() {
     }
 }
 
-# The tests of the programs of these groups, which tests/run/src/group.rs explains: ROOT GROUP... ROOT is the word before
-# a command that makes it run as root, or empty.
+# The tests of the programs of these groups, which tests/run/src/group.rs explains: ROOT [OPTION VALUE]... GROUP... ROOT is
+# the word before a command that makes it run as root, or empty.
 run_programs() {
     root=$1
     shift
+    options=
+    while [ "${1#--}" != "${1:-}" ]; do
+        options="$options $1 $2"
+        shift 2
+    done
     rm -f "$checks_dir/counts"
     # Not run as a part of a condition: it says itself what failed, and what it cannot count has failed.
-    $root "$SPRY_PROGRAMS/run-tests" "$checks_dir/messages" "$checks_dir/counts" "$@" || :
+    # shellcheck disable=SC2086
+    $root "$SPRY_PROGRAMS/run-tests" $options "$checks_dir/messages" "$checks_dir/counts" "$@" || :
     good=0 bad=1
     [ ! -e "$checks_dir/counts" ] || read -r good bad <"$checks_dir/counts"
     passed=$((passed + good))
@@ -149,6 +156,21 @@ runs_on_this_machine() {
     as_root "$SPRY_PROGRAMS/spry" run "$1" --on host --quiet -o "$kept"
 }
 
+# The lab's tests under N perturbations: N [NAME...]. What passed for the same programs is not run again.
+shaken_tests() {
+    count=$1
+    shift
+    build_tests
+    check "a published scheduler builds" a_peer
+    only=
+    for name in "$@"; do
+        only="$only --only $name"
+    done
+    # Names of tests hold no spaces.
+    # shellcheck disable=SC2086
+    run_programs '' --shakes "$count" --kept "$CARGO_TARGET_DIR/shaken" $only lab
+}
+
 scenarios() {
     for file in scenarios/*.toml; do
         scenario=$(basename "$file" .toml)
@@ -166,6 +188,10 @@ begin() {
 }
 
 finish() {
+    if [ -s "$checks_dir/counts.failed" ]; then
+        say "What failed:"
+        cat "$checks_dir/counts.failed"
+    fi
     say "$passed passed, $failed failed"
     [ "$failed" -eq 0 ]
 }
@@ -174,15 +200,32 @@ run_lints() {
     setup quick
     begin
     lints
-    check "form and licences are as they should be (crates/tidy)" tidy
+    check "form and licences are as they should be (crates/base/tidy)" tidy
+    finish
+}
+
+run_shaken_tests() {
+    shift
+    setup test
+    begin
+    shaken_tests "$@"
     finish
 }
 
 run_tests() {
     case $* in
     '' | --all | --quick) ;;
-    *) fail "usage: ./x test [--quick|--all]" ;;
+    --shake\ [1-9]*)
+        run_shaken_tests "$@"
+        return
+        ;;
+    *) fail "usage: ./x test [--quick|--all|--shake N [NAME...]]" ;;
     esac
+    was_clean=no
+    if [ "${1:-}" != --quick ]; then
+        rm -f "$CARGO_TARGET_DIR/tests-passed"
+        ! tree_is_clean || was_clean=yes
+    fi
     case ${1:-} in
     --quick) setup quick ;;
     --all) setup test scenarios ;;
@@ -195,11 +238,23 @@ run_tests() {
     --all)
         # So long the scheduler is promised to hold against attacks.
         SPRY_TEST_ATTACK_S=60
-        export SPRY_TEST_ATTACK_S
+        # So often a run is repeated beside other work.
+        SPRY_TEST_RUNS=50
+        # Some tests have a long form: more CPUs, more attacks of a kind, larger crowds.
+        SPRY_TEST_LONG=1
+        export SPRY_TEST_ATTACK_S SPRY_TEST_RUNS SPRY_TEST_LONG
         tests
         scenarios
         ;;
     *) tests ;;
     esac
     finish
+    if [ "$was_clean" = yes ] && tree_is_clean; then
+        git rev-parse 'HEAD^{tree}' >"$CARGO_TARGET_DIR/tests-passed"
+    fi
+}
+
+# Whether the tree is what its last commit says, without files that git does not know.
+tree_is_clean() {
+    changed=$(git status --porcelain 2>/dev/null) && [ -z "$changed" ]
 }

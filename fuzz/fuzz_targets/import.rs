@@ -1,4 +1,5 @@
-//! Reads any bytes as perf's or trace-cmd's file: no panic, no unbounded memory. Run with `cargo +nightly fuzz run import`.
+//! Reads any bytes as perf's or trace-cmd's file: no panic, no unbounded memory. Run with `cargo +nightly
+//! fuzz run import`.
 #![no_main]
 
 use std::io::Cursor;

@@ -1,4 +1,4 @@
-//! `spry analyses`.
+//! The command `spry analyses`.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use spry_trace::Group;
 
 use crate::args::AnalysesArgs;
 
-/// Prints each analysis with what it tells and the groups it needs.
+/// Prints each analysis with what it tells and which groups of events it needs.
 pub fn run(args: &AnalysesArgs) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     if args.json {

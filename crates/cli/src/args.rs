@@ -2,10 +2,12 @@
 
 mod act;
 mod bench;
+mod ceiling;
 mod latency;
 mod load;
 mod prove;
 mod reproduce;
+mod reserve;
 mod shared;
 
 use std::ffi::OsString;
@@ -20,12 +22,14 @@ use crate::timespan::Timespan;
 
 pub use act::{ExplainArgs, SchedArgs, SchedCommand, SortArg, TopArgs};
 pub use bench::BenchArgs;
+pub use ceiling::CeilingArgs;
 pub use latency::LatencyArgs;
 pub use load::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 pub use prove::{
     CompareArgs, KernelCommand, LabArgs, LabCommand, MachineArg, RunArgs, ScenarioArgs, ScenarioCommand,
 };
-pub use reproduce::{InteractiveArgs, ReproduceArgs, ReproduceCommand, SchedulerLatencyArgs};
+pub use reproduce::{BootsArgs, InteractiveArgs, ReproduceArgs, ReproduceCommand};
+pub use reserve::{ReservationsArgs, ReserveArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
 
 const EXAMPLES: &str = "\
@@ -37,15 +41,18 @@ Examples:
   spry export build.spry --to perfetto -o build.pftrace
   spry run movie --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,4,8
   spry reproduce interactive --quick    the thesis' figures, the stock scheduler beside Spry
-  spry sched run --observe-only         who is in use? `spry top` shows it; nothing is changed
+  spry sched run --observe-only         what is in use? `spry top` shows it; nothing is changed
   spry sched run                        keep what you use on time, until Ctrl-C
   spry explain 4711                     why a process is in use, or why not
+  spry reserve --budget 2ms --period 10ms -- CMD
+                                        a fifth of a CPU for CMD, 2 ms in every 10 ms
   sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
   spry load all --duration 60           the papers' loads, confined, and gone afterwards
   spry bench                            what a switch, a trap and an interrupt cost, beside older machines
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
-`spry record -- CMD` exits as CMD did; 125 if recording failed, 126 or 127 if CMD could not be started.";
+`spry record -- CMD` and `spry reserve -- CMD` exit as CMD did; 125 if recording or reserving failed, 126 or 127 if CMD
+could not be started.";
 
 /// See what delays what you are using, and keep it on time.
 #[derive(Parser)]
@@ -67,10 +74,16 @@ pub enum Command {
     Run(RunArgs),
     /// Keep what you use on time: the scheduler that follows it.
     Sched(SchedArgs),
-    /// Watch who is in use, and how they fare.
+    /// Watch what is in use, and how they fare.
     Top(TopArgs),
     /// Say why a process is in use, or why not, and what delayed it.
     Explain(ExplainArgs),
+    /// Reserve CPU time for a program or a thread: so much in every period.
+    Reserve(ReserveArgs),
+    /// Show the reservations, and what their tasks got.
+    Reservations(ReservationsArgs),
+    /// Give a shared server the rank of the reserved tasks that ask it for service.
+    Ceiling(CeilingArgs),
     /// Measure how late this kernel wakes a thread.
     Latency(LatencyArgs),
     /// Load the machine as the papers did, confined, and leave nothing behind.
@@ -137,12 +150,15 @@ pub struct RecordArgs {
     /// Flight recorder: keep the latest seconds in memory, and write them only when `--when` comes true.
     #[arg(long, value_name = "SECONDS", requires = "when")]
     pub flight: Option<Timespan>,
-    /// What a flight recorder waits for: `latency>US`, or with a unit (`latency>2ms`), of any task or `of NAME`: from its
-    /// wake-up until it runs.
+    /// What a flight recorder waits for: `latency>US`, or with a unit (`latency>2ms`), of any task or `of
+    /// NAME`: from its wake-up until it runs.
     #[arg(long, value_name = "CONDITION", requires = "flight")]
     pub when: Option<Condition>,
     /// How often it may come true before a flight recorder ends; further traces have numbered names.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..), requires = "flight")]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..), requires = "flight"
+    )]
     pub times: u32,
     /// What a flight recorder may keep, MiB; if that is too little, the seconds are fewer.
     #[arg(long, value_name = "MIB", default_value_t = 256, requires = "flight")]
@@ -181,7 +197,8 @@ Examples:
   spry report trace.spry --task 'mplayer*' --from 2 --to 4.5
   spry report trace.spry --html report.html
   spry report trace.spry --json | jq '.tasks[0]'
-  spry report perf.data                          of `perf sched record`; trace.dat of `trace-cmd record -e sched` likewise";
+  spry report perf.data                          of `perf sched record`; trace.dat of `trace-cmd record \
+  -e sched` likewise";
 
 /// Arguments of `report`.
 #[derive(clap::Args)]
@@ -203,7 +220,10 @@ pub struct ReportArgs {
     #[arg(long, value_name = "T")]
     pub to: Option<Timespan>,
     /// Tick rates for billing, Hz.
-    #[arg(long, value_name = "HZ", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(
+        long, value_name = "HZ", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
     pub rates: Vec<u32>,
     /// The process whose connected component the graph shows: a name, a tgid or a tid.
     #[arg(long, value_name = "PATTERN")]
@@ -211,6 +231,9 @@ pub struct ReportArgs {
     /// Write a self-contained page.
     #[arg(long, value_name = "OUT")]
     pub html: Option<PathBuf>,
+    /// Use at most this many threads; if not given, 5 where there is more than one CPU.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub threads: Option<u16>,
     /// Print JSON.
     #[arg(long)]
     pub json: bool,
@@ -260,9 +283,8 @@ pub struct AnalysesArgs {
 
 /// Arguments of `mark`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Example:\n  spry mark \"build started\"\n\nThe same from a shell: echo 'build started' > /dev/spry-mark"
-)]
+#[command(after_help = "Example:\n  spry mark \"build started\"\n\n\
+                  The same from a shell: echo 'build started' > /dev/spry-mark")]
 pub struct MarkArgs {
     /// The mark's text, at most 128 bytes.
     pub text: String,

@@ -1,4 +1,4 @@
-//! `spry bench`.
+//! The command `spry bench`.
 
 use std::io::{self, IsTerminal};
 use std::process::ExitCode;
@@ -6,14 +6,14 @@ use std::process::ExitCode;
 use anyhow::Result;
 use indicatif::ProgressBar;
 use spry_bench::{Benchmark, Config, Watch, json, text};
-use spry_lab::Stop;
+use spry_experiment::Stop;
 
 use crate::args::BenchArgs;
 use crate::output;
 use crate::progress;
 use crate::stopping;
 
-/// Measures, shows how far it is, and prints what came out.
+/// Runs the benchmarks, shows the progress, and prints the results.
 pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
     let config = Config {
@@ -41,7 +41,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     })
 }
 
-/// Shows how far it is, and passes on that it is to end.
+/// Shows the benchmarks' progress, and tells them when the user asks to stop.
 struct Looking {
     stop: Stop,
     bar: Option<ProgressBar>,

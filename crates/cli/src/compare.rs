@@ -1,19 +1,20 @@
-//! `spry compare`.
+//! The command `spry compare`.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use spry_lab::results::compare::Comparison;
-use spry_lab::results::directory;
+use spry_experiment::compare::Comparison;
+use spry_experiment::directory;
 use spry_latency::Results;
 use spry_latency::compare::{self as latencies, Basis, Pooling};
 
 use crate::args::CompareArgs;
 use crate::output::{self, say};
 
-/// Compares results of either kind, by what the files hold.
+/// Compares results of scenarios, or of latency measurements. The content of the files decides which kind it
+/// is.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     for path in &args.results {
         fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
@@ -36,7 +37,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// All latencies side by side; how many figures are worse than the first's.
+/// Prints all latency results side by side. Returns how many values are worse than those of the first
+/// results.
 fn of_latencies(args: &CompareArgs) -> Result<usize> {
     let load = |path: &PathBuf| Ok((path.display().to_string(), Results::load(path)?));
     let results = args.results.iter().map(load).collect::<Result<Vec<_>>>()?;
@@ -55,7 +57,8 @@ fn of_latencies(args: &CompareArgs) -> Result<usize> {
     Ok(comparison.worse())
 }
 
-/// The first results of scenarios with each of the others; how many figures are worse than the first's.
+/// Compares the first results of scenarios with each of the others. Returns how many values are worse than
+/// those of the first results.
 fn of_scenarios(args: &CompareArgs) -> Result<usize> {
     let only_latencies = [
         ("--pool", args.pool),
@@ -83,7 +86,7 @@ fn of_scenarios(args: &CompareArgs) -> Result<usize> {
     Ok(worse)
 }
 
-/// The columns' heads: the last part of each path, unless they are the same.
+/// The heads of the columns: the last part of each path, or the whole paths if these parts are the same.
 fn names(first: &Path, second: &Path) -> (String, String) {
     let last = |path: &Path| path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     let (one, two) = (last(first), last(second));

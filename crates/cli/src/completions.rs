@@ -1,4 +1,4 @@
-//! `spry completions`.
+//! The command `spry completions`.
 
 use std::io;
 use std::process::ExitCode;
@@ -8,7 +8,7 @@ use clap::CommandFactory;
 
 use crate::args::{Args, CompletionsArgs};
 
-/// Prints the completions.
+/// Prints the completions for a shell.
 pub fn run(args: &CompletionsArgs) -> Result<ExitCode> {
     clap_complete::generate(args.shell, &mut Args::command(), "spry", &mut io::stdout());
     Ok(ExitCode::SUCCESS)

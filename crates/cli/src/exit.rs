@@ -1,4 +1,4 @@
-//! Exit codes, and the one line that an error gets.
+//! The exit codes, and the one line in which an error is printed.
 
 use std::io;
 use std::process::ExitCode;
@@ -15,7 +15,7 @@ pub struct WithCode {
 }
 
 impl WithCode {
-    /// `error`, to exit with `code`.
+    /// Gives `error` the exit code `code`.
     pub fn wrap(code: u8, error: Error) -> Error {
         Error::new(WithCode { code, error })
     }
@@ -29,14 +29,19 @@ impl std::fmt::Display for WithCode {
 
 impl std::error::Error for WithCode {}
 
-/// Recording failed, so that a recorded command's own status stays apart.
+/// The recording failed. This code differs from the statuses that a recorded command usually has.
 pub const RECORDING_FAILED: u8 = 125;
-/// The command was found but could not be started.
+/// The time for a command was not reserved.
+pub const RESERVING_FAILED: u8 = 125;
+/// The usage is wrong.
+pub const WRONG_USAGE: u8 = 2;
+/// The command to record was found but could not be started.
 pub const CANNOT_START: u8 = 126;
-/// The command was not found.
+/// The command to record was not found.
 pub const NOT_FOUND: u8 = 127;
 
-/// The exit code of what was done; prints the error if there was one. A reader that has seen enough is no error.
+/// The exit code for the result of a command of Spry. Prints the error, if there is one. A closed pipe is not
+/// an error, because its reader wants no more output.
 pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
     let error = match done {
         Ok(code) => return code,

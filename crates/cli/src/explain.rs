@@ -1,4 +1,4 @@
-//! `spry explain`: why a process is in use, or why not, and what delayed it.
+//! The command `spry explain`: why a process is in use, or why it is not, and what delayed it.
 
 mod delayed;
 mod why;
@@ -16,17 +16,17 @@ use crate::top;
 
 pub use self::why::{Ink, why};
 
-/// Asks the daemon, reads the trace, says both.
+/// Asks the daemon, reads the trace, and prints what each of them says.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     let mut client = match Client::connect(&args.socket.path()) {
         Ok(client) => Some(client),
-        // What delayed it is in the trace, whoever schedules now.
+        // The trace shows what delayed the process. For that no daemon is needed.
         Err(ControlError::NoDaemon(_)) if args.trace.is_some() => None,
         Err(error) => return Err(error.into()),
     };
     let explanation = match client.as_mut().map(|client| client.explain(args.tgid)) {
         Some(Ok(explanation)) => Some(explanation),
-        // It may have ended since the trace.
+        // The process may have ended since the trace was recorded.
         Some(Err(ControlError::Refused(refusal))) if args.trace.is_some() => {
             say!("spry: {}", top::plain(&refusal.text));
             None
@@ -50,7 +50,8 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
         None => style.wrap(
             spry_report::text::Tone::Faint,
             0,
-            "Why it is in use, or not, only the running daemon knows (`spry sched run`); this is from the trace alone.",
+            "Why it is in use, or not, only the running daemon knows (`spry sched run`); \
+             this is from the trace alone.",
         ),
     };
     if let (Some(delayed), Some(trace)) = (&delayed, &args.trace) {
@@ -61,12 +62,12 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Asks whether others are in use.
+/// Asks the daemon about any process: whether it is in use, and why.
 fn standing(mut client: Option<&mut Client>) -> impl FnMut(u32) -> Option<Explanation> {
     move |tgid| client.as_mut()?.explain(tgid).ok()
 }
 
-/// Lines and arrows as this terminal's character set has them.
+/// The characters for lines and arrows that this terminal can show.
 pub fn ink() -> Ink {
     let set = |name: &str| env::var(name).ok().filter(|value| !value.is_empty());
     let locale = set("LC_ALL").or_else(|| set("LC_CTYPE")).or_else(|| set("LANG")).unwrap_or_default();

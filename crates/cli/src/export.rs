@@ -1,4 +1,4 @@
-//! `spry export`.
+//! The command `spry export`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};

@@ -1,4 +1,5 @@
-//! `spry record --flight`: the latest seconds in memory, written when something was late.
+//! The command `spry record --flight`: the latest seconds stay in memory. They are written to a trace when a
+//! condition is met.
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -6,13 +7,15 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
+use spry_page::words::{count, duration};
 use spry_recorder::{Happened, Recording, When};
 
 use crate::args::RecordArgs;
 use crate::output::say;
 use crate::timespan::Timespan;
 
-/// What `--when` says: `latency>US`, or with a unit, of any task or of those of a name.
+/// The condition that the option `--when` gives: `latency>US`, or a time with a unit, for any task or for the
+/// tasks with a name.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Condition(pub When);
 
@@ -36,30 +39,32 @@ impl FromStr for Condition {
     }
 }
 
-/// A part of the window is recorded on after it has happened, so that its end is seen too.
+/// After the condition is met, recording goes on for the window's length divided by this number, so that the
+/// trace shows how the delay ends.
 const AFTER_PART: u32 = 10;
 const AFTER_MAX: Duration = Duration::from_secs(1);
 
-/// Waits for it to happen and keeps what led to it.
+/// Waits until the condition is met, and writes the events that led to it.
 pub struct Flight<'args> {
     args: &'args RecordArgs,
     window: Duration,
-    /// What has happened, and when that is to be written.
+    /// What met the condition, and when its trace must be written.
     pending: Option<(Happened, Instant)>,
     written: Vec<Value>,
 }
 
 impl<'args> Flight<'args> {
-    /// `None` where everything is written anyway.
+    /// `None` if the option `--flight` is not given: then all events are written to the trace.
     pub fn new(args: &'args RecordArgs) -> Option<Flight<'args>> {
         let window = args.flight?.duration();
         Some(Flight { args, window, pending: None, written: Vec::new() })
     }
 
-    /// Looks whether it has happened, and writes what was kept when its time has come; whether that was the last.
+    /// Checks whether the condition is met. When the time for a trace has come, writes the events in memory.
+    /// Returns whether more traces will follow.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the trace cannot be written.
     pub fn look(&mut self, recording: &Recording) -> Result<After> {
         if self.pending.is_none() {
             let after = (self.window / AFTER_PART).min(AFTER_MAX);
@@ -74,10 +79,11 @@ impl<'args> Flight<'args> {
         }
     }
 
-    /// Recording ends: what has happened is written, be it before its time.
+    /// Ends the recording. If the condition is met and its trace is not written yet, the trace is written
+    /// now.
     ///
     /// # Errors
-    /// If it cannot be written.
+    /// If the trace cannot be written.
     pub fn end(&mut self, recording: &Recording) -> Result<()> {
         if let Some((happened, _)) = self.pending.take() {
             let _ = self.write(recording, happened)?;
@@ -88,7 +94,7 @@ impl<'args> Flight<'args> {
         Ok(())
     }
 
-    /// What was written, for `--json`.
+    /// The traces that were written, for the output of `--json`.
     pub fn written(&self) -> &[Value] {
         &self.written
     }
@@ -97,20 +103,22 @@ impl<'args> Flight<'args> {
         let path = numbered(&self.args.output, self.written.len() + 1);
         let written =
             recording.keep(&path).with_context(|| format!("cannot keep it in {}", path.display()))?;
-        // What happened while this was written is in it, mostly.
+        // If the condition was met during the write, this is ignored, because most of its events are in this
+        // trace.
         let _ = recording.happened();
         let name = happened.comm.map(|comm| comm.to_string()).unwrap_or_default();
-        let latency_ms = happened.latency_ns as f64 / 1e6;
         self.written.push(json!({
             "file": path, "tid": happened.tid, "task": name, "cpu": happened.cpu,
             "latency_ns": happened.latency_ns, "time_ns": happened.time_ns, "events": written.events,
         }));
         if !self.args.quiet {
             say!(
-                "spry: {name} ({}) waited {latency_ms:.3} ms for CPU {}: kept {} events in {p}; see spry report {p} --analysis delays --task {}",
+                "spry: {name} ({}) waited {} for CPU {}: kept {} events in {p}; see spry report {p} \
+                 --analysis delays --task {}",
                 happened.tid,
+                duration(happened.latency_ns),
                 happened.cpu,
-                written.events,
+                count(written.events),
                 happened.tid,
                 p = path.display()
             );
@@ -119,17 +127,17 @@ impl<'args> Flight<'args> {
     }
 }
 
-/// Whether to wait for more.
+/// What happens after a trace has been written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum After {
-    /// Yes.
+    /// The condition may be met again, so the recording goes on.
     GoOn,
-    /// It has happened as often as was asked for.
+    /// The condition was met as often as the user asked for, so the recording ends.
     End,
 }
 
-/// `trace.spry`, `trace-2.spry`, `trace-3.spry`.
+/// The path of a trace with its number: `trace.spry`, `trace-2.spry`, `trace-3.spry`.
 fn numbered(path: &Path, number: usize) -> PathBuf {
     if number == 1 {
         return path.to_owned();

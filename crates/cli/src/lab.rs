@@ -1,4 +1,4 @@
-//! `spry lab`: what the lab needs, has and keeps.
+//! The command `spry lab`: what the lab needs, what it has, and what it keeps.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -6,7 +6,8 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use indicatif::HumanBytes;
 use serde_json::json;
-use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, Stop, doctor, saved_machines};
+use spry_experiment::Stop;
+use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, doctor, saved_machines};
 
 use crate::args::{KernelCommand, LabArgs, LabCommand};
 use crate::output;
@@ -27,10 +28,11 @@ const KERNELS: [(&str, &str); 8] = [
     ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
     ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
 ];
-/// What stays in the cache when the lab is cleaned: built schedulers, and what loads have yet to clean up.
+/// What stays in the cache when the lab is cleaned: the built schedulers, and the journals of loads that must
+/// still be cleaned up.
 const KEPT: [&str; 2] = ["peers", "loads"];
 
-/// Does what is asked with the lab.
+/// Runs a subcommand of `spry lab`.
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Doctor => return examine(),
@@ -80,7 +82,7 @@ fn build(hz: u32) -> Result<()> {
     output::print(&format!("{} is built; `spry run --kernel {hz}hz` boots it.\n", kernel.release))
 }
 
-/// The saved machines, the latest used last.
+/// A list of the saved machines, the latest used last.
 fn machines(cache: &Cache, json: bool) -> Result<String> {
     let machines = saved_machines(cache);
     if json {
@@ -119,7 +121,7 @@ fn refresh() -> Result<()> {
     done.map_err(|error| stopping::told(error.into(), &stop))
 }
 
-/// Removes what can be fetched and built again.
+/// Removes from the cache everything that can be fetched and built again.
 fn clean(root: &Path) -> Result<()> {
     if !root.exists() {
         return Ok(());

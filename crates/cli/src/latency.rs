@@ -1,4 +1,4 @@
-//! `spry latency`.
+//! The command `spry latency`.
 
 mod split;
 
@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, ensure};
 use indicatif::ProgressBar;
-use spry_lab::Stop;
+use spry_experiment::Stop;
 use spry_latency::culprits::folded;
-use spry_latency::words::{count, duration};
 use spry_latency::{
-    Config, End, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
+    Config, End, LOAD_ENDED, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
 };
 use spry_load::Running;
+use spry_page::words::{count, duration};
 use spry_recorder::RunningKernel;
 
 use self::split::Splitting;
@@ -29,18 +29,18 @@ use crate::progress;
 use crate::stopping;
 use crate::timespan::Timespan;
 
-/// How often the measurement is looked after: seldom, since that takes a CPU from what is measured beside it.
+/// How often the command looks at the measurement. It does so seldom, because a look takes CPU time from the
+/// measured threads.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(500);
-/// Loads may take this long to get ready: they write files first.
+/// How long the loads may take to get ready. Some of them write files first.
 const PREPARATION_MAX: Duration = Duration::from_secs(300);
-/// How a note begins that says that the load had ended before the samples were taken.
-pub(crate) const LOAD_ENDED: &str = "the load did not last";
-/// Over how long a recent maximum is.
+/// The time that the maximum of the latest samples covers.
 const RECENT: Duration = Duration::from_secs(1);
 
-/// Measures until the time is up, the samples are taken, or somebody interrupts; shows and keeps what came out.
+/// Measures until the time is up, the samples are taken, or the user interrupts. Prints the results and keeps
+/// them in a file.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
     let mut loads = beside(&args.load, &stop)?;
@@ -64,7 +64,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
         say!("spry: {lack}");
     }
     look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
-    // Whether they went on to the end is known before they are told to.
+    // The loads are asked whether they have run until this moment, before they are stopped.
     let loaded = loads.as_mut().map_or(Ok(()), Running::check);
     results.elapsed_ns = elapsed_ns(&sampling);
     sampling.stop();
@@ -84,7 +84,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     Ok(if interrupted { ExitCode::from(stopping::INTERRUPTED) } else { ExitCode::SUCCESS })
 }
 
-/// Starts the loads and waits until all of them run.
+/// Starts the loads and waits until all of them put load on the machine.
 fn beside(names: &[String], stop: &Stop) -> Result<Option<Running>> {
     if names.is_empty() {
         return Ok(None);
@@ -101,7 +101,7 @@ fn beside(names: &[String], stop: &Stop) -> Result<Option<Running>> {
     Ok(Some(running))
 }
 
-/// What is known of a measurement as soon as it has begun.
+/// The results of a measurement that has just begun: only what is known at the start.
 fn begun(config: &Config, sampling: &Sampling) -> Results {
     let kernel = RunningKernel::ask();
     let machine = Machine {
@@ -123,7 +123,8 @@ fn elapsed_ns(sampling: &Sampling) -> u64 {
     u64::try_from(sampling.progress().elapsed.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// Shows and keeps how far it is, until it is over or is to stop.
+/// Shows the progress until the measurement is over or the user interrupts. It also writes the results so far
+/// to the file of the checkpoint.
 fn look_after(
     args: &LatencyArgs,
     config: &Config,
@@ -147,7 +148,7 @@ fn look_after(
             show_at = now + SHOW_EVERY;
         }
         if let Some(path) = args.checkpoint.as_ref().filter(|_| now >= keep_at) {
-            // The measurement is worth more than the file, which may be written next time.
+            // If a checkpoint cannot be written, the measurement goes on: the next checkpoint may succeed.
             results.culprits = splitting.as_deref().and_then(Splitting::culprits);
             if let Err(error) = checkpoint(path, sampling, results) {
                 match &bar {
@@ -167,7 +168,7 @@ fn checkpoint(path: &Path, sampling: &Sampling, results: &mut Results) -> Result
     Ok(results.save(path)?)
 }
 
-/// The maximum of about the last second.
+/// The maximum of the samples of about the last second.
 struct Recent {
     until: Instant,
     max_ns: u64,
@@ -189,7 +190,8 @@ impl Recent {
     }
 }
 
-/// How long the bar is, in what the limit is told in: milliseconds or samples.
+/// The length of the progress bar, in the unit of the limit: milliseconds or samples. `None` if there is no
+/// limit.
 fn length(limit: Limit) -> Option<u64> {
     match limit {
         Limit::Forever => None,
@@ -211,12 +213,12 @@ fn show(bar: &ProgressBar, limit: Limit, so_far: &Progress, recent_ns: u64) {
         so_far.elapsed.as_secs_f64(),
         count(so_far.samples),
         count(so_far.missed),
-        duration(so_far.max_ns as f64),
-        duration(recent_ns as f64)
+        duration(so_far.max_ns),
+        duration(recent_ns)
     ));
 }
 
-/// Prints and keeps results: what cannot be kept is at least printed.
+/// Prints the results and keeps them in a file. They are printed even if the file cannot be written.
 fn tell(args: &LatencyArgs, results: &Results) -> Result<()> {
     let kept = keep(args, results);
     let printed = if args.json {

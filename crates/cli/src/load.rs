@@ -1,4 +1,4 @@
-//! `spry load`: loads for measurements, until the time is up or somebody interrupts.
+//! The command `spry load`: runs loads for measurements until the time is up or the user interrupts.
 
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -9,7 +9,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use spry_lab::{Archive, Cache, Stop, Suite};
+use spry_experiment::Stop;
+use spry_lab::{Archive, Cache, Suite};
 use spry_load::{Load, LoadState, Options, Running, SOURCE_PACKAGE, State, Summary};
 
 use crate::args::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
@@ -18,10 +19,10 @@ use crate::progress;
 use crate::steps::Steps;
 use crate::stopping;
 
-/// How often the loads are asked how they are, and the progress is shown.
+/// How often the command checks the loads and shows the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs loads, lists them, or cleans up behind those that were killed.
+/// Runs loads, lists them, or removes what is left of loads that were killed.
 pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     match &args.command {
         Some(LoadCommand::List(args)) => list(args),
@@ -56,7 +57,7 @@ fn load(args: &LoadArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The loads of these names, each once.
+/// The loads with these names; each load once.
 pub fn selected(names: &[String]) -> Result<Vec<&'static Load>> {
     let mut loads: Vec<&'static Load> = Vec::new();
     for name in names {
@@ -70,10 +71,10 @@ pub fn selected(names: &[String]) -> Result<Vec<&'static Load>> {
     Ok(loads)
 }
 
-/// How these loads are to run, with a source to compile, fetched if need be.
+/// The options for these loads. If a load compiles a source that is not there, the source is fetched.
 pub fn options(bounds: &LoadBounds, loads: &[&'static Load], stop: &Stop) -> Result<Options> {
     let mut options = bounds.options(Cache::default_root());
-    // What cannot run here needs no source.
+    // A load that cannot run on this machine needs no source.
     let wanted = |load: &&&'static Load| load.wants_source() && load.lack().is_none();
     if options.source.is_none() && loads.iter().any(|load| wanted(&load)) {
         options.source = Some(fetch_source(stop).context(format!(
@@ -94,7 +95,7 @@ fn fetch_source(stop: &Stop) -> Result<PathBuf> {
     )?)
 }
 
-/// Until the time is up or somebody interrupts; how long all of them ran.
+/// Waits until the time is up or the user interrupts. Returns how long all loads ran.
 fn watch(args: &LoadArgs, running: &mut Running, stop: &Stop, bar: Option<&ProgressBar>) -> Result<Duration> {
     let mut began = None;
     loop {
@@ -140,7 +141,15 @@ fn in_words(summary: &Summary, ran: Duration) -> String {
 
 fn list(args: &LoadListArgs) -> Result<ExitCode> {
     let text = if args.json {
-        let entry = |load: &Load| json!({"name": load.name(), "stands_for": load.stands_for(), "how": load.how(), "needs": load.needs(), "lack": load.lack()});
+        let entry = |load: &Load| {
+            json!({
+                "name": load.name(),
+                "stands_for": load.stands_for(),
+                "how": load.how(),
+                "needs": load.needs(),
+                "lack": load.lack(),
+            })
+        };
         let list: Vec<Value> = Load::all().iter().map(entry).collect();
         serde_json::to_string_pretty(&list)? + "\n"
     } else {

@@ -1,11 +1,13 @@
 //! The `spry` command: what delays what you are using, and why.
 
-// Both macros panic where a pipe is closed; crate::output does not.
+// The macros `print!` and `eprint!` panic if a pipe is closed; the functions of `crate::output` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
+mod analyse;
 mod analyses;
 mod args;
 mod bench;
+mod ceiling;
 mod compare;
 mod completions;
 mod exit;
@@ -22,6 +24,7 @@ mod progress;
 mod record;
 mod report;
 mod reproduce;
+mod reserve;
 mod run;
 mod scenario;
 mod sched;
@@ -47,6 +50,9 @@ fn main() -> ExitCode {
         Command::Run(args) => run::run(&args),
         Command::Sched(args) => sched::run(&args),
         Command::Top(args) => top::run(&args),
+        Command::Reserve(args) => reserve::run(&args),
+        Command::Reservations(args) => reserve::list(&args),
+        Command::Ceiling(args) => ceiling::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Load(args) => load::run(&args),

@@ -1,4 +1,4 @@
-//! `spry man`: manual pages, made of the same descriptions as `--help`.
+//! The command `spry man`: it makes manual pages from the same descriptions as `--help`.
 
 use std::fs;
 use std::process::ExitCode;
@@ -10,7 +10,7 @@ use spry_control::DaemonArgs;
 
 use crate::args::{Args, ManArgs};
 
-/// Writes a page for every command.
+/// Writes a manual page for every command.
 pub fn run(args: &ManArgs) -> Result<ExitCode> {
     let cannot = || format!("cannot write manual pages into {}", args.directory.display());
     fs::create_dir_all(&args.directory).with_context(cannot)?;
@@ -20,7 +20,8 @@ pub fn run(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// File names and texts: `spry` and its subcommands in section 1, the daemon in section 8.
+/// The file names and texts of the pages: `spry` and its subcommands are in section 1, the daemon is in
+/// section 8.
 fn pages() -> Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     render(Args::command(), "spry", "1", &mut pages)?;
@@ -47,8 +48,9 @@ mod tests {
 
     use super::*;
 
-    /// The pages that are kept in the tree: those of what acts, loads or measures by itself.
-    const KEPT: [&str; 14] = [
+    /// The pages that are kept in the source tree: those of commands that act on the machine, put load on it,
+    /// or measure.
+    const KEPT: [&str; 17] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -57,6 +59,9 @@ mod tests {
         "spry-sched-set.1",
         "spry-top.1",
         "spry-explain.1",
+        "spry-reserve.1",
+        "spry-reservations.1",
+        "spry-ceiling.1",
         "spry-latency.1",
         "spry-load.1",
         "spry-load-list.1",

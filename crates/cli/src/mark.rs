@@ -1,4 +1,4 @@
-//! `spry mark`.
+//! The command `spry mark`.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -9,14 +9,15 @@ use spry_recorder::MARK_PATH;
 
 use crate::args::MarkArgs;
 
-/// Makes one mark. Where nobody records, it goes nowhere; where nobody ever has, it is an error.
+/// Writes one mark. While no recorder runs, the mark is lost. Before the first recorder has run, writing a
+/// mark is an error.
 pub fn run(args: &MarkArgs) -> Result<ExitCode> {
     let mut node = OpenOptions::new().write(true).open(MARK_PATH).with_context(|| {
         format!(
             "{MARK_PATH} is not there: record with `spry record --events sched,mark` first, which makes it"
         )
     })?;
-    // One write is one mark.
+    // Each write call makes one mark.
     node.write_all(args.text.as_bytes()).with_context(|| format!("cannot write to {MARK_PATH}"))?;
     Ok(ExitCode::SUCCESS)
 }

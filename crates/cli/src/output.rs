@@ -1,4 +1,5 @@
-//! What the command says: to standard output, where a closed pipe is an error like any other, and to standard error.
+//! The output of the command. It goes to standard output, where a closed pipe is an error like others, and to
+//! standard error.
 
 use std::env;
 use std::io::{self, IsTerminal, Write};
@@ -8,20 +9,21 @@ use spry_report::text::{Colour, Style};
 
 use crate::args::{ColourArg, TextArgs};
 
-/// Columns where nobody says how many.
+/// The width of text if neither the user nor a terminal gives one, in characters.
 const COLUMNS_DEFAULT: u16 = 100;
 
 /// Writes a text to standard output.
 ///
 /// # Errors
-/// Where it cannot be written; that nobody reads any more is told by its kind.
+/// If the text cannot be written. If a pipe has no reader any more, the kind of the error says so.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     Ok(out.flush()?)
 }
 
-/// Writes a line to standard error, as `eprintln!` does. A line that nothing reads any more ends no work: it is dropped.
+/// Writes a line to standard error, as `eprintln!` does. If the write fails, the line is lost and the work
+/// goes on.
 macro_rules! say {
     ($($words:tt)*) => {
         drop(::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*))))
@@ -29,7 +31,7 @@ macro_rules! say {
 }
 pub(crate) use say;
 
-/// How text is laid out, as asked or as the terminal has it.
+/// How text is formatted: as the user asked, or as the terminal allows.
 pub fn style(args: &TextArgs) -> Style {
     let is_coloured = match args.color {
         ColourArg::Always => true,
@@ -41,7 +43,7 @@ pub fn style(args: &TextArgs) -> Style {
     Style::new(columns(args.width), if is_coloured { Colour::Ansi } else { Colour::Plain })
 }
 
-/// How many columns text may have.
+/// The width of text: what the user asked for, or the terminal's width, in characters.
 pub fn columns(asked: Option<u16>) -> u16 {
     let terminal = io::stdout().is_terminal();
     asked

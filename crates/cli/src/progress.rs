@@ -1,10 +1,11 @@
-//! Progress bars: on standard error, only on a terminal, and only for work that takes a while.
+//! Progress bars. They are shown on standard error, only on a terminal, and only for work that takes some
+//! time.
 
 use std::time::Duration;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
-/// How often a bar is drawn, Hz.
+/// How often a bar is redrawn, Hz.
 const RATE_HZ: u8 = 8;
 
 /// A bar over the bytes of a trace that is being read.
@@ -15,12 +16,12 @@ pub fn reading(bytes: u64) -> ProgressBar {
     ProgressBar::with_draw_target(Some(bytes), ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
 
-/// A bar over the time that a recording takes, or a clock if nobody knows how long.
+/// A bar over the time that a recording takes. If that time is not known, it shows the time that has passed.
 pub fn recording(duration: Option<Duration>) -> ProgressBar {
     over_time("recording", duration)
 }
 
-/// The same while loads run.
+/// A bar over the time that loads run. If that time is not known, it shows the time that has passed.
 pub fn loading(duration: Option<Duration>) -> ProgressBar {
     over_time("loading", duration)
 }
@@ -35,7 +36,8 @@ fn over_time(what: &str, duration: Option<Duration>) -> ProgressBar {
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
 
-/// A bar over the time or the samples that a measurement of latencies takes, or a clock if it has no end.
+/// A bar over the time or the samples of a latency measurement. If the measurement has no end, it shows the
+/// time that has passed.
 pub fn sampling(length: Option<u64>) -> ProgressBar {
     let template = match length {
         Some(_) => "  sampling [{bar:20}] {msg}",
@@ -45,7 +47,7 @@ pub fn sampling(length: Option<u64>) -> ProgressBar {
     ProgressBar::with_draw_target(length, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)
 }
 
-/// A bar over the time that a measurement of costs takes.
+/// A bar over the time that the benchmarks take.
 pub fn measuring(duration: Duration) -> ProgressBar {
     let style = ProgressStyle::with_template("  measuring [{bar:30}] {percent} % of about {prefix}  {msg}")
         .expect("the template is right")
@@ -57,7 +59,7 @@ pub fn measuring(duration: Duration) -> ProgressBar {
     bar
 }
 
-/// A bar over the time that cells take.
+/// A bar over the time that the cells of a run take.
 pub fn cells(cells: usize) -> ProgressBar {
     let style = ProgressStyle::with_template("  running [{bar:30}] {msg}")
         .expect("the template is right")
@@ -68,7 +70,7 @@ pub fn cells(cells: usize) -> ProgressBar {
     bar
 }
 
-/// A line that says what is being prepared.
+/// A line that says what the command is preparing.
 pub fn step() -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {prefix} {msg}").expect("the template is right");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)

@@ -1,4 +1,4 @@
-//! `spry record`.
+//! The command `spry record`.
 
 use std::ffi::OsString;
 use std::io::{self, IsTerminal};
@@ -13,6 +13,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
+use spry_page::words::{bytes, count, duration, percent};
 use spry_recorder::{Recorder, Recording, Statistics, Switch};
 use spry_trace::writer::ZSTD_LEVEL_DEFAULT;
 use spry_trace::{Compression, Groups, Options};
@@ -25,10 +26,10 @@ use crate::progress;
 
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
-/// How often a recording that shows nothing is looked after.
+/// How often the command checks a recording of which it shows no progress.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// Records until the time is up, the command has ended, or somebody interrupts.
+/// Records until the time is up, the recorded command has ended, or the user interrupts.
 pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let code = if args.command.is_empty() { 1 } else { exit::RECORDING_FAILED };
     let failed = |error: Error| WithCode::wrap(code, error);
@@ -37,7 +38,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let mut child = match spawn(&args.command) {
         Ok(child) => child,
         Err(error) => {
-            // What has been recorded until here is nothing that anybody wants.
+            // The command did not start, so the events that were recorded until now are useless.
             let _ = recording.stop();
             return Err(error);
         }
@@ -48,7 +49,8 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let stopped = recording.stop();
     let ended = ended.and_then(|ended| kept.map(|()| ended)).map_err(failed)?;
     if let Err(error) = &stopped {
-        // Told now, since the command may go on for long, and not again at its end.
+        // The error is printed now, because the command may run for a long time. It is not printed again when
+        // the command ends.
         say!("spry: {}: {error}", args.output.display());
     }
     let status = match ended {
@@ -126,9 +128,9 @@ fn spawn(command: &[OsString]) -> Result<Option<Child>> {
 
 /// Why a recording is over.
 enum Ended {
-    /// The command has.
+    /// The recorded command has ended.
     Command(ExitStatus),
-    /// The time is up, somebody interrupted, or writing failed.
+    /// The time is up, the user interrupted, or writing failed.
     Otherwise,
 }
 
@@ -181,16 +183,16 @@ fn watch(
 
 fn show(bar: &ProgressBar, elapsed: Duration, so_far: &Statistics) {
     bar.set_position(elapsed.as_millis() as u64);
-    let megabytes = so_far.bytes as f64 / 1e6;
     bar.set_message(format!(
-        "{:.0} s, {} events, {} lost, {megabytes:.1} MB",
+        "{:.0} s, {} events, {} lost, {}",
         elapsed.as_secs_f64(),
-        so_far.events,
-        so_far.lost
+        count(so_far.events),
+        count(so_far.lost),
+        bytes(so_far.bytes)
     ));
 }
 
-/// Waits for a command that goes on after its recording has ended.
+/// Waits for a recorded command that runs on after its recording has ended.
 fn outlive(mut child: Child, signals: &Receiver<i32>) -> Result<ExitStatus> {
     loop {
         if let Some(status) = child.try_wait().context("cannot wait for the command")? {
@@ -203,8 +205,8 @@ fn outlive(mut child: Child, signals: &Receiver<i32>) -> Result<ExitStatus> {
 }
 
 fn forward(child: &Child, signal: i32) {
-    // SAFETY: kill only takes numbers, and a child that has not been waited for keeps its id.
-    unsafe { libc::kill(child.id() as libc::pid_t, signal) };
+    // A child that has not been waited for keeps its number.
+    _ = spry_sys::signal::send_number(child.id(), signal);
 }
 
 fn code_of(status: ExitStatus) -> ExitCode {
@@ -230,15 +232,15 @@ fn tell(args: &RecordArgs, statistics: &Statistics, flight: Option<&Flight<'_>>)
     if args.quiet || flight.is_some() {
         return Ok(());
     }
-    let seconds = statistics.duration_ns as f64 / 1e9;
     let cost_ns = statistics.drain_cpu_ns + statistics.writer_cpu_ns;
     say!(
-        "spry: {} events in {seconds:.1} s, {} lost, {:.2} MB ({:.1} bytes an event), {:.2} % of a CPU to record; in {}",
-        statistics.events,
-        statistics.lost,
-        statistics.bytes as f64 / 1e6,
+        "spry: {} events in {}, {} lost, {} ({:.1} bytes an event), {} of a CPU to record; in {}",
+        count(statistics.events),
+        duration(statistics.duration_ns),
+        count(statistics.lost),
+        bytes(statistics.bytes),
         statistics.bytes as f64 / statistics.events.max(1) as f64,
-        100.0 * cost_ns as f64 / statistics.duration_ns.max(1) as f64,
+        percent(cost_ns as f64 / statistics.duration_ns.max(1) as f64),
         args.output.display()
     );
     Ok(())

@@ -1,25 +1,28 @@
-//! `spry report`.
+//! The command `spry report`.
 
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
-use std::ops::ControlFlow;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, ensure};
-use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
+use spry_analysis::{Engine, Options, Root, Selection, TaskPattern};
 use spry_report::{html, json, text};
 
+use crate::analyse::{Extent, analyse, useful_threads};
 use crate::args::ReportArgs;
 use crate::output;
 use crate::source::{self, FileReader};
 
-/// Reads the trace once and prints, or writes, what was found.
+/// Reads the trace once and prints, or writes to a file, what the analyses found.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let from_ns = args.from.map_or(0, |time| time.ns());
     let reader = source::open(&args.file, from_ns)?;
     let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
     let engine = engine(args, &reader, from_ns)?;
-    let findings = analyse(reader, engine, bytes).with_context(|| args.file.display().to_string())?;
+    let extent = if args.to.is_some() { Extent::Part } else { Extent::Whole };
+    let threads = args.threads.map_or_else(useful_threads, usize::from);
+    let findings =
+        analyse(reader, engine, bytes, extent, threads).with_context(|| args.file.display().to_string())?;
     let trace = &findings.trace;
     ensure!(
         trace.from_ns == 0 || trace.from_ns < trace.duration_ns,
@@ -68,14 +71,4 @@ fn engine(args: &ReportArgs, reader: &FileReader, from_ns: u64) -> Result<Engine
     }
     options.root = args.root.as_deref().map(Root::parse);
     Ok(Engine::new(reader.header(), selection, options)?)
-}
-
-fn analyse(mut reader: FileReader, mut engine: Engine, bytes: u64) -> Result<Findings> {
-    source::read(&mut reader, bytes, |stamped| {
-        Ok(match engine.push(stamped) {
-            Progress::More => ControlFlow::Continue(()),
-            Progress::Enough => ControlFlow::Break(()),
-        })
-    })?;
-    Ok(engine.finish(TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() }))
 }

@@ -1,19 +1,19 @@
-//! `spry scenario`.
+//! The command `spry scenario`.
 
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use spry_workload::kinds;
-use spry_workload::model::{Scenario, Variable};
+use spry_scenario::kinds;
+use spry_scenario::model::{Scenario, Variable};
 
 use crate::args::{ScenarioArgs, ScenarioCommand};
 use crate::output::{self, say};
 use crate::shipped::{self, SHIPPED};
 
-/// The exit code of a scenario with a mistake, and of a command line with one.
+/// The exit code if a scenario or a command line has a mistake.
 pub const MISTAKE: u8 = 2;
 
-/// Does what is asked with scenario files.
+/// Runs a subcommand of `spry scenario`.
 pub fn run(args: &ScenarioArgs) -> Result<ExitCode> {
     match &args.command {
         ScenarioCommand::Check { files, quiet } => {
@@ -34,7 +34,7 @@ pub fn run(args: &ScenarioArgs) -> Result<ExitCode> {
         ScenarioCommand::List => list()?,
         ScenarioCommand::Kinds => {
             for kind in kinds::ALL {
-                output::print(&format!("{:12} {}\n", kind.name(), kind.about()))?;
+                output::print(&format!("{:12} {}\n", kind.name, kind.about))?;
             }
         }
         ScenarioCommand::Show { name } => output::print(&shipped::find(name)?.text)?,

@@ -1,4 +1,4 @@
-//! `spry sched`: starts the scheduler's daemon, and asks it.
+//! The command `spry sched`: starts the scheduler's daemon, and asks it for its status.
 
 use std::env;
 use std::os::unix::process::CommandExt;
@@ -7,15 +7,16 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow, bail};
 use spry_control::{Answer, Client, Request, RunArgs, State, Status};
+use spry_page::words::{duration, percent, span};
 
 use crate::args::{SchedArgs, SchedCommand, SocketArgs};
 use crate::output;
 use crate::top;
 
-/// The daemon's program.
+/// The program of the daemon.
 const DAEMON: &str = "spry-sched";
 
-/// Does what is asked for.
+/// Runs a subcommand of `spry sched`.
 pub fn run(args: &SchedArgs) -> Result<ExitCode> {
     match &args.command {
         SchedCommand::Run(args) => start(args),
@@ -32,11 +33,13 @@ pub fn run(args: &SchedArgs) -> Result<ExitCode> {
     }
 }
 
-/// Becomes the daemon, so that whoever started this one holds its handle.
+/// Replaces this process by the daemon, so that the parent of this process has the daemon itself as its
+/// child.
 fn start(args: &RunArgs) -> Result<ExitCode> {
     let program = daemon().ok_or_else(|| {
         anyhow!(
-            "{DAEMON} is neither beside this program nor on the path: install it, or build it with `cargo build --release -p spry-scheduler`"
+            "{DAEMON} is neither beside this program nor on the path: install it, \
+             or build it with `cargo build --release -p spry-scheduler`"
         )
     })?;
     let error = Command::new(&program).arg("run").args(args.words()).exec();
@@ -60,31 +63,19 @@ fn tell(socket: &SocketArgs, request: Request) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The status in words: how the daemon is, then the table of `spry top`.
+/// The daemon's status in words, followed by the table of `spry top`.
 fn account(status: &Status) -> String {
-    let rounds = &status.rounds;
-    let took = status.policy_ns_last.map_or_else(|| "none yet".to_owned(), spry_report::words::duration);
     let mut lines = vec![
         format!(
             "{}, for {} (process {}, version {})",
             doing(status),
-            top::span(status.uptime_s),
+            span(status.uptime_s),
             status.tgid,
             top::plain(&status.version)
         ),
-        format!(
-            "rounds: {} regular, {} early, {} missed; the latest took {took}, the longest {}",
-            rounds.regular,
-            rounds.early,
-            rounds.missed,
-            spry_report::words::duration(rounds.longest_ns)
-        ),
-        format!(
-            "the daemon takes {:.2} % of a CPU; {} dependencies were not counted",
-            status.daemon_cpu_share * 100.0,
-            status.lost_edges
-        ),
+        rounds(status),
     ];
+    lines.extend(cost(status));
     for device in &status.devices {
         let server = device.tgid.map_or_else(String::new, |tgid| format!(" (process {tgid})"));
         let line = format!("{} {}{server}: {}", device.kind, device.name, device.state);
@@ -93,7 +84,7 @@ fn account(status: &Status) -> String {
     if let Some(ejection) = &status.acting.ejected {
         lines.push(top::plain(&format!(
             "the kernel took the scheduler out {} ago: {}",
-            top::span(ejection.ago_s),
+            span(ejection.ago_s),
             ejection.reason
         )));
     }
@@ -101,16 +92,34 @@ fn account(status: &Status) -> String {
     lines.join("\n") + "\n\n" + &top::once(status, output::columns(None))
 }
 
-/// What the daemon does, in words.
+/// The daemon's rounds in words, as far as the daemon reports them: `rounds: 12 regular, 3 early, 0 missed;
+/// the latest took 0.21 ms, the longest 0.40 ms`.
+fn rounds(status: &Status) -> String {
+    let rounds = &status.rounds;
+    let early = rounds.early.map_or_else(String::new, |early| format!("{early} early, "));
+    let mut text = format!("rounds: {} regular, {early}{} missed", rounds.regular, rounds.missed);
+    if let Some(longest_ns) = rounds.longest_ns {
+        let took = status.policy_ns_last.map_or_else(|| "none yet".to_owned(), duration);
+        let longest = duration(longest_ns);
+        text += &format!("; the latest took {took}, the longest {longest}");
+    }
+    text
+}
+
+/// The daemon's CPU time, and the dependencies that it ignores; `None` if it does not report them.
+fn cost(status: &Status) -> Option<String> {
+    let (share, lost_edges) = (status.daemon_cpu_share?, status.lost_edges?);
+    let share = percent(share);
+    Some(format!("the daemon takes {share} of a CPU; {lost_edges} dependencies were not counted"))
+}
+
+/// What the daemon is doing, in words.
 pub fn doing(status: &Status) -> String {
     match (status.acting.state, status.acting.retry_in_s) {
         (State::Observing, _) => "looking only, nothing is changed".to_owned(),
         (State::Acting, _) => format!("in charge through {}", top::plain(&status.actuator)),
         (State::Ejected, Some(wait_s)) => {
-            format!(
-                "taken out by the kernel, tasks are with its own scheduler; next try in {}",
-                top::span(wait_s)
-            )
+            format!("taken out by the kernel, tasks are with its own scheduler; next try in {}", span(wait_s))
         }
         (State::Ejected, None) => {
             "taken out by the kernel too often; tasks are with its own scheduler: restart the daemon"

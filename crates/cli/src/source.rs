@@ -1,4 +1,4 @@
-//! Opening traces: Spry's own, perf's and trace-cmd's, told apart by their first bytes.
+//! Opens traces of Spry, perf and trace-cmd. The first bytes of a file say which kind it is.
 
 use std::fs::File;
 use std::ops::ControlFlow;
@@ -12,16 +12,16 @@ use spry_trace::{Header, Reader, Stamped, Totals};
 use crate::output::say;
 use crate::progress;
 
-/// A trace on disk.
+/// A trace file that is being read.
 pub enum FileReader {
-    /// Recorded by Spry.
+    /// A trace that Spry recorded.
     Own(Box<Reader<File>>),
-    /// Recorded by perf or trace-cmd.
+    /// A trace that perf or trace-cmd recorded.
     Imported(Box<Import<File>>),
 }
 
 impl FileReader {
-    /// What the trace says of the machine.
+    /// What the trace says about the machine on which it was recorded.
     pub fn header(&self) -> &Header {
         match self {
             FileReader::Own(reader) => reader.header(),
@@ -29,7 +29,7 @@ impl FileReader {
         }
     }
 
-    /// What reading has found so far.
+    /// What has been found in the trace so far.
     pub fn totals(&self) -> Totals {
         match self {
             FileReader::Own(reader) => reader.totals(),
@@ -37,7 +37,7 @@ impl FileReader {
         }
     }
 
-    /// The next event of any CPU, in order of time.
+    /// The next event of the trace. The events of all CPUs come in the order of time.
     #[inline]
     pub fn next_event(&mut self) -> Result<Option<&Stamped>> {
         Ok(match self {
@@ -47,8 +47,8 @@ impl FileReader {
     }
 }
 
-/// Opens a trace to be read from its start, or from some nanoseconds after it. Those of perf and trace-cmd are always
-/// read from their start: it is there that tasks get their names.
+/// Opens a trace. It is read from its start, or from this many nanoseconds after it. Traces of perf and
+/// trace-cmd are always read from their start, because tasks get their names there.
 pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
     let name = path.display();
     let mut file = File::open(path)
@@ -68,10 +68,11 @@ pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
     Ok(FileReader::Own(Box::new(reader.with_context(|| name.to_string())?)))
 }
 
-/// Events between two updates of the progress bar.
+/// How many events are read between two updates of the progress bar.
 const UPDATE_EVENTS: u64 = 1 << 17;
 
-/// Gives every event of a trace of so many bytes to `take`, until it breaks off, behind a progress bar.
+/// Gives every event of a trace to `take`, until `take` breaks off. Shows a progress bar over this number of
+/// bytes.
 pub fn read(
     reader: &mut FileReader,
     bytes: u64,
@@ -93,7 +94,8 @@ pub fn read(
     bar.finish_and_clear();
     let mut totals = reader.totals();
     if !is_whole {
-        // Nobody has looked how it ends.
+        // The rest of the trace was not read. So it is not known how the trace ends, and no damage is
+        // reported.
         totals.ending = Ending::Finished;
     }
     warn_of_damage(&totals);
@@ -103,7 +105,7 @@ pub fn read(
     Ok(())
 }
 
-/// Says on standard error what of a trace could not be read.
+/// Prints on standard error which parts of a trace could not be read.
 fn warn_of_damage(totals: &Totals) {
     if totals.damaged_bytes > 0 {
         say!("spry: {} bytes of the trace are damaged or cut off and were left out", totals.damaged_bytes);

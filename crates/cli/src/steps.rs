@@ -1,4 +1,4 @@
-//! What the lab is preparing, on the terminal.
+//! Shows on the terminal what the lab is preparing.
 
 use std::io::{self, IsTerminal};
 use std::sync::Mutex;
@@ -8,21 +8,22 @@ use spry_lab::Event;
 
 use crate::progress;
 
-/// A line that says what is being done; gone when it is dropped. Nothing where standard error is no terminal.
+/// A line that says what the lab is doing. It is removed when this value is dropped. If standard error is not
+/// a terminal, no line is shown.
 pub struct Steps(Mutex<Option<ProgressBar>>);
 
 impl Steps {
-    /// A line that is shown.
+    /// Makes a line that is shown.
     pub fn new() -> Steps {
         Steps(Mutex::new(io::stderr().is_terminal().then(progress::step)))
     }
 
-    /// No line.
+    /// Makes a value that shows no line.
     pub fn hidden() -> Steps {
         Steps(Mutex::new(None))
     }
 
-    /// Shows what has happened.
+    /// Shows an event of the lab in the line.
     pub fn show(&self, event: Event<'_>) {
         let Ok(bar) = self.0.lock() else { return };
         let Some(bar) = bar.as_ref() else { return };

@@ -1,18 +1,18 @@
-//! Ctrl-C and its kin: long work is asked to stop in order.
+//! Handles Ctrl-C and similar signals: they ask long work to stop in an orderly way.
 
 use std::thread;
 
 use anyhow::{Context, Error, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use spry_lab::Stop;
+use spry_experiment::Stop;
 
 use crate::exit::WithCode;
 
-/// What a shell says of a program that Ctrl-C ended.
+/// The exit status that a shell reports for a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
 
-/// A request to stop that the signals of people and of the system make.
+/// Makes a request to stop that is set by the signals with which users and the system end programs.
 pub fn on_signals() -> Result<Stop> {
     let stop = Stop::new();
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot listen to signals")?;
@@ -25,7 +25,7 @@ pub fn on_signals() -> Result<Stop> {
     Ok(stop)
 }
 
-/// An error with the exit code of an interruption, if it is one.
+/// Gives an error the exit code of an interruption, if the work was interrupted.
 pub fn told(error: Error, stop: &Stop) -> Error {
     if stop.is_requested() { WithCode::wrap(INTERRUPTED, error) } else { error }
 }

@@ -1,4 +1,4 @@
-//! Times on the command line: seconds, or a number with a unit.
+//! Times on the command line: a number of seconds, or a number with a unit.
 
 use std::str::FromStr;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use std::time::Duration;
 pub struct Timespan(Duration);
 
 impl Timespan {
-    /// As a duration.
+    /// The time as a duration.
     pub fn duration(self) -> Duration {
         self.0
     }
 
-    /// From text in which a number alone is microseconds.
+    /// Reads a time from a text. A number without a unit means microseconds.
     ///
     /// # Errors
-    /// What is wrong with the text.
+    /// If the text is not a time; the error says what is wrong.
     pub fn microseconds(text: &str) -> Result<Timespan, String> {
         let is_number = text.chars().all(|c| c.is_ascii_digit() || c == '.');
         if is_number { format!("{text}us").parse() } else { text.parse() }
     }
 
-    /// In nanoseconds, as far as they go.
+    /// The time in nanoseconds, but at most `u64::MAX`.
     pub fn ns(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)
     }

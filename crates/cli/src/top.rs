@@ -1,4 +1,4 @@
-//! `spry top`: who is in use, and how they fare, live.
+//! The command `spry top`: shows live which programs are in use, and how long they wait for a CPU.
 
 mod draw;
 mod state;
@@ -16,34 +16,34 @@ use ratatui::DefaultTerminal;
 use ratatui::crossterm::event::{self, Event, KeyEventKind};
 use spry_control::{Answer, Client, ControlError, Request, Status};
 
-pub use self::table::{once, span};
+pub use self::table::once;
 pub use spry_report::words::plain;
 
 use self::state::{Action, State};
 use crate::args::TopArgs;
 use crate::output;
 
-/// Between two tries to reach a daemon that went away.
+/// The time between two attempts to reach a daemon that went away.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What there is to react to.
+/// The events to which the screen reacts.
 enum News {
     Status(Box<Status>),
-    /// The daemon went away, or is silent.
+    /// The daemon went away or does not answer; the text says why.
     Lost(String),
     Terminal(Event),
     /// The terminal went away.
     Deaf,
 }
 
-/// Shows it, live on a terminal and once otherwise.
+/// Shows the table: continuously on a terminal, otherwise once.
 pub fn run(args: &TopArgs) -> Result<ExitCode> {
     let socket = args.socket.path();
-    // Nobody there at the start is told at once, in one line.
+    // If the daemon does not answer at the start, the error is printed at once in one line.
     let mut client = Client::connect(&socket)?;
     if args.once || !io::stdout().is_terminal() || !io::stdin().is_terminal() {
         let mut status = watch(&mut client)?;
-        // Shares and waits are over the time between two looks.
+        // Shares and waits are measured between two statuses, so two are needed.
         for _ in 0..2 {
             status = one(client.hear()?)?;
         }
@@ -87,14 +87,14 @@ fn live(terminal: &mut DefaultTerminal, state: &mut State, news: &Receiver<News>
     }
 }
 
-/// Asks about the process whose explanation is open.
+/// Asks the daemon about the process whose explanation is open.
 fn explain(state: &mut State, at: &Path) {
     let Some(tgid) = state.explained() else { return };
     let answer = Client::connect(at).and_then(|mut client| client.explain(tgid));
     state.explain(answer.map_err(|error| error.to_string()));
 }
 
-/// Passes on what the daemon says, and finds it again when it has been restarted.
+/// Passes on the daemon's statuses. If the daemon has been restarted, connects to it again.
 fn listen(at: &Path, mut client: Client, to: &Sender<News>) {
     loop {
         let news = match client.hear().and_then(one) {
@@ -122,7 +122,7 @@ fn keys(to: &Sender<News>) {
             return;
         }
     }
-    // Nothing more can be done if nobody listens.
+    // If the receiver is gone, the screen has already ended.
     _ = to.send(News::Deaf);
 }
 

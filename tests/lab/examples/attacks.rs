@@ -1,11 +1,12 @@
-//! Prints what four loops a CPU have beside each attack under EEVDF and under the scheduler's stack of classes:
-//! `cargo run --profile checked -p spry-lab-tests --example attacks [CPUS [SECONDS [neighbour|user [ATTACK...]]]]`;
-//! with `user` the attack is another user's, in a session of its own. `SPRY_TEST_KERNEL=newest-rt` names a kernel.
+//! Prints which part of a CPU four endless loops for each CPU get beside each attack. It measures under EEVDF
+//! and under the scheduler's stack of classes: `cargo run --profile checked -p spry-lab-tests --example
+//! attacks [CPUS [SECONDS [neighbour|user [ATTACK...]]]]`. With `user` another user runs the attack, in a
+//! session of its own. `SPRY_TEST_KERNEL=newest-rt` names a kernel.
 
 use std::env;
 
-use spry_lab::KernelChoice;
 use spry_lab_tests::attacks::{ATTACKS, Beside, By, Had, Under, beside};
+use spry_lab_tests::kernel_of_environment;
 
 fn main() {
     let mut args = env::args().skip(1);
@@ -19,10 +20,7 @@ fn main() {
     let named: Vec<String> = args.collect();
     let attacks: Vec<&str> =
         if named.is_empty() { ATTACKS.to_vec() } else { named.iter().map(String::as_str).collect() };
-    let kernel = env::var("SPRY_TEST_KERNEL").map_or_else(
-        |_| KernelChoice::default(),
-        |name| name.parse().unwrap_or_else(|error| panic!("{error}")),
-    );
+    let kernel = kernel_of_environment();
     println!(
         "| attack | EEVDF, % | longest wait, ms | Spry, % | longest wait, ms | in charge | of EEVDF's |"
     );

@@ -1,5 +1,5 @@
-//! Prints figures of a movie beside eight loops from runs that began from memory and from runs that were booted:
-//! `cargo run --profile checked -p spry-lab-tests --example booted`.
+//! Prints values of a movie beside eight endless loops. It compares runs that continued a saved machine with
+//! runs that booted their machine: `cargo run --profile checked -p spry-lab-tests --example booted`.
 
 use serde_json::Value;
 use spry_lab::{Begins, Job, MachineSpec, Topology};
@@ -8,7 +8,7 @@ use spry_lab_tests::{machine, run};
 const MOVIE: &str = include_str!("../../../scenarios/movie.toml");
 const SEEDS: u64 = 3;
 
-/// The longest lateness of a wake-up and the longest wait of a loop, us.
+/// The greatest lateness of a wake-up and the longest wait of a loop, us.
 fn longest_us(cpus: u32, seed: u64, begins: Begins) -> [f64; 2] {
     let number = seed.to_string();
     let arguments = ["--set", "stressers=8", "--seed", &number, "--work", "instructions:0"];

@@ -1,6 +1,6 @@
-//! Prints how a film, typing, and four loops of another session a CPU fare beside each attack of another user's, under
-//! EEVDF and under the daemon:
-//! `cargo run --profile checked -p spry-lab-tests --example desktop [CPUS [SECONDS [editor|shell [ATTACK...]]]]`.
+//! Prints how well a film, typing, and four loops for each CPU (of another session) run beside each attack by
+//! another user, under EEVDF and under the daemon: `cargo run --profile checked -p spry-lab-tests --example
+//! desktop [CPUS [SECONDS [editor|shell [ATTACK...]]]]`.
 
 use spry_lab_tests::attacks::ATTACKS;
 use spry_lab_tests::desktop::{Attacked, Desk, Fared, TypedAt, desktop};
@@ -18,8 +18,8 @@ fn main() {
     let attacks: Vec<&str> =
         if named.is_empty() { ATTACKS.to_vec() } else { named.iter().map(String::as_str).collect() };
     println!(
-        "| attack | frames, EEVDF | typing, 99 %, ms | loops, % | frames, Spry | typing, 99 %, ms | of alone | \
-         loops, % | longest wait, ms | in charge |"
+        "| attack | frames, EEVDF | typing, 99 %, ms | loops, % | frames, Spry | typing, 99 %, \
+         ms | of alone | loops, % | longest wait, ms | in charge |"
     );
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
     let mut alone_ms = None;

@@ -1,4 +1,5 @@
-//! How even time is on this machine's CPUs: what a counted loop takes beside others, and a wake-up of another CPU.
+//! Measures whether time passes evenly on this machine's CPUs: how long a counted loop takes beside other
+//! programs, and how long a wake-up of another CPU takes.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -8,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::thread::{CpuSet, sched_setaffinity};
 
-/// Turns of the counted loop, of two instructions each.
+/// How often the counted loop repeats its two instructions.
 const LOOPS: u64 = 10_000_000;
 /// How many wake-ups are measured.
 const WAKES: u64 = 1_000;
@@ -19,19 +20,19 @@ fn pin(cpu: usize) {
     sched_setaffinity(None, &set).expect("this machine has the CPU");
 }
 
-/// The same instructions each time, and nothing else.
+/// Executes the same instructions each time, and nothing else.
 #[inline(never)]
 fn counted() {
     let mut left = LOOPS;
-    // SAFETY: the loop changes nothing but its own register and the flags.
+    // SAFETY: the loop changes only its own register and the flags.
     unsafe { asm!("2: dec {0}", "jnz 2b", inout(reg) left, options(nomem, nostack)) };
     black_box(left);
 }
 
-/// What the loop takes on the first CPU while as many others write, copy and enter the kernel, ns.
+/// How long the loop takes on the first CPU while `others` further CPUs write, copy and enter the kernel, ns.
 fn beside(others: usize) -> u128 {
     let over = AtomicBool::new(false);
-    // What the kernel does after the last measurement is over by then.
+    // After this sleep the kernel has finished its work for the last measurement.
     thread::sleep(Duration::from_millis(200));
     thread::scope(|scope| {
         for cpu in 1..=others {
@@ -55,7 +56,8 @@ fn beside(others: usize) -> u128 {
     })
 }
 
-/// Wakes a sleeper of another CPU again and again: how long each wake-up took, ns, in order of length.
+/// Wakes a sleeping thread on another CPU again and again. Returns how long each wake-up took, ns, the
+/// shortest first.
 fn wakes() -> Vec<u64> {
     let (begun, asked, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
     let now_ns = || begun.elapsed().as_nanos() as u64;
@@ -73,7 +75,7 @@ fn wakes() -> Vec<u64> {
         });
         let sleeper: &Thread = sleeper.thread();
         for wake in 0..WAKES {
-            // By then it sleeps again, and so does its CPU.
+            // At that moment the thread sleeps again, and its CPU sleeps too.
             let until_ns = now_ns() + 100_000 + wake * 7_919 % 50_000;
             while now_ns() < until_ns || done.load(Ordering::Acquire) < wake {}
             asked.store(now_ns(), Ordering::Release);

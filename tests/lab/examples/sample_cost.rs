@@ -1,10 +1,11 @@
-//! Prints what a sample costs in the lab, kernel and program together, of cyclictest and of `spry latency`: how many rounds a counting
-//! loop loses beside each. `cargo run --profile checked -p spry-lab-tests --example sample_cost`.
+//! Prints how much CPU time a sample of cyclictest and of `spry latency` costs in the lab, in the kernel and
+//! in the program together. A counting loop runs beside each of them, and the rounds that the loop loses are
+//! counted: `cargo run --profile checked -p spry-lab-tests --example sample_cost`.
 
 use spry_lab::MachineSpec;
 use spry_lab_tests::{machine, printed, run, spry_script};
 
-/// Each sampler gets ready for 3 s, then the loop counts for 8.
+/// Each of the two samplers gets ready for 3 s; then the loop counts for 8 s.
 const TEXT: &str = "
 exec 2>&1; cd /tmp
 cat >count.sh <<'END'
@@ -25,7 +26,8 @@ beside cyclictest cyclictest -q -m -p80 -i500 -a0 -t1 -h1000 --histfile=c
 beside 'spry latency' spry latency -q --rate 2000 --cpus 0
 beside 'spry latency --split' spry latency -q --split --rate 2000 --cpus 0";
 
-/// Nanoseconds that the loop counts for, each an instruction, and samples in that time.
+/// How long the loop counts, ns, with an instruction for each nanosecond; and how many samples are taken in
+/// that time.
 const COUNTED_NS: f64 = 8e9;
 const SAMPLES: f64 = 16_000.0;
 

@@ -1,5 +1,5 @@
-//! Prints, as a table, how many instructions the kernel's verifier goes through for each of Spry's programs, on each
-//! kernel of the archive on which they load, and on those whose images are named:
+//! Prints, as a table, how many instructions the kernel's verifier checks for each of Spry's BPF programs.
+//! The columns are the archive's kernels on which the programs load, and the kernels of the named images:
 //! `cargo run --release -p spry-lab-tests --example verifier [IMAGE...]`.
 
 use std::collections::BTreeMap;
@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec, Topology};
 use spry_lab_tests::{example, machine, printed, run, script};
 
-/// What is known on one CPU is left out of the programs before they are verified.
+/// The numbers of CPUs. With one CPU some values are constants, and code that depends on them is removed from
+/// the programs before they are verified.
 const CPUS: [u32; 2] = [1, 4];
 
 fn main() {
@@ -18,7 +19,7 @@ fn main() {
         let machine = machine(&MachineSpec { kernel, ..MachineSpec::default() });
         for cpus in CPUS {
             let mut job = Job { topology: Topology::of_cores(cpus), ..script("/spry/scx_stack --programs") };
-            // Several CPUs run in this machine's time.
+            // With several CPUs the guest's time goes on with the time of this machine, so the limit is long.
             job.commands[0].limit_s = 600;
             let stack = example("spry-scheduler", "scx_stack");
             job.files.insert("/spry/scx_stack".to_owned(), FileSource::File(stack));

@@ -1,8 +1,8 @@
 //! Prints how long the host takes for the same work on one CPU of the lab and on four:
 //! `cargo run --profile checked -p spry-lab-tests --example wall`, on a host with nothing else to do.
 //!
-//! The work is four threads. On four CPUs each has its own, on one they share it. In the guest, `wall sort` and
-//! `wall count` do it.
+//! The work is four threads. On four CPUs each thread has a CPU of its own, on one CPU they share it. In the
+//! guest the commands `wall sort` and `wall count` do the work.
 
 use std::hint::black_box;
 use std::thread;
@@ -14,10 +14,11 @@ use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Topology};
 use spry_lab_tests::{example, machine, run};
 
 const THREADS: usize = 4;
-/// How often each machine does the work, alternately.
+/// How often each of the two machines does the work. They take turns.
 const TURNS: usize = 5;
 
-/// Fills and sorts numbers, and enters the kernel between: memory, branches and interrupts of the emulator's code.
+/// Fills and sorts an array of numbers, and makes system calls in between. This tests memory accesses,
+/// branches and interrupts in the code that the emulator makes.
 fn sort(seed: u64) {
     let mut state = seed;
     for _ in 0..40 {
@@ -33,12 +34,12 @@ fn sort(seed: u64) {
     }
 }
 
-/// Counts down: code that the emulator has translated once.
+/// Counts down. The emulator translates this code once only.
 fn count() {
     (0..200_000_000_u64).for_each(|number| _ = black_box(number));
 }
 
-/// What the guest runs: the work, on as many CPUs as it has.
+/// The guest's program: it does the work on all CPUs that the guest has.
 fn work(kind: &str) {
     let cpus = thread::available_parallelism().expect("the kernel tells").get();
     thread::scope(|scope| {
@@ -53,7 +54,7 @@ fn work(kind: &str) {
     });
 }
 
-/// How long the host takes for a kind of work on so many CPUs, s.
+/// How long the host takes for a kind of work on this number of CPUs, s.
 fn took_s(kind: &str, cpus: u32) -> f64 {
     let machine = machine(&MachineSpec::default());
     let mut job = Job { topology: Topology::of_cores(cpus), ..Job::default() };
@@ -70,7 +71,7 @@ fn main() {
         return work(&kind);
     }
     for kind in ["sort", "count"] {
-        // The first run of each machine boots and saves it.
+        // The first run on each machine boots the machine and saves it, so it is not measured.
         for cpus in [1, 4] {
             took_s(kind, cpus);
         }

@@ -1,13 +1,14 @@
-//! What bystanders have beside programs that want more than their share, under EEVDF and under the scheduler.
+//! Measures what endless loops get beside programs that want more than their share, under EEVDF and under the
+//! scheduler.
 
 use std::env;
 
-use spry_lab::scheduler::{Program, Setup, Sign};
+use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, KernelChoice, LabError, MachineSpec, Topology};
 
-use crate::{example, machine, printed, run, shell};
+use crate::{example, machine, printed, printed_before, run, shell, with_spin};
 
-/// The attacks of the example `attack` of the scheduler, each with its number.
+/// The attacks that the scheduler's example `attack` knows, each with its number.
 pub const ATTACKS: [&str; 23] = [
     "threads 900",
     "threads-early 900",
@@ -34,84 +35,89 @@ pub const ATTACKS: [&str; 23] = [
     "ttys 4",
 ];
 
-/// Who is in charge beside an attack.
+/// The scheduler that is in charge during an attack.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Under {
     /// The kernel's own scheduler.
     Eevdf,
-    /// The scheduler without its daemon, nothing being in use.
+    /// The scheduler without its daemon. No task is in use.
     Stack,
 }
 
-/// Whose program the attack is.
+/// The user that starts the attack's program.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum By {
-    /// One that was started beside the loops, in their session.
+    /// The same user, in the session of the loops.
     Neighbour,
-    /// Another user's, in a session of its own.
+    /// Another user, in a session of its own.
     OtherUser,
 }
 
-/// What four loops a CPU had.
+/// What the loops (four for each CPU) got.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Had {
-    /// Of one CPU, percent.
+    /// The part of one CPU that all loops together got, percent.
     pub part: f64,
-    /// The longest time that one of them waited, ms.
+    /// The longest time that one of the loops waited, ms.
     pub longest_ms: f64,
-    /// Whether the scheduler that began is in charge at the end.
+    /// Whether the scheduler that was loaded at the start is still in charge at the end.
     pub in_charge: bool,
-    /// All that was printed.
+    /// The number of processes at the end, with those of the machine itself.
+    pub processes: u32,
+    /// The tid that the kernel gave last. Each new task gets a greater one.
+    pub last_tid: u32,
+    /// Everything that the guest printed.
     pub text: String,
 }
 
 /// The number that follows some words.
 ///
 /// # Panics
-/// Where there is none.
+/// If no number follows the words.
 pub fn number_after(text: &str, words: &str) -> f64 {
     let number = text.split_once(words).and_then(|(_, rest)| rest.split_whitespace().next());
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{words}` in {text}"))
 }
 
-/// For how long an attack goes on in a test, s: `SPRY_TEST_ATTACK_S`, 10 if that is not set.
+/// How long an attack lasts in a test, s: the value of `SPRY_TEST_ATTACK_S`, or 6 without it.
 ///
 /// # Panics
-/// Where that is no number.
+/// If the value is not a number.
 pub fn test_seconds() -> u32 {
-    env::var("SPRY_TEST_ATTACK_S").map_or(10, |text| text.parse().expect("a number of seconds"))
+    env::var("SPRY_TEST_ATTACK_S").map_or(6, |text| text.parse().expect("a number of seconds"))
 }
 
-/// Loops beside an attack.
+/// The setting of a measurement: loops beside an attack.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Beside<'a> {
-    /// The attack; one on another task is on a further loop.
+    /// The attack. If it attacks another task, a further loop is that task.
     pub attack: &'a str,
-    /// Its nice value.
+    /// The attack's nice value.
     pub attack_nice: i32,
-    /// Whose it is.
+    /// The user that starts the attack's program.
     pub by: By,
-    /// How many loops.
+    /// The number of loops.
     pub loops: u32,
-    /// Their nice value.
+    /// The loops' nice value.
     pub nice: i32,
-    /// CPUs of the machine.
+    /// How many CPUs the machine has.
     pub cpus: u32,
-    /// For how long, s.
+    /// How long the measurement lasts, s.
     pub seconds: u32,
-    /// The machine's kernel.
+    /// The kernel of the machine.
     pub kernel: KernelChoice,
 }
 
 impl<'a> Beside<'a> {
-    /// Four loops a CPU beside an attack, all of nice 0.
+    /// A setting with four loops for each CPU beside an attack; all have nice value 0.
     pub fn four_a_cpu(attack: &'a str, by: By, cpus: u32, seconds: u32) -> Beside<'a> {
         let kernel = KernelChoice::default();
         Beside { attack, attack_nice: 0, by, loops: 4 * cpus, nice: 0, cpus, seconds, kernel }
     }
 }
 
-/// A shell's words that begin an attack, which goes on in the background. One on another task is on a further loop.
+/// Shell commands that start an attack in the background. If the attack is on another task, they start a
+/// further loop as that task.
 pub(crate) fn begin(attack: &str, nice: i32, by: By) -> String {
     let user = match by {
         By::Neighbour => "",
@@ -119,20 +125,25 @@ pub(crate) fn begin(attack: &str, nice: i32, by: By) -> String {
     };
     format!(
         "cat >/tmp/begin <<'end'
-        case '{attack}' in *loop) (while :; do :; done) & loop=$!;; esac
+        case '{attack}' in *loop) /spry/spin & loop=$!;; esac
         exec /spry/attack {attack} {nice}
 end
         {user} sh /tmp/begin &"
     )
 }
 
-/// What loops have beside an attack.
+/// The last word of the line of `processes` and of `/proc/loadavg`: the tid that the kernel gave last.
+fn last_tid(text: &str) -> Option<u32> {
+    text.lines().find(|line| line.starts_with("processes "))?.split_whitespace().last()?.parse().ok()
+}
+
+/// Measures what the loops get beside an attack.
 ///
 /// # Errors
-/// What went wrong in the lab.
+/// If the lab fails.
 ///
 /// # Panics
-/// Where the loops do not tell what they had.
+/// If the loops do not print what they got.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
     let Beside { attack, attack_nice, by, loops, nice, cpus, seconds, ref kernel } = *beside;
     let program = Program {
@@ -142,24 +153,31 @@ pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
     };
     let begin = begin(attack, attack_nice, by);
     let text = format!(
-        "{begin} sleep 1; /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
+        "{begin} sleep 1; /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; \
+         echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
     );
-    let mut job = Job {
+    let mut job = with_spin(Job {
         topology: Topology::of_cores(cpus),
         setup: Setup { program: (under == Under::Stack).then_some(program), ..Setup::default() },
         commands: vec![shell(&text, seconds + 60)],
         ..Job::default()
-    };
+    });
     for name in ["crowd", "attack"] {
         job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
     }
     let spec = MachineSpec { kernel: kernel.clone(), ..MachineSpec::default() };
-    let text = printed(&run(&machine(&spec), &job)?);
+    let machine = machine(&spec);
+    let text = match under {
+        Under::Eevdf => printed_before(&machine, &job)?,
+        Under::Stack => printed(&run(&machine, &job)?),
+    };
     let state = if under == Under::Stack { "enabled" } else { "disabled" };
     Ok(Had {
         part: number_after(&text, "crowd had"),
         longest_ms: number_after(&text, "longest wait"),
         in_charge: text.trim_end().ends_with(state),
+        processes: number_after(&text, "processes") as u32,
+        last_tid: last_tid(&text).unwrap_or_else(|| panic!("no load in {text}")),
         text,
     })
 }

@@ -1,23 +1,23 @@
-//! A person's desktop beside an attack: a film, typing, and four loops of another session, under EEVDF and under the
-//! daemon.
+//! Measures a person's desktop beside an attack, under EEVDF and under the daemon. The desktop has a film and
+//! a program into which the person types; four loops for each CPU run in another session.
 
 use std::fmt;
 
 use serde_json::Value;
-use spry_lab::scheduler::{Program, Setup, Sign};
+use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, GuestCommand, Job, LabError, MachineSpec, Topology};
 
 use crate::attacks::{By, begin, number_after};
-use crate::{example, machine, printed, programs, run};
+use crate::{example, machine, printed, programs, run, with_spin};
 
-/// The film and what is typed at, as they ship with Spry.
+/// The scenario with the film and the typing, as it comes with Spry.
 const SCENARIO: &str = include_str!("../../../scenarios/attacked-x11.toml");
-/// How long these go on before they are measured, s.
+/// How long the film and the typing run before they are measured, s.
 const WARM_UP_S: u32 = 4;
-/// What starting the X server and its clients may take beyond that, s.
+/// How much longer the start of the X server and of its clients may take, s.
 const OVERHEAD_S: u32 = 120;
 
-/// What is typed at.
+/// The program into which the person types.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TypedAt {
     /// An X11 client that stands in for an editor.
@@ -35,61 +35,62 @@ impl fmt::Display for TypedAt {
     }
 }
 
-/// Which scheduler the desktop is under.
+/// The scheduler under which the desktop runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Desk {
-    /// The kernel's own.
+    /// The kernel's own scheduler.
     Eevdf,
-    /// The daemon, acting through sched_ext.
+    /// Spry's daemon, which acts through sched_ext.
     Spry,
 }
 
-/// A desktop beside an attack of another user's.
+/// A desktop beside an attack by another user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Attacked<'a> {
-    /// The attack; none: the same without it.
+    /// The attack; `None`: the same desktop without an attack.
     pub attack: Option<&'a str>,
-    /// What is typed at.
+    /// The program into which the person types.
     pub typed_at: TypedAt,
-    /// CPUs of the machine.
+    /// How many CPUs the machine has.
     pub cpus: u32,
-    /// For how long, s.
+    /// How long the measurement lasts, s.
     pub seconds: u32,
 }
 
-/// How the desktop and the loops fared.
+/// The results for the desktop and the loops.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Fared {
-    /// Frames that were shown, and that were due.
+    /// How many frames were shown, and how many were due.
     pub frames: (u64, u64),
-    /// From a key to its drawing, the 99 % quantile, ms.
+    /// The time from a key to the drawing of its character: the 99 % quantile, ms.
     pub typing_ms: f64,
-    /// What four loops a CPU had of one CPU, percent.
+    /// The part of one CPU that all loops together got, percent.
     pub loops_part: f64,
-    /// The longest time that one of them waited, ms.
+    /// The longest time that one of the loops waited, ms.
     pub loops_longest_ms: f64,
-    /// Whether the scheduler that began is in charge at the end, without having been taken out meanwhile.
+    /// Whether the scheduler that was loaded at the start is still in charge at the end, and was in charge
+    /// all the time.
     pub in_charge: bool,
-    /// All that was printed.
+    /// The results of the desktop in words, and everything that the guest printed.
     pub text: String,
 }
 
 /// Runs a desktop beside an attack.
 ///
 /// # Errors
-/// What went wrong in the lab.
+/// If the lab fails.
 ///
 /// # Panics
-/// Where it does not tell how it fared.
+/// If the guest does not print the results.
 pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
     let Attacked { attack, typed_at, cpus, seconds } = *attacked;
     let begin = attack.map_or_else(String::new, |attack| begin(attack, 0, By::OtherUser));
-    // The loops are measured from a second on after they began, until the film is over.
+    // The loops are measured from one second after their start until the end of the film.
     let text = format!(
         "{begin}
         setsid /spry/crowd {loops} {all} >/tmp/crowd & crowd=$!
-        spry-runner run --scenario /spry/attacked.toml --set seconds={seconds} --set relays=0 --set typed_at={typed_at} \
-            --set cpus={cpus} --work instructions:0 --out /results/runner.json || exit
+        spry-runner run --scenario /spry/attacked.toml --set seconds={seconds} --set relays=0 --set \
+        typed_at={typed_at} --set cpus={cpus} --work instructions:0 --out /results/runner.json || exit
         wait $crowd; cat /tmp/crowd; echo enabled $(cat /sys/kernel/sched_ext/enable_seq) times
         cat /sys/kernel/sched_ext/state",
         loops = 4 * cpus,
@@ -100,14 +101,14 @@ pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
         args: ["run", "--actuator", "scx", "--trust-synthetic"].map(str::to_owned).to_vec(),
         sign: Sign::SchedExt,
     };
-    // Naming the runner brings it there.
+    // The last argument names the runner; therefore the lab copies the runner to the guest.
     let argv = ["/bin/sh", "-c", &text, "spry-runner"].map(str::to_owned).to_vec();
-    let mut job = Job {
+    let mut job = with_spin(Job {
         topology: Topology::of_cores(cpus),
         setup: Setup { program: (desk == Desk::Spry).then_some(program), ..Setup::default() },
         commands: vec![GuestCommand { argv, env: Vec::new(), limit_s: WARM_UP_S + seconds + OVERHEAD_S }],
         ..Job::default()
-    };
+    });
     job.files.insert("/spry/attacked.toml".to_owned(), FileSource::Bytes(SCENARIO.as_bytes().to_vec()));
     for name in ["crowd", "attack"] {
         job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
@@ -118,17 +119,23 @@ pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
     let errors = String::from_utf8_lossy(&outcome.files["0.stderr"]);
     let runner = outcome.files.get("runner.json").unwrap_or_else(|| panic!("no results: {text}{errors}"));
     let metrics = serde_json::from_slice::<Value>(runner).expect("the runner writes JSON")["metrics"].clone();
-    let frames = |name: &str| metrics[name].as_u64().unwrap_or_else(|| panic!("no {name}: {metrics}"));
+    let count = |name: &str| metrics[name].as_u64().unwrap_or_else(|| panic!("no {name}: {metrics}"));
+    let frames = (count("frames_shown"), count("frames_due"));
     let typing_ns = metrics["response_ns"]["p99"].as_f64().unwrap_or_else(|| panic!("no keys: {metrics}"));
+    let typing_ms = typing_ns / 1e6;
     Ok(Fared {
-        frames: (frames("frames_shown"), frames("frames_due")),
-        typing_ms: typing_ns / 1e6,
+        frames,
+        typing_ms,
         loops_part: number_after(&text, "crowd had"),
         loops_longest_ms: number_after(&text, "longest wait"),
         in_charge: match desk {
             Desk::Eevdf => text.trim_end().ends_with("disabled"),
             Desk::Spry => text.contains("enabled 1 times") && text.trim_end().ends_with("enabled"),
         },
-        text: format!("{text}{errors}"),
+        text: format!(
+            "{shown} of {due} frames, typing {typing_ms:.2} ms\n{text}{errors}",
+            shown = frames.0,
+            due = frames.1,
+        ),
     })
 }

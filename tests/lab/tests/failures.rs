@@ -1,40 +1,28 @@
-//! Every way in which a run can fail is told as what it is, and leaves nothing behind.
+//! Tests every way in which a run can fail: the failure is reported as what it is, and nothing is left
+//! behind.
 
-use std::fs;
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use spry_lab::scheduler::{Program, Setting, Sign};
+use spry_experiment::scheduler::{Program, Setting, Sign};
 use spry_lab::{Event, Job, LabError, MachineSpec, Stage, Stop};
-use spry_lab_tests::{lab, machine, quiet, run, run_directories, script};
+use spry_lab_tests::{emulators_of, lab, machine, quiet, run, run_directories, script};
 
-/// Keeps the guest, and with it the emulator, busy.
+/// A script that keeps the guest, and so the emulator, busy.
 const BUSY: &str = "while :; do :; done";
 
-/// Emulators and run directories are counted, so one test at a time, and in a program without others.
+/// The tests count emulators and run directories. Therefore only one test runs at a time, and the program has
+/// no other tests.
 static ALONE: Mutex<()> = Mutex::new(());
-
-/// The emulators that this process has started and that still live.
-fn emulators() -> Vec<libc::pid_t> {
-    let own = std::process::id();
-    let is_child = |entry: &fs::DirEntry| {
-        let stat = fs::read_to_string(entry.path().join("stat")).unwrap_or_default();
-        let after_name = stat.rsplit_once(')').map(|(_, rest)| rest.to_owned()).unwrap_or_default();
-        let parent = after_name.split_whitespace().nth(1).and_then(|word| word.parse().ok());
-        parent == Some(own) && stat.contains("(qemu)")
-    };
-    let entries = fs::read_dir("/proc").expect("there is a /proc").filter_map(Result::ok);
-    entries.filter(is_child).filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
-}
 
 fn fails(job: &Job) -> LabError {
     let machine = machine(&MachineSpec::default());
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let error = run(&machine, job).expect_err("it fails");
     assert_eq!(run_directories(lab()), 0);
-    assert_eq!(emulators(), Vec::<libc::pid_t>::new());
+    assert_eq!(emulators_of(std::process::id()), Vec::<u32>::new());
     error
 }
 
@@ -101,9 +89,9 @@ fn an_emulator_that_is_killed_is_told_from_a_guest_that_died() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let kill = |event: Event<'_>| {
         if event == Event::Guest(Stage::Waiting) {
-            for emulator in emulators() {
-                // SAFETY: kill takes numbers; the process is a child of this one that has not been waited for.
-                unsafe { libc::kill(emulator, libc::SIGKILL) };
+            for emulator in emulators_of(std::process::id()) {
+                // The process is a child of this one that has not been waited for.
+                _ = spry_sys::signal::send(emulator, spry_sys::Signal::KILL);
             }
         }
     };
@@ -121,10 +109,12 @@ fn a_stop_ends_a_run_at_once() {
     let asker = thread::spawn(move || {
         thread::sleep(Duration::from_secs(1));
         request.request();
+        Instant::now()
     });
     let error = lab().run(&machine, &script(BUSY), &quiet, &stop).expect_err("it is stopped");
-    asker.join().expect("it asks");
+    let took = asker.join().expect("it asks").elapsed();
     assert!(matches!(error, LabError::Interrupted), "{error}");
-    assert_eq!(emulators(), Vec::<libc::pid_t>::new());
+    assert!(took < Duration::from_secs(2), "it ended after {took:?}");
+    assert_eq!(emulators_of(std::process::id()), Vec::<u32>::new());
     assert_eq!(run_directories(lab()), 0);
 }

@@ -4,21 +4,24 @@ use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
-/// What a test program asks of the machine.
+/// What a test program needs of the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// Nothing: it may run beside anything.
+    /// The program needs nothing special: it may run beside any other.
     Pure,
-    /// Virtual machines, whose time is not this machine's. It may run beside anything that is pure.
+    /// The program runs virtual machines, whose time is not this machine's time: it may run beside any
+    /// program that is not alone.
     Lab,
-    /// No privilege, but the machine for itself: it plays scenarios in real time or has a display.
+    /// The program needs no privilege, but the machine for itself: it plays scenarios in real time or has a
+    /// display.
     Alone,
-    /// The machine for itself, and root: it loads programs into the running kernel, or measures it.
+    /// The program needs root and the machine for itself: it loads programs into the running kernel, or
+    /// measures the kernel.
     Root,
 }
 
 impl Group {
-    /// Whether its tests run one after another, and nothing beside them.
+    /// Whether the tests of the group run one after another, with nothing beside them.
     pub fn is_alone(self) -> bool {
         matches!(self, Group::Alone | Group::Root)
     }
@@ -38,19 +41,20 @@ impl FromStr for Group {
     }
 }
 
-/// The programs that are not pure, by the beginnings of their sources' paths. A new one is pure until it is named here.
+/// The programs that are not pure, by the beginnings of their sources' paths. A new program is pure until it
+/// is named here.
 pub const NOT_PURE: [(&str, Group); 8] = [
-    ("crates/display/tests/", Group::Alone),
-    ("crates/recorder/tests/", Group::Root),
-    ("crates/scheduler/tests/", Group::Root),
-    ("crates/workload/tests/runs.rs", Group::Alone),
-    ("crates/workload/tests/x11_", Group::Alone),
+    ("crates/know/display/tests/", Group::Alone),
+    ("crates/see/recorder/tests/", Group::Root),
+    ("crates/act/scheduler/tests/", Group::Root),
+    ("crates/prove/runner/tests/runs.rs", Group::Alone),
+    ("crates/prove/runner/tests/x11_", Group::Alone),
     ("tests/lab/tests/", Group::Lab),
     ("tests/storm/tests/", Group::Lab),
     ("tests/system/tests/", Group::Root),
 ];
 
-/// The group of the program with that source.
+/// The group of the program with this source.
 pub fn of(source: &str) -> Group {
     let found = NOT_PURE.iter().find(|(beginning, _)| source.starts_with(beginning));
     found.map_or(Group::Pure, |&(_, group)| group)

@@ -1,17 +1,26 @@
-//! Runs every test of some groups, each in a process of its own, and says what came of them.
+//! Runs every test of some groups, each in a process of its own, and reports which tests passed.
 //!
-//! `run-tests MESSAGES COUNTS GROUP...`: MESSAGES is what cargo wrote while it built the tests, as JSON. Into COUNTS
-//! goes one line, how many tests passed and how many failed. What was not run has failed.
+//! `run-tests [--shakes N --kept DIR [--only NAME]...] MESSAGES COUNTS GROUP...`: MESSAGES is the file that
+//! cargo wrote while it built the tests, as JSON. The program writes one line to COUNTS: how many tests
+//! passed and how many failed. A test that was not run counts as failed. The failures in short are appended
+//! to COUNTS.failed.
+//!
+//! With `--shakes` each of the lab's tests runs N times, each time with other unused bytes in its guests.
+//! What passed is noted in DIR and not run again while the programs stay equal. `--only`: only tests whose
+//! names contain one of the NAMEs.
 
+mod arguments;
 mod group;
 mod pool;
 mod programs;
 mod report;
 mod running;
+mod shakes;
 mod test;
 
 use std::env;
 use std::fs;
+use std::io::Write;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::thread;
@@ -20,11 +29,13 @@ use anyhow::{Context, Result, ensure};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::arguments::Arguments;
 use crate::group::Group;
 use crate::pool::Task;
 use crate::programs::Program;
 use crate::report::Report;
 use crate::running::Running;
+use crate::shakes::Shakes;
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -37,16 +48,14 @@ fn main() -> ExitCode {
     }
 }
 
-/// Whether all is well.
+/// Runs the tests. Returns whether all have passed.
 fn run(arguments: &[String]) -> Result<bool> {
-    let [messages, counts, groups @ ..] = arguments else {
-        anyhow::bail!("usage: run-tests MESSAGES COUNTS GROUP...")
-    };
-    let groups = groups.iter().map(|name| name.parse()).collect::<Result<Vec<Group>>>()?;
-    let messages = fs::read_to_string(messages).with_context(|| messages.clone())?;
+    let Arguments { messages, counts, groups, shakes } = Arguments::of(arguments)?;
+    let messages = fs::read_to_string(&messages).with_context(|| messages.clone())?;
     let all = programs::named_in(&messages, &env::current_dir()?)?;
     let mut report = Report::new();
-    // Where a part of the tree did not build, its programs are not missing in the table.
+    // Names without a program are reported only after a whole build: if a part of the tree did not build,
+    // some programs are missing for that reason.
     if messages.contains(r#""reason":"build-finished","success":true"#) {
         programs::stale_groups(&all).iter().for_each(|name| {
             report.fault(name, "no test program has a source of that name (tests/run/src/group.rs)");
@@ -54,21 +63,36 @@ fn run(arguments: &[String]) -> Result<bool> {
     }
     let programs: Vec<Program> = all.into_iter().filter(|program| groups.contains(&program.group)).collect();
     ensure!(!programs.is_empty(), "cargo built no test program of these groups");
-    let tasks = tasks(&programs, &mut report);
+    let mut tasks = tasks(&programs, &mut report);
+    let shakes = shakes.map(|asked| Shakes::open(asked, &programs)).transpose()?;
+    if let Some(shakes) = &shakes {
+        tasks = shakes.of(&programs, tasks);
+    }
     let running = Arc::new(Running::default());
     end_on_signals(Arc::clone(&running))?;
     let (one_by_one, beside): (Vec<Task>, Vec<Task>) =
         tasks.into_iter().partition(|task| programs[task.program].group.is_alone());
     for (tasks, workers) in [(beside, pool::side_by_side()), (one_by_one, 1)] {
         report.begin(&programs, &tasks, workers);
-        pool::run(&programs, tasks, workers, &running, |task, ended| report.ended(&programs, task, ended));
+        pool::run(&programs, tasks, workers, &running, |task, ended| {
+            if let Some(shakes) = shakes.as_ref().filter(|_| ended.failure.is_none()) {
+                shakes.note(&programs, task);
+            }
+            report.ended(&programs, task, ended);
+        });
     }
     let is_well = report.finish(&programs);
-    fs::write(counts, report.counts()).with_context(|| counts.clone())?;
+    let failed = format!("{counts}.failed");
+    let failures = fs::OpenOptions::new().create(true).append(true).open(&failed);
+    failures
+        .and_then(|mut file| file.write_all(report.failures_in_short().as_bytes()))
+        .with_context(|| failed.clone())?;
+    fs::write(&counts, report.counts()).with_context(|| counts.clone())?;
     Ok(is_well)
 }
 
-/// Every test of the programs. Those of the lab come first: they take longest, and others fill what they leave.
+/// Every test of the programs. The lab's tests come first: they take longest, and other tests use the CPUs
+/// that they leave free.
 fn tasks(programs: &[Program], report: &mut Report) -> Vec<Task> {
     let mut tasks = Vec::new();
     for (number, program) in programs.iter().enumerate() {
@@ -79,7 +103,7 @@ fn tasks(programs: &[Program], report: &mut Report) -> Vec<Task> {
                 left_out.iter().for_each(|name| {
                     report.fault(&format!("{} {name}", program.source), "it is marked to be ignored");
                 });
-                tasks.extend(ran.into_iter().map(|name| Task { program: number, name }));
+                tasks.extend(ran.into_iter().map(|name| Task { program: number, name, shake_bytes: 0 }));
             }
             Err(error) => report.fault(&program.source, &format!("{error:#}")),
         }
@@ -88,7 +112,7 @@ fn tasks(programs: &[Program], report: &mut Report) -> Vec<Task> {
     tasks
 }
 
-/// From now on Ctrl-C ends the tests, and what has come of them until then is said.
+/// From now on Ctrl-C ends the tests, and the results until then are reported.
 fn end_on_signals(running: Arc<Running>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
     thread::spawn(move || signals.forever().for_each(|_| running.stop()));

@@ -14,16 +14,29 @@ use crate::test::{self, Ended};
 /// A test that is to run.
 #[derive(Clone, Debug)]
 pub struct Task {
-    /// Which program has it.
+    /// The number of the program that has the test.
     pub program: usize,
-    /// Its name there.
+    /// The name of the test in that program.
     pub name: String,
+    /// How many unused bytes the guests of the test get; 0: the test runs as it is.
+    pub shake_bytes: u32,
+}
+
+impl Task {
+    /// The name of the task in what is printed.
+    pub fn shown(&self, programs: &[Program]) -> String {
+        let source = &programs[self.program].source;
+        match self.shake_bytes {
+            0 => format!("{source} {}", self.name),
+            bytes => format!("{source} {} (shake {bytes})", self.name),
+        }
+    }
 }
 
 /// How often tests that hang are looked for.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-/// How many tests may run side by side: one a CPU, and two even where there is one CPU.
+/// How many tests may run side by side: one for each CPU, and two even if there is only one CPU.
 pub fn side_by_side() -> usize {
     thread::available_parallelism().map_or(1, usize::from).max(2)
 }
@@ -33,14 +46,15 @@ fn machines() -> usize {
     (side_by_side() / 2).max(2)
 }
 
-/// What is left to do.
+/// The tests that are left to run.
 struct Queue<'a> {
     programs: &'a [Program],
     tasks: Mutex<VecDeque<Task>>,
 }
 
 impl Queue<'_> {
-    /// The next test for this worker: so many of them may start virtual machines.
+    /// The next test for this worker. Only the first workers (as many as [`machines`]) may start virtual
+    /// machines.
     fn next(&self, worker: usize) -> Option<Task> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let suits = |task: &Task| worker < machines() || self.programs[task.program].group != Group::Lab;
@@ -49,8 +63,8 @@ impl Queue<'_> {
     }
 }
 
-/// Runs tests in their order, that many side by side, and hands each to `each` when it has ended. It returns early
-/// once everything was told to end.
+/// Runs the tests in their order, `workers` of them side by side, and hands each test to `each` when it has
+/// ended. The call returns early if everything was told to end.
 pub fn run(
     programs: &[Program],
     tasks: Vec<Task>,
@@ -62,7 +76,7 @@ pub fn run(
     let (sender, receiver) = mpsc::channel();
     let work = |worker: usize, sender: Sender<(Task, Ended)>| {
         while let Some(task) = queue.next(worker) {
-            let Some(ended) = test::run(&programs[task.program], &task.name, running) else { return };
+            let Some(ended) = test::run(&programs[task.program], &task, running) else { return };
             if sender.send((task, ended)).is_err() {
                 return;
             }

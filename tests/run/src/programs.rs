@@ -12,22 +12,22 @@ use crate::group::{self, Group};
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// Its source's path from the root of the tree: what it is called.
+    /// The path of the program's source from the root of the tree: it is used as the program's name.
     pub source: String,
     /// The executable.
     pub file: PathBuf,
     /// The directory of its package, in which it runs.
     pub dir: PathBuf,
-    /// What it may run beside.
+    /// The group, which says what the program may run beside.
     pub group: Group,
-    /// Whether it exists for its tests alone, and not as a library or a command that may have none.
+    /// Whether the program exists only for its tests. A library or a command may have no tests.
     pub is_for_tests: bool,
 }
 
 /// The programs that cargo's messages (`--message-format=json`) name, in the order of their sources.
 ///
 /// # Errors
-/// Where a line is not what cargo writes, or a program lies outside the tree.
+/// If a line is not what cargo writes, or a program lies outside the tree.
 pub fn named_in(messages: &str, root: &Path) -> Result<Vec<Program>> {
     let mut found = BTreeMap::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {
@@ -49,18 +49,18 @@ pub fn named_in(messages: &str, root: &Path) -> Result<Vec<Program>> {
     Ok(found.into_values().collect())
 }
 
-/// Those names in [`group::NOT_PURE`] that no program has.
+/// The names in [`group::NOT_PURE`] that no program has.
 pub fn stale_groups(programs: &[Program]) -> Vec<&'static str> {
     let names = group::NOT_PURE.iter().map(|&(beginning, _)| beginning);
     names.filter(|name| !programs.iter().any(|program| program.source.starts_with(name))).collect()
 }
 
-/// The tests of a program: all, and those of them that it would leave out.
+/// The tests of a program: all tests, and the tests that it would leave out.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub struct Listed {
-    /// Their names.
+    /// The names of all tests.
     pub all: Vec<String>,
-    /// Names among them that are marked to be ignored.
+    /// The names of the tests that are marked to be ignored.
     pub ignored: Vec<String>,
 }
 
@@ -68,7 +68,7 @@ impl Program {
     /// Asks the program for its tests.
     ///
     /// # Errors
-    /// Where it does not answer, or has none although it exists for nothing else.
+    /// If the program does not answer, or has no tests although it exists only for them.
     pub fn list(&self) -> Result<Listed> {
         let listed = Listed { all: self.names(&["--list"])?, ignored: self.names(&["--list", "--ignored"])? };
         ensure!(!self.is_for_tests || !listed.all.is_empty(), "it has no test");
@@ -90,7 +90,7 @@ impl Program {
         Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
     }
 
-    /// The program as cargo would start it.
+    /// The command that starts the program as cargo would.
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.file);
         command.current_dir(&self.dir).env("CARGO_MANIFEST_DIR", &self.dir);

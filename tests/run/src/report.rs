@@ -1,4 +1,5 @@
-//! What is said of the tests: a line a program, then failures with what they printed, then the slowest.
+//! What is printed of the tests: a line for each program, then the failures with what the tests printed, then
+//! the slowest tests.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -10,28 +11,31 @@ use crate::test::Ended;
 /// A test that takes longer has a line of its own as soon as it has ended.
 const LONG: Duration = Duration::from_secs(10);
 
-/// So many of the slowest are listed.
+/// How many of the last lines of a failed test's output are said again in short.
+const SHOWN_AGAIN: usize = 10;
+
+/// How many of the slowest tests are listed.
 const SLOWEST: usize = 10;
 
-/// What has come of the tests.
+/// The results of the tests so far.
 pub struct Report {
     since: Instant,
     passed: usize,
     failures: Vec<Failed>,
-    /// Of each test that has ended.
+    /// The time and the name of each test that has ended.
     times: Vec<(Duration, String)>,
-    /// Of each program, by its number.
+    /// The results of each program's tests, by the program's number.
     tallies: Vec<Tally>,
 }
 
-/// What has failed.
+/// A test that has failed.
 struct Failed {
     name: String,
     why: String,
     output: String,
 }
 
-/// What has come of a program's tests.
+/// The results of one program's tests.
 #[derive(Clone, Default)]
 struct Tally {
     tests: usize,
@@ -41,19 +45,19 @@ struct Tally {
 }
 
 impl Report {
-    /// Of nothing yet.
+    /// A report without results.
     pub fn new() -> Report {
         let since = Instant::now();
         Report { since, passed: 0, failures: Vec::new(), times: Vec::new(), tallies: Vec::new() }
     }
 
-    /// What failed without having been run: counted as a test.
+    /// Enters a failure that was found without a test: it counts as a failed test.
     pub fn fault(&mut self, name: &str, why: &str) {
         println!("FAILED  {name}: {why}");
         self.failures.push(Failed { name: name.to_owned(), why: why.to_owned(), output: String::new() });
     }
 
-    /// These tests are to run now, that many side by side.
+    /// Enters that these tests are to run now, `workers` of them side by side.
     pub fn begin(&mut self, programs: &[Program], tasks: &[Task], workers: usize) {
         self.tallies.resize(programs.len(), Tally::default());
         for task in tasks {
@@ -67,10 +71,10 @@ impl Report {
         }
     }
 
-    /// A test has ended.
+    /// Enters that a test has ended.
     pub fn ended(&mut self, programs: &[Program], task: &Task, ended: Ended) {
         let source = &programs[task.program].source;
-        let name = format!("{source} {}", task.name);
+        let name = task.shown(programs);
         let tally = &mut self.tallies[task.program];
         tally.left -= 1;
         tally.time += ended.time;
@@ -92,7 +96,7 @@ impl Report {
         self.times.push((ended.time, name));
     }
 
-    /// Says what has failed, and what took long. Whether all is well.
+    /// Prints which tests have failed and which took long. Returns whether all have passed.
     pub fn finish(&mut self, programs: &[Program]) -> bool {
         for failed in &self.failures {
             println!("\n== FAILED {}: {}\n{}", failed.name, failed.why, failed.output.trim_end());
@@ -114,7 +118,15 @@ impl Report {
         self.failed() == 0
     }
 
-    /// How many have passed and failed. What was not run has failed.
+    /// Each failure in short: its name, its reason, and the last lines of what the test printed.
+    pub fn failures_in_short(&self) -> String {
+        let short = |failed: &Failed| {
+            format!("FAILED {}: {}\n{}", failed.name, failed.why, last_lines(&failed.output, SHOWN_AGAIN))
+        };
+        self.failures.iter().map(short).collect()
+    }
+
+    /// How many tests have passed and failed. A test that was not run counts as failed.
     pub fn counts(&self) -> String {
         format!("{} {}\n", self.passed, self.failed())
     }
@@ -122,6 +134,13 @@ impl Report {
     fn failed(&self) -> usize {
         self.failures.len() + self.tallies.iter().map(|tally| tally.left).sum::<usize>()
     }
+}
+
+/// The last lines of a text that say something, each after two spaces.
+fn last_lines(text: &str, count: usize) -> String {
+    let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
+    let from = lines.len().saturating_sub(count);
+    lines[from..].iter().map(|line| format!("  {line}\n")).collect()
 }
 
 fn seconds(time: Duration) -> String {

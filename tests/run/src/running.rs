@@ -5,10 +5,13 @@ use std::process::{Child, Command};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// A test that takes longer hangs. The longest take some minutes, on a busy machine twice that.
+use spry_sys::{Signal, signal};
+
+/// A test that runs for longer than this hangs. The longest tests take some minutes, and twice that on a busy
+/// machine.
 pub const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// What is told to end is given this long.
+/// After a test was told to end, it has this time to do so.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The tests that run now.
@@ -17,16 +20,16 @@ pub struct Running(Mutex<State>);
 
 #[derive(Default)]
 struct State {
-    tests: Vec<(libc::pid_t, Instant)>,
+    tests: Vec<(u32, Instant)>,
     /// When everything was told to end.
     stopped: Option<Instant>,
 }
 
 impl State {
-    fn signal(&self, signal: libc::c_int) {
+    fn signal(&self, signal: Signal) {
         for &(leader, _) in &self.tests {
-            // SAFETY: the call takes only numbers. A group that has ended meanwhile is none of its business.
-            unsafe { libc::kill(-leader, signal) };
+            // If the group has ended meanwhile, the call fails and does no harm.
+            _ = signal::send_group(leader, signal);
         }
     }
 }
@@ -36,43 +39,38 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a test as a group of its own; `None` once everything was told to end.
+    /// Starts a test in a process group of its own; `None` if everything was told to end before.
     ///
     /// # Errors
-    /// Where it cannot be started.
+    /// If the test cannot be started.
     pub fn start(&self, command: &mut Command) -> std::io::Result<Option<Child>> {
         let mut state = self.state();
         if state.stopped.is_some() {
             return Ok(None);
         }
         let child = command.process_group(0).spawn()?;
-        state.tests.push((leader(&child), Instant::now()));
+        state.tests.push((child.id(), Instant::now()));
         Ok(Some(child))
     }
 
-    /// A test has ended.
+    /// Removes a test that has ended.
     pub fn ended(&self, child: &Child) {
-        self.state().tests.retain(|&(running, _)| running != leader(child));
+        self.state().tests.retain(|&(running, _)| running != child.id());
     }
 
-    /// Nothing starts any more, and what runs is interrupted; the second time it is killed.
+    /// From now on no test starts. The first call interrupts the tests that run; a second call kills them.
     pub fn stop(&self) {
         let mut state = self.state();
-        state.signal(if state.stopped.is_some() { libc::SIGKILL } else { libc::SIGINT });
+        state.signal(if state.stopped.is_some() { Signal::KILL } else { Signal::INT });
         state.stopped.get_or_insert_with(Instant::now);
     }
 
-    /// Kills tests that hang, and those that did not end when they were told to.
+    /// Kills tests that hang, and tests that did not end when they were told to.
     pub fn kill_overdue(&self) {
         let state = self.state();
         let all = state.stopped.is_some_and(|since| since.elapsed() > GRACE);
         for &(leader, _) in state.tests.iter().filter(|(_, since)| all || since.elapsed() > LIMIT) {
-            // SAFETY: as above.
-            unsafe { libc::kill(-leader, libc::SIGKILL) };
+            _ = signal::send_group(leader, Signal::KILL);
         }
     }
-}
-
-fn leader(child: &Child) -> libc::pid_t {
-    libc::pid_t::try_from(child.id()).expect("the kernel's numbers fit")
 }

@@ -7,35 +7,39 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
+use crate::pool::Task;
 use crate::programs::Program;
 use crate::running::{LIMIT, Running};
 
-/// So much of what a test has printed is shown, its end.
+/// Of what a test has printed, at most the last part of this length is shown.
 const SHOWN_BYTES: u64 = 64 << 10;
+
+/// The environment variable by which the lab gives each guest so many unused bytes.
+const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 
 /// What a test program says when it has run the one test that it was asked for.
 const GOOD: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 
 /// How a test has ended.
 pub struct Ended {
-    /// How long it took.
+    /// How long the test took.
     pub time: Duration,
-    /// Why it has failed.
+    /// Why the test has failed; `None` if it has passed.
     pub failure: Option<Failure>,
 }
 
-/// A test has failed.
+/// The failure of a test.
 pub struct Failure {
-    /// In a few words.
+    /// The reason, in a few words.
     pub why: String,
-    /// What it printed.
+    /// What the test printed.
     pub output: String,
 }
 
-/// Runs a test to its end; `None` if everything was told to end before.
-pub fn run(program: &Program, name: &str, running: &Running) -> Option<Ended> {
+/// Runs a test to its end; `None` if everything was told to end before the test started.
+pub fn run(program: &Program, task: &Task, running: &Running) -> Option<Ended> {
     let start = Instant::now();
-    let failure = match attempt(program, name, running) {
+    let failure = match attempt(program, task, running) {
         Ok(None) => return None,
         Ok(Some((status, output))) => {
             let is_good = status.success() && output.contains(GOOD);
@@ -56,12 +60,20 @@ fn why(status: ExitStatus, time: Duration) -> String {
     }
 }
 
-fn attempt(program: &Program, name: &str, running: &Running) -> Result<Option<(ExitStatus, String)>> {
-    // A file, not a pipe: it takes everything, and no process that stays behind keeps it open.
+fn attempt(program: &Program, task: &Task, running: &Running) -> Result<Option<(ExitStatus, String)>> {
+    // The output goes to a file, not to a pipe: a file takes everything, and a process of the test that stays
+    // behind does not keep it open.
     let mut output = tempfile::tempfile().context("no file for what it prints")?;
     let copy = || output.try_clone().map(Stdio::from).context("no file for what it prints");
     let mut command = program.command();
-    command.args([name, "--exact", "--nocapture"]).stdin(Stdio::null()).stdout(copy()?).stderr(copy()?);
+    command
+        .args([task.name.as_str(), "--exact", "--nocapture"])
+        .stdin(Stdio::null())
+        .stdout(copy()?)
+        .stderr(copy()?);
+    if task.shake_bytes > 0 {
+        command.env(SHAKE_VARIABLE, task.shake_bytes.to_string());
+    }
     if program.group.is_alone() {
         command.arg("--test-threads=1");
     }

@@ -1,4 +1,5 @@
-//! What counts as passed: made of shell scripts that answer as test programs do, and as they should not.
+//! Which tests count as passed: shell scripts stand in for test programs, and answer as test programs do, and
+//! as they should not.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -22,7 +23,8 @@ impl Tree {
         Tree { dir: tempfile::tempdir().expect("a directory"), messages: String::new() }
     }
 
-    /// A program with that source: which tests it has, which of them it leaves out, what it does to run `$1`.
+    /// Adds a program with this source: `tests` are its tests, `ignored` those that it leaves out, and `does`
+    /// what it does to run the test `$1`.
     fn program(mut self, source: &str, tests: &[&str], ignored: &[&str], does: &str) -> Tree {
         let file = self.path().join(source.replace('/', "-"));
         let lines =
@@ -38,7 +40,7 @@ impl Tree {
         self
     }
 
-    /// Cargo says that there is such a program.
+    /// Adds a message in which cargo names this program.
     fn names(&mut self, source: &str, file: &Path) {
         let message = serde_json::json!({
             "reason": "compiler-artifact", "profile": { "test": true }, "executable": file,
@@ -53,13 +55,17 @@ impl Tree {
     }
 
     fn start(&self) -> Child {
+        self.start_with(&["messages", "counts", "pure", "alone"])
+    }
+
+    fn start_with(&self, words: &[&str]) -> Child {
         fs::write(self.path().join("messages"), &self.messages).expect("a file");
         let mut command = Command::new(env!("CARGO_BIN_EXE_run-tests"));
-        command.args(["messages", "counts", "pure", "alone"]).current_dir(self.path());
+        command.args(words).current_dir(self.path()).env_remove("SPRY_PROGRAMS");
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
     }
 
-    /// What it says when all tests have passed or failed, that many.
+    /// Starts the runner and waits for it. Returns what it prints, if so many tests passed and failed.
     fn counts(&self, passed: u32, failed: u32) -> String {
         counted(self, self.start().wait_with_output().expect("it ends"), passed, failed)
     }
@@ -81,6 +87,38 @@ fn what_a_failed_test_printed_is_shown_and_of_others_it_is_not() {
     let said = tree.counts(1, 1);
     assert!(said.contains("a/tests/one.rs bad") && said.contains("the reason"), "{said}");
     assert!(!said.contains("much talk"), "{said}");
+}
+
+#[test]
+fn failures_are_kept_in_short_for_the_end() {
+    let does = "for i in $(seq 30); do echo line $i; done; exit 101";
+    let tree = Tree::new().program("a/tests/one.rs", &["bad"], &[], does);
+    tree.counts(0, 1);
+    let short = fs::read_to_string(tree.path().join("counts.failed")).expect("the failures are kept");
+    assert!(short.starts_with("FAILED a/tests/one.rs bad: exit status: 101\n  line 21\n"), "{short}");
+    assert!(short.ends_with("  line 30\n"), "{short}");
+}
+
+#[test]
+fn under_shakes_what_passed_is_not_run_again() {
+    let does = format!(
+        "echo $1 $SPRY_LAB_SHAKE >>ran; if [ $1-$SPRY_LAB_SHAKE = two-8198 ]; then exit 1; fi; {GOOD}"
+    );
+    let tree = Tree::new().program("tests/lab/tests/l.rs", &["one", "two", "other"], &[], &does);
+    let ran = || {
+        let text = fs::read_to_string(tree.path().join("ran")).expect("some ran");
+        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+        fs::remove_file(tree.path().join("ran")).expect("it is there");
+        lines.sort();
+        lines
+    };
+    let words =
+        ["--shakes", "2", "--kept", "kept", "--only", "one", "--only", "two", "messages", "counts", "lab"];
+    let end = |child: Child| child.wait_with_output().expect("it ends");
+    counted(&tree, end(tree.start_with(&words)), 3, 1);
+    assert_eq!(ran(), ["one 4099", "one 8198", "two 4099", "two 8198"]);
+    counted(&tree, end(tree.start_with(&words)), 0, 1);
+    assert_eq!(ran(), ["two 8198"]);
 }
 
 #[test]
@@ -122,7 +160,7 @@ fn a_program_without_tests_or_that_does_not_start_has_failed() {
 
 #[test]
 fn pure_tests_run_side_by_side() {
-    // Each waits for the other.
+    // Each of the two tests waits for the other one.
     let does = format!(
         "touch $1; for i in $(seq 200); do [ -e a ] && [ -e b ] && {GOOD} && exit 0; sleep 0.1; done"
     );
@@ -132,7 +170,7 @@ fn pure_tests_run_side_by_side() {
 #[test]
 fn tests_that_need_the_machine_run_one_by_one_and_after_the_others() {
     let does = format!("mkdir lock || exit 1; echo $1 >>order; sleep 0.2; rmdir lock; {GOOD}");
-    let alone = "crates/workload/tests/runs.rs";
+    let alone = "crates/prove/runner/tests/runs.rs";
     let tree = Tree::new().program(alone, &["a", "b", "c"], &[], &does);
     let tree = tree.program("z/tests/pure.rs", &["p"], &[], &format!("sleep 0.2; echo $1 >>order; {GOOD}"));
     tree.counts(4, 0);
@@ -142,8 +180,12 @@ fn tests_that_need_the_machine_run_one_by_one_and_after_the_others() {
 #[test]
 fn an_interrupt_ends_what_runs_and_the_rest_counts_as_failed() {
     let tests = ["a", "b", "c"];
-    let tree =
-        Tree::new().program("crates/workload/tests/runs.rs", &tests, &[], "echo $$ >begun; exec sleep 100");
+    let tree = Tree::new().program(
+        "crates/prove/runner/tests/runs.rs",
+        &tests,
+        &[],
+        "echo $$ >begun; exec sleep 100",
+    );
     let child = tree.start();
     let begun = tree.path().join("begun");
     let since = Instant::now();
@@ -151,12 +193,10 @@ fn an_interrupt_ends_what_runs_and_the_rest_counts_as_failed() {
         assert!(since.elapsed() < Duration::from_secs(60), "no test has begun");
         thread::sleep(Duration::from_millis(10));
     }
-    let tgid = libc::pid_t::try_from(child.id()).unwrap();
-    // SAFETY: the call takes only numbers, and the child has not been waited for.
-    assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+    // The child has not been waited for, so the number is still its.
+    spry_sys::signal::send(child.id(), spry_sys::Signal::INT).unwrap();
     let said = counted(&tree, child.wait_with_output().unwrap(), 0, 3);
-    assert!(said.contains("NOT RUN: 2 tests of crates/workload/tests/runs.rs"), "{said}");
-    let sleeper: libc::pid_t = fs::read_to_string(begun).unwrap().trim().parse().unwrap();
-    // SAFETY: signal 0 only asks whether there is such a process.
-    assert_eq!(unsafe { libc::kill(sleeper, 0) }, -1, "the test lives on");
+    assert!(said.contains("NOT RUN: 2 tests of crates/prove/runner/tests/runs.rs"), "{said}");
+    let sleeper: u32 = fs::read_to_string(begun).unwrap().trim().parse().unwrap();
+    assert!(spry_sys::process::open(sleeper).is_err(), "the test lives on");
 }

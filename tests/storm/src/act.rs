@@ -2,23 +2,42 @@
 
 use std::ffi::CStr;
 use std::fs;
+use std::io;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
+use spry_reservations::Terms;
+use spry_sys::cpus::Cpus;
+use spry_sys::schedule::{self, Children, Policy};
+use spry_sys::settle::Setting;
+use spry_sys::{Signal, outlive, process, signal};
 
 use crate::dice::Dice;
+use crate::reserve;
 
-/// Actors that live from begin to end.
+/// How many actors live from the beginning of a storm to its end.
 const ACTORS: u64 = 24;
-/// Processes of this name are in use, where the scheduler is told so.
+/// Processes of this name are in use, if the scheduler is told so by its options.
 pub const IN_USE: &CStr = c"in-use";
-/// Processes of the storm beyond which none begins.
+/// While the storm has so many processes, no further one is started.
 const PROCESSES_MAX: usize = 80;
+/// How many threads there were before the storm, and the variable by which programs of the storm know it.
+static BEFORE: OnceLock<usize> = OnceLock::new();
+const BEFORE_NAME: &str = "SPRY_STORM_BEFORE";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const GROUPS: [&str; 4] = ["storm-a", "storm-b", "storm-c", "storm-c/inner"];
+
+/// What a storm has besides what every storm has.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum With {
+    Nothing,
+    /// Reservations of the daemon.
+    Reservations,
+}
 
 /// What an actor does next.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -26,22 +45,29 @@ enum Act {
     Spin(Duration),
     Sleep(Duration),
     Yield(u64),
-    /// A child that does so many things, and ends.
+    /// A child process does so many things and ends.
     Fork(u64),
-    /// A thread that does so many things, and ends.
+    /// A thread does so many things and ends.
     Thread(u64),
     Exec,
     Nice(i32),
-    Class(i32),
+    Class(Policy),
     Cpus(u64),
     Move(&'static str),
-    /// From now on its process is in use, or is not: the scheduler is told by names.
+    /// The process gets this name, and so is in use or not: the scheduler knows by names which processes are
+    /// in use.
     Name(&'static CStr),
     Weight(&'static str, u64),
+    /// Any task of the storm gets a reservation of these terms, if they fit.
+    Reserve(Terms),
+    /// The reservation of any task of the storm ends.
+    Release,
+    /// A thread does so many things of all kinds, and so may become another program.
+    FreeThread(u64),
 }
 
 impl Act {
-    /// What a short-lived child or thread does as well as an actor.
+    /// One of the things that short-lived children and threads do, too.
     fn simple(dice: &mut Dice) -> Act {
         match dice.below(12) {
             0..4 => Act::Spin(Duration::from_micros(100 + dice.below(5_000))),
@@ -49,13 +75,25 @@ impl Act {
             5 | 6 => Act::Sleep(Duration::from_micros(dice.below(20_000))),
             7 => Act::Yield(1 + dice.below(50)),
             8 => Act::Nice(dice.below(16) as i32 - 5),
-            9 => Act::Class([libc::SCHED_OTHER, libc::SCHED_BATCH, libc::SCHED_IDLE][dice.below(3) as usize]),
+            9 => Act::Class([Policy::Other, Policy::Batch, Policy::Idle][dice.below(3) as usize]),
             10 => Act::Cpus(dice.next()),
             _ => Act::Move(GROUPS[dice.below(GROUPS.len() as u64) as usize]),
         }
     }
 
+    /// One of the things that have to do with reservations.
+    fn of_reservations(dice: &mut Dice) -> Act {
+        match dice.below(8) {
+            0..5 => Act::Reserve(reserve::terms(dice)),
+            5 | 6 => Act::Release,
+            _ => Act::FreeThread(1 + dice.below(4)),
+        }
+    }
+
     fn any(dice: &mut Dice) -> Act {
+        if reserve::first().is_some() && dice.below(4) == 0 {
+            return Act::of_reservations(dice);
+        }
         match dice.below(17) {
             0..11 => Act::simple(dice),
             16 => Act::Name([c"storm", c"storm", c"storm", IN_USE][dice.below(4) as usize]),
@@ -69,7 +107,7 @@ impl Act {
         }
     }
 
-    /// What the kernel refuses is no matter: the storm goes on.
+    /// Does the thing. If the kernel refuses, the storm goes on.
     fn carry_out(self, dice: &mut Dice) {
         match self {
             Act::Spin(time) => {
@@ -80,27 +118,26 @@ impl Act {
             Act::Yield(times) => (0..times).for_each(|_| thread::yield_now()),
             Act::Fork(acts) => {
                 let mut own = Dice::new(dice.next());
-                if processes() < PROCESSES_MAX && fork() {
-                    (0..acts).for_each(|_| Act::simple(&mut own).carry_out(&mut own));
-                    // SAFETY: ends the child.
-                    unsafe { libc::_exit(0) };
+                if processes() < PROCESSES_MAX {
+                    drop(fork(|| (0..acts).for_each(|_| Act::simple(&mut own).carry_out(&mut own))));
                 }
             }
-            Act::Thread(acts) => {
-                let mut own = Dice::new(dice.next());
-                let small = thread::Builder::new().stack_size(64 << 10);
-                drop(small.spawn(move || (0..acts).for_each(|_| Act::simple(&mut own).carry_out(&mut own))));
-            }
+            Act::Thread(acts) => in_a_thread(dice, acts, Act::simple),
+            Act::FreeThread(acts) => in_a_thread(dice, acts, Act::any),
             Act::Exec => {
                 let seed = dice.next().to_string();
-                // It comes back only if that is refused.
-                drop(Command::new("/proc/self/exe").args(["actor", &seed]).exec());
+                // The call returns only if the kernel refuses.
+                let before = kernel_threads().to_string();
+                let first = reserve::first().map(|first| first.to_string());
+                let mut command = Command::new("/proc/self/exe");
+                drop(command.args(["actor", &seed]).args(first).env(BEFORE_NAME, before).exec());
             }
-            // SAFETY: numbers only.
-            Act::Nice(value) => drop(unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, value) }),
-            Act::Class(class) => become_of(class, 0),
+            Act::Reserve(terms) => reserve::reserve(dice, terms),
+            Act::Release => reserve::release(dice),
+            Act::Nice(value) => drop(schedule::set_nice(0, value)),
+            Act::Class(class) => become_of(class),
             Act::Cpus(bits) => allow(bits),
-            Act::Name(name) => set_name(name),
+            Act::Name(name) => process::set_name(name),
             Act::Move(group) => drop(fs::write(format!("{CGROUPS}/{group}/cgroup.procs"), "0")),
             Act::Weight(group, weight) => {
                 drop(fs::write(format!("{CGROUPS}/{group}/cpu.weight"), weight.to_string()));
@@ -109,56 +146,53 @@ impl Act {
     }
 }
 
-fn set_name(name: &CStr) {
-    // SAFETY: a short text that ends with 0.
-    unsafe { libc::prctl(libc::PR_SET_NAME, name.as_ptr()) };
+/// A thread does so many things.
+fn in_a_thread(dice: &mut Dice, acts: u64, next: fn(&mut Dice) -> Act) {
+    let mut own = Dice::new(dice.next());
+    // A question to the daemon takes more of the stack than anything else.
+    let small =
+        thread::Builder::new().stack_size(if reserve::first().is_some() { 256 << 10 } else { 64 << 10 });
+    drop(small.spawn(move || (0..acts).for_each(|_| next(&mut own).carry_out(&mut own))));
 }
 
-fn become_of(class: i32, priority: i32) {
-    let param = libc::sched_param { sched_priority: priority };
-    // SAFETY: the structure outlives the call.
-    unsafe { libc::sched_setscheduler(0, class | libc::SCHED_RESET_ON_FORK, &raw const param) };
+fn become_of(class: Policy) {
+    _ = schedule::set_policy(0, class, Children::Ordinary);
 }
 
-/// The calling thread may use the CPUs of these bits, and the first if there is none of them.
+/// Lets the calling thread use the CPUs of these bits, or the first CPU if the kernel has none of them.
 fn allow(bits: u64) {
-    // SAFETY: a set of CPUs is plain bits, and this function's own.
-    unsafe {
-        let mut set: libc::cpu_set_t = std::mem::zeroed();
-        (0..64).filter(|cpu| bits >> cpu & 1 == 1).for_each(|cpu| libc::CPU_SET(cpu, &mut set));
-        if libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set) != 0 {
-            libc::CPU_SET(0, &mut set);
-            libc::sched_setaffinity(0, size_of::<libc::cpu_set_t>(), &raw const set);
-        }
-    }
+    let hold = |bits: u64| Cpus::of((0..64).filter(|cpu| bits >> cpu & 1 == 1))?.hold(0);
+    _ = hold(bits).or_else(|_| hold(bits | 1));
 }
 
-/// In the child `true`. Of several threads the child has this one alone, and takes no lock but the allocator's.
-fn fork() -> bool {
+/// Forks a child that does this and ends. If the process has several threads, the child has only the calling
+/// one, and takes no lock but the allocator's.
+fn fork(child: impl FnOnce()) -> io::Result<u32> {
+    let child = || {
+        child();
+        0
+    };
     // SAFETY: as said above.
-    unsafe { libc::fork() == 0 }
+    unsafe { outlive::fork(child) }
 }
 
-/// How many processes there are.
+/// How many processes and threads the storm has.
 fn processes() -> usize {
     let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let all = load.split('/').nth(1).and_then(|rest| rest.split(' ').next()?.parse::<usize>().ok());
     all.map_or(PROCESSES_MAX, |all| all.saturating_sub(kernel_threads()))
 }
 
-/// Threads that are not the storm's, roughly: those that there were when the actor began.
+/// How many threads are not the storm's, roughly: as many as there were before the storm began.
 fn kernel_threads() -> usize {
-    static BEFORE: std::sync::OnceLock<usize> = std::sync::OnceLock::new();
-    *BEFORE.get_or_init(|| {
-        std::env::var("SPRY_STORM_BEFORE").ok().and_then(|text| text.parse().ok()).unwrap_or(0)
-    })
+    *BEFORE.get_or_init(|| std::env::var(BEFORE_NAME).ok().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// An actor's life.
+/// Runs an actor: it does one thing after another without end.
 pub fn actor(seed: u64) -> ! {
-    set_name(c"storm");
-    // SAFETY: ended children are nobody's business.
-    unsafe { libc::signal(libc::SIGCHLD, libc::SIG_IGN) };
+    process::set_name(c"storm");
+    // The kernel reaps ended children itself from then on.
+    signal::ignore(Signal::CHILD);
     let mut dice = Dice::new(seed);
     loop {
         Act::any(&mut dice).carry_out(&mut dice);
@@ -169,46 +203,89 @@ fn online(cpu: usize, state: &str) {
     drop(fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), state));
 }
 
-/// A storm from a seed, for so long; CPUs but the first go and come meanwhile.
+/// A CPU goes offline and comes back.
+fn goes_and_comes(cpus: usize, dice: &mut Dice) {
+    let cpu = 1 + dice.below(cpus as u64 - 1) as usize;
+    let note = |what: &str| {
+        if reserve::first().is_some() {
+            reserve::note(&format!("{what} {cpu}"));
+        }
+    };
+    note("goes");
+    online(cpu, "0");
+    thread::sleep(Duration::from_millis(dice.below(200)));
+    online(cpu, "1");
+    note("comes");
+}
+
+/// Until the time is over, an actor is killed now and then and another one begins, CPUs go and come, and what
+/// the daemon says of the reservations is kept.
+fn with_reservations(
+    begin: Instant,
+    time: Duration,
+    cpus: usize,
+    actors: &mut [u32],
+    dice: &mut Dice,
+) -> Result<()> {
+    while let Some(left) = time.checked_sub(begin.elapsed()) {
+        thread::sleep(left.min(Duration::from_millis(20 + dice.below(160))));
+        reserve::keep_account()?;
+        let killed = &mut actors[dice.below(ACTORS) as usize];
+        _ = signal::send(*killed, Signal::KILL);
+        let seed = dice.next();
+        *killed = fork(|| actor(seed))?;
+        if cpus > 1 && dice.below(4) == 0 {
+            goes_and_comes(cpus, dice);
+        }
+    }
+    Ok(())
+}
+
+/// Runs a storm from a seed for this time; meanwhile all CPUs but the first go offline and come back.
 ///
 /// # Errors
-/// Where there are no cgroups, or no process can be made.
-pub fn storm(seed: u64, time: Duration) -> Result<ExitCode> {
+/// If there are no cgroups, no process can be made, or the daemon does not answer.
+pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
     let load = fs::read_to_string("/proc/loadavg").context("reading the load")?;
-    let all = load.split('/').nth(1).and_then(|rest| rest.split(' ').next()).unwrap_or("0");
-    // SAFETY: this process has one thread.
-    unsafe { std::env::set_var("SPRY_STORM_BEFORE", all) };
+    let all = load.split('/').nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
+    _ = BEFORE.set(all.unwrap_or(0));
     fs::write(format!("{CGROUPS}/cgroup.subtree_control"), "+cpu").context("cgroups with weights")?;
     for group in GROUPS {
         fs::create_dir_all(format!("{CGROUPS}/{group}")).context(group)?;
     }
     let cpus = thread::available_parallelism()?.get();
-    // The one who ends the storm waits for nothing in it.
-    become_of(libc::SCHED_RR, 1);
-    // SAFETY: an own process group, by which all of the storm is ended.
-    ensure!(unsafe { libc::setpgid(0, 0) } == 0, "no process group");
+    // The process that ends the storm is real-time, so that it does not wait for anything in the storm.
+    become_of(Policy::RoundRobin(1));
+    // All of the storm is ended by its process group.
+    Setting::OwnGroup.apply().context("no process group")?;
+    if with == With::Reservations {
+        reserve::begin(std::process::id());
+        // The kernel reaps killed actors itself.
+        signal::ignore(Signal::CHILD);
+    }
     let mut dice = Dice::new(seed);
+    let mut actors = Vec::new();
     for _ in 0..ACTORS {
         let seed = dice.next();
-        if fork() {
-            actor(seed);
-        }
+        actors.push(fork(|| actor(seed))?);
     }
     let begin = Instant::now();
+    if with == With::Reservations {
+        with_reservations(begin, time, cpus, &mut actors, &mut dice)?;
+    }
     while let Some(left) = time.checked_sub(begin.elapsed()) {
         thread::sleep(left.min(Duration::from_millis(200 + dice.below(700))));
         if cpus > 1 {
-            let cpu = 1 + dice.below(cpus as u64 - 1) as usize;
-            online(cpu, "0");
-            thread::sleep(Duration::from_millis(dice.below(200)));
-            online(cpu, "1");
+            goes_and_comes(cpus, &mut dice);
         }
     }
-    // SAFETY: this process ignores what it sends to its whole group but itself.
-    unsafe {
-        libc::signal(libc::SIGTERM, libc::SIG_IGN);
-        libc::kill(0, libc::SIGTERM);
-    }
+    // This process ignores the signal that it sends to its whole group.
+    signal::ignore(Signal::TERM);
+    _ = signal::send_group(std::process::id(), Signal::TERM);
     println!("the storm is over");
+    if with == With::Reservations {
+        let (left, after) = reserve::wait_for_none()?;
+        println!("reservations left {left} after {} ms", after.as_millis());
+    }
     Ok(ExitCode::SUCCESS)
 }

@@ -1,4 +1,4 @@
-//! Which tasks of a storm waited too long, and what ran on their CPU meanwhile.
+//! Finds which tasks of a storm waited too long, and what ran on their CPU meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -8,22 +8,33 @@ use anyhow::{Context, Result};
 use spry_timeline::{Observer, Ran, TaskIndex, Timeline, Waited, Window};
 use spry_trace::Reader;
 
-/// What a storm must keep.
+use crate::reserved::Stay;
+
+/// What is kept of a trace besides waits that were too long.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Keeps {
+    Nothing,
+    Stays,
+}
+
+/// The limits that a storm must keep.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// The longest time that a task may wait for a CPU, ns.
     pub longest_ns: u64,
+    /// What is kept for other checks.
+    pub keeps: Keeps,
 }
 
 /// A task that waited too long.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Late {
-    /// The task, its number and its name.
+    /// The number and the name of the task.
     pub task: String,
-    /// From when, and for how long, ns.
+    /// When the wait began, and how long it was, ns.
     pub start_ns: u64,
     pub waited_ns: u64,
-    /// The CPU that it got, or whose queue it was on.
+    /// The CPU that the task got, or the CPU with the queue that it was on.
     pub cpu: u16,
     /// Which tasks ran on that CPU the longest meanwhile, and for how long, ns.
     pub ran: Vec<(String, u64)>,
@@ -32,14 +43,16 @@ pub struct Late {
 /// What was found in a trace.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Found {
-    /// Waits that were looked at.
+    /// How many waits were looked at.
     pub waits: u64,
-    /// The longest of them, ns.
+    /// The longest wait, ns.
     pub longest_ns: u64,
-    /// Those that were too long.
+    /// The waits that were too long.
     pub late: Vec<Late>,
-    /// Events that were lost, so that waits may be missing.
+    /// How many events were lost, so that waits may be missing.
     pub lost: u64,
+    /// When threads were runnable, if that was to be kept.
+    pub stays: Vec<Stay>,
 }
 
 impl fmt::Display for Found {
@@ -60,7 +73,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// What ran on a CPU lately: task, from, to.
+/// What ran on a CPU lately: the task, and when it began and ended to run.
 type Lately = VecDeque<(TaskIndex, u64, u64)>;
 
 struct Checker {
@@ -75,6 +88,14 @@ fn name(now: &Timeline, task: TaskIndex) -> String {
 }
 
 impl Checker {
+    fn keep(&mut self, now: &Timeline, task: TaskIndex, stay: Stay) {
+        if self.limits.keeps == Keeps::Stays {
+            let task = now.task(task);
+            let tgid = now.processes()[task.process().at()].tgid.0;
+            self.found.stays.push(Stay { tid: task.tid().0, tgid, ..stay });
+        }
+    }
+
     fn meanwhile(&self, now: &Timeline, waited: &Waited) -> Vec<(String, u64)> {
         let Some(lately) = self.lately.get(usize::from(waited.cpu)) else { return Vec::new() };
         let mut ran: Vec<(TaskIndex, u64)> = Vec::new();
@@ -90,11 +111,13 @@ impl Checker {
     }
 }
 
-/// What ran is remembered for so long, ns.
+/// What ran on a CPU is remembered for this time, ns.
 const LATELY_NS: u64 = 10_000_000_000;
 
 impl Observer for Checker {
-    fn ran(&mut self, _: &Timeline, ran: &Ran) {
+    fn ran(&mut self, now: &Timeline, ran: &Ran) {
+        let Ran { cpu, start_ns, end_ns, .. } = *ran;
+        self.keep(now, ran.task, Stay { tid: 0, tgid: 0, cpu, start_ns, end_ns, ran: true });
         let cpu = usize::from(ran.cpu);
         if self.lately.len() <= cpu {
             self.lately.resize_with(cpu + 1, Lately::new);
@@ -107,6 +130,8 @@ impl Observer for Checker {
     }
 
     fn waited(&mut self, now: &Timeline, waited: &Waited) {
+        let Waited { cpu, start_ns, end_ns, .. } = *waited;
+        self.keep(now, waited.task, Stay { tid: 0, tgid: 0, cpu, start_ns, end_ns, ran: false });
         let waited_ns = waited.end_ns - waited.start_ns;
         self.found.waits += 1;
         self.found.longest_ns = self.found.longest_ns.max(waited_ns);
@@ -122,10 +147,10 @@ impl Observer for Checker {
     }
 }
 
-/// Reads a trace to its end; tasks that wait there still count as well.
+/// Reads a trace to its end; tasks that still wait there count as well.
 ///
 /// # Errors
-/// Where it is no whole trace.
+/// If the file is no whole trace.
 pub fn check(trace: impl Read, limits: Limits) -> Result<Found> {
     let mut checker = Checker { limits, found: Found::default(), lately: Vec::new() };
     let mut reader = Reader::new(trace).context("reading the trace")?;

@@ -1,11 +1,11 @@
-//! Numbers that repeat.
+//! Random numbers that can be repeated.
 
 /// Numbers from a seed (splitmix64): the same seed gives the same numbers everywhere.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);
 
 impl Dice {
-    /// From a seed.
+    /// Begins the numbers of this seed.
     pub const fn new(seed: u64) -> Dice {
         Dice(seed)
     }
@@ -18,7 +18,7 @@ impl Dice {
         mixed ^ (mixed >> 31)
     }
 
-    /// A number below this one, which is not 0.
+    /// A random number below `end`, which must not be 0.
     pub const fn below(&mut self, end: u64) -> u64 {
         self.next() % end
     }

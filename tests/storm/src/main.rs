@@ -4,6 +4,8 @@ mod act;
 mod check;
 mod dice;
 mod lab;
+mod reserve;
+mod reserved;
 
 use std::fs::File;
 use std::io::BufReader;
@@ -14,14 +16,16 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::check::{Limits, check};
+use crate::act::With;
+use crate::check::{Keeps, Limits, check};
 
-/// Tortures a scheduler: forks, threads, ends, programs, yields, sleeps, nice values, classes, sets of CPUs, cgroups,
-/// CPUs that go and come, all from a seed.
+/// Tortures a scheduler: forks, threads, ends, programs, yields, sleeps, nice values, classes, sets of CPUs,
+/// cgroups, CPUs that go and come, reservations, all from a seed.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   spry-storm lab --seeds 100            100 storms of 10 s on one CPU of the lab
   spry-storm lab --cpus 4 --first 17    storm 17 again, on 4 CPUs
+  spry-storm lab --reservations         the daemon in charge, and reservations for any task of the storm
   spry-storm lab --scheduler eevdf      the same under the kernel's own scheduler
   spry-storm check trace.spry           which tasks of a recorded storm waited too long")]
 struct Cli {
@@ -41,19 +45,24 @@ enum Command {
         #[arg(long, default_value_t = 2000)]
         longest_ms: u64,
     },
-    /// A storm on this machine, as root: not on a machine that anybody uses.
+    /// A storm on this machine, as root: not on a machine that people use.
     #[command(hide = true)]
     Act {
         /// What it comes from.
         seed: u64,
         /// How long it goes on, s.
         seconds: u64,
+        /// Actors ask the daemon for reservations.
+        #[arg(long)]
+        reservations: bool,
     },
     /// An actor of a storm that became this program anew.
     #[command(hide = true)]
     Actor {
         /// What it comes from.
         seed: u64,
+        /// The first process of the storm, if there are reservations.
+        first: Option<u32>,
     },
 }
 
@@ -72,12 +81,20 @@ fn run(command: Command) -> Result<ExitCode> {
         Command::Lab(args) => lab::run(&args),
         Command::Check { trace, longest_ms } => {
             let file = File::open(&trace).with_context(|| trace.display().to_string())?;
-            let limits = Limits { longest_ns: longest_ms * 1_000_000 };
+            let limits = Limits { longest_ns: longest_ms * 1_000_000, keeps: Keeps::Nothing };
             let found = check(BufReader::new(file), limits)?;
             print!("{found}");
             Ok(ExitCode::from(u8::from(!found.late.is_empty())))
         }
-        Command::Act { seed, seconds } => act::storm(seed, Duration::from_secs(seconds)),
-        Command::Actor { seed } => act::actor(seed),
+        Command::Act { seed, seconds, reservations } => {
+            let with = if reservations { With::Reservations } else { With::Nothing };
+            act::storm(seed, Duration::from_secs(seconds), with)
+        }
+        Command::Actor { seed, first } => {
+            if let Some(first) = first {
+                reserve::begin(first);
+            }
+            act::actor(seed)
+        }
     }
 }

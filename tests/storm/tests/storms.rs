@@ -1,21 +1,45 @@
-//! Storms in the lab: the scheduler stays in charge, no task waits for more than two seconds, counts of queues are right.
+//! Storms in the lab: the scheduler stays in charge, no task waits for more than two seconds, counts of
+//! queues are right.
 
 use std::process::Command;
 
-fn holds(args: &[&str]) {
+/// What is said of storms. Fails if one breaks a rule.
+fn said(args: &[&str]) -> String {
     let output =
         Command::new(env!("CARGO_BIN_EXE_spry-storm")).arg("lab").args(args).output().expect("it starts");
-    let said = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{said}");
     assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    said
+}
+
+/// Fails unless so many storms run and break no rule, and have waits to look at.
+fn holds(storms: usize, args: &[&str]) {
+    let said = said(args);
+    let waits = said.lines().filter_map(|line| {
+        let (_, found) = line.strip_prefix("storm ")?.split_once(": ")?;
+        found.split_once(" waits")?.0.parse::<u64>().ok()
+    });
+    let waits: Vec<u64> = waits.collect();
+    assert!(waits.len() == storms && waits.iter().all(|&waits| waits >= 1000), "{said}");
+    // A wait may be hidden by lost events, so at most a thousandth of the events may be lost.
+    let lost = said.lines().filter_map(|line| line.split_once(" events were lost")?.0.parse::<u64>().ok());
+    assert!(lost.sum::<u64>() * 1000 <= waits.iter().sum(), "{said}");
 }
 
 #[test]
 fn in_three_storms_on_one_cpu_no_task_waits_for_two_seconds_and_counts_are_right() {
-    holds(&["--seeds", "3"]);
+    holds(3, &["--seeds", "3"]);
 }
 
 #[test]
 fn in_a_storm_on_four_cpus_that_go_and_come_no_task_waits_for_two_seconds_and_counts_are_right() {
-    holds(&["--first", "2", "--cpus", "4", "--seconds", "5"]);
+    holds(1, &["--first", "2", "--cpus", "4", "--seconds", "5"]);
+}
+
+#[test]
+fn in_a_storm_with_reservations_each_has_its_budget_and_none_is_left() {
+    let said = said(&["--reservations", "--seconds", "4"]);
+    let looked_at = |line: &str| line.trim().split_once(" windows of two periods")?.0.parse::<u64>().ok();
+    assert!(said.lines().find_map(looked_at).is_some_and(|windows| windows >= 500), "{said}");
 }

@@ -1,7 +1,9 @@
-//! A desk for tests: a real X server, a terminal with an editor in it, somebody who types, and Spry's daemon looking on.
+//! A desk for tests: a real X server, a terminal with an editor in it, a typist, and Spry's daemon looking
+//! on.
 
-use std::fs;
+use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
@@ -16,10 +18,10 @@ use crate::{run, spry};
 /// How long programs may take to start on a loaded machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// Waits until something is there.
+/// Waits until `look` returns something.
 ///
 /// # Panics
-/// Where it is not within a minute.
+/// If `look` returns nothing within a minute.
 pub fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     let until = Instant::now() + PATIENCE;
     loop {
@@ -31,86 +33,108 @@ pub fn await_some<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
     }
 }
 
-/// A program that ends with the test.
+/// A program that is killed when the test ends.
 #[derive(Debug)]
 pub struct Program(pub Child);
 
 impl Program {
-    /// Starts it.
+    /// Starts the program.
     ///
     /// # Panics
-    /// Where it is not installed.
+    /// If the program cannot be started.
     pub fn start(command: &mut Command) -> Program {
         Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// Its number.
+    /// The number of the process.
     pub fn tgid(&self) -> u32 {
         self.0.id()
     }
 
-    /// Sends it a signal.
+    /// Sends a signal to the program.
     ///
     /// # Panics
-    /// Where it is gone.
+    /// If the program has ended.
     pub fn signal(&self, signal: i32) {
-        // SAFETY: the child has not been waited for, so the number is still its.
-        assert_eq!(unsafe { libc::kill(self.0.id() as i32, signal) }, 0, "it is still there");
+        // The child has not been waited for, so the number is still its.
+        spry_sys::signal::send_number(self.0.id(), signal).expect("it is still there");
     }
 }
 
 impl Drop for Program {
     fn drop(&mut self) {
-        // It may have ended; nothing more can be done if it does not end now.
+        // The program may have ended already; if it cannot be killed, nothing more can be done.
         let _ = self.0.kill();
         let _ = self.0.wait();
     }
 }
 
-/// A virtual X server with a terminal in which somebody edits a file.
+/// A virtual X server with a terminal; in the terminal an editor has a file open.
 #[derive(Debug)]
 pub struct Desk {
-    /// `:7`.
+    /// The display's name, as `:7`.
     pub display: String,
-    /// The server.
+    /// The X server.
     pub server: Program,
-    /// The terminal.
+    /// The terminal's program.
     pub terminal: Program,
-    /// The editor's number.
+    /// The number of the editor's process.
     pub editor: u32,
     _dir: TempDir,
 }
 
 impl Desk {
-    /// Lays it.
+    /// Starts a desk with all its programs.
     ///
     /// # Panics
-    /// Where a program is missing.
+    /// If a program is missing.
     pub fn new() -> Desk {
+        Desk::laid(|command| command)
+    }
+
+    /// Starts a desk with all its programs run by the user `nobody`.
+    ///
+    /// # Panics
+    /// As [`Desk::new`]: if a program is missing.
+    pub fn of_nobody() -> Desk {
+        Desk::laid(as_nobody)
+    }
+
+    fn laid(as_user: fn(&mut Command) -> &mut Command) -> Desk {
         let dir = tempfile::tempdir().expect("scratch space");
+        fs::set_permissions(dir.path(), Permissions::from_mode(0o777)).expect("it is ours");
         let mut command = Command::new("Xvfb");
         command.args(["-displayfd", "1", "-screen", "0", "1024x768x24", "-nolisten", "tcp"]);
-        let mut server = Program::start(command.stdout(Stdio::piped()).stderr(Stdio::null()));
+        let mut server = Program::start(as_user(command.stdout(Stdio::piped()).stderr(Stdio::null())));
         let mut number = String::new();
         let said = server.0.stdout.take().expect("it is piped");
         BufReader::new(said).read_line(&mut number).expect("Xvfb says its number");
         let display = format!(":{}", number.trim());
         let mut command = Command::new("xterm");
         command.env("DISPLAY", &display).arg("-e").arg("vi").arg(dir.path().join("letter"));
-        let terminal = Program::start(command.stderr(Stdio::null()));
+        let terminal = Program::start(as_user(command.env("HOME", dir.path()).stderr(Stdio::null())));
         let editor = await_some("vi", || editor_of(terminal.tgid()));
         let desk = Desk { display, server, terminal, editor, _dir: dir };
         desk.tool(&["search", "--sync", "--onlyvisible", "--class", "xterm", "windowfocus", "--sync"]);
         desk
     }
 
-    /// Types into the terminal, 10 keys a second; returns at once.
+    /// Types into the terminal, 10 keys a second. The call returns at once.
     ///
     /// # Panics
-    /// Where xdotool is missing.
+    /// If xdotool is missing.
     pub fn type_text(&self, text: &str) -> Program {
+        self.type_at(100, text)
+    }
+
+    /// Types one key in each `delay_ms` milliseconds. The call returns at once.
+    ///
+    /// # Panics
+    /// As [`Desk::type_text`]: if xdotool is missing.
+    pub fn type_at(&self, delay_ms: u32, text: &str) -> Program {
         let mut command = Command::new("xdotool");
-        Program::start(command.env("DISPLAY", &self.display).args(["type", "--delay", "100", text]))
+        command.env("DISPLAY", &self.display).args(["type", "--delay", &delay_ms.to_string(), text]);
+        Program::start(&mut command)
     }
 
     fn tool(&self, args: &[&str]) {
@@ -134,29 +158,37 @@ fn editor_of(terminal: u32) -> Option<u32> {
     })
 }
 
-/// A daemon with a socket of its own.
+/// A daemon of Spry with a socket of its own.
 #[derive(Debug)]
 pub struct Daemon {
-    /// Its process.
+    /// The daemon's process.
     pub program: Program,
-    /// Where it listens.
+    /// The path of the socket at which the daemon listens.
     pub socket: PathBuf,
 }
 
 impl Daemon {
-    /// The command that starts one with its socket in that directory.
+    /// The command that starts a daemon with its socket in this directory.
     pub fn command(directory: &Path, args: &[&str]) -> Command {
         let mut command = Command::new(spry());
         command.args(["sched", "run", "--socket"]).arg(directory.join("sched.sock")).args(args);
         command
     }
 
-    /// Starts one and waits until it listens.
+    /// Starts a daemon and waits until it listens.
     ///
     /// # Panics
-    /// Where it does not start.
+    /// If the daemon does not start.
     pub fn start(directory: &Path, args: &[&str]) -> Daemon {
-        let mut program = Program::start(&mut Daemon::command(directory, args));
+        Daemon::start_by(&mut Daemon::command(directory, args), directory)
+    }
+
+    /// Starts a daemon by a command that becomes [`Daemon::command`], and waits until it listens.
+    ///
+    /// # Panics
+    /// If the daemon does not start.
+    pub fn start_by(command: &mut Command, directory: &Path) -> Daemon {
+        let mut program = Program::start(command);
         let socket = directory.join("sched.sock");
         await_some("the daemon", || {
             let ended = program.0.try_wait().expect("it can be waited for");
@@ -170,35 +202,45 @@ impl Daemon {
         Daemon { program, socket }
     }
 
-    /// `spry` that asks the daemon at a socket.
+    /// A command of `spry` that asks the daemon at this socket.
     pub fn at(socket: &Path) -> Command {
         let mut command = Command::new(spry());
         command.env("SPRY_SOCKET", socket);
         command
     }
 
-    /// What `spry` with these arguments says of it.
+    /// What `spry` prints when it is run with these arguments and asks this daemon.
     ///
     /// # Panics
-    /// Where that fails.
+    /// If `spry` fails.
     pub fn says(&self, args: &[&str]) -> String {
         String::from_utf8(run(Daemon::at(&self.socket).args(args)).stdout).expect("spry prints UTF-8")
     }
 
-    /// What `spry` does with these arguments, fail or not.
+    /// Runs `spry` with these arguments, which asks this daemon. Returns its output, whether it fails or not.
     ///
     /// # Panics
-    /// Where it cannot be started.
+    /// If `spry` cannot be started.
     pub fn answers(&self, args: &[&str]) -> Output {
         Daemon::at(&self.socket).args(args).output().expect("spry starts")
     }
 
-    /// The status.
+    /// The daemon's status.
     ///
     /// # Panics
-    /// Where it is no JSON.
+    /// If the status is no JSON.
     pub fn status(&self) -> Value {
         serde_json::from_str(&self.says(&["sched", "status", "--json"])).expect("--json prints JSON")
+    }
+
+    /// What the status says of a display; null if nothing.
+    ///
+    /// # Panics
+    /// As [`Daemon::status`]: if the status is no JSON.
+    pub fn device(&self, name: &str) -> Value {
+        let status = self.status();
+        let mut devices = status["devices"].as_array().into_iter().flatten();
+        devices.rfind(|device| device["name"] == name).cloned().unwrap_or_default()
     }
 
     /// What the status says of a process.
@@ -208,16 +250,28 @@ impl Daemon {
     }
 }
 
+/// Asserts that a command of Spry failed with one line that says this.
+///
+/// # Panics
+/// If the command did not fail, or said something else.
+#[track_caller]
+pub fn refused(output: &Output, why: &str) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(!output.status.success(), "it was not refused");
+    assert_eq!(said.lines().count(), 1, "not one line: {said}");
+    assert!(said.contains(why), "{said}");
+}
+
 /// Ends a program by a signal, and returns how it ended.
 ///
 /// # Panics
-/// Where it does not within a minute.
+/// If the program does not end within a minute.
 pub fn end(program: &mut Program, signal: i32) -> std::process::ExitStatus {
     program.signal(signal);
     await_some("the end", || program.0.try_wait().expect("it can be waited for"))
 }
 
-/// Makes a command run as the user nobody.
+/// Makes a command run as the user `nobody`.
 pub fn as_nobody(command: &mut Command) -> &mut Command {
     command.uid(65_534).gid(65_534)
 }

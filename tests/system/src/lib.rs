@@ -1,4 +1,4 @@
-//! Runs the real `spry` on the running kernel, for tests that hold its traces against other accounts.
+//! Runs the real `spry` on the running kernel, for tests that compare its traces with other accounts.
 
 pub mod desk;
 
@@ -14,37 +14,47 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_test_run::programs;
 
-/// Fails the test unless it runs as root: recording the kernel needs it, and skipping would hide that.
+/// Fails the test if it does not run as root: recording the kernel needs root, and skipping the test would
+/// hide that.
 ///
 /// # Panics
-/// Without root.
+/// If the test does not run as root.
 pub fn need_root() {
-    // SAFETY: geteuid reads no memory and cannot fail.
-    let root = unsafe { libc::geteuid() } == 0;
-    assert!(root, "this test records the running kernel: run it as root (./x test does)");
+    assert!(
+        spry_sys::process::is_root(),
+        "this test records the running kernel: run it as root (./x test does)"
+    );
 }
 
-/// The `spry` to test.
+/// The program `spry` that is tested.
 ///
 /// # Panics
-/// Where it cannot be built.
+/// If the program cannot be built.
 pub fn spry() -> &'static Path {
     static BIN: OnceLock<PathBuf> = OnceLock::new();
     BIN.get_or_init(|| programs().join("spry"))
 }
 
-/// The program that plants delays: an example of the recorder's.
+/// The program that plants delays in the kernel: it is an example of the recorder's crate.
 ///
 /// # Panics
-/// Where it cannot be built.
+/// If the program cannot be built.
 pub fn planter() -> PathBuf {
     programs().join("examples/plant")
 }
 
-/// Runs a command to its end.
+/// The program that keeps a daemon's socket busy.
 ///
 /// # Panics
-/// Where it cannot be started or fails; with what it said on standard error.
+/// If the program cannot be built.
+pub fn besieger() -> PathBuf {
+    programs().join("examples/besiege")
+}
+
+/// Runs a command to its end and returns its output.
+///
+/// # Panics
+/// If the command cannot be started or fails; the message has what the command wrote to standard error.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -56,30 +66,32 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// `spry` with these arguments, run to its end; what it printed.
+/// Runs `spry` with these arguments to its end. Returns what it printed.
 ///
 /// # Panics
-/// Where it fails.
+/// If `spry` fails.
 pub fn spry_says<I: IntoIterator<Item = S>, S: AsRef<OsStr>>(args: I) -> String {
     let output = run(Command::new(spry()).args(args));
     String::from_utf8(output.stdout).expect("spry prints UTF-8")
 }
 
-/// A recording under way. It is stopped when dropped.
+/// A recording by `spry record` that runs. It is stopped when the value is dropped.
 pub struct Recording {
     child: Child,
     file: PathBuf,
 }
 
 impl Recording {
-    /// Starts recording the groups (`sched,timer`) into `file` and returns once it has begun.
+    /// Starts recording these groups of events (such as `sched,timer`) into `file`. The call returns once the
+    /// recording has begun.
     ///
     /// # Panics
-    /// Where it does not begin within 10 s.
+    /// If the recording does not begin within 10 s.
     pub fn start(file: &Path, groups: &str) -> Recording {
         let mut command = Command::new(spry());
         command.args(["record", "--json", "--quiet", "--events", groups, "-o"]).arg(file);
-        // A test that fails to stop it leaves no recorder behind.
+        // The recording ends by itself after this time, so a test that fails to stop it leaves no recorder
+        // behind.
         command.args(["--duration", "120"]).stdout(Stdio::piped());
         let child = command.spawn().expect("spry starts");
         let recording = Recording { child, file: file.to_owned() };
@@ -88,19 +100,19 @@ impl Recording {
             assert!(Instant::now() < patience, "spry wrote nothing into {} within 10 s", file.display());
             thread::sleep(Duration::from_millis(20));
         }
-        // The head of the file is written before the first event is.
+        // The recorder writes the head of the file before the first event, so the test waits until events are
+        // recorded.
         thread::sleep(Duration::from_millis(500));
         recording
     }
 
-    /// Stops it as Ctrl-C does; returns the line of JSON that it ends with.
+    /// Stops the recording as Ctrl-C does. Returns the last line that the recorder printed, which is JSON.
     ///
     /// # Panics
-    /// Where the recorder failed or lost events.
+    /// If the recorder failed or lost events.
     pub fn stop(mut self) -> Value {
-        let tgid = i32::try_from(self.child.id()).expect("the kernel's numbers fit");
-        // SAFETY: the child has not been waited for, so the number is still its.
-        assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+        // The child has not been waited for, so the number is still its.
+        spry_sys::signal::send(self.child.id(), spry_sys::Signal::INT).expect("it is still there");
         let mut said = String::new();
         self.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("spry prints UTF-8");
         let status = self.child.wait().expect("the recorder ends");
@@ -115,7 +127,7 @@ impl Recording {
 impl Drop for Recording {
     fn drop(&mut self) {
         if let Ok(None) = self.child.try_wait() {
-            // Nothing more can be done about a recorder that neither dies nor can be waited for.
+            // If the recorder can neither be killed nor waited for, nothing more can be done.
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
@@ -125,7 +137,7 @@ impl Drop for Recording {
 /// What `spry report --json` says of a trace.
 ///
 /// # Panics
-/// Where it fails or does not print JSON.
+/// If the command fails or does not print JSON.
 pub fn report(file: &Path) -> Value {
     let said = spry_says([OsStr::new("report"), file.as_os_str(), OsStr::new("--json")]);
     serde_json::from_str(&said).expect("report --json prints JSON")
@@ -134,7 +146,7 @@ pub fn report(file: &Path) -> Value {
 /// What the report says of one thread.
 ///
 /// # Panics
-/// Where it says nothing of it.
+/// If the report says nothing of the thread.
 pub fn task(report: &Value, tid: u32) -> &Value {
     let tasks = report["tasks"].as_array().expect("the report lists tasks");
     tasks.iter().find(|task| task["tid"] == tid).unwrap_or_else(|| panic!("the report lacks task {tid}"))
@@ -143,22 +155,22 @@ pub fn task(report: &Value, tid: u32) -> &Value {
 /// A number of the report.
 ///
 /// # Panics
-/// Where it is not a number.
+/// If the value is not a number.
 pub fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is not a number"))
 }
 
-/// The rows of a trace's CSV export, and where each column is.
+/// The rows of a trace's CSV export, and the names of the columns.
 pub struct Table {
     columns: csv::StringRecord,
     reader: csv::Reader<fs::File>,
 }
 
 impl Table {
-    /// Exports a trace into `dir` and opens the result.
+    /// Exports a trace into `dir` and opens the exported file.
     ///
     /// # Panics
-    /// Where the export fails.
+    /// If the export fails.
     pub fn of(trace: &Path, dir: &Path) -> Table {
         let out = dir.join("events.csv");
         let args = ["export".as_ref(), trace.as_os_str(), "--to".as_ref(), "csv".as_ref(), "-o".as_ref()];
@@ -171,7 +183,7 @@ impl Table {
     /// Hands every row to `visit`.
     ///
     /// # Panics
-    /// Where a row cannot be read.
+    /// If a row cannot be read.
     pub fn each(mut self, mut visit: impl FnMut(Row<'_>)) {
         let mut record = csv::StringRecord::new();
         while self.reader.read_record(&mut record).expect("a row can be read") {
@@ -187,19 +199,19 @@ pub struct Row<'a> {
 }
 
 impl Row<'_> {
-    /// The text in that column.
+    /// The text in this column of the row.
     ///
     /// # Panics
-    /// Where there is no such column.
+    /// If there is no such column.
     pub fn text(&self, column: &str) -> &str {
         let at = self.columns.iter().position(|name| name == column);
         &self.record[at.unwrap_or_else(|| panic!("the export has no column {column}"))]
     }
 
-    /// The number in that column; `None` where it is empty.
+    /// The number in this column of the row; `None` if the column is empty.
     ///
     /// # Panics
-    /// Where there is no such column or no number in it.
+    /// If there is no such column, or no number in it.
     pub fn number(&self, column: &str) -> Option<u64> {
         let text = self.text(column);
         (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{column}: {text} is no number")))

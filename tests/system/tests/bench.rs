@@ -1,4 +1,5 @@
-//! `spry bench` on this kernel, as root and out of the way of whatever else runs: what must hold on any machine.
+//! `spry bench` on this kernel, as root and out of the way of whatever else runs: what must hold on any
+//! machine.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -41,11 +42,11 @@ fn the_tick_is_found_and_costs_less_than_its_period() {
     let tick = &report["interrupt"];
     let (median_ns, hz) = (number(&tick["median_ns"]), number(&tick["tick_hz"]));
     assert!((100.0..1e9 / hz / 2.0).contains(&median_ns), "{report}");
-    // Nearly all ticks of the time are seen: the least that a busy machine leaves is a tenth.
+    // Nearly all ticks of the 3 s are seen on a quiet machine; on a busy one at least a tenth of them.
     assert!(number(&tick["samples"]) > 3.0 * hz / 10.0, "{report}");
 }
 
-/// Local timer interrupts of all CPUs together.
+/// How many local timer interrupts came, on all CPUs together.
 fn timer_interrupts() -> u64 {
     let text = fs::read_to_string("/proc/interrupts").expect("the kernel counts them");
     let line =
@@ -67,13 +68,13 @@ fn sorting_takes_the_longer_the_more_interrupts_come_and_they_do_come() {
         "{report}"
     );
     assert!(number(&at(20_000)["mean_ns"]) > number(&at(0)["mean_ns"]), "{report}");
-    // What the report reckons with: so many came in the iterations that count.
+    // How many interrupts the report says came in the iterations that count.
     let reckoned: f64 =
         rates[1..].iter().map(|rate| number(&rate["interrupts"]) * number(&rate["samples"])).sum();
     assert!(reckoned > 1_000.0 && came as f64 > reckoned, "{came} of {reckoned}: {report}");
 }
 
-/// A process that another has started.
+/// The process that another process has started.
 fn child_of(parent: u32) -> Option<u32> {
     fs::read_dir("/proc").ok()?.find_map(|entry| {
         let tgid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -91,8 +92,8 @@ fn ctrl_c_prints_what_there_is_and_leaves_no_process() {
     let child = command.stdout(Stdio::piped()).spawn().expect("spry starts");
     let partner = await_some("the second process", || child_of(child.id()));
     thread::sleep(Duration::from_secs(2));
-    // SAFETY: the child has not been waited for, so the number is still its.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, libc::SIGINT) }, 0);
+    // The child has not been waited for, so the number is still its.
+    spry_sys::signal::send_number(child.id(), libc::SIGINT).expect("it is still there");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));
     let report: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");

@@ -6,7 +6,7 @@ use std::process::Command;
 use serde_json::Value;
 use spry_system_tests::{Recording, Table, need_root, number, report, run, task};
 
-/// The ratio of billed to real time at a tick rate.
+/// The ratio of billed time to real time at a tick rate.
 fn ratio(task: &Value, hz: u64) -> f64 {
     let billing = task["billing"].as_array().expect("the report bills");
     let entry = billing.iter().find(|entry| entry["hz"] == hz);
@@ -19,7 +19,8 @@ fn a_task_that_dodges_100_hz_ticks_is_billed_at_1000_hz_but_not_at_100() {
     let dir = tempfile::tempdir().expect("scratch space");
     let trace = dir.path().join("server.spry");
     let recording = Recording::start(&trace, "sched");
-    // First-in first-out, so that nothing of the machine's other work moves its 9 ms over a tick.
+    // The server runs in the first-in-first-out class, so that no other work of the machine moves its 9 ms
+    // over a tick.
     let server = env!("CARGO_BIN_EXE_display-server");
     let mut child = Command::new("chrt")
         .args(["--fifo", "40", "taskset", "-c", "0", server, "5"])
@@ -38,7 +39,7 @@ fn a_task_that_dodges_100_hz_ticks_is_billed_at_1000_hz_but_not_at_100() {
     assert!(ratio(server, 1000) > 0.9, "at 1000 Hz it was billed {} of its time", ratio(server, 1000));
 }
 
-/// The first and the last of the kernel's accounts of a task: its tick samples, ns.
+/// For each task, the first and the last value of the kernel's account by tick samples, ns.
 type Samples = BTreeMap<u64, (u64, u64)>;
 
 /// The kernel's tick samples of each task, and the tick rate, both from the trace itself.
@@ -53,7 +54,7 @@ fn kernel_samples(table: Table) -> (Samples, u64) {
                 + row.number("stime_ns").expect("kernel samples");
             samples.entry(tid).or_insert((billed, billed)).1 = billed;
         }
-        // A task that is created while recording starts with an account of nothing.
+        // The kernel's account of a task that is created while recording starts at 0.
         "fork" => {
             samples.insert(row.number("other_tid").expect("a child"), (0, 0));
         }
@@ -83,7 +84,8 @@ fn billing_at_the_kernels_own_rate_agrees_with_its_samples_within_one_tick_a_sec
     let (samples, hz) = kernel_samples(Table::of(&trace, dir.path()));
     let tick_ns = 1e9 / hz as f64;
     let report = report(&trace);
-    // A tick takes from its sample what the hypervisor took since the tick before, whatever task that was from.
+    // At each tick the kernel takes from the sample the time that the hypervisor took since the tick before,
+    // whichever task lost that time.
     let cpus = report["cpus"].as_array().expect("the report lists CPUs");
     let stolen_ns: f64 = cpus.iter().map(|cpu| number(&cpu["stolen_ns"]).max(0.0)).sum();
     let mut compared = 0;

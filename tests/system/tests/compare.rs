@@ -1,4 +1,4 @@
-//! `spry compare` of latencies that this kernel was measured to have, and of what cannot be compared.
+//! `spry compare` with latencies that were measured on this kernel, and with files that cannot be compared.
 
 use std::fs;
 use std::path::Path;
@@ -52,6 +52,7 @@ fn a_measurement_differs_from_itself_nowhere_and_kinds_are_not_mixed() {
     let report: Value = serde_json::from_slice(&same.stdout).expect("--json prints JSON");
     assert_eq!(same.status.code(), Some(0));
     let differences = report["differences"].as_array().expect("a list");
+    assert!(!differences.is_empty(), "{report}");
     assert!(differences.iter().all(|difference| difference["second_is"] == "noise"), "{report}");
     let other = dir.path().join("results.json");
     fs::write(&other, "{}").expect("it can be written");

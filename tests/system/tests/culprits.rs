@@ -1,4 +1,5 @@
-//! A delay that was planted is the first culprit, found where it was planted; and samples are split into all that they are made of.
+//! A delay that was planted is the first culprit, and is found where it was planted. Each sample is split
+//! into all parts of which it consists.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -9,7 +10,8 @@ use serde_json::Value;
 use spry_system_tests::desk::{Program, await_some};
 use spry_system_tests::{need_root, number, planter, spry, spry_says};
 
-/// From now on the first CPU is held up for 5 ms again and again.
+/// Starts a program that holds up the first CPU for 5 ms again and again, until the returned value is
+/// dropped.
 fn plant(kind: &str) -> Program {
     let mut planted = Program::start(Command::new(planter()).args([kind, "60"]).stdout(Stdio::piped()));
     let mut said = String::new();
@@ -19,14 +21,14 @@ fn plant(kind: &str) -> Program {
     planted
 }
 
-/// What a measurement of that CPU says meanwhile.
+/// The report of a measurement of the first CPU while a delay of this kind is planted.
 fn beside_planted(kind: &str) -> Value {
     let _planted = plant(kind);
     let args = ["latency", "--quiet", "--json", "--cpus", "0", "--threshold", "3000", "--duration", "4"];
     serde_json::from_str(&spry_says(args)).expect("--json prints JSON")
 }
 
-/// The first culprit that runs on this machine: what a hypervisor takes is nobody's here.
+/// The first culprit that ran on this machine; time that a hypervisor took is left out.
 fn first(report: &Value) -> &Value {
     let culprits = report["culprits"].as_array().unwrap_or_else(|| panic!("none: {report}"));
     culprits.iter().find(|one| one["how"] != "elsewhere").unwrap_or_else(|| panic!("none: {report}"))

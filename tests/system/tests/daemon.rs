@@ -1,13 +1,15 @@
-//! The scheduler's daemon looks on while somebody types, says who is in use and why, and does only what may be asked of it.
+//! The scheduler's daemon looks on while a person types, says which programs are in use and why, and does
+//! only what may be asked of it.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
-use std::process::{Command, Output};
+use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
-use spry_system_tests::desk::{Daemon, Desk, Program, as_nobody, await_some, end};
+use spry_sys::clock::thread_cpu_ns;
+use spry_system_tests::desk::{Daemon, Desk, Program, as_nobody, await_some, end, refused};
 use spry_system_tests::{need_root, run, spry};
 use tempfile::TempDir;
 
@@ -25,18 +27,32 @@ fn looking(desk: &Desk, directory: &TempDir) -> Daemon {
     Daemon::start(directory.path(), &["--observe-only", "--trust-synthetic", "--display", display])
 }
 
-/// The names along the way to a process.
+/// The names of the processes on the way from the device to a process.
 fn way(task: &Value) -> Vec<String> {
     let steps = task["path"].as_array().expect("a way is a list");
     steps.iter().map(|step| step["name"].as_str().expect("a step has a name").to_owned()).collect()
 }
 
-#[track_caller]
-fn refused(output: &Output, why: &str) {
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(!output.status.success(), "it was not refused");
-    assert_eq!(said.lines().count(), 1, "not one line: {said}");
-    assert!(said.contains(why), "{said}");
+/// How often all threads of a process have waited for something so far.
+fn wakeups_of(tgid: u32) -> u64 {
+    let threads = fs::read_dir(format!("/proc/{tgid}/task")).expect("the process is there").flatten();
+    let of_thread = |status: String| {
+        let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
+        line.expect("the kernel counts them").trim().parse::<u64>().expect("a count is a number")
+    };
+    threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok()).map(of_thread).sum()
+}
+
+/// The CPU time that one wake-up takes on this machine, s, as a thread finds that sleeps for 20 ms again and
+/// again, for as long as `time`.
+fn wakeup_s_over(time: Duration) -> f64 {
+    const PAUSE: Duration = Duration::from_millis(20);
+    let times = u32::try_from(time.as_millis() / PAUSE.as_millis()).expect("it is a short time");
+    let before_ns = thread_cpu_ns();
+    for _ in 0..times {
+        thread::sleep(PAUSE);
+    }
+    (thread_cpu_ns() - before_ns) as f64 / 1e9 / f64::from(times)
 }
 
 #[test]
@@ -55,7 +71,7 @@ fn an_editor_in_a_terminal_is_found_within_two_seconds_by_the_whole_way() {
     let steps: Vec<u64> =
         task["path"].as_array().unwrap().iter().filter_map(|step| step["tgid"].as_u64()).collect();
     assert_eq!(steps, [desk.server.tgid(), desk.terminal.tgid(), desk.editor].map(u64::from));
-    // Who is in use is on the way of nobody else's making: the test itself is not.
+    // Only programs on the way from the device are in use: the test itself is not.
     assert_ne!(daemon.task(std::process::id()).map(|task| task["class"].clone()), Some("interactive".into()));
 }
 
@@ -79,13 +95,28 @@ fn the_status_has_what_the_contract_says() {
     }
     assert_eq!(status["actuator"], "none");
     assert_eq!(status["acting"]["state"], "observing");
-    // The daemon takes a small part of a CPU, in a build with every assertion, too, once its start is some time ago.
-    let status = await_some("a while", || {
-        Some(daemon.status())
-            .filter(|status| status["uptime_s"].as_f64().is_some_and(|uptime_s| uptime_s > 6.0))
-    });
-    let share = status["daemon_cpu_share"].as_f64().unwrap();
-    assert!(share < 0.05, "the daemon takes {share} of a CPU");
+    // Once it has started, the daemon takes at most half a percent of a CPU, also in a build with all
+    // assertions; on a machine where a wake-up takes longer than 15 us, as much more as that takes longer
+    // (50 to 170 us were seen on a virtual one). The share in the status is that of its whole running time.
+    let took = |status: &Value| {
+        let number = |key: &str| status[key].as_f64().unwrap_or_else(|| panic!("no {key}: {status}"));
+        (number("uptime_s"), number("uptime_s") * number("daemon_cpu_share"))
+    };
+    let daemon_tgid = daemon.program.tgid();
+    let (before, wakeups) = (took(&daemon.status()), wakeups_of(daemon_tgid));
+    let wakeup_s = wakeup_s_over(Duration::from_secs(6));
+    let (after, wakeups) = (took(&daemon.status()), wakeups_of(daemon_tgid) - wakeups);
+    let over_s = after.0 - before.0;
+    let share = (after.1 - before.1) / over_s;
+    println!(
+        "the daemon takes {:.2} % of a CPU; {:.1} wake-ups a second of {:.1} us each",
+        share * 100.0,
+        wakeups as f64 / over_s,
+        wakeup_s * 1e6
+    );
+    assert!(wakeups as f64 <= 90.0 * over_s, "{wakeups} wake-ups in {over_s} s");
+    let bound = 0.005 * (wakeup_s / 15e-6).max(1.0);
+    assert!(share <= bound, "the daemon takes {share} of a CPU, at most {bound}");
 }
 
 #[test]
@@ -119,7 +150,7 @@ fn top_shows_who_is_in_use_on_a_terminal_and_in_a_pipe() {
     let once = daemon.says(&["top", "--once", "--width", "120"]);
     let row = once.lines().find(|line| line.contains("> xterm > vi")).unwrap_or_else(|| panic!("{once}"));
     assert!(row.contains("in use") && row.contains(&desk.editor.to_string()), "{row}");
-    // A terminal of 80 by 24.
+    // The terminal has 80 columns and 24 lines.
     let name = format!("spry-{}", std::process::id());
     let tmux = |args: &[&str]| {
         let mut command = Command::new("tmux");
@@ -149,7 +180,7 @@ fn top_shows_who_is_in_use_on_a_terminal_and_in_a_pipe() {
 fn who_may_ask_for_what() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
-    // Where anybody may start it from.
+    // Every user may start the program that is copied into this directory.
     let program = directory.path().join("spry");
     fs::copy(spry(), &program).expect("a copy");
     let daemon = looking(&desk, &directory);
@@ -163,20 +194,20 @@ fn who_may_ask_for_what() {
     assert!(status.status.success(), "everybody may look");
     let status: Value = serde_json::from_slice(&status.stdout).expect("JSON");
     let tasks = status["tasks"].as_array().expect("a list");
-    let terminal = tasks.iter().find(|task| task["tgid"] == desk.terminal.tgid()).expect("it is in use");
-    assert!(terminal["input_per_s"].is_null(), "what root types is root's to know: {terminal}");
+    let terminal = tasks.iter().find(|task| task["tgid"] == desk.terminal.tgid());
+    assert_eq!(terminal, None, "that root types is root's to know");
     refused(&nobody(&["sched", "stop"]), "only root stops");
     let mine = Program::start(as_nobody(Command::new("sleep").arg("60")));
     let (mine, theirs) = (mine.tgid().to_string(), desk.editor.to_string());
-    refused(&nobody(&["sched", "set", &theirs, "--class", "idle"]), "is not yours");
+    refused(&nobody(&["sched", "set", &theirs, "--class", "idle"]), "no process");
     refused(&nobody(&["sched", "set", &mine, "--class", "interactive"]), "only root raises");
-    // What may be asked is not done by a daemon that only looks.
+    // A daemon that only looks does not do what it could be asked.
     refused(&nobody(&["sched", "set", &mine, "--class", "idle"]), "only looks");
     refused(&daemon.answers(&["sched", "set", &theirs, "--class", "idle"]), "only looks");
     let mut own = Command::new(&program);
     let started =
         as_nobody(own.args(["sched", "run", "--observe-only"]).env("PATH", spry().parent().unwrap()));
-    refused(&started.output().expect("spry starts"), "");
+    refused(&started.output().expect("spry starts"), "the daemon needs root: start it with sudo");
 }
 
 #[test]
@@ -187,16 +218,13 @@ fn a_daemon_that_acts_moves_processes_by_hand_and_gives_them_back() {
     let mut daemon = Daemon::start(directory.path(), &args);
     let hog = Program::start(Command::new("sleep").arg("600"));
     let tgid = hog.tgid().to_string();
-    let policy = || {
-        // SAFETY: it only takes a number.
-        unsafe { libc::sched_getscheduler(hog.tgid() as i32) }
-    };
+    let policy = || spry_sys::schedule::policy(hog.tgid()).expect("it is there");
     let before = policy();
     daemon.says(&["sched", "set", &tgid, "--class", "idle"]);
     let task = daemon.task(hog.tgid()).expect("who is set by hand is shown");
     assert_eq!((&task["class"], &task["by_hand"]), (&"idle".into(), &true.into()));
     await_some("the class idle", || (policy() == libc::SCHED_IDLE).then_some(()));
-    // Another socket is no way around the one that acts.
+    // A second daemon that acts is refused, although it has another socket.
     let other = tempfile::tempdir().expect("scratch space");
     let second = Daemon::command(other.path(), &["--actuator", "fair"]).output().expect("spry starts");
     refused(&second, "is running: stop it first");

@@ -1,4 +1,4 @@
-//! Exports of a real recording open in the programs they are for.
+//! Exports of a real recording can be opened in the programs for which they are made.
 
 use std::env;
 use std::fs::File;
@@ -22,7 +22,7 @@ fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
     recording.stop();
 
     let mut open = Command::new(python);
-    open.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/report/tests/open_exports.py"));
+    open.arg(Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/see/report/tests/open_exports.py"));
     for format in ["csv", "parquet", "perfetto"] {
         let out = dir.path().join(format!("all.{format}"));
         let args = ["export".as_ref(), trace.as_os_str(), "--to".as_ref(), format.as_ref(), "-o".as_ref()];

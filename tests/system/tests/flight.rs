@@ -1,4 +1,4 @@
-//! The flight recorder keeps what led to a delay, and nothing where there was none.
+//! The flight recorder keeps the trace that led to a delay, and writes nothing if there was no delay.
 
 use std::fs;
 use std::path::Path;
@@ -9,18 +9,14 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
+use spry_sys::cpus::set_cpu;
+use spry_sys::schedule::set_fifo;
 use spry_system_tests::{need_root, report, spry};
 
 /// Puts the calling thread on the first CPU, in the real-time class FIFO.
-fn first_cpu_fifo(priority: i32) {
-    let parameters = libc::sched_param { sched_priority: priority };
-    // SAFETY: both structures are whole, and 0 is the calling thread.
-    unsafe {
-        let mut cpus: libc::cpu_set_t = std::mem::zeroed();
-        libc::CPU_SET(0, &mut cpus);
-        assert_eq!(libc::sched_setaffinity(0, size_of_val(&cpus), &cpus), 0);
-        assert_eq!(libc::sched_setscheduler(0, libc::SCHED_FIFO, &parameters), 0);
-    }
+fn first_cpu_fifo(priority: u8) {
+    set_cpu(0).expect("root may");
+    set_fifo(priority).expect("root may");
 }
 
 fn spin(time: Duration) {
@@ -28,7 +24,7 @@ fn spin(time: Duration) {
     while began.elapsed() < time {}
 }
 
-/// A thread `late-victim` that naps, until dropped.
+/// A thread `late-victim` that sleeps for short times, until the value is dropped.
 struct Victim(Arc<AtomicBool>, Option<thread::JoinHandle<()>>);
 
 impl Victim {
@@ -52,7 +48,8 @@ impl Drop for Victim {
     }
 }
 
-/// What a flight recorder of two seconds says that is told to wait for 40 ms, while there is a delay of 60 ms after four or not.
+/// What a flight recorder prints that keeps two seconds and waits for a latency of more than 40 ms. If
+/// `is_delayed`, a delay of 60 ms comes after four seconds.
 fn flown(file: &Path, is_delayed: bool) -> Value {
     let _victim = Victim::start();
     let mut command = Command::new(spry());
@@ -61,10 +58,11 @@ fn flown(file: &Path, is_delayed: bool) -> Value {
     let recorder = command.spawn().expect("spry starts");
     thread::sleep(Duration::from_secs(4));
     if is_delayed {
-        let hog = thread::spawn(|| {
+        let spins = || {
             first_cpu_fifo(50);
             spin(Duration::from_millis(60));
-        });
+        };
+        let hog = thread::Builder::new().name("late-hog".into()).spawn(spins).expect("a thread");
         hog.join().expect("it spins");
     }
     let output = recorder.wait_with_output().expect("it ends");
@@ -83,10 +81,13 @@ fn a_delay_is_kept_with_the_seconds_before_it_and_who_did_it() {
     assert!(kept["latency_ns"].as_u64().is_some_and(|ns| (40_000_000..80_000_000).contains(&ns)), "{said}");
     let found = report(&file);
     let trace_ns = found["trace"]["duration_ns"].as_u64().expect("it has a length");
-    // Two seconds, what a part of them more may be, and what comes after the delay.
+    // The trace has the two seconds, perhaps a part of the recorder's buffer more, and what comes after the
+    // delay.
     assert!((1_800_000_000..3_000_000_000).contains(&trace_ns), "{trace_ns}");
-    let delays = found["delays"].to_string();
-    assert!(delays.contains("late-victim"), "{delays}");
+    let worst = found["delays"]["worst"].as_array().expect("a list");
+    let delay = worst.iter().find(|delay| delay["victim"]["comm"] == "late-victim");
+    let delay = delay.unwrap_or_else(|| panic!("{worst:?}"));
+    assert_eq!(delay["culprits"][0]["name"], "late-hog", "{delay}");
 }
 
 #[test]

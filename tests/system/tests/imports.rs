@@ -1,6 +1,7 @@
-//! What is read of perf's and trace-cmd's files is what they say of them themselves, and what Spry saw at the same moment.
+//! Spry reads from the files of perf and trace-cmd what these tools themselves print of them, and what Spry
+//! recorded at the same time.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::Path;
 use std::process::Command;
@@ -8,12 +9,12 @@ use std::process::Command;
 use serde_json::Value;
 use spry_system_tests::{Recording, Table, need_root, number, report, run};
 
-/// A switch: when, from whom, to whom.
+/// A switch: its time, the task before it, and the task after it.
 type Switch = (u64, u64, u64);
-/// Switches by CPU, in their order.
+/// The switches of each CPU, in their order.
 type ByCpu = BTreeMap<u64, Vec<Switch>>;
 
-/// Switches, forks, renames, exits and migrations, none of them many.
+/// A load with switches, forks, renames, exits and migrations, but not many of each.
 const LOAD: &str = "exec >/dev/null; perf bench sched pipe -l 3000 & hackbench -g 1 -l 20
     for i in $(seq 20); do /bin/true; done; wait; sleep 0.2";
 
@@ -29,12 +30,12 @@ fn our_switches(file: &Path, dir: &Path) -> ByCpu {
     found
 }
 
-/// What a tool prints of its file, on standard output.
+/// What a command prints on standard output, such as a tool's text of its file.
 fn says(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command).stdout).into_owned()
 }
 
-/// Names may hold anything, so fields are taken from their last place.
+/// The number after `name` in a line. Names of tasks may hold any text, so the last place is taken.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.rsplit_once(name).unwrap_or_else(|| panic!("no {name} in {text}")).1;
     let value = value.split([' ', '\t']).next().unwrap_or_default();
@@ -45,11 +46,12 @@ fn field(text: &str, name: &str) -> u64 {
     parsed.unwrap_or_else(|_| panic!("{name}{value} in {text}"))
 }
 
-/// `[000]  2312.878033600: sched:sched_switch: ...`, whatever stands before it.
+/// The CPU and the time of a line like `[000]  2312.878033600: sched:sched_switch: ...`, with any text before
+/// it.
 fn head(line: &str) -> Option<(u64, u64)> {
     let (cpu, rest) = line.split_once('[')?.1.split_once(']')?;
     let time = rest.trim_start().split_once(':')?.0;
-    // Of clocks that it does not know trace-cmd prints the plain number.
+    // If trace-cmd does not know the clock, it prints a plain number.
     let (seconds, nanoseconds) = time.split_once('.').unwrap_or(("0", time));
     let seconds: u64 = seconds.parse().ok()?;
     Some((cpu.parse().ok()?, seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?))
@@ -85,7 +87,7 @@ fn trace_cmd_switches(file: &Path) -> ByCpu {
 
 fn assert_same(what: &str, ours: &ByCpu, theirs: &ByCpu) {
     let count = theirs.values().map(Vec::len).sum::<usize>();
-    assert!(count > 3000, "{what}: only {count} switches were recorded");
+    assert!(count > 1000, "{what}: only {count} switches were recorded");
     assert_eq!(ours.keys().collect::<Vec<_>>(), theirs.keys().collect::<Vec<_>>(), "{what}: CPUs");
     for (cpu, theirs) in theirs {
         let ours = &ours[cpu];
@@ -97,7 +99,8 @@ fn assert_same(what: &str, ours: &ByCpu, theirs: &ByCpu) {
     }
 }
 
-/// Records the load with perf into a file; through its standard output if the arguments end in `-o -`.
+/// Records the load with perf into a file. If the arguments end in `-o -`, perf writes to its standard
+/// output.
 fn perf_record(file: &Path, arguments: &str) {
     let mut command = Command::new("perf");
     command.args(arguments.split(' '));
@@ -127,12 +130,14 @@ fn every_form_of_perf_data_has_the_switches_that_perf_says() {
     }
 }
 
-/// The kernels of some virtual machines refuse trace-cmd's first writes, all of which say what is so already. It is then
-/// shown plain files in the places of those, which nobody else sees. It leaves its buffer's size and tracing switched off, so both
-/// are put back.
+/// The kernels of some virtual machines refuse the first writes of trace-cmd, although these would set only
+/// what is set already. There trace-cmd gets a mount namespace of its own, in which plain files stand in the
+/// places of the refused ones. On a machine that has traced nothing yet, tracefs is not mounted. trace-cmd
+/// leaves tracing switched off and its buffer's size changed, so the script sets both back.
 const TRACE_CMD: &str = r#"
 mount --make-rprivate /sys
 mount --make-rprivate /proc
+[ -e /sys/kernel/tracing/buffer_size_kb ] || mount -t tracefs tracefs /sys/kernel/tracing
 for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_filter /sys/kernel/tracing/set_ftrace_notrace \
     /sys/kernel/tracing/set_graph_function /sys/kernel/tracing/set_graph_notrace /sys/kernel/tracing/set_ftrace_pid; do
     [ -e "$file" ] || continue
@@ -152,20 +157,18 @@ fn both_versions_of_trace_dat_have_the_switches_that_trace_cmd_says() {
     let dir = tempfile::tempdir().expect("scratch space");
     let stand_in = dir.path().join("stand-in");
     fs::write(&stand_in, "1\n").expect("scratch space can be written to");
-    let forms: [(&str, &[&str]); 3] = [
-        ("version 6", &["--file-version", "6", "-C", "mono"]),
-        ("version 7, compressed, with losses", &["--file-version", "7", "-b", "64"]),
-        (
-            "version 7, plain",
-            &["--file-version", "7", "--compression", "none", "-C", "boot", "-e", "irq", "-e", "timer"],
-        ),
+    // The buffers hold all that one CPU does, except where losses are wanted.
+    let forms = [
+        ("version 6", "--file-version 6 -C mono -b 8192"),
+        ("version 7, compressed, with losses", "--file-version 7 -b 64"),
+        ("version 7, plain", "--file-version 7 --compression none -C boot -b 8192 -e irq -e timer"),
     ];
     for (form, arguments) in forms {
         let file = dir.path().join("any.name");
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "unchanged", "sh", "-c", TRACE_CMD, "sh"])
-            .args(arguments)
+            .args(arguments.split(' '))
             .args(["-e", "sched", "-o"]);
         run(command.arg(&file).args(["bash", "-c", LOAD]).env("STAND_IN", &stand_in));
         assert_same(form, &our_switches(&file, dir.path()), &trace_cmd_switches(&file));
@@ -179,8 +182,9 @@ fn both_versions_of_trace_dat_have_the_switches_that_trace_cmd_says() {
     }
 }
 
-/// `   76402.250143 [0001]  hackbench[4493/4484]      0.792      0.769      0.039      S`: the task, how long it had been off
-/// the CPU and how much of that it could have run, ms, and in which state it left.
+/// Reads a line like `   76402.250143 [0001]  hackbench[4493/4484]      0.792      0.769      0.039      S`:
+/// the task, how long it was off the CPU and how long of that it was runnable, ms, and the state in which it
+/// left the CPU.
 fn timehist_row(line: &str) -> Option<(u64, f64, f64, char)> {
     let mut words = line.split_whitespace().rev();
     let state = words.next()?.chars().next()?;
@@ -190,19 +194,40 @@ fn timehist_row(line: &str) -> Option<(u64, f64, f64, char)> {
     Some((tid.split('/').next()?.parse().ok()?, off_ms, delay_ms, state))
 }
 
-/// Each task's longest wait by perf's account: for a CPU after a wake-up, or back on one after it was pushed off.
+/// The tasks that leave each CPU's chain of switches whole: each switch goes from the task to which the
+/// switch before it came. A recording of perf may lack switches, which perf does not count as lost. Each task
+/// is returned with the number of switches by which it left a CPU.
+fn whole_in(switches: &ByCpu) -> BTreeMap<u64, usize> {
+    let mut left: BTreeMap<u64, usize> = BTreeMap::new();
+    let mut torn = BTreeSet::new();
+    for chain in switches.values() {
+        for (_, from, _) in chain {
+            *left.entry(*from).or_default() += 1;
+        }
+        for pair in chain.windows(2).filter(|pair| pair[0].2 != pair[1].1) {
+            torn.extend([pair[0].2, pair[1].1]);
+        }
+    }
+    left.retain(|tid, _| !torn.contains(tid));
+    left
+}
+
+/// The longest wait of each task that perf has whole: the wait for a CPU after a wake-up, or the wait to come
+/// back on a CPU after the task was preempted. If a task has been reaped before it leaves its CPU for the
+/// last time, perf ascribes that run to a task -1, with the wait before it.
 fn perf_longest_ms(file: &Path) -> BTreeMap<u64, f64> {
     let mut command = Command::new("perf");
     let said = says(command.args(["sched", "timehist", "--state", "-i"]).arg(file));
-    let (mut longest, mut left_in) = (BTreeMap::new(), BTreeMap::new());
+    let mut tasks: BTreeMap<u64, (usize, char, f64)> = BTreeMap::new();
     for (tid, off_ms, delay_ms, state) in said.lines().filter_map(timehist_row) {
-        // Pushed off inside the kernel is a state that older perfs take for another one.
-        let was_pushed_off = matches!(left_in.insert(tid, state), Some('R' | 'W'));
-        let wait_ms: f64 = if was_pushed_off { off_ms } else { delay_ms };
-        let most: &mut f64 = longest.entry(tid).or_insert(0.0);
-        *most = most.max(wait_ms);
+        let (rows, left_in, longest) = tasks.entry(tid).or_insert((0, ' ', 0.0));
+        // Older versions of perf show another state for a task that was preempted inside the kernel.
+        let wait_ms = if matches!(*left_in, 'R' | 'W') { off_ms } else { delay_ms };
+        (*rows, *left_in, *longest) = (*rows + 1, state, longest.max(wait_ms));
     }
-    longest
+    let whole = whole_in(&perf_switches(file));
+    tasks.retain(|tid, (rows, ..)| whole.get(tid) == Some(rows));
+    tasks.into_iter().map(|(tid, (_, _, longest_ms))| (tid, longest_ms)).collect()
 }
 
 fn task(report: &Value, tid: u64) -> Option<&Value> {
@@ -218,16 +243,18 @@ fn the_longest_delay_of_each_task_is_that_of_perf_sched_timehist() {
     let report = report(&file);
     let (mut same, mut other) = (0, Vec::new());
     for (tid, theirs_ms) in perf_longest_ms(&file) {
-        // Of those that were there before, perf counts only what comes after its first event of them.
+        // Of a task that existed before the recording, perf counts only what comes after the task's first
+        // event.
         let Some(task) = task(&report, tid).filter(|task| number(&task["start_ns"]) > 0.0) else { continue };
         let ours_ms = task["dispatch_latency_ns"]["max"].as_f64().unwrap_or(0.0) / 1e6;
         if (ours_ms - theirs_ms).abs() < 0.002 { same += 1 } else { other.push((tid, theirs_ms, ours_ms)) }
     }
+    println!("{same} tasks agree, {} do not", other.len());
     assert!(same >= 20, "only {same} tasks were compared");
     assert!(other.len() * 20 <= same, "tasks, perf's and our longest delays, ms: {other:?}");
 }
 
-/// What is compared of a task that lived while both recorded.
+/// The numbers that are compared of a task that lived while both tools recorded.
 struct Account {
     switches: (u64, u64),
     wait_ns: f64,
@@ -243,42 +270,78 @@ fn account(task: &Value) -> Account {
     }
 }
 
-/// So often perf may lack switches, which it does without counting them.
+/// At most so many recordings are made, because perf may lack switches, which it does not count as lost, and
+/// because the host of a virtual machine may take the CPU between the two tools' time stamps.
 const ATTEMPTS: usize = 5;
-/// perf's stamps are taken at other moments of the same switch, and its waits begin at the waking.
+/// perf takes its time stamps at another moment of the same switch, and its waits begin when the task is
+/// woken.
 const PER_SWITCH_NS: f64 = 10_000.0;
+/// On a slow host perf's part of the first switch of a new task takes longer than that.
+const FIRST_SWITCH_NS: f64 = 30_000.0;
 
-/// Tasks whose accounts agree, and descriptions of those that do not.
-fn compare(spry: &Value, perf: &Value) -> (usize, Vec<String>) {
-    let (mut same, mut other) = (0, Vec::new());
+/// How the accounts of the tasks in two reports compare.
+#[derive(Default)]
+struct Compared {
+    /// The tasks with equal accounts.
+    same: usize,
+    /// The tasks of which perf has fewer switches.
+    perf_lacks: usize,
+    /// The tasks with the same switches, of which the tools say other times.
+    other_times: usize,
+    /// Descriptions of the tasks of which perf has other switches, and not fewer.
+    other_switches: Vec<String>,
+}
+
+fn compare(spry: &Value, perf: &Value) -> Compared {
+    let mut compared = Compared::default();
     let tasks = perf["tasks"].as_array().expect("the report lists tasks");
     for theirs in tasks.iter().filter(|task| number(&task["start_ns"]) > 0.0 && !task["end_ns"].is_null()) {
         let Some(ours) = task(spry, theirs["tid"].as_u64().expect("a task has a number")) else { continue };
         let (a, b) = (account(ours), account(theirs));
-        let slack_ns = PER_SWITCH_NS * (a.switches.0 + a.switches.1 + 1) as f64;
-        let is_same = a.switches == b.switches
-            && (a.wait_ns - b.wait_ns).abs() < slack_ns
-            && (a.run_ns - b.run_ns).abs() < slack_ns;
-        if is_same { same += 1 } else { other.push(format!("{ours}\n{theirs}")) }
+        let slack_ns = FIRST_SWITCH_NS + PER_SWITCH_NS * (a.switches.0 + a.switches.1 + 1) as f64;
+        let differs = |a: f64, b: f64| (a - b).abs() >= slack_ns;
+        if a.switches.0 + a.switches.1 > b.switches.0 + b.switches.1 {
+            compared.perf_lacks += 1;
+        } else if a.switches != b.switches {
+            compared.other_switches.push(format!("{ours}\n{theirs}"));
+        } else if differs(a.wait_ns, b.wait_ns) || differs(a.run_ns, b.run_ns) {
+            println!("{ours}\n{theirs}");
+            compared.other_times += 1;
+        } else {
+            compared.same += 1;
+        }
     }
-    (same, other)
+    compared
 }
 
 #[test]
-fn at_the_same_moment_spry_records_the_same_switches_waits_and_run_times() {
+fn switches_are_perf_s_in_each_recording_that_perf_has_whole_and_waits_and_run_times_in_one_of_five() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let (trace, file) = (dir.path().join("same.spry"), dir.path().join("perf.data"));
-    let mut last = Vec::new();
+    let mut lacked = Vec::new();
     for _ in 0..ATTEMPTS {
         let recording = Recording::start(&trace, "sched");
         perf_record(&file, "sched record -k CLOCK_MONOTONIC -m 2048");
         recording.stop();
-        let (same, other) = compare(&report(&trace), &report(&file));
-        if same >= 20 && other.len() * 20 <= same {
+        let Compared { same, perf_lacks, other_times, other_switches } =
+            compare(&report(&trace), &report(&file));
+        let others = other_switches.len();
+        let said = format!(
+            "{same} tasks agree, of {perf_lacks} perf lacks switches, {others} have other switches, \
+             {other_times} other times"
+        );
+        println!("{said}");
+        // Each switch that perf lacks concerns two tasks: one has one switch less, the other has other times,
+        // or other reasons for its switches.
+        assert!(others <= perf_lacks, "accounts do not agree:\n{}", other_switches.join("\n"));
+        // Where the host of a virtual machine takes the CPU between the two tools' parts of one switch, the
+        // tools' times of this switch are as far apart as that takes. No bound holds for it, so a recording
+        // is made anew.
+        if same >= 20 && (others + perf_lacks + other_times) * 20 <= same {
             return;
         }
-        last = other;
+        lacked.push(said);
     }
-    panic!("in none of {ATTEMPTS} recordings did the accounts agree; at last not of\n{}", last.join("\n"));
+    panic!("no recording agreed:\n{}", lacked.join("\n"));
 }

@@ -1,4 +1,5 @@
-//! `spry latency` on this kernel: every source, what was planted, permissions, interruptions and kills.
+//! `spry latency` on this kernel: every source of samples, planted delays, permissions, interruptions and
+//! kills.
 
 use std::fs;
 use std::path::Path;
@@ -23,8 +24,8 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // SAFETY: the child has not been waited for, so the number is still its.
-    assert_eq!(unsafe { libc::kill(child.id() as i32, signal) }, 0);
+    // The child has not been waited for, so the number is still its.
+    spry_sys::signal::send_number(child.id(), signal).expect("it is still there");
 }
 
 #[test]
@@ -73,13 +74,14 @@ fn a_cpu_taken_for_20_ms_is_a_maximum_of_20_ms_and_the_periods_in_it_are_missed(
     run(Command::new(env!("CARGO_BIN_EXE_usurper")).args(["0", "95", "20"]));
     let output = child.wait_with_output().expect("it ends");
     let report: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
-    // From the first wake-up that was due in the 20 ms, at most a period after their beginning, to their end.
+    // The measured maximum is the time from the first wake-up that was due in the 20 ms to their end. This
+    // wake-up was due at most one period after their beginning.
     let max_ms = number(&report["max_ns"]) / 1e6;
     assert!((19.4..40.0).contains(&max_ms), "{report}");
     assert!(number(&report["missed"]) >= (max_ms / (1000.0 / 2048.0)).floor(), "{report}");
     assert_eq!(report["max_cpu"], 0);
     assert!((0.5..4.0).contains(&number(&report["max_at_s"])), "{report}");
-    // Raw, it is one sample of 8,192; corrected, 40 of them.
+    // In the raw samples the delay is one sample of 8,192; in the corrected ones it is 40 samples.
     let percent = |value: &Value| number(&value["percent_below_ms"]["5"]);
     assert!(percent(&report["corrected"]) < percent(&report) - 0.2, "{report}");
 }
@@ -107,7 +109,7 @@ fn sampling_threads_are_real_time_bound_to_their_cpus_and_locked_in_memory() {
     });
 }
 
-/// Whether a thread is in the FIFO class at that priority, by fields 40 and 41 of its `stat`.
+/// Whether a thread is in the FIFO class with this priority, by fields 40 and 41 of its `stat`.
 fn is_fifo(task: &Path, priority: u32) -> bool {
     let stat = fs::read_to_string(task.join("stat")).unwrap_or_default();
     let Some((_, fields)) = stat.rsplit_once(") ") else { return false };
@@ -160,7 +162,7 @@ fn a_kill_costs_no_more_than_what_came_after_the_last_checkpoint() {
     child.wait().expect("it ends");
     let last = Results::load(&path).expect("the last checkpoint is whole");
     assert_eq!(last.end, End::Running);
-    // An interval, and what a loaded machine may be late with looking.
+    // The times may differ by one interval, and by the time by which a loaded machine may be late.
     assert!(last.elapsed_ns + 1_300_000_000 > first.elapsed_ns + since_ns, "{} ns", last.elapsed_ns);
     assert!(last.raw().count() > first.raw().count());
 }

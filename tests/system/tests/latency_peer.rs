@@ -1,4 +1,5 @@
-//! `spry latency` beside cyclictest. In a program of its own, so that no other test samples the same CPU meanwhile.
+//! `spry latency` beside cyclictest. The test is in a program of its own, so that no other test samples the
+//! same CPU at that time.
 
 use std::fs;
 use std::process::Command;
@@ -11,7 +12,7 @@ fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let (mut ours, mut theirs) = (Column::default(), Column::default());
-    // Short turns, so that loads that come and go on this machine meet both alike.
+    // The two tools measure in short turns, so that loads that come and go on this machine meet both alike.
     for turn in 0..32 {
         let file = dir.path().join(format!("{turn}.hist"));
         let mut command;
@@ -33,7 +34,7 @@ fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
         let quantile =
             |column: &Column| column.quantile_us(part).expect("it is far below the last line") as f64;
         let (our_us, their_us) = (quantile(&ours), quantile(&theirs));
-        // This machine's own quantiles differ so much from one such run to the next.
+        // The quantiles of this machine itself differ by so much from one such run to the next.
         assert!(
             (our_us - their_us).abs() <= (0.35 * their_us).max(5.0),
             "{part}: {our_us} us, cyclictest {their_us} us"

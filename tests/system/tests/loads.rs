@@ -1,4 +1,4 @@
-//! Loads run, keep within their bounds, and leave no process, mount or file, whatever ends them.
+//! Loads run, keep within their bounds, and leave no process, mount or file behind, whatever ends them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,10 @@ use serde_json::Value;
 use spry_system_tests::{need_root, spry};
 use tempfile::TempDir;
 
-/// How long anything may take on a busy machine.
+/// The longest time that a step of these tests may take on a busy machine.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A place for loads, and for what is written down of them.
+/// Directories for the loads, and for the notes that Spry writes of its runs.
 struct Place {
     home: TempDir,
 }
@@ -67,7 +67,7 @@ impl Place {
         family
     }
 
-    /// That neither a file nor a mount nor a note of a run is left.
+    /// Fails if a file, a mount or a note of a run is left.
     #[track_caller]
     fn is_clean(&self) {
         let names = |path: PathBuf| fs::read_dir(path).map(Iterator::count).unwrap_or(0);
@@ -78,7 +78,7 @@ impl Place {
     }
 }
 
-/// A `spry load` and everything it has started.
+/// A process `spry load` and all processes that it has started.
 struct Family {
     child: Child,
     guardian: u32,
@@ -87,7 +87,7 @@ struct Family {
 }
 
 impl Family {
-    /// Whether guardian and crew are there, and at least one process of a load.
+    /// Returns whether the guardian, the crew and at least one process of a load exist.
     fn find(&mut self) -> bool {
         let named = |parent: u32| processes().into_iter().find(|&found| parent_of(found) == Some(parent));
         let Some(guardian) = named(self.child.id()) else { return false };
@@ -97,7 +97,7 @@ impl Family {
         self.members().len() > 1
     }
 
-    /// Who lives in the loads' namespace.
+    /// The processes in the loads' namespace.
     fn members(&self) -> Vec<u32> {
         let is_in = |process: &u32| {
             fs::read_link(format!("/proc/{process}/ns/pid")).is_ok_and(|found| found == self.namespace)
@@ -106,11 +106,11 @@ impl Family {
     }
 
     fn signal(&self, process: u32, signal: libc::c_int) {
-        // SAFETY: the call takes only numbers.
-        assert_eq!(unsafe { libc::kill(process as libc::pid_t, signal) }, 0, "process {process}");
+        spry_sys::signal::send_number(process, signal)
+            .unwrap_or_else(|error| panic!("process {process}: {error}"));
     }
 
-    /// That no process of it is left within the time.
+    /// Fails if a process of the family is left after a time.
     #[track_caller]
     fn is_gone(&self) {
         wait_for("the end of all processes", || {
@@ -233,7 +233,7 @@ fn all_run_beside_each_other_within_their_bounds() {
     place.is_clean();
 }
 
-/// What a family takes, as it is seen from outside: memory, and disk space with files that have no name.
+/// The memory and the disk space that a family takes, as seen from outside; files without a name count, too.
 fn taken(family: &Family, dir: &Path) -> (u64, u64) {
     let kib = |process: u32, name: &str| {
         field(process, name).and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0)
@@ -320,7 +320,7 @@ fn ctrl_c_ends_in_order_with_a_summary() {
     place.is_clean();
 }
 
-/// Every kind of process: stress-ng's, our own, and a compilation in a mount.
+/// Loads of every kind of process: of stress-ng, of our own programs, and of a compilation in a mount.
 const EVERY_KIND: [&str; 3] = ["fifos-mmap", "kernel-cpu", "fuse-compile"];
 
 #[test]
@@ -366,7 +366,7 @@ fn spry_and_guardian_killed_at_once_leave_files_alone_and_clean_removes_them() {
     let place = Place::new();
     let mut family = place.start(&EVERY_KIND);
     thread::sleep(Duration::from_secs(1));
-    // Both are stopped first, so that neither sees the other's end.
+    // The guardian and `spry load` are stopped first, so that neither of them sees the end of the other.
     for process in [family.guardian, family.child.id()] {
         family.signal(process, libc::SIGSTOP);
     }
@@ -396,13 +396,14 @@ fn the_next_run_removes_what_a_killed_one_left() {
     place.is_clean();
 }
 
-/// The sockets that listen in this process' network, by address and port.
+/// The sockets that listen in the network namespace of this process, by address and port.
 fn listening() -> BTreeSet<String> {
     let tables = ["/proc/net/tcp", "/proc/net/tcp6", "/proc/net/udp", "/proc/net/udp6"];
     let text = tables.iter().filter_map(|table| fs::read_to_string(table).ok()).collect::<String>();
     let row = |line: &str| {
         let words: Vec<&str> = line.split_whitespace().collect();
-        // 0A is the state of listening, 07 that of a datagram socket that takes anything.
+        // 0A is the state of a TCP socket that listens, and 07 the state of a datagram socket that takes
+        // messages from anywhere.
         matches!(words.get(3), Some(&"0A" | &"07")).then(|| words[1].to_owned())
     };
     text.lines().filter_map(row).collect()
@@ -425,7 +426,8 @@ fn nothing_listens_where_another_machine_could_reach_it() {
     let fresh: Vec<String> = listening().difference(&before).cloned().collect();
     family.signal(family.child.id(), libc::SIGINT);
     family.end();
-    // Some kernels give every network namespace the ends of tunnels that are down and cannot be reached from outside either.
+    // Some kernels give every network namespace the ends of tunnels. These are down, and cannot be reached
+    // from outside either.
     assert!(devices.contains(&"lo") && !devices.contains(&"eth0"), "{devices:?}");
     assert_eq!(fresh, [""; 0], "new sockets on this machine's own addresses");
     place.is_clean();
@@ -451,7 +453,7 @@ fn random_code_runs_as_nobody() {
 fn every_stressor_of_a_load_goes_on_as_long_as_the_load() {
     let place = Place::new();
     let family = place.start(&["fs", "fifos-mmap"]);
-    // Those that take the time they were given too literally end at once.
+    // A stressor that handles its time limit wrongly ends at once, so the test waits for some seconds.
     thread::sleep(Duration::from_secs(4));
     let names: BTreeSet<String> = family.members().into_iter().map(name_of).collect();
     family.signal(family.child.id(), libc::SIGINT);

@@ -1,4 +1,4 @@
-//! Run time in a report is the kernel's own.
+//! The run time of a task in a report is the one that the kernel accounts.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -39,7 +39,7 @@ fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
         .read_line(&mut said)
         .expect("the load says when it is done");
     assert_eq!(said, "done\n");
-    // All threads wait now; their accounts stand still from here to the end of the recording.
+    // All threads wait now; the kernel's accounts of them do not change until the end of the recording.
     thread::sleep(Duration::from_millis(300));
     let kernel = kernel_accounts(busy.id());
     recording.stop();
@@ -62,7 +62,7 @@ fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
 fn run_time_agrees_between_the_accounts_of_tasks_that_run_at_both_ends_of_a_recording() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
-    // More of them than CPUs: at both ends some run, some wait.
+    // There are more processes than CPUs: when the recording begins and ends, some run and some wait.
     let count = 2 * thread::available_parallelism().expect("a number of CPUs").get() + 1;
     let mut hogs = Hogs((0..count).map(|_| spin()).collect());
     for round in 0..3 {
@@ -94,13 +94,13 @@ fn spin() -> Child {
     Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts")
 }
 
-/// Processes that end with the test.
+/// Processes that are killed when the test ends.
 struct Hogs(Vec<Child>);
 
 impl Hogs {
     fn end(&mut self) {
         for mut hog in self.0.drain(..) {
-            // One that is gone already is as good.
+            // If a process has ended already, there is nothing to kill.
             let _ = hog.kill();
             let _ = hog.wait();
         }

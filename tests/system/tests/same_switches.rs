@@ -1,4 +1,4 @@
-//! On each CPU, Spry sees the very switches that perf sees.
+//! On each CPU, Spry sees exactly the switches that perf sees.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use spry_system_tests::{Recording, Table, need_root, run};
 
-/// A switch: when, from whom, to whom.
+/// A switch: its time, the task before it, and the task after it.
 #[derive(Clone, Copy, Debug)]
 struct Switch {
     time_ns: u64,
@@ -21,13 +21,13 @@ impl Switch {
     }
 }
 
-/// So often perf may fail to record.
+/// At most so many recordings are made, because perf does not always record everything.
 const ATTEMPTS: usize = 5;
 
-/// So many switches of one CPU must be the same in a row.
+/// So many switches of one CPU, one after the other, must be the same in both recordings.
 const ENOUGH: usize = 10_000;
 
-/// Switches by CPU, in their order.
+/// The switches of each CPU, in their order.
 type ByCpu = BTreeMap<u64, Vec<Switch>>;
 
 fn spry_switches(table: Table) -> ByCpu {
@@ -43,10 +43,11 @@ fn spry_switches(table: Table) -> ByCpu {
     found
 }
 
-/// Records with perf while a load of many switches, forks and migrations runs; `None` where perf lost events.
+/// Records with perf while a load with many switches, forks and migrations runs; `None` if perf lost events.
 fn perf_switches(dir: &Path) -> Option<ByCpu> {
     let data = dir.join("perf.data");
-    let load = "perf bench sched pipe -l 40000 & hackbench -g 2 -l 100; for i in $(seq 200); do /bin/true; done; wait; sleep 0.3";
+    let load = "perf bench sched pipe -l 40000 & hackbench -g 2 -l 100; for i in $(seq 200); do /bin/true; \
+                done; wait; sleep 0.3";
     let mut record = Command::new("perf");
     record.args(["sched", "record", "-k", "CLOCK_MONOTONIC", "-m", "8192", "-o"]).arg(&data);
     run(record.args(["--", "bash", "-c", load]));
@@ -67,11 +68,12 @@ fn perf_switches(dir: &Path) -> Option<ByCpu> {
     Some(found)
 }
 
-/// `[000]  2312.878033600:  sched:sched_switch: prev_comm=a prev_pid=1 ... ==> next_comm=b next_pid=2 next_prio=120`
+/// Reads a line like `[000]  2312.878033600:  sched:sched_switch: prev_comm=a prev_pid=1 ... ==> next_comm=b
+/// next_pid=2 next_prio=120`: the CPU and the switch.
 fn perf_switch(line: &str) -> Option<(u64, Switch)> {
     let (cpu, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (seconds, nanoseconds) = rest.split_once(':')?.0.trim().split_once('.')?;
-    // Names may hold anything, so fields are taken from their last place.
+    // Names of tasks may hold any text, so each field is taken from its last place.
     let field = |text: &str, name: &str| {
         let value = text.rsplit_once(name)?.1;
         value.split(' ').next()?.parse().ok()
@@ -82,27 +84,29 @@ fn perf_switch(line: &str) -> Option<(u64, Switch)> {
     Some((cpu.parse().ok()?, switch))
 }
 
-/// Threads whose switches away neither perf nor Spry is shown: on some virtual machines those of process 1.
+/// Threads whose switches neither perf nor Spry sees: on some virtual machines the threads of process 1.
 fn hidden_threads() -> BTreeSet<u64> {
     let threads = fs::read_dir("/proc/1/task").expect("there is a process 1");
     threads.filter_map(|entry| entry.expect("a thread").file_name().to_str()?.parse().ok()).collect()
 }
 
-/// How two recordings of a CPU compare.
+/// The result of comparing two recordings of a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Comparison {
-    /// Switches that both have, in the same order.
+    /// How many switches both recordings have, in the same order.
     agreed: usize,
-    /// Switches that perf lacks without counting them as lost: its next one leaves another task than the last entered,
-    /// and Spry's lead from the one to the other. It is known to do so while it switches its events on, and for
-    /// switches out of one CPU's idle task as long as the machine runs.
+    /// How many switches perf lacks without counting them as lost. At such a place perf's next switch leaves
+    /// another task than the one that its last switch entered, and Spry's switches lead from the one task to
+    /// the other. perf is known to lack switches while it switches its events on. As long as the machine
+    /// runs, it may also lack switches out of the idle task of one CPU.
     perf_lacks: usize,
-    /// Where each stands at the first switch that is not the same though perf's chain is whole; the ends if none.
+    /// Where each recording stands at the first switch that differs although no switch of perf is missing;
+    /// the ends of the recordings if there is none.
     perf_at: usize,
     spry_at: usize,
 }
 
-/// Compares from where `spry` stands at perf's first switch.
+/// Compares the recordings, if `spry` stands at `start` where perf has its first switch.
 fn compare(spry: &[Switch], perf: &[Switch], start: usize, hidden: &BTreeSet<u64>) -> Comparison {
     let mut found = Comparison { spry_at: start, ..Comparison::default() };
     while let (Some(ours), Some(theirs)) = (spry.get(found.spry_at), perf.get(found.perf_at)) {
@@ -124,10 +128,10 @@ fn compare(spry: &[Switch], perf: &[Switch], start: usize, hidden: &BTreeSet<u64
     found
 }
 
-/// The stamps are taken one after the other, and an interrupt may come between.
+/// The two time stamps of a switch are taken one after the other, and an interrupt may come between them.
 const CLOCKS_APART_NS: u64 = 1_000_000;
 
-/// The comparison from that start, among those near perf's first switch, which agrees longest.
+/// Of the comparisons that start near perf's first switch, the one that agrees longest.
 fn best_comparison(spry: &[Switch], perf: &[Switch], hidden: &BTreeSet<u64>) -> Comparison {
     let near = |switch: &Switch| {
         switch.same_tasks(&perf[0]) && switch.time_ns.abs_diff(perf[0].time_ns) < CLOCKS_APART_NS
@@ -136,19 +140,19 @@ fn best_comparison(spry: &[Switch], perf: &[Switch], hidden: &BTreeSet<u64>) -> 
     starts.map(|at| compare(spry, perf, at, hidden)).max_by_key(|found| found.perf_at).unwrap_or_default()
 }
 
-/// The switches around a place, one a line.
+/// The switches around a place in a recording, one in a line.
 fn around(switches: &[Switch], at: usize) -> String {
     let near = &switches[at.saturating_sub(3).min(switches.len())..(at + 3).min(switches.len())];
     let line = |switch: &Switch| format!("  {} ns: {} -> {}", switch.time_ns, switch.prev, switch.next);
     near.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Compares every CPU; the most switches of a CPU of which perf lacks none.
+/// Compares every CPU. Returns the largest number of switches of a CPU of which perf lacks none.
 fn compare_cpus(spry: &ByCpu, perf: &ByCpu, hidden: &BTreeSet<u64>) -> usize {
     let mut whole = 0;
     for (cpu, perf) in perf {
         let spry = spry.get(cpu).unwrap_or_else(|| panic!("spry saw no switch on CPU {cpu}"));
-        // perf began later and ended earlier, so all of its switches are between the first and the last that both have.
+        // perf began later and ended earlier than Spry, so Spry must have every switch that perf has.
         let found = best_comparison(spry, perf, hidden);
         assert!(
             found.perf_at == perf.len(),
@@ -170,8 +174,9 @@ fn the_sequence_of_switches_on_each_cpu_is_perfs() {
     let dir = tempfile::tempdir().expect("scratch space");
     let trace = dir.path().join("switches.spry");
     let mut hidden = hidden_threads();
-    // perf loses events now and then even with large buffers, and more often lacks some without counting them. What it
-    // has is held against Spry's every time; and once a CPU's sequence must be whole and the same.
+    // perf loses events now and then even with large buffers, and more often lacks some without counting
+    // them. In every attempt the switches that perf has are compared with Spry's. In one attempt at least,
+    // the sequence of a CPU must be complete and the same.
     let mut whole = 0;
     for _ in 0..ATTEMPTS {
         let recording = Recording::start(&trace, "sched");

@@ -1,4 +1,4 @@
-//! Scenarios run on this machine by the real `spry` and its runner.
+//! Scenarios that the real `spry` and its runner run on this machine.
 
 use std::fs;
 use std::os::fd::OwnedFd;
@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_system_tests::{need_root, run, spry, spry_says};
 
-/// A film for a second, beside endless loops.
+/// A scenario of a film for a second, beside endless loops.
 const SCENARIO: &str = r#"# A short film.
 name = "short"
 warmup_s = 0.3
@@ -27,7 +27,7 @@ kind = "stresser"
 count = "$stressers"
 "#;
 
-/// Runs `spry run` on the scenario in a directory of its own, temporary files included.
+/// The command `spry run` on the scenario in a directory of its own, which has its temporary files, too.
 fn spry_run(home: &Path, scenario: &str, args: &[&str]) -> Command {
     let file = home.join("short.toml");
     fs::write(&file, scenario).unwrap();
@@ -72,7 +72,7 @@ fn a_run_prints_the_cells_in_order_and_keeps_them_in_a_directory() {
         .map(|cell| (cell["scheduler"].as_str().unwrap(), cell["vary"]["stressers"].as_u64().unwrap()));
     assert_eq!(names.collect::<Vec<_>>(), [("eevdf", 0), ("eevdf", 2), ("rr", 0), ("rr", 2)]);
     for cell in cells {
-        // A second may begin and end between frames.
+        // The number of frames in the second depends on where the second begins and ends between frames.
         assert!((24..=26).contains(&cell["metrics"]["frames_due"].as_u64().unwrap()), "{cell}");
         assert!(cell["metrics"]["wake_lateness_ns"]["p99"].is_u64(), "{cell}");
     }
@@ -82,15 +82,33 @@ fn a_run_prints_the_cells_in_order_and_keeps_them_in_a_directory() {
     assert_nothing_is_left(home.path());
 }
 
+/// Files in the format of rt-app that only root may run: they use real-time classes and groups.
+#[test]
+fn rt_app_files_with_classes_and_groups_run_as_they_are() {
+    need_root();
+    let home = tempfile::tempdir().unwrap();
+    let files = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../crates/prove/runner/tests/rt-app");
+    let expected: [(&str, &[&str]); 2] =
+        [("classes.json", &["changing", "idle", "turns", "due"]), ("groups.json", &["moving", "grouped"])];
+    for (name, tasks) in expected {
+        let mut command = Command::new(spry());
+        command.arg("run").arg(files.join(name)).args(["--on", "host", "--json", "-o", name]);
+        let output = run(command.current_dir(home.path()));
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for task in tasks {
+            assert_eq!(json["cells"][0]["metrics"][format!("{task}.passes")], 5, "{name}, {task}: {json}");
+        }
+    }
+}
+
 #[test]
 fn ctrl_c_shows_what_there_is_and_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
     let mut command = spry_run(home.path(), SCENARIO, &["--seeds", "20"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     thread::sleep(Duration::from_secs(6));
-    let tgid = i32::try_from(child.id()).unwrap();
-    // SAFETY: kill only takes numbers, and a child that has not been waited for keeps its id.
-    assert_eq!(unsafe { libc::kill(tgid, libc::SIGINT) }, 0);
+    // A child that has not been waited for keeps its number.
+    spry_sys::signal::send_number(child.id(), libc::SIGINT).expect("it is still there");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
     assert!(String::from_utf8_lossy(&output.stdout).contains("frames shown"), "{}", errors(&output));
@@ -98,7 +116,7 @@ fn ctrl_c_shows_what_there_is_and_leaves_nothing_behind() {
         fs::read_dir(home.path()).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
     let mut others: Vec<_> = others.collect();
     others.sort();
-    // The directory of results was begun and is empty again.
+    // The directory of results was made, and is empty again.
     assert_eq!(others, ["results", "short.toml", "tmp"]);
     assert_eq!(fs::read_dir(home.path().join("results")).unwrap().count(), 0);
     assert_nothing_is_left(home.path());
@@ -117,7 +135,7 @@ fn a_killed_run_leaves_nothing_behind() {
             thread::sleep(Duration::from_millis(20));
         }
     };
-    // The cell's directory, and that of its runner.
+    // One directory is the cell's, and one is its runner's.
     until("a cell runs", &|| count("tmp") == 2 && count("results") == 1);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -11,8 +11,8 @@ const SCHED_EXAMPLES: &str = "\
 Examples:
   sudo spry sched run --observe-only     the safe first minute: look with `spry top`, nothing is changed
   sudo spry sched run                    act, until Ctrl-C
-  spry sched status                      how it is, and who is in use
-  spry sched set 4711 --class idle       only what nobody else wants
+  spry sched status                      how it is, and what is in use
+  spry sched set 4711 --class idle       only what no other task wants
   sudo spry sched stop                   everything back to the kernel's scheduler";
 
 /// Arguments of `sched`.
@@ -31,7 +31,8 @@ Examples:
   sudo spry sched run --display :1 --trust-synthetic
                                                  on Xvfb, whose only input is synthetic
 
-It runs in the foreground. Ctrl-C, SIGTERM and `spry sched stop` end it and give everything back. As a service:
+It runs in the foreground. Ctrl-C, SIGTERM and `spry sched stop` end it and give everything \
+back. As a service:
 `systemctl enable --now spry-sched`.";
 
 #[derive(Subcommand)]
@@ -39,16 +40,16 @@ pub enum SchedCommand {
     /// Run the scheduler in the foreground; needs root.
     #[command(after_help = RUN_EXAMPLES)]
     Run(RunArgs),
-    /// Say how the scheduler is, and who is in use.
-    #[command(
-        after_help = "Examples:\n  spry sched status\n  spry sched status --json | jq '.tasks[] | select(.level != null)'"
-    )]
+    /// Say how the scheduler is, and what is in use.
+    #[command(after_help = STATUS_EXAMPLES)]
     Status(StatusArgs),
     /// End the scheduler; everything goes back to the kernel's. Only root may.
     Stop(SocketArgs),
     /// Put a process into a class by hand, or give it back to the policy.
     #[command(
-        after_help = "Examples:\n  spry sched set 4711 --class idle\n  sudo spry sched set 4711 --class interactive\n  spry sched set 4711 --class auto\n\nYou may lower your own processes; raising is root's."
+        after_help = "Examples:\n  spry sched set 4711 --class idle\n  sudo spry sched set 4711 --class \
+                      interactive\n  spry sched set 4711 --class auto\n\n\
+                      You may lower your own processes; raising is root's."
     )]
     Set(SetArgs),
 }
@@ -83,7 +84,7 @@ pub enum ClassArg {
     Interactive,
     /// Like most, even if it is in use.
     Other,
-    /// Only what nobody else wants.
+    /// Only what no other task wants.
     Idle,
     /// As the policy says, again.
     Auto,
@@ -100,14 +101,24 @@ impl From<ClassArg> for HandClass {
     }
 }
 
+const STATUS_EXAMPLES: &str = "\
+Examples:
+  spry sched status
+  spry sched status --json | jq '.tasks[] | select(.level != null)'
+
+Without root it tells of your own programs and devices.";
+
 const TOP_EXAMPLES: &str = "\
 Examples:
   spry top                  live, until q
   spry top --once           one table, after a second of looking
   spry top --sort cpu
 
-Keys: up and down choose a process, Enter says why it is in use, Esc goes back; l, c, i, o, d, n sort by level, CPU share,
-input, output (drawing), dispatch latency and name; w shows all warnings; q quits.";
+Keys: up and down choose a process, Enter says why it is in use, Esc goes back; l, c, i, o, d, \
+n sort by level, CPU share,
+input, output (drawing), dispatch latency and name; w shows all warnings; q quits.
+
+Without root it shows your own programs; `sudo spry top` shows everybody's.";
 
 /// Arguments of `top`.
 #[derive(clap::Args)]
@@ -147,7 +158,9 @@ const EXPLAIN_EXAMPLES: &str = "\
 Examples:
   spry explain 4711
   spry explain $(pidof vi) --trace trace.spry    what delayed it, too
-  spry explain 4711 --json";
+  spry explain 4711 --json
+
+Without root you may ask about your own processes.";
 
 /// Arguments of `explain`.
 #[derive(clap::Args)]

@@ -14,45 +14,61 @@ Examples:
   sudo spry latency --samples 5000000 --cpus 0     as the article did: five million samples on one CPU
   sudo spry latency --duration 60 --json | jq '.quantiles'
   sudo spry latency --histfile h.txt --duration 60 for scripts that plot cyclictest's histograms
-  sudo spry latency --threshold 500 --duration 60  what each sample is made of, and who is in the way past 500 us
+  sudo spry latency --threshold 500 --duration 60  what each sample is made of, and who is in \
+  the way past 500 us
   sudo spry latency --load all --duration 2min     beside the article's loads (see spry load list)
   sudo spry latency --duration 72h --checkpoint night.latency.json --html night.html
   spry latency --priority 0 --duration 5           without privileges: what ordinary threads get
 
-A sample is how much later a thread reads the clock than it was due to wake. Its first second, or tenth of a shorter run, is
-discarded. Periods that passed while a thread still waited are counted as missed; corrected figures have their samples in.
+A sample is how much later a thread reads the clock than it was due to wake. Its first second, \
+or tenth of a shorter run, is
+discarded. Periods that passed while a thread still waited are counted as missed; \
+corrected figures have their samples in.
 Without --duration and --samples it measures until Ctrl-C, which ends it in order.
-Exit codes: 0 done, 1 failed (one line says why and what to grant), 130 interrupted before its time, with what there was.";
+Exit codes: 0 done, 1 failed (one line says why and what to grant), 130 interrupted before its time, \
+with what there was.";
 
 /// Arguments of `latency`.
 #[derive(clap::Args)]
 #[command(after_help = LATENCY_EXAMPLES)]
 pub struct LatencyArgs {
     /// How often each thread is woken, Hz; for rtc a power of two from 2 to 8192.
-    #[arg(short, long, value_name = "HZ", default_value_t = RATE_DEFAULT_HZ, value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    #[arg(
+        short, long, value_name = "HZ", default_value_t = RATE_DEFAULT_HZ,
+        value_parser = clap::value_parser!(u32).range(1..=100_000)
+    )]
     pub rate: u32,
     /// Stop after so many samples of all threads together.
-    #[arg(short = 'n', long, value_name = "N", conflicts_with = "duration", value_parser = clap::value_parser!(u64).range(1..))]
+    #[arg(
+        short = 'n', long, value_name = "N", conflicts_with = "duration",
+        value_parser = clap::value_parser!(u64).range(1..)
+    )]
     pub samples: Option<u64>,
     /// Stop after this time (10, 1.5, 300ms, 2min, 72h), missed periods included.
     #[arg(short, long, value_name = "SECONDS")]
     pub duration: Option<Timespan>,
-    /// CPUs to measure on, a thread each (0,2-3), or `any`: one thread that the scheduler may move; otherwise all CPUs.
+    /// CPUs to measure on, a thread each (0,2-3), or `any`: one thread that the scheduler may move; otherwise
+    /// all CPUs.
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<Placement>,
     /// SCHED_FIFO priority of the threads, 1 to 99; 0 measures as an ordinary thread.
-    #[arg(short, long, value_name = "P", default_value_t = PRIORITY_DEFAULT, value_parser = clap::value_parser!(u8).range(0..=99))]
+    #[arg(
+        short, long, value_name = "P", default_value_t = PRIORITY_DEFAULT,
+        value_parser = clap::value_parser!(u8).range(0..=99)
+    )]
     pub priority: u8,
     /// What wakes the threads.
     #[arg(long, value_enum, default_value_t = SourceArg::Nanosleep)]
     pub source: SourceArg,
-    /// Measure beside these loads, separated by commas: those of `spry load list`, or `all` that can run here.
+    /// Measure beside these loads, separated by commas: those of `spry load list`, or `all` that can run
+    /// here.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',', value_parser = load_names())]
     pub load: Vec<String>,
-    /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the scheduler's part.
+    /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the scheduler's
+    /// part.
     #[arg(long)]
     pub split: bool,
-    /// Past this latency (us, or with a unit) keep who was in the way, and where in the code; splits, too.
+    /// Past this latency (us, or with a unit) keep what was in the way, and where in the code; splits, too.
     #[arg(short, long, value_name = "US", value_parser = microseconds)]
     pub threshold: Option<Timespan>,
     /// Write the culprits' stacks as flame graphs take them.

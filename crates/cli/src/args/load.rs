@@ -17,7 +17,8 @@ Examples:
   sudo spry load nfs-compile --source linux-6.18.tar.xz --disk 4G --memory 2G
   spry load clean                         remove what killed loads have left
 
-Loads run in namespaces of their own (processes, mounts, a network of loopback alone) and in a directory of their own, all of
+Loads run in namespaces of their own (processes, mounts, a network of loopback alone) \
+and in a directory of their own, all of
 which goes away with them, also if spry is killed.
 Exit codes: 0 ended after --duration or by Ctrl-C, 1 a load could not run or ended by itself, 2 wrong usage.";
 
@@ -64,8 +65,8 @@ pub struct LoadBounds {
         value_name = "N",
         value_parser = clap::value_parser!(i32).range(-20..=19), allow_negative_numbers = true)]
     pub nice: Option<i32>,
-    /// What is compiled: a directory of C source with a Makefile, or what tar reads [default: busybox, as the distribution
-    /// has it, fetched once].
+    /// What is compiled: a directory of C source with a Makefile, or what tar reads [default: busybox, as the
+    /// distribution has it, fetched once].
     #[arg(long, value_name = "PATH")]
     pub source: Option<PathBuf>,
 }
@@ -96,9 +97,8 @@ pub enum LoadCommand {
 
 /// Arguments of `load list`.
 #[derive(clap::Args)]
-#[command(
-    after_help = "Examples:\n  spry load list\n  spry load list --json | jq -r '.[] | select(.lack == null).name'"
-)]
+#[command(after_help = "Examples:\n  spry load list\n  spry load list --json | jq -r '.[] | \
+                  select(.lack == null).name'")]
 pub struct LoadListArgs {
     /// Print JSON.
     #[arg(long)]

@@ -3,31 +3,35 @@
 use std::path::PathBuf;
 
 use clap::{Subcommand, ValueEnum};
-use spry_lab::results::plan::Vary;
-use spry_lab::scheduler::SchedulerSpec;
+use spry_experiment::Vary;
+use spry_experiment::scheduler::SchedulerSpec;
 
 use super::CellArgs;
 
 const RUN_EXAMPLES: &str = "\
 Examples:
   spry run movie --on host                                  25 frames a second beside nothing, on this kernel
-  spry run movie --on lab --vary stressers=0,1,2,4,8        beside endless loops, where every run repeats exactly
+  spry run movie --on lab --vary stressers=0,1,2,4,8        beside loops, where every run repeats exactly
   spry run typing --on lab --scheduler eevdf --scheduler scx_bpfland --vary stressers=0,8 --seeds 3
   spry run movie --on lab --scheduler eevdf:base_slice_us=700,preempt=full
   spry run mine.toml --on lab --scheduler './scx_mine:--slice-us 500' --json
   spry run movie --on lab --record && spry report results/movie-lab-*/traces/eevdf-seed1.spry
 
-Schedulers: eevdf[:base_slice_us=N,features=NAME+NO_NAME,preempt=none|voluntary|full|lazy], fifo, rr[:timeslice_ms=N],
-  scx_NAME[:ARGUMENTS] (`./x peers` builds the published ones), or the path of any sched_ext binary, :ARGUMENTS after it.
-Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, 100hz, 1000hz, or an image's path.
+Schedulers: eevdf[:base_slice_us=N,features=NAME+NO_NAME,preempt=none|voluntary|full|lazy], fifo,
+  rr[:timeslice_ms=N], scx_NAME[:ARGUMENTS] (`./x peers` builds the published ones), or the path of any
+  sched_ext binary, :ARGUMENTS after it.
+Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, 100hz, 1000hz, or
+  an image's path.
 Results are kept in a directory with everything needed to repeat them; `spry compare` shows two side by side.
-Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the command line, 130 interrupted.";
+Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the command line,
+  130 interrupted.";
 
 /// Arguments of `run`.
 #[derive(clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
-    /// A scenario file (TOML, or rt-app's JSON), or the name of one that comes with Spry (`spry scenario list`).
+    /// A scenario file (TOML, or rt-app's JSON), or the name of one that comes with Spry (`spry scenario
+    /// list`).
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// Where it runs: this machine, or the lab's virtual one.
@@ -68,26 +72,31 @@ const COMPARE_EXAMPLES: &str = "\
 Examples:
   spry compare results/movie-lab-1a2b3c4d results/movie-lab-5e6f7a8b
   spry compare base/results.json new/results.json --fail-if-worse     for continuous integration
-  spry compare none.json voluntary.json full.json --html kernels.html what `spry latency -o` kept, over each other
-  spry compare a1.json a2.json a3.json b1.json b2.json b3.json --pool runs of one setup together, with their spread
+  spry compare none.json voluntary.json full.json --html kernels.html
+                                                      what `spry latency -o` kept, over each other
+  spry compare a1.json a2.json a3.json b1.json b2.json b3.json --pool
+                                                      runs of one setup together, with their spread
 
-Scenarios: between different machines only shares and ratios are compared. Recorded and unrecorded runs are not compared.
-Latencies: percents below the article's thresholds (Williams 2002), quantiles with 95 % intervals, maxima, means; a difference is
-more than noise where intervals do not overlap, and, of pooled runs, where no run reaches one of the others.
+Scenarios: between different machines only shares and ratios are compared. Recorded and unrecorded runs are
+not compared.
+Latencies: percents below the article's thresholds (Williams 2002), quantiles with 95 % intervals, maxima,
+means; a difference is more than noise where intervals do not overlap, and, of pooled runs, where no run
+reaches one of the others.
 Exit codes: 0 done, 1 failed, or worse with --fail-if-worse.";
 
 /// Arguments of `compare`.
 #[derive(clap::Args)]
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
-    /// Directories of `spry run`'s results, or their results.json: the first is compared with each of the others. Or any number of
-    /// files that `spry latency -o` kept.
+    /// Directories of `spry run`'s results, or their results.json: the first is compared with each of the
+    /// others. Or any number of files that `spry latency -o` kept.
     #[arg(value_name = "RESULTS", num_args = 2.., required = true)]
     pub results: Vec<PathBuf>,
     /// Exit with 1 if any figure is worse than the first's by more than its spread.
     #[arg(long)]
     pub fail_if_worse: bool,
-    /// Latencies: put runs of one setup together (kernel, preemption, scheduler, source, rate, priority, load), and show their spread.
+    /// Latencies: put runs of one setup together (kernel, preemption, scheduler, source, rate, priority,
+    /// load), and show their spread.
     #[arg(long)]
     pub pool: bool,
     /// Latencies: compare them with those that missed periods would have had.
@@ -115,9 +124,8 @@ pub struct ScenarioArgs {
 #[derive(Subcommand)]
 pub enum ScenarioCommand {
     /// Say what scenario files hold, or where their mistakes are.
-    #[command(
-        after_help = "Example:\n  spry scenario check mine.toml taskset.json\n\nExit code 2 if there is a mistake."
-    )]
+    #[command(after_help = "Example:\n  spry scenario check mine.toml taskset.json\n\n\
+                      Exit code 2 if there is a mistake.")]
     Check {
         /// The files, or names of scenarios that come with Spry.
         #[arg(value_name = "FILE", required = true)]
@@ -159,7 +167,9 @@ pub enum LabCommand {
     Kernels,
     /// List the machines that have been booted and saved for cells to begin from.
     #[command(
-        after_help = "Each is booted once for its kernel, image, parameters, CPUs and emulator. All of them take at most 8 GiB;\nthose that were not used for longest are removed first.\n\nExamples:\n  spry lab machines\n  spry lab machines --json | jq '.[].kernel'"
+        after_help = "Each is booted once for its kernel, image, parameters, CPUs and emulator. All of them \
+                      take at most 8 GiB;\nthose that were not used for longest are removed first.\n\n\
+                      Examples:\n  spry lab machines\n  spry lab machines --json | jq '.[].kernel'"
     )]
     Machines {
         /// As JSON, an array.
@@ -175,7 +185,8 @@ pub enum LabCommand {
 /// What can be done with the lab's kernels.
 #[derive(Subcommand)]
 pub enum KernelCommand {
-    /// Build a small kernel with another tick rate from the distribution's source; takes 5 to 10 minutes, once.
+    /// Build a small kernel with another tick rate from the distribution's source; takes 5 to 10 minutes,
+    /// once.
     #[command(
         after_help = "Example:\n  spry lab kernel build --hz 100 && spry run alarms --on lab --kernel 100hz"
     )]

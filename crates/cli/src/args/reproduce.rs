@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use clap::Subcommand;
-use spry_lab::scheduler::SchedulerSpec;
-use spry_reproduce::application::{ALL, Application, OPENOFFICE};
-use spry_reproduce::latency::{KERNELS, Kernel, LOADS, Load};
+use clap::{Subcommand, ValueEnum};
+use spry_experiment::scheduler::SchedulerSpec;
+use spry_reproduce::application::{ALL, Application};
+use spry_reproduce::latency::{self, KERNELS, Kernel, LOADS, Load};
+use spry_reproduce::plan::{Loads, Request, Traces};
+use spry_reproduce::time_sensitive::{self, SYSTEMS, System};
 
 use super::CellArgs;
 
-/// The thesis' loads, and those of a quick look.
-pub const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
-pub const STRESSERS_QUICK: [u32; 3] = [0, 1, 8];
 /// More loops than this make a cell that takes for ever.
 const STRESSERS_MAX: i64 = 1000;
 
@@ -21,7 +20,8 @@ Examples:
   spry reproduce interactive --quick             a look at every figure, some minutes
   spry reproduce interactive                     the thesis' loads; the stock scheduler beside Spry
   spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --seeds 3 -o figures
-  spry reproduce scheduler-latency --quick       six kernels beside two loads: which wakes a thread late, and why";
+  spry reproduce scheduler-latency --quick       six kernels beside two loads: which wakes a thread late
+  spry reproduce time-sensitive                  budgets in periods, a film's sound and picture";
 
 /// Arguments of `reproduce`.
 #[derive(clap::Args)]
@@ -38,45 +38,59 @@ pub enum ReproduceCommand {
     List,
     /// Etsion's thesis on scheduling of interactive processes: figures 6.1 to 6.8 and 9.1 to 9.5.
     Interactive(InteractiveArgs),
-    /// Williams' article on scheduler latency: four ways to preempt a kernel, and those of today, beside its loads.
+    /// Williams' article on scheduler latency: four ways to preempt a kernel, and those of today, beside its
+    /// loads.
     SchedulerLatency(SchedulerLatencyArgs),
+    /// Time-Sensitive Linux: table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a
+    /// film's picture is from its sound beside three loads.
+    TimeSensitive(TimeSensitiveArgs),
 }
 
 const INTERACTIVE_HELP: &str = "\
 Examples:
   spry reproduce interactive --quick
   spry reproduce interactive --scheduler eevdf --scheduler scx_bpfland --stressers 0,2,8 -o figures
+  spry reproduce interactive --scheduler eevdf --scheduler spry --scheduler 'spry:--policy thesis'
   spry reproduce interactive --only xine --seeds 3 --keep-traces
   spry reproduce interactive --json | jq '.verdicts[] | select(.outcome != \"reproduced\")'
 
-Runs the applications in the lab, recorded, takes the figures from the traces by the analyses of `spry report`, and writes
-index.html (all figures, with what the thesis found and whether it was found again), figure-6.1.svg and so on, and results.json.
+Runs the applications in the lab, recorded, takes the figures from the traces by the analyses of `spry
+report`, and writes index.html (all figures, with what the thesis found and whether it was found again),
+figure-6.1.svg and so on, and results.json.
 The first scheduler stands for the thesis' original one (chapter 6), the others for the new one (chapter 9).
-Ctrl-C keeps the cells that are done; the same command goes on with the others. A cell takes 20 s and more of one CPU:
---quick is 32 cells, otherwise 66 for each seed.
+Ctrl-C keeps the cells that are done; the same command goes on with the others. A cell takes 20 s and more of
+one CPU: --quick is 38 cells, otherwise 66 for each seed.
 Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
 
 /// Arguments of `reproduce interactive`.
 #[derive(clap::Args)]
 #[command(after_help = INTERACTIVE_HELP)]
 pub struct InteractiveArgs {
-    /// A scheduler, as `spry run` names them; the first stands for the original one. Can be given several times.
+    /// A scheduler, as `spry run` names them; the first stands for the original one. Can be given several
+    /// times.
     #[arg(long, value_name = "NAME", default_values = ["eevdf", "spry"])]
     pub scheduler: Vec<SchedulerSpec>,
     /// Run everything with this many seeds, 1 to N, and show the spread.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     pub seeds: u64,
-    /// Beside fewer loads: 0, 1 and 8 stressers, and the slowest application alone.
+    /// Beside fewer loads: 0, 1 and 8 stressers and those that the thesis names for an application, and the
+    /// slowest application alone.
     #[arg(long, conflicts_with = "stressers")]
     pub quick: bool,
     /// Only this application (`spry reproduce list` names them); can be given several times.
     #[arg(long, value_name = "APPLICATION", value_parser = application)]
     pub only: Vec<&'static Application>,
     /// How many endless loops run beside the applications; alone they are always measured.
-    #[arg(long, value_name = "N,N,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(0..=STRESSERS_MAX))]
+    #[arg(
+        long, value_name = "N,N,..", value_delimiter = ',',
+        value_parser = clap::value_parser!(u32).range(0..=STRESSERS_MAX)
+    )]
     pub stressers: Vec<u32>,
     /// On a machine of so many CPUs; the thesis' had one.
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=i64::from(spry_lab::CPUS_MAX)))]
+    #[arg(
+        long, value_name = "N", default_value_t = 1,
+        value_parser = clap::value_parser!(u32).range(1..=i64::from(spry_lab::CPUS_MAX))
+    )]
     pub cpus: u32,
     /// The directory for figures and results; what it holds of the same inputs is not run again.
     #[arg(short, long, value_name = "DIR", default_value = "results/interactive")]
@@ -97,31 +111,24 @@ fn application(key: &str) -> Result<&'static Application, String> {
 }
 
 impl InteractiveArgs {
-    /// The applications, in the order in which they are measured.
-    pub fn applications(&self) -> Vec<&'static Application> {
+    /// What is measured.
+    pub fn request(&self) -> Request {
         let is_wanted = |application: &&Application| {
             self.only.is_empty() || self.only.iter().any(|only| only.key == application.key)
         };
-        ALL.into_iter().filter(is_wanted).collect()
-    }
-
-    /// The numbers of stressers to measure an application with.
-    pub fn stressers_of(&self, application: &Application) -> Vec<u32> {
-        let is_slow = application.key == OPENOFFICE.key;
-        application.beside.stressers(&if self.quick && is_slow { Vec::new() } else { self.loads() })
-    }
-
-    /// The loads, least first.
-    pub fn loads(&self) -> Vec<u32> {
-        let mut loads = match self.stressers.as_slice() {
-            [] if self.quick => STRESSERS_QUICK.to_vec(),
-            [] => STRESSERS.to_vec(),
-            loads => loads.to_vec(),
-        };
-        loads.push(0);
-        loads.sort_unstable();
-        loads.dedup();
-        loads
+        Request {
+            schedulers: self.scheduler.clone(),
+            seeds: self.seeds,
+            applications: ALL.into_iter().filter(is_wanted).collect(),
+            loads: match self.stressers.as_slice() {
+                [] if self.quick => Loads::Quick,
+                [] => Loads::Thesis,
+                loads => Loads::These(loads.to_vec()),
+            },
+            cpus: self.cpus,
+            traces: if self.keep_traces { Traces::Kept } else { Traces::Removed },
+            jobs: self.playing.jobs.map(usize::from),
+        }
     }
 }
 
@@ -138,14 +145,31 @@ Examples:
   spry reproduce scheduler-latency --load fs,kernel-cpu --samples 1000000 -o long
   spry reproduce scheduler-latency --kernel stable-none,stable-full --quick --json | jq '.loads[].ranking'
 
-Boots each kernel beside each load in the lab, samples there with `spry latency` as the article did (2048 times a second, one
-CPU, SCHED_FIFO), pools the seeds and ranks the kernels at 99 %. Then it splits half as many samples in the same boot, which costs each a
-microsecond, and says of each kernel what was in the way of those later than 50 us.
-Kernels: stable-none, stable-voluntary, stable-full (the release's kernel, preempt=none, voluntary and full), newest-lazy,
-newest-full, newest-rt. Loads: nfs-compile, ttcp, fifos-mmap, p3-fpu, fs, crashme, kernel-cpu (see spry load list).
-DIR holds index.html (the kernels over each other, and the article's four beside), summary.txt, results.json, and cells/, what each
-cell measured: `spry compare` reads the files in DIR/latency. Ctrl-C keeps the cells that are done; the same command goes on with the others.
+Boots each kernel beside each load in the lab, samples there with `spry latency` as the article did (2048
+times a second, one CPU, SCHED_FIFO), pools the seeds and ranks the kernels at 99 %. Then it splits half as
+many samples in the same boot, which costs each a microsecond, and says of each kernel what was in the way of
+those later than 50 us.
+Kernels: stable-none, stable-voluntary, stable-full (the release's kernel, preempt=none, voluntary and full),
+newest-lazy, newest-full, newest-rt. Loads: nfs-compile, ttcp, fifos-mmap, p3-fpu, fs, crashme, kernel-cpu
+(see spry load list).
+DIR holds index.html (the kernels over each other, and the article's four beside), summary.txt, results.json,
+and cells/, what each cell measured: `spry compare` reads the files in DIR/latency. Ctrl-C keeps the cells
+that are done; the same command goes on with the others.
 Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
+
+/// How a study that is made of boots of the lab is run and shown.
+#[derive(clap::Args)]
+pub struct BootsArgs {
+    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub jobs: Option<u16>,
+    /// Print results.json.
+    #[arg(long)]
+    pub json: bool,
+    /// No progress.
+    #[arg(short, long)]
+    pub quiet: bool,
+}
 
 /// Arguments of `reproduce scheduler-latency`.
 #[derive(clap::Args)]
@@ -154,10 +178,12 @@ pub struct SchedulerLatencyArgs {
     /// Two loads, one seed, fewer samples.
     #[arg(long)]
     pub quick: bool,
-    /// Measure everything with this many seeds, 1 to N, and pool them [default: 3, or 1 if it is to be quick].
+    /// Measure everything with this many seeds, 1 to N, and pool them [default: 3, or 1 if it is to be
+    /// quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Samples of a cell, without those that are split, half as many [default: 20480, or 10240 if it is to be quick].
+    /// Samples of a cell, without those that are split, half as many [default: 20480, or 10240 if it is to be
+    /// quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     samples: Option<u64>,
     /// Only these kernels, separated by commas.
@@ -169,15 +195,9 @@ pub struct SchedulerLatencyArgs {
     /// The directory for page and results; what it holds of the same inputs is not run again.
     #[arg(short, long, value_name = "DIR", default_value = "results/scheduler-latency")]
     pub output: PathBuf,
-    /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
-    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub jobs: Option<u16>,
-    /// Print results.json.
-    #[arg(long)]
-    pub json: bool,
-    /// No progress.
-    #[arg(short, long)]
-    pub quiet: bool,
+    /// How the cells are run and shown.
+    #[command(flatten)]
+    pub how: BootsArgs,
 }
 
 fn kernel(key: &str) -> Result<&'static Kernel, String> {
@@ -191,27 +211,123 @@ fn load(key: &str) -> Result<&'static Load, String> {
 }
 
 impl SchedulerLatencyArgs {
-    /// How many seeds.
-    pub fn seeds(&self) -> u64 {
-        self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS })
-    }
-
-    /// How many samples a cell takes.
-    pub fn samples(&self) -> u64 {
-        self.samples.unwrap_or(if self.quick { SAMPLES_QUICK } else { SAMPLES })
-    }
-
-    /// The kernels.
-    pub fn kernels(&self) -> Vec<&'static Kernel> {
-        KERNELS.iter().filter(|&kernel| self.kernel.is_empty() || self.kernel.contains(&kernel)).collect()
-    }
-
-    /// The loads.
-    pub fn loads(&self) -> Vec<&'static Load> {
+    /// What is measured.
+    pub fn request(&self) -> latency::Request {
         let is_wanted = |load: &&Load| match self.load.as_slice() {
             [] => load.quick || !self.quick,
             loads => loads.contains(load),
         };
-        LOADS.iter().filter(is_wanted).collect()
+        let is_named = |kernel: &&Kernel| self.kernel.is_empty() || self.kernel.contains(kernel);
+        latency::Request {
+            kernels: KERNELS.iter().filter(is_named).collect(),
+            loads: LOADS.iter().filter(is_wanted).collect(),
+            seeds: self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS }),
+            samples: self.samples.unwrap_or(if self.quick { SAMPLES_QUICK } else { SAMPLES }),
+            jobs: self.how.jobs.map(usize::from),
+        }
+    }
+}
+
+/// How long budgets are watched, and how long a film, seconds; the same for a quick look.
+const WATCHED_S: [u32; 2] = [3, 20];
+const WATCHED_QUICK_S: [u32; 2] = [1, 5];
+
+const TIME_SENSITIVE_HELP: &str = "\
+Examples:
+  spry reproduce time-sensitive --quick                   one seed, fewer loads
+  spry reproduce time-sensitive                           three seeds: 27 cells of table 1, 84 of the film
+  spry reproduce time-sensitive --only table
+  spry reproduce time-sensitive --system spry,fifo-both --load user --film 100 -o long
+  spry reproduce time-sensitive --json | jq '.rows[] | select(.verdict == \"missed\")'
+
+Boots each system beside each load in the lab, on one CPU. Table 1: two threads that never sleep have 40 % of
+every 8192 us and 20 % of every 512 us, and note when they run. Figures 2 to 5: MPlayer plays a film on an X
+server; when each frame is drawn is seen from outside, and held against the film's clock.
+Systems: deadline, deadline-ticks, reserved (table 1); ordinary, fifo, fifo-both, fifo-above, fifo-none, spry,
+spry-ceiling (the film); spry reproduce list says what they are. Loads: none, file-system, hogs (table 1);
+none, user, kernel, file-system (the film).
+Each row has the paper's value, those of all systems, and what Spry is to reach; the worst seed decides. DIR
+holds index.html, figure-2.svg to figure-4.svg, summary.txt, results.json, and cells/. Ctrl-C keeps the cells
+that are done; the same command goes on with the others.
+Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 130 interrupted.";
+
+/// Arguments of `reproduce time-sensitive`.
+#[derive(clap::Args)]
+#[command(after_help = TIME_SENSITIVE_HELP)]
+pub struct TimeSensitiveArgs {
+    /// One seed, shorter times, fewer loads.
+    #[arg(long)]
+    pub quick: bool,
+    /// Measure everything with this many seeds, 1 to N [default: 3, or 1 if it is to be quick].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
+    seeds: Option<u64>,
+    /// Only this part.
+    #[arg(long, value_enum)]
+    only: Option<PartArg>,
+    /// Only these systems, separated by commas.
+    #[arg(long, value_name = "SYSTEMS", value_delimiter = ',', value_parser = timed_system)]
+    system: Vec<&'static System>,
+    /// Only these loads, separated by commas.
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = timed_load)]
+    load: Vec<String>,
+    /// How long the film is watched, seconds; the paper's ran for 100 [default: 20, or 5 if it is to be
+    /// quick].
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    film: Option<u32>,
+    /// The directory for page and results; what it holds of the same inputs is not run again.
+    #[arg(short, long, value_name = "DIR", default_value = "results/time-sensitive")]
+    pub output: PathBuf,
+    /// How the cells are run and shown.
+    #[command(flatten)]
+    pub how: BootsArgs,
+}
+
+/// A part of the study.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PartArg {
+    /// Table 1.
+    Table,
+    /// Figures 2 to 5.
+    Film,
+}
+
+impl From<PartArg> for time_sensitive::Part {
+    fn from(argument: PartArg) -> time_sensitive::Part {
+        match argument {
+            PartArg::Table => time_sensitive::Part::Table,
+            PartArg::Film => time_sensitive::Part::Skew,
+        }
+    }
+}
+
+fn timed_system(key: &str) -> Result<&'static System, String> {
+    let names = || SYSTEMS.each_ref().map(|system| system.key).join(", ");
+    SYSTEMS.iter().find(|system| system.key == key).ok_or_else(|| format!("systems are {}", names()))
+}
+
+fn timed_load(key: &str) -> Result<String, String> {
+    let known = time_sensitive::LOADS.iter().any(|load| load.key == key);
+    let names = "loads are none, file-system, hogs, user, kernel";
+    known.then(|| key.to_owned()).ok_or_else(|| names.to_owned())
+}
+
+impl TimeSensitiveArgs {
+    /// What is measured.
+    pub fn request(&self) -> time_sensitive::Request {
+        let only = self.only.map(time_sensitive::Part::from);
+        let is_part = |part| only.is_none_or(|only| only == part);
+        let is_wanted = |load: &&time_sensitive::Load| match self.load.as_slice() {
+            [] => load.quick || !self.quick,
+            loads => loads.iter().any(|key| key == load.key),
+        };
+        let is_named = |system: &&System| self.system.is_empty() || self.system.contains(system);
+        let [budgets, film] = if self.quick { WATCHED_QUICK_S } else { WATCHED_S };
+        time_sensitive::Request {
+            systems: SYSTEMS.iter().filter(|system| is_part(system.part)).filter(is_named).collect(),
+            loads: time_sensitive::LOADS.iter().filter(|load| is_part(load.part)).filter(is_wanted).collect(),
+            seeds: self.seeds.unwrap_or(if self.quick { 1 } else { SEEDS }),
+            seconds: [budgets, self.film.unwrap_or(film)],
+            jobs: self.how.jobs.map(usize::from),
+        }
     }
 }

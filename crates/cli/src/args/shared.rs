@@ -44,13 +44,17 @@ impl SocketArgs {
 /// How the cells of a run are played.
 #[derive(Clone, clap::Args)]
 pub struct CellArgs {
-    /// The lab's kernel: one of `spry lab kernels`, or a bootable image (bzImage, vmlinuz), with its modules if they are
-    /// beside it or where its machine keeps them.
+    /// The lab's kernel: one of `spry lab kernels`, or a bootable image (bzImage, vmlinuz), with its modules
+    /// if they are beside it or where its machine keeps them.
     #[arg(long, value_name = "KERNEL")]
     pub kernel: Option<String>,
     /// How many virtual machines run side by side; otherwise one for each CPU. Figures do not depend on it.
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub jobs: Option<u16>,
+    /// In the lab, gives each guest N unused bytes: another draw of the same case. Figures that differ much
+    /// between draws say little.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 24))]
+    pub shake: Option<u32>,
     /// No progress.
     #[arg(short, long)]
     pub quiet: bool,

@@ -1,4 +1,4 @@
-//! What delayed a process, from a trace.
+//! Finds in a trace what delayed a process.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -7,15 +7,16 @@ use anyhow::{Context, Result};
 use spry_analysis::findings::{Delay, Delays, Party};
 use spry_analysis::{Engine, Options, Progress, Selection, TaskPattern, TraceTotals};
 use spry_control::Explanation;
+use spry_page::words::duration;
 use spry_report::text::{Style, Tone};
-use spry_report::words::{culprits, duration, plain, sentence};
+use spry_report::words::{culprits, plain, sentence};
 
 use crate::source;
 
-/// Delays that are told.
+/// The greatest number of delays that are printed.
 const TOLD_MAX: usize = 5;
 
-/// The longest waits of a process' threads, and whom it lost most time to.
+/// Finds the longest waits of a process' threads, and the tasks that delayed the process most.
 pub fn find(trace: &Path, tgid: u32) -> Result<Delays> {
     let mut reader = source::open(trace, 0)?;
     let bytes = std::fs::metadata(trace).map_or(0, |data| data.len());
@@ -33,7 +34,8 @@ pub fn find(trace: &Path, tgid: u32) -> Result<Delays> {
     Ok(engine.finish(totals).delays.unwrap_or_default())
 }
 
-/// The same in words. `standing` says whether somebody else is in use, if that can be known.
+/// The delays in words. `standing` asks the daemon whether the task that caused a delay is in use; without a
+/// daemon there is no answer.
 pub fn say(
     delays: &Delays,
     trace: &Path,
@@ -67,7 +69,8 @@ pub fn say(
     text
 }
 
-/// `Late by 31.2 ms because hog 3321 ran 29.0 ms, which is not in use; in use because ...`.
+/// Says a delay and its cause, such as `Late by 31.2 ms because hog 3321 ran 29.0 ms, which is not in use; in
+/// use because ...`.
 fn late_because(
     worst: &Delay,
     explanation: Option<&Explanation>,
@@ -77,7 +80,7 @@ fn late_because(
         Party::Task(who) => Some(who),
         _ => None,
     });
-    // The number may be another's by now.
+    // The kernel may have given the number of the delaying process to another process since then.
     let found =
         culprit.and_then(|who| standing(who.tgid.0).filter(|found| found.task.comm == who.comm.to_string()));
     let theirs = match found {

@@ -1,17 +1,19 @@
-//! Why a process is in use, as sentences and as a drawing of the way from the device to it.
+//! Says why a process is in use, in sentences and as a drawing of the way from the input device or display to
+//! the process.
 
 use std::fmt::Write as _;
 
-use spry_control::{CreditKind, Explanation, Neighbour, State, Step, TaskClass};
+use spry_control::{CreditKind, Explanation, Neighbour, Scope, State, Step, TaskClass};
+use spry_page::words::{duration_f64, percent, rate};
 use spry_report::text::{Style, Tone};
 use spry_report::words::plain;
 
-/// What lines are drawn with.
+/// The characters with which lines are drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ink {
-    /// Characters of Unicode.
+    /// Characters of Unicode for lines.
     Lines,
-    /// ASCII.
+    /// Characters of ASCII only.
     Ascii,
 }
 
@@ -38,7 +40,7 @@ impl Ink {
     }
 }
 
-/// Neighbours that are named.
+/// The greatest number of neighbours that are named.
 const NEIGHBOURS_MAX: usize = 5;
 
 /// The whole explanation.
@@ -61,7 +63,7 @@ fn name(explanation: &Explanation) -> String {
     format!("{} ({})", plain(&explanation.task.comm), explanation.task.tgid)
 }
 
-/// The first sentence, which names the whole way.
+/// The first sentence. It names every step of the way.
 fn verdict(explanation: &Explanation, style: Style, ink: Ink) -> String {
     let who = name(explanation);
     if !explanation.in_use {
@@ -74,20 +76,30 @@ fn verdict(explanation: &Explanation, style: Style, ink: Ink) -> String {
     style.wrap(Tone::Good, 0, &format!("{who} is in use: {way}{level}{quantum}."))
 }
 
-/// `xterm (4690; 8.0 keys/s)`.
+/// A step in short, such as `xterm (4690; 8.0 input/s)`.
 fn short_step(step: &Step) -> String {
     let Some(tgid) = step.tgid else { return plain(&step.name) };
     let input = step.input_per_s.filter(|&rate| rate > 0.0);
-    let input = input.map_or_else(String::new, |rate| format!("; {} input/s", rate_text(rate)));
+    let input = input.map_or_else(String::new, |per_s| format!("; {} input/s", rate(per_s)));
     format!("{} ({tgid}{input})", plain(&step.name))
 }
 
-/// Nobody who is in use needs it; who is nearest?
+/// Why a process is not in use: no process in use has waited for it. Names the processes that did wait.
 fn why_not(explanation: &Explanation) -> String {
     let Some(needed_by) = &explanation.needed_by else {
         return "it neither draws nor receives input; who depends on whom cannot be seen on this machine."
             .to_owned();
     };
+    if explanation.scope == Scope::Own {
+        let of_those = match &needed_by[..] {
+            [] => String::new(),
+            some => format!(" ({})", list(some)),
+        };
+        return format!(
+            "it neither draws nor receives input, and of your programs that waited for it lately{of_those} \
+             none is in use; others' are root's to see."
+        );
+    }
     if needed_by.is_empty() {
         return "it neither draws nor receives input, and nobody has waited for it lately.".to_owned();
     }
@@ -97,7 +109,7 @@ fn why_not(explanation: &Explanation) -> String {
     )
 }
 
-/// The way, a step a line, the device on top.
+/// A drawing of the way: each step has a line, and the first step of the way is at the top.
 fn drawing(explanation: &Explanation, style: Style, ink: Ink) -> String {
     let path = &explanation.task.path;
     let wide = path.iter().map(|step| label(step).chars().count()).max().unwrap_or(0);
@@ -126,7 +138,7 @@ fn label(step: &Step) -> String {
     }
 }
 
-/// How one step leads to the next.
+/// How a step of the way leads to the next step, in words.
 fn link(before: &Step, step: &Step) -> String {
     match (before.tgid, step.weight) {
         (_, Some(weight)) => format!("waits for it: weight {weight}"),
@@ -138,36 +150,31 @@ fn link(before: &Step, step: &Step) -> String {
 fn figures(step: &Step) -> String {
     let level = step.level.map(|level| format!("level {level}"));
     let input = step.input_per_s.filter(|&rate| rate > 0.0);
-    let input = input.map(|rate| format!("{} input events/s", rate_text(rate)));
+    let input = input.map(|per_s| format!("{} input events/s", rate(per_s)));
     let output = step.output_per_s.filter(|&rate| rate > 0.0);
-    let output = output.map(|rate| format!("draws {} screens/s", rate_text(rate)));
+    let output = output.map(|per_s| format!("draws {} screens/s", rate(per_s)));
     level.into_iter().chain(input).chain(output).collect::<Vec<_>>().join(", ")
 }
 
-/// Two digits that count: `8.0`, `0.012`, `25`.
-fn rate_text(rate: f64) -> String {
-    match rate {
-        10.0.. => format!("{rate:.0}"),
-        1.0.. => format!("{rate:.1}"),
-        0.1.. => format!("{rate:.2}"),
-        _ => format!("{rate:.4}"),
-    }
-}
-
-/// How the level follows.
+/// How the process' level follows from its distance and its credits.
 fn level(explanation: &Explanation) -> String {
     let task = &explanation.task;
     let (Some(level), Some(distance)) = (task.level, task.distance) else { return String::new() };
     if distance == 0 {
-        return "It is the device's own process: level 0, before everybody.".to_owned();
+        return "It is the device's own process: level 0, before all others.".to_owned();
     }
     let steps = distance / explanation.edge_length.max(1);
     let steps = match steps {
         1 => "one step".to_owned(),
         steps => format!("{steps} steps"),
     };
-    let mut text = format!("Level {level}: {steps} from the device, {distance} half edges");
     let shortcut = task.shortcut.unwrap_or(0);
+    let whole = u16::from(level) + shortcut;
+    let every = whole.saturating_sub(distance);
+    let mut text = format!(
+        "Level {level}: {whole} for {steps} from the device ({distance} half edges, and {every} that every \
+         process begins with)"
+    );
     if shortcut > 0 {
         let earner = explanation.credits_of.filter(|&tgid| tgid != task.tgid);
         let earner = earner.and_then(|tgid| task.path.iter().find(|step| step.tgid == Some(tgid)));
@@ -185,43 +192,52 @@ fn level(explanation: &Explanation) -> String {
 const fn credit_text(kind: CreditKind) -> &'static str {
     match kind {
         CreditKind::Draws => "draws",
-        CreditKind::DrawsMost => "is among those who draw most",
+        CreditKind::DrawsMost => "is among the processes that draw most",
         CreditKind::ReceivesInput => "receives input",
-        CreditKind::ReceivesMost => "is among those who receive most input",
+        CreditKind::ReceivesMost => "is among the processes that receive most input",
     }
 }
 
-/// What it gets.
+/// How the scheduler treats the process.
 fn treatment(explanation: &Explanation) -> String {
     let task = &explanation.task;
     let by_hand = explanation.set_by_uid.map_or_else(String::new, |uid| {
         let whom = if uid == 0 { "root".to_owned() } else { format!("user {uid}") };
         format!(" {whom} put it there by hand; `spry sched set {} --class auto` takes that back.", task.tgid)
     });
-    let share = task
-        .cpu_share
-        .map_or_else(String::new, |share| format!(" It takes {:.0} % of a CPU.", share * 100.0));
+    let share =
+        task.cpu_share.map_or_else(String::new, |share| format!(" It takes {} of a CPU.", percent(share)));
     let wait = task.dispatch_us.map_or_else(String::new, |us| {
-        format!(" It waits {} for a CPU on average.", spry_report::words::duration((us * 1_000.0) as u64))
+        format!(" It waits {} for a CPU on average.", duration_f64(us * 1_000.0))
     });
     let class = match (explanation.state, task.class) {
-        (_, TaskClass::Daemon) => "It is the scheduler's own daemon, which has a small class of its own.".to_owned(),
+        (_, TaskClass::Daemon) => {
+            "It is the scheduler's own daemon, which has a small class of its own.".to_owned()
+        }
         (State::Acting, TaskClass::Interactive) => {
             let quantum = task.quantum_ms.map_or_else(String::new, |ms| {
                 format!(" Each of its threads has {ms} ms of CPU time in an epoch.")
             });
             format!("It runs before everything that is not in use.{quantum}")
         }
-        (State::Acting, TaskClass::Kthread) => "It is a thread of the kernel, in the class for these.".to_owned(),
-        (State::Acting, TaskClass::Other) => {
-            "It shares by weight what those in use leave, and is guaranteed its part of the background's share.".to_owned()
+        (State::Acting, TaskClass::Kthread) => {
+            "It is a thread of the kernel, in the class for these.".to_owned()
         }
-        (State::Acting, TaskClass::Idle) => "It runs when nobody else wants to.".to_owned(),
+        (State::Acting, TaskClass::Other) => {
+            "It shares by weight what those in use leave, and is guaranteed its part of the \
+             background's share."
+                .to_owned()
+        }
+        (State::Acting, TaskClass::Idle) => "It runs when no other task wants to.".to_owned(),
         (State::Observing, class) => {
-            format!("The daemon only looks: if it acted, the class would be {class}. The kernel's own scheduler decides.")
+            format!(
+                "The daemon only looks: if it acted, the class would be {class}. \
+                     The kernel's own scheduler decides."
+            )
         }
         (State::Ejected, class) => format!(
-            "The kernel took the scheduler out, so its own decides; the class would be {class} (`spry sched status` says why)."
+            "The kernel took the scheduler out, so its own decides; the class would be {class} (`spry sched \
+             status` says why)."
         ),
     };
     format!("{class}{by_hand}{share}{wait}")
@@ -240,7 +256,7 @@ fn neighbours(explanation: &Explanation) -> Vec<String> {
     lines
 }
 
-/// `make 5100 (weight 12, level 3), sh 5101 (weight 1)`.
+/// Neighbours in words, such as `make 5100 (weight 12, level 3), sh 5101 (weight 1)`.
 fn list(neighbours: &[Neighbour]) -> String {
     let shown = neighbours.iter().take(NEIGHBOURS_MAX).map(|neighbour| {
         let level = neighbour.level.map_or_else(String::new, |level| format!(", level {level}"));
@@ -295,6 +311,7 @@ mod tests {
             ],
         };
         Explanation {
+            scope: Scope::All,
             task,
             in_use: true,
             credits: vec![
@@ -317,7 +334,8 @@ mod tests {
         let first = text.lines().next().unwrap();
         assert_eq!(
             first,
-            "vi (4711) is in use: display :1 -> Xvfb (812) -> xterm (4690; 8.0 input/s) -> vi (4711); level 3, quantum 50 ms."
+            "vi (4711) is in use: display :1 -> Xvfb (812) -> xterm (4690; 8.0 input/s) -> vi (4711); \
+             level 3, quantum 50 ms."
         );
         assert!(text.contains("because xterm draws (1), receives input (2)"), "{text}");
         assert!(text.contains("waits for it: weight 17"), "{text}");
@@ -334,6 +352,15 @@ mod tests {
         let text = why(&explanation, Style::new(200, Colour::Plain), Ink::Ascii);
         assert!(text.starts_with("vi (4711) is not in use: it neither draws"), "{text}");
         assert!(text.contains("make? 5100 (weight 12)"), "{text}");
+    }
+
+    #[test]
+    fn an_ordinary_user_is_told_that_others_are_left_out() {
+        let mut explanation = vi();
+        (explanation.scope, explanation.in_use) = (Scope::Own, false);
+        explanation.needed_by = Some(Vec::new());
+        let text = why(&explanation, Style::new(300, Colour::Plain), Ink::Ascii);
+        assert!(text.contains("none is in use; others' are root's to see"), "{text}");
     }
 
     #[test]

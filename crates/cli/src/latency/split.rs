@@ -1,4 +1,5 @@
-//! `spry latency --split` and `--threshold`: what the recorder's programs see of each sample, for the sampler.
+//! The options `--split` and `--threshold` of `spry latency`: the recorder's BPF programs see what happens to
+//! each sample, and tell the sampler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,20 +8,20 @@ use anyhow::{Context, Result};
 use spry_latency::{Culprit, Culprits, Evidence, Found, Look, Place, Sight, Watch, Watcher};
 use spry_recorder::split::{Late, Seat, Seen, Span, Split, When};
 
-/// The programs at work, and whom they have found in the way.
+/// The running BPF programs, and the culprits that they have found.
 pub struct Splitting {
     split: Split,
     culprits: Option<Culprits>,
 }
 
 impl Splitting {
-    /// Starts them. Culprits are looked for where there is a threshold.
+    /// Starts the BPF programs. They look for culprits if there is a threshold.
     pub fn start(threshold: Option<Duration>) -> Result<Splitting> {
         let split = Split::start(threshold).context("samples cannot be split")?;
         Ok(Splitting { split, culprits: threshold.map(|_| Culprits::default()) })
     }
 
-    /// What this kernel does not show, in words.
+    /// What this kernel does not let the BPF programs see, in words.
     pub fn lacks(&self) -> Vec<String> {
         let sees = self.split.sees();
         let mut lacks = Vec::new();
@@ -30,36 +31,39 @@ impl Splitting {
             );
         }
         if !sees.schedule {
-            lacks.push("this kernel does not show when schedule() is entered: its switch stands for it, which comes up to a microsecond later");
+            lacks.push(
+                "this kernel does not show when schedule() is entered: its switch stands for it, \
+                        which comes up to a microsecond later",
+            );
         }
         lacks.into_iter().map(str::to_owned).collect()
     }
 
-    /// For the sampler's threads.
+    /// Gives each of the sampler's threads a place at which the BPF programs write what they see of it.
     pub fn watcher(&self) -> Watcher {
         let seats = self.split.seats();
         Arc::new(move |_, _| seats().ok().map(|seat| Box::new(Sitting(seat)) as Box<dyn Watch>))
     }
 
-    /// Takes what has come since the last time.
+    /// Takes the late samples that came since the last call.
     pub fn look(&mut self) {
         let Some(culprits) = &mut self.culprits else { return };
         self.split.late().iter().for_each(|late| culprits.add(&evidence(late)));
     }
 
-    /// Who was in the way, who cost most first; `None` if nobody looked.
+    /// The culprits that cost most time first; `None` without a threshold.
     pub fn culprits(&self) -> Option<Vec<Culprit>> {
         self.culprits.as_ref().map(Culprits::list)
     }
 
-    /// Late samples that nobody could be found for, in words.
+    /// How many late samples have no known culprit, in words; `None` if there are none.
     pub fn lost(&self) -> Option<String> {
         let lost = self.split.lost().ok().filter(|&lost| lost > 0)?;
         Some(format!("{lost} late samples found no room: who was in their way is not known"))
     }
 }
 
-/// A thread's seat, as the sampler asks it.
+/// The place of one of the sampler's threads.
 struct Sitting(Seat);
 
 impl Watch for Sitting {
@@ -72,9 +76,9 @@ impl Watch for Sitting {
     }
 }
 
-/// What a wake-up's times mean for the sample that was due then.
+/// What the BPF programs' times of a wake-up say about the sample that was due at that time.
 fn sight(due_ns: u64, seen: Seen) -> Sight {
-    // A thread that was not switched to since had not left its CPU yet.
+    // There was no switch to the thread since the sample was due, so the thread had not left its CPU yet.
     let found = if seen.switch_ns < due_ns { Found::Running } else { Found::Asleep };
     let is_of_this = seen.resched_ns >= due_ns;
     Sight {

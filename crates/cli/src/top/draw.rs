@@ -1,16 +1,18 @@
-//! Draws `spry top`: how the daemon is, what to look at, the table or an explanation, the keys.
+//! Draws the screen of `spry top`: the state of the daemon, the most important notice, the table or an
+//! explanation, the keys.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Wrap};
-use spry_control::{Status, TaskClass};
+use spry_control::{Scope, Status, TaskClass};
+use spry_page::words::{duration, percent, span};
 use spry_report::text::{Colour, Style as Plain};
-use spry_report::words::{duration, plain};
+use spry_report::words::plain;
 
 use super::state::{State, View};
-use super::table::{cut, line, span};
+use super::table::{cut, line};
 use crate::args::SortArg;
 use crate::explain::why;
 
@@ -51,7 +53,7 @@ fn faint() -> Style {
     Style::new().add_modifier(Modifier::DIM)
 }
 
-/// `spry  in charge through scx, 12 min  round 0.21 ms  daemon 0.31 %  by level`.
+/// The first line, such as `spry  in charge through scx, 12 min  round 0.21 ms  daemon 0.31 %  by level`.
 fn headline(status: &Status, sort: SortArg) -> String {
     let round = status.policy_ns_last.map_or_else(String::new, |ns| format!("  round {}", duration(ns)));
     let by = match sort {
@@ -62,15 +64,12 @@ fn headline(status: &Status, sort: SortArg) -> String {
         SortArg::Dispatch => "waiting",
         SortArg::Name => "name",
     };
-    format!(
-        "spry  {}, {}{round}  daemon {:.2} %  by {by}",
-        crate::sched::doing(status),
-        span(status.uptime_s),
-        status.daemon_cpu_share * 100.0
-    )
+    let share =
+        status.daemon_cpu_share.map_or_else(String::new, |share| format!("  daemon {}", percent(share)));
+    format!("spry  {}, {}{round}{share}  by {by}", crate::sched::doing(status), span(status.uptime_s))
 }
 
-/// The most important thing to know.
+/// The most important thing that the user should know.
 fn notice(state: &State) -> (String, Style) {
     let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
     if let Some(lost) = &state.lost {
@@ -85,7 +84,9 @@ fn notice(state: &State) -> (String, Style) {
                 .iter()
                 .map(|device| plain(&format!("{} {}", device.name, device.state)))
                 .collect();
-            (format!("{in_use} in use  {}", devices.join(", ")), faint())
+            let whose =
+                if status.scope == Scope::Own { "of yours in use (all: sudo spry top)" } else { "in use" };
+            (format!("{in_use} {whose}  {}", devices.join(", ")), faint())
         }
         [only] => (plain(only), Style::new().fg(Color::Yellow)),
         [first, more @ ..] => {
@@ -96,7 +97,9 @@ fn notice(state: &State) -> (String, Style) {
 
 fn warnings(state: &State) -> Paragraph<'_> {
     let all = state.status.as_ref().map(|status| &status.warnings[..]).unwrap_or_default();
+    let is_own = state.status.as_ref().is_some_and(|status| status.scope == Scope::Own);
     let text = match all {
+        [] if is_own => "There is nothing to warn you of; root may be told more.".to_owned(),
         [] => "There is nothing to warn of.".to_owned(),
         all => all.iter().map(|warning| plain(warning)).collect::<Vec<_>>().join("\n\n"),
     };
@@ -107,7 +110,7 @@ fn table(frame: &mut Frame<'_>, area: Rect, state: &State) {
     let width = usize::from(area.width);
     let rows = usize::from(area.height).saturating_sub(1);
     let tasks = state.status.as_ref().map(|status| &status.tasks[..]).unwrap_or_default();
-    // The chosen row stays in sight.
+    // The rows are moved so that the chosen row stays visible.
     let first = (state.row() + 1).saturating_sub(rows);
     let mut lines = vec![Line::styled(cut(&line(None, width), width), faint())];
     for (at, task) in tasks.iter().enumerate().skip(first).take(rows) {
@@ -133,7 +136,8 @@ mod tests {
     use super::*;
     use crate::explain::Ink;
 
-    /// As a daemon wrote it, with an editor in a terminal and compilers in it.
+    /// A status as a daemon wrote it. An editor in a terminal and compilers in a terminal are among its
+    /// processes.
     const STATUS: &str = include_str!("status.json");
 
     fn status() -> Status {
@@ -209,6 +213,22 @@ mod tests {
         later.tasks.retain(|task| task.level != Some(0));
         state.show(later);
         assert_eq!(state.status.as_ref().unwrap().tasks[state.row()].tgid, chosen);
+    }
+
+    #[test]
+    fn an_ordinary_user_sees_that_others_are_left_out_and_no_figures_of_the_daemon() {
+        let mut own = status();
+        own.scope = Scope::Own;
+        own.tasks.truncate(2);
+        (own.policy_ns_last, own.lost_edges, own.daemon_cpu_share) = (None, None, None);
+        own.warnings.clear();
+        let text = super::super::once(&own, 80);
+        assert!(text.lines().last().unwrap().contains("sudo spry top"), "{text}");
+        let mut state = State::new(SortArg::Level, Ink::Ascii);
+        state.show(own);
+        let rows = screen(&state, 80, 24);
+        assert!(!rows[0].contains("daemon") && !rows[0].contains("round"), "{}", rows[0]);
+        assert!(rows[1].starts_with("2 of yours in use (all: sudo spry top)"), "{}", rows[1]);
     }
 
     #[test]

@@ -1,4 +1,4 @@
-//! What `spry top` shows at the moment, and what keys do to it.
+//! The state of the screen of `spry top`, and how keys change it.
 
 use std::cmp::Ordering;
 
@@ -12,51 +12,51 @@ use crate::explain::Ink;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Action {
-    /// Nothing.
+    /// The caller has nothing to do.
     None,
-    /// End.
+    /// The program must end.
     Quit,
-    /// Ask about [`State::explained`].
+    /// The caller must ask the daemon about [`State::explained`].
     Explain,
 }
 
-/// What is in the middle of the screen.
+/// What is shown in the middle of the screen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum View {
-    /// Everybody.
+    /// The table of all processes.
     Table,
-    /// One process: who, and what the daemon says, once it does.
+    /// The explanation of one process: the number of the process, and the daemon's answer once it has come.
     Explanation(u32, Option<Result<Box<Explanation>, String>>),
     /// All warnings.
     Warnings,
 }
 
-/// Everything that is shown.
+/// Everything that the screen shows.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// The latest, sorted.
+    /// The latest status. Its tasks are sorted.
     pub status: Option<Status>,
-    /// Why there is none later.
+    /// Why no newer status has come; `None` if the daemon answers.
     pub lost: Option<String>,
-    /// What is in the middle.
+    /// What is shown in the middle of the screen.
     pub view: View,
-    /// What the table is sorted by.
+    /// The column by which the table is sorted.
     pub sort: SortArg,
-    /// What lines are drawn with.
+    /// The characters with which lines are drawn.
     pub ink: Ink,
-    /// The chosen process: it stays chosen when it moves in the table.
+    /// The number of the chosen process. The process stays chosen when its row changes.
     chosen: Option<u32>,
-    /// Where it was, for when it is gone.
+    /// The row of the chosen process. If that process is gone, the process in this row is chosen.
     at: usize,
 }
 
 impl State {
-    /// Nothing yet.
+    /// The state before the first status has come.
     pub const fn new(sort: SortArg, ink: Ink) -> State {
         State { status: None, lost: None, view: View::Table, sort, ink, chosen: None, at: 0 }
     }
 
-    /// A new status.
+    /// Shows a new status.
     pub fn show(&mut self, mut status: Status) {
         sort(&mut status.tasks, self.sort);
         self.status = Some(status);
@@ -64,19 +64,19 @@ impl State {
         self.settle();
     }
 
-    /// The daemon is not to be reached.
+    /// Shows why the daemon cannot be reached.
     pub fn lose(&mut self, why: String) {
         self.lost = Some(why);
     }
 
-    /// What the daemon says of the process whose explanation is open.
+    /// Shows the daemon's answer about the explained process.
     pub fn explain(&mut self, answer: Result<Explanation, String>) {
         if let View::Explanation(_, shown) = &mut self.view {
             *shown = Some(answer.map(Box::new));
         }
     }
 
-    /// The process whose explanation is open.
+    /// The process with the open explanation.
     pub const fn explained(&self) -> Option<u32> {
         match &self.view {
             View::Explanation(tgid, _) => Some(*tgid),
@@ -84,12 +84,12 @@ impl State {
         }
     }
 
-    /// Which row is chosen.
+    /// The row that is chosen.
     pub const fn row(&self) -> usize {
         self.at
     }
 
-    /// A key.
+    /// Does what a key asks for. Returns what the caller must do.
     pub fn key(&mut self, key: KeyEvent) -> Action {
         let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
         match key.code {
@@ -145,7 +145,8 @@ impl State {
         self.chosen = self.tasks().get(self.at).map(|task| task.tgid);
     }
 
-    /// Finds the chosen process where it is now; whoever has its row follows it if it is gone.
+    /// Finds the row in which the chosen process is now. If the process is gone, chooses the process that is
+    /// in its old row.
     fn settle(&mut self) {
         let found = self.chosen.and_then(|tgid| self.tasks().iter().position(|task| task.tgid == tgid));
         self.at = found.unwrap_or(self.at).min(self.tasks().len().saturating_sub(1));
@@ -153,7 +154,9 @@ impl State {
     }
 }
 
-/// Puts what is asked for first; what is not known comes last, ties go to the lower level, then number.
+/// Sorts the tasks by a column: the lowest level, the first name, or the greatest value comes first. Unknown
+/// values come last. If two values are equal, the task with the lower level comes first, then the one with
+/// the lower number.
 pub fn sort(tasks: &mut [Task], by: SortArg) {
     let most = |a: Option<f64>, b: Option<f64>| {
         let value = |x: Option<f64>| x.unwrap_or(f64::NEG_INFINITY);

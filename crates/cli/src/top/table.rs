@@ -1,18 +1,19 @@
-//! The table of `spry top` as text: what is in each column, and which columns there is room for.
+//! The table of `spry top` as text: the content of each column, and which columns fit the width.
 
 use std::fmt::Write as _;
 
-use spry_control::{Status, Step, Task, TaskClass};
-use spry_report::words::{duration, plain};
+use spry_control::{Scope, Status, Step, Task, TaskClass};
+use spry_page::words::{duration, rate};
+use spry_report::words::plain;
 
-/// A column: its head, its width, whether figures are pushed to the right, and what is left out first.
+/// A column of the table.
 pub struct Column {
-    /// What stands above it.
+    /// The head above the column.
     pub head: &'static str,
-    /// Characters.
+    /// The width, characters.
     pub width: usize,
     is_right: bool,
-    /// The terminal must be this wide.
+    /// The column is shown if the terminal has at least this width, in characters.
     from: usize,
     cell: fn(&Task) -> String,
 }
@@ -25,7 +26,7 @@ const fn left(head: &'static str, width: usize, from: usize, cell: fn(&Task) -> 
     Column { head, width, is_right: false, from, cell }
 }
 
-/// All columns but the way, which takes what is left.
+/// All columns except that of the way, which gets the rest of the width.
 const COLUMNS: [Column; 10] = [
     right("LVL", 3, 0, |task| or_dash(task.level, |level| level.to_string())),
     left("CLASS", 7, 90, class),
@@ -33,13 +34,16 @@ const COLUMNS: [Column; 10] = [
     right("WAIT", 7, 60, |task| or_dash(task.dispatch_us, |us| duration((us * 1_000.0) as u64))),
     right("QUANTUM", 7, 110, |task| or_dash(task.quantum_ms, |ms| format!("{ms} ms"))),
     right("FPS", 4, 70, |task| or_dash(task.frames_per_s, |rate| format!("{rate:.0}"))),
-    right("INPUT", 5, 50, |task| rate(task.input_per_s)),
-    right("DRAWN", 6, 66, |task| rate(task.output_per_s)),
+    right("INPUT", 5, 50, |task| or_dash(task.input_per_s, rate)),
+    right("DRAWN", 6, 66, |task| or_dash(task.output_per_s, rate)),
     right("PID", 7, 0, |task| task.tgid.to_string()),
     left("NAME", 12, 0, |task| plain(&task.comm)),
 ];
 
-/// The way's least width.
+/// The notice for a user to whom the daemon shows only their own processes.
+const OWN: &str = "only your own programs and devices: others' are root's to see (`sudo spry top`)";
+
+/// The least width of the way's column, in characters.
 const WAY_LEAST: usize = 8;
 
 fn class(task: &Task) -> String {
@@ -54,26 +58,16 @@ fn class(task: &Task) -> String {
     format!("{name}{mark}")
 }
 
-fn rate(rate: Option<f64>) -> String {
-    match rate {
-        None => "-".to_owned(),
-        Some(0.0) => "0".to_owned(),
-        Some(rate) if rate < 0.1 => format!("{rate:.3}"),
-        Some(rate) if rate < 100.0 => format!("{rate:.1}"),
-        Some(rate) => format!("{rate:.0}"),
-    }
-}
-
 fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
 }
 
-/// The columns that so many characters have room for.
+/// The columns that fit a line of this width.
 pub fn fitting(width: usize) -> Vec<&'static Column> {
     COLUMNS.iter().filter(|column| column.from <= width).collect()
 }
 
-/// A line of the table, heads without a task.
+/// A line of the table for a task, or the line of the heads without a task.
 pub fn line(task: Option<&Task>, width: usize) -> String {
     let mut line = String::new();
     for column in fitting(width) {
@@ -84,47 +78,37 @@ pub fn line(task: Option<&Task>, width: usize) -> String {
     }
     let room = width.saturating_sub(line.chars().count());
     if room >= WAY_LEAST {
-        // The end of a long way says more than its beginning.
+        // If the way is too long, its beginning is cut off, because its end says more.
         line +=
             &task.map_or_else(|| "WAY FROM THE DEVICE".to_owned(), |task| cut_front(&way(&task.path), room));
     }
     line.chars().take(width).collect::<String>().trim_end().to_owned()
 }
 
-/// `:1 > Xvfb > xterm > vi`.
+/// The way to a process, such as `:1 > Xvfb > xterm > vi`.
 pub fn way(path: &[Step]) -> String {
     let name = |step: &Step| match step.tgid {
         Some(_) => plain(&step.name),
-        // What kind of device it is can be seen from its name.
+        // The kind of device can be recognised from its name, so only the last word is shown.
         None => plain(step.name.rsplit(' ').next().unwrap_or_default()),
     };
     path.iter().map(name).collect::<Vec<_>>().join(" > ")
 }
 
-/// The whole table, for a pipe.
+/// The whole table, for output into a pipe. A line below it says if processes of other users are left out.
 pub fn once(status: &Status, columns: u16) -> String {
     let width = usize::from(columns);
     let lines =
         std::iter::once(line(None, width)).chain(status.tasks.iter().map(|task| line(Some(task), width)));
-    lines.fold(String::new(), |mut text, line| {
+    let own = (status.scope == Scope::Own).then(|| format!("({OWN})"));
+    lines.chain(own).fold(String::new(), |mut text, line| {
         text += &line;
         text.push('\n');
         text
     })
 }
 
-/// A time in the unit that suits it: `42 s`, `3 min`, `5 h`, `2 d`.
-pub fn span(seconds: f64) -> String {
-    match seconds {
-        0.0..10.0 => format!("{seconds:.1} s"),
-        10.0..120.0 => format!("{seconds:.0} s"),
-        120.0..7_200.0 => format!("{:.0} min", seconds / 60.0),
-        7_200.0..172_800.0 => format!("{:.0} h", seconds / 3_600.0),
-        _ => format!("{:.0} d", seconds / 86_400.0),
-    }
-}
-
-/// At most `width` characters, with a sign that there were more.
+/// Cuts a text to at most `width` characters, and marks the cut.
 pub fn cut(text: &str, width: usize) -> String {
     if text.chars().count() <= width {
         return text.to_owned();
@@ -155,10 +139,5 @@ mod tests {
         let head = line(None, 80);
         assert!(head.chars().count() <= 80 && head.contains("WAY") && head.contains("FPS"), "{head}");
         assert!(line(None, 40).chars().count() <= 40);
-    }
-
-    #[test]
-    fn spans_are_read_at_a_glance() {
-        assert_eq!([3.21, 42.0, 600.0, 40_000.0].map(span), ["3.2 s", "42 s", "10 min", "11 h"]);
     }
 }

@@ -1,4 +1,4 @@
-//! `spry bench` where an instruction takes a nanosecond and there are no caches.
+//! Tests `spry bench` in the lab, where an instruction takes a nanosecond and there are no caches.
 
 use serde_json::Value;
 use spry_lab::MachineSpec;

@@ -1,4 +1,5 @@
-//! A disk that is really full, at every step of a run: told as one, and nothing is left on it.
+//! Tests a disk that is really full, at every step of a run. The failure must be reported as a full disk, and
+//! nothing may be left on the disk.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -7,8 +8,10 @@ use std::process::{Command, Output};
 use spry_lab::MachineSpec;
 use spry_lab_tests::{lab, machine, programs, run, script};
 
-/// Mounts a small disk for a cache, in a mount namespace of its own: disk's size in KiB, where to mount it, the cache whose
-/// parts it has (all but those to be made anew), what to make anew, then the command. Prints what is left on it.
+/// Mounts a small disk for a cache, in a mount namespace of its own, and runs a command. The arguments are
+/// the size of the disk in KiB, the place where it is mounted, the cache from which all parts are taken
+/// except those that must be made again, the parts that must be made again, and the command. Prints the files
+/// that are left on the disk.
 const ON_A_SMALL_DISK: &str = r#"
 set -eu
 size=$1 disk=$2 cache=$3 anew=$4
@@ -33,10 +36,11 @@ fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
     let disk = directory.join("disk");
     std::fs::create_dir_all(&disk).expect("a directory for the disk");
     let mut command = Command::new("unshare");
-    // Root needs no name space of users, which a changed root directory does not allow.
+    // Root does not need a user namespace. Such a namespace cannot be made below a changed root directory.
     let is_root = std::fs::metadata("/proc/self").is_ok_and(|own| own.uid() == 0);
     command.args((!is_root).then_some("--map-root-user"));
-    // Below a changed root directory nobody can keep mounts to themselves; the script unmounts its own.
+    // Below a changed root directory a process cannot have mounts of its own. There the script itself
+    // unmounts the disk.
     command.args([
         "--mount",
         "--propagation",
@@ -53,7 +57,7 @@ fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
 }
 
 fn assert_full(kib: u32, anew: &str) {
-    // All that a run takes is there, but for what is to be made anew.
+    // After this run the cache has everything that a run needs. The command below makes some of it again.
     run(&machine(&MachineSpec::default()), &script("true")).expect("it runs");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = run_on_a_small_disk(kib, anew, directory.path());
@@ -68,7 +72,7 @@ fn assert_full(kib: u32, anew: &str) {
 
 #[test]
 fn a_disk_without_space_for_results_is_told() {
-    // They want 64 MiB.
+    // The results of the job need 64 MiB.
     assert_full(32 << 10, "");
 }
 

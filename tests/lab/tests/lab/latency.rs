@@ -1,4 +1,5 @@
-//! `spry latency` in the lab, where instructions make time: cyclictest finds the same, and planted delays are found on other kernels too.
+//! Tests `spry latency` in the lab, where time passes with instructions. cyclictest measures the same
+//! latencies, and delays that a test plants are found on other kernels too.
 
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
@@ -7,7 +8,7 @@ use serde_json::Value;
 use spry_lab::{FileSource, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Outcome};
 use spry_lab_tests::{example, machine, printed, programs, run, shell};
 
-/// What a script leaves that has `spry`, cyclictest and the planter.
+/// Runs a script that can use `spry`, cyclictest and the planter of delays.
 fn ran(machine: &LabMachine, seed: u64, cmdline: &[&str], text: &str) -> Outcome {
     let mut job = Job {
         seed,
@@ -25,7 +26,7 @@ fn with(kernel: KernelChoice) -> LabMachine {
     machine(&MachineSpec { kernel, packages: ["rt-tests".to_owned()].into(), ..MachineSpec::default() })
 }
 
-/// The microsecond of a histogram's sample of that rank, counted from 1.
+/// The microsecond of the sample with this rank in a histogram. Ranks count from 1.
 fn ranked(histogram: &BTreeMap<u64, u64>, rank: f64) -> u64 {
     let mut below = 0;
     let found = histogram.iter().find(|&(_, &count)| {
@@ -35,16 +36,19 @@ fn ranked(histogram: &BTreeMap<u64, u64>, rank: f64) -> u64 {
     *found.or(histogram.last_key_value()).expect("there are samples").0
 }
 
-/// The microseconds between which chance leaves a quantile of as many samples, 19 times of 20, and the quantile.
+/// The range of microseconds in which chance leaves a quantile of as many samples 19 times out of 20; and the
+/// quantile itself.
 ///
-/// The number of samples below a quantile is binomial; that of two samplers differs by the root of two more.
+/// The number of samples below a quantile is binomial. The numbers of two samplers differ by the square root
+/// of 2 more than one of them varies.
 fn quantile(histogram: &BTreeMap<u64, u64>, per_mille: u64) -> (u64, RangeInclusive<u64>) {
     let (total, part) = (histogram.values().sum::<u64>() as f64, per_mille as f64 / 1000.0);
     let (rank, spread) = (total * part, 2.0 * (2.0 * total * part * (1.0 - part)).sqrt());
     (ranked(histogram, rank), ranked(histogram, rank - spread)..=ranked(histogram, rank + spread))
 }
 
-/// Histograms by name, pooled: lines of `name microsecond count`.
+/// Reads histograms from lines of the form `name microsecond count`. Lines of the same name are added
+/// together.
 fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
     let mut all: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
     for line in texts.iter().flat_map(|text| text.lines()) {
@@ -57,7 +61,8 @@ fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
     all
 }
 
-/// Each sampler by itself, beside a load that enters the kernel for long: 8 MB at a time to a file in memory.
+/// Runs each sampler by itself, beside a load that stays in the kernel for long: it writes 8 MB at a time to
+/// a file in memory.
 const BOTH: &str = "
 (while :; do dd if=/dev/zero of=/tmp/x bs=8M count=4; rm /tmp/x; done >/dev/null 2>&1) & load=$!
 cyclictest -q -m -p80 -i500 -a0 -t1 -l6000 -h20000 --histfile=c >/dev/null
@@ -85,7 +90,7 @@ fn quantiles_are_cyclictest_s() {
     }
 }
 
-/// What the first culprit is, on a kernel, of a delay planted there.
+/// Plants a delay of this kind on a kernel. Returns the first culprit that is found.
 fn first_culprit(machine: &LabMachine, kind: &str) -> Value {
     let text = format!(
         "plant {kind} 30 & sleep 1; spry latency --quiet --json --cpus 0 --threshold 2000 --duration 2"
@@ -129,7 +134,7 @@ fn the_real_time_clock_wakes_a_sampler_at_the_rates_that_it_has_and_others_are_r
     let line = said.lines().find(|line| line.starts_with('{')).unwrap_or_else(|| panic!("{said}"));
     let report: Value = serde_json::from_str(line).expect("JSON");
     assert_eq!((&report["source"], &report["missed"]), (&"rtc".into(), &0.into()), "{report}");
-    // Nothing else runs there: 8,192 interrupts take a second, and each is read at once.
+    // Nothing else runs in the guest, so 8,192 interrupts take one second, and each is read at once.
     let elapsed_s = report["elapsed_s"].as_f64().unwrap_or_default();
     assert!((0.995..1.005).contains(&elapsed_s), "{report}");
     assert!(report["quantiles"]["0.99"].as_u64().is_some_and(|ns| ns < 10_000), "{report}");

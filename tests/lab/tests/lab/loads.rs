@@ -1,4 +1,5 @@
-//! Loads on kernels that have what this machine's may lack: a compilation over the kernel's own NFS server.
+//! Tests loads on kernels with parts that this machine's kernel may lack: a compilation over the kernel's own
+//! NFS server.
 
 use std::collections::BTreeSet;
 
@@ -16,7 +17,7 @@ fn machine_with_nfs() -> MachineSpec {
     }
 }
 
-/// A job with `spry` and a program of one file to compile.
+/// A job that has `spry`, and a program with one source file to compile.
 fn job(text: &str) -> Job {
     let mut job = spry_script(text);
     let make = "all: main\n\nclean:\n\trm -f main\n";

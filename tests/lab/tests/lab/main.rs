@@ -1,16 +1,21 @@
-//! The lab: that it repeats, and what Spry does on its kernels. One program, so that two virtual machines run until the last test is done.
+//! Tests of the lab: its runs repeat, and Spry works on its kernels. All tests are in one program, so that
+//! two virtual machines are running until the last test ends.
 
 mod attacks;
 mod bench;
+mod ceilings;
 mod daemon;
+mod deceptions;
 mod disk;
 mod display;
 mod groups;
 mod kernels;
 mod latency;
 mod loads;
+mod real_rate;
 mod repeats;
 mod reproduce;
+mod reserved;
 mod saved;
 mod scenarios;
 mod several;

@@ -1,30 +1,38 @@
-//! The same job gives the same results, whatever else this machine does meanwhile.
+//! Tests that the same job gives the same results, whatever else this machine does at the same time.
 
 use std::collections::BTreeMap;
+use std::env;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 use std::thread;
 
-use spry_lab::{Job, MachineSpec, Outcome};
-use spry_lab_tests::{machine, printed, run, script};
+use spry_lab::{Job, MachineSpec, Outcome, Topology};
+use spry_lab_tests::{lab, machine, printed, programs, run, script};
 
-/// Two tasks that take turns, with every moment that they see.
+/// Two tasks that take turns. They print the time of every turn.
 pub(crate) const RACE: &str =
     "for i in 1 2 3; do (j=0; while [ $j -lt 400 ]; do j=$((j+1)); done; echo $i $(cat /proc/uptime)) & done
     wait; cat /proc/self/stat /proc/schedstat /proc/interrupts /proc/stat; head -c 16 /dev/urandom | od -x";
 
-/// Endless loops on every CPU, ended when this goes away.
+/// Endless loops on every CPU. They end when this value is dropped.
 pub(crate) struct Busy(Vec<Child>);
 
 impl Busy {
     pub(crate) fn new() -> Self {
         let cpus = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+        Self::loops(cpus, 10)
+    }
+
+    /// So many loops with this nice value.
+    fn loops(count: usize, nice: u32) -> Self {
         let hog = |_| {
             Command::new("nice")
-                .args(["sh", "-c", "while :; do :; done"])
+                .args(["-n", &nice.to_string(), "sh", "-c", "while :; do :; done"])
                 .spawn()
                 .expect("a loop can be started")
         };
-        Self((0..cpus).map(hog).collect())
+        Self((0..count).map(hog).collect())
     }
 }
 
@@ -47,7 +55,8 @@ pub(crate) fn same_results(first: &Outcome, second: &Outcome) {
     assert_eq!(first.ended_ms, second.ended_ms);
 }
 
-/// The same, and the kernel's messages: of two runs that began from memory.
+/// Checks that two runs that continued a saved machine have the same results and the same messages of the
+/// kernel.
 pub(crate) fn same(first: &Outcome, second: &Outcome) {
     same_results(first, second);
     assert_eq!(first.console, second.console);
@@ -63,6 +72,77 @@ fn a_run_repeats_byte_for_byte_while_every_cpu_is_busy() {
     let loaded = run(&machine, &job).expect("it runs");
     drop(busy);
     same(&alone, &loaded);
+}
+
+// A path in a program makes its image another one in each folder, and another image is another draw.
+#[test]
+fn what_enters_a_guest_names_no_folder_of_this_machine() {
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the tree's root");
+    let home = env::var("HOME").expect("there is a home");
+    let cargo = env::var("CARGO_HOME").unwrap_or_else(|_| format!("{home}/.cargo"));
+    let target = programs().ancestors().nth(1).expect("the target directory");
+    let folders = [tree, target, Path::new(&cargo)].map(|path| path.display().to_string());
+    let mut files: Vec<PathBuf> = ["spry", "spry-sched", "spry-eyes", "spry-runner", "spry-guest"]
+        .map(|name| programs().join(name))
+        .into();
+    for name in [
+        "attack",
+        "crowd",
+        "even",
+        "hands",
+        "late",
+        "naps",
+        "plant",
+        "rated",
+        "reserver",
+        "scx_stack",
+        "service",
+        "storm",
+    ] {
+        files.push(programs().join("examples").join(name));
+    }
+    files.push(lab().cache().join("peers/bin/scx_bpfland"));
+    let mut found = Vec::new();
+    for file in files {
+        let bytes = fs::read(&file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        for folder in &folders {
+            if bytes.windows(folder.len()).any(|part| part == folder.as_bytes()) {
+                found.push(format!("{} holds {folder}", file.display()));
+            }
+        }
+    }
+    assert!(found.is_empty(), "build with ./x, which hides them:\n{}", found.join("\n"));
+}
+
+/// Naps between short work, which leave the CPUs idle for a part of the time. It prints all times to the ns.
+const NAPS: &str = "
+nap() { for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.0$1; j=0; while [ $j -lt $2 ]; do j=$((j+1)); done; done; }
+nap 1 20 & nap 3 90 & nap 2 400 & wait
+cat /proc/schedstat /proc/interrupts /proc/timer_list";
+
+/// How many runs of a job each number of CPUs has: `SPRY_TEST_RUNS`, or 10 and 3.
+fn runs(cpus: u32) -> usize {
+    let asked = env::var("SPRY_TEST_RUNS").ok().map(|text| text.parse().expect("a number of runs"));
+    match cpus {
+        1 => asked.unwrap_or(10),
+        _ => asked.map_or(3, |asked| asked / 5),
+    }
+}
+
+// The host's threads, and timers of the host's time, must not reach a guest that is idle.
+#[test]
+fn runs_with_idle_time_repeat_beside_four_loops() {
+    let machine = machine(&MachineSpec::default());
+    for cpus in [1, 2, 4] {
+        let job = Job { topology: Topology::of_cores(cpus), ..script(NAPS) };
+        let first = run(&machine, &job).expect("it runs");
+        assert!(printed(&first).lines().count() > 40, "{}", printed(&first));
+        let busy = Busy::loops(4, 0);
+        for _ in 0..runs(cpus) {
+            same(&first, &run(&machine, &job).expect("it runs"));
+        }
+        drop(busy);
+    }
 }
 
 #[test]

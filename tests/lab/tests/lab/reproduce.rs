@@ -1,4 +1,4 @@
-//! One of the thesis' applications in the lab, to its figures.
+//! Tests one of the thesis' applications in the lab, from the run to the figures.
 
 use std::path::Path;
 use std::process::Command;
@@ -7,7 +7,8 @@ use std::time::Instant;
 use serde_json::Value;
 use spry_lab_tests::programs;
 
-/// What `spry reproduce interactive --json` prints of the game that nobody plays.
+/// The output of `spry reproduce interactive --json` for the game's demonstration mode, which needs no
+/// player.
 fn quake(directory: &Path) -> Value {
     let mut command = Command::new(programs().join("spry"));
     command.args(["reproduce", "interactive", "--only", "quake-demo", "--scheduler", "eevdf", "--json"]);

@@ -1,4 +1,5 @@
-//! Machines that are booted once and saved: saved anew they are the same, and what happened to their files changes no figure.
+//! Tests machines that are booted once and saved. If they are saved again, they are the same; and no result
+//! changes, whatever happened to their files.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
@@ -10,7 +11,7 @@ use tempfile::TempDir;
 
 use crate::repeats::{Busy, RACE, same, same_results};
 
-/// A cache that has all but saved machines from the tests' own.
+/// A cache with everything that the tests' own cache has, except saved machines.
 fn without_machines() -> TempDir {
     let shared = Cache::default_root();
     let own = tempfile::tempdir_in(&shared).expect("a directory");
@@ -37,7 +38,7 @@ fn race(cpus: u32) -> Job {
     Job { topology: Topology::of_cores(cpus), ..script(RACE) }
 }
 
-/// The only saved machine of a cache.
+/// The path of the only saved machine of a cache.
 fn only(cache: &Path) -> PathBuf {
     let mut saved = fs::read_dir(cache.join("saved")).expect("a machine was saved");
     let found = saved.next().expect("a machine was saved").expect("it can be read").path();

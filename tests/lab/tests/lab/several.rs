@@ -1,4 +1,5 @@
-//! Several CPUs: their time is even, whatever each does, and they hang together as the scenario says.
+//! Tests guests with several CPUs: time passes evenly on all CPUs, whatever each of them does, and the
+//! topology is what the scenario asks for.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +16,7 @@ fn even(cpus: u32) -> Job {
     job
 }
 
-/// Its figures by the words before them.
+/// Numbers that the example printed, by the words before them.
 fn figures(outcome: &Outcome) -> BTreeMap<String, Vec<f64>> {
     let mut found: BTreeMap<String, Vec<f64>> = BTreeMap::new();
     for line in printed(outcome).lines() {
@@ -26,7 +27,8 @@ fn figures(outcome: &Outcome) -> BTreeMap<String, Vec<f64>> {
     found
 }
 
-/// 20 million instructions take 20 ms on each machine, less than 0.5 % more or less; a CPU is woken within some turns.
+/// Checks that 20 million instructions take 20 ms on each machine, within 0.5 %, and that a CPU is woken
+/// within a few turns.
 fn time_is_even_on(cpus: u32) {
     let machine = machine(&MachineSpec::default());
     let alone = run(&machine, &even(cpus)).expect("it runs");

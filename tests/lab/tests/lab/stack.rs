@@ -1,17 +1,20 @@
-//! The scheduler's stack of classes in the lab: it loads and stays, nobody starves, shares hold.
+//! Tests the scheduler's stack of classes in the lab: it loads and stays in charge, no task starves, and
+//! tasks get their shares.
 
-use spry_lab::scheduler::{Program, Setup, Sign};
+use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{example, machine, printed, run, script};
+use spry_lab_tests::{example, machine, printed, programs, run, script};
 
-/// What a script prints under the scheduler, in which processes called `hog` are interactive; it must be in charge at the end.
+/// The output of a script under the scheduler. Processes with the name `hog` are interactive. Checks that the
+/// scheduler is in charge at the end.
 pub fn under_the_stack(cpus: u32, text: &str) -> String {
     with_places("hog=1:200000", cpus, text)
 }
 
-/// What a script prints under the scheduler, in which processes have the places that the rules say, by their names.
-fn with_places(rules: &str, cpus: u32, text: &str) -> String {
+/// The output of a script under the scheduler. The rules give processes their places, and reservations, by
+/// their names.
+pub fn with_places(rules: &str, cpus: u32, text: &str) -> String {
     let args = rules.split(' ').map(str::to_owned).collect();
     let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
@@ -22,6 +25,7 @@ fn with_places(rules: &str, cpus: u32, text: &str) -> String {
     for name in ["crowd", "attack", "late"] {
         job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
     }
+    job.files.insert("/spry/spry-runner".to_owned(), FileSource::File(programs().join("spry-runner")));
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);
     let errors = String::from_utf8_lossy(&outcome.files["0.stderr"]);
@@ -40,9 +44,13 @@ fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
 
 #[test]
 fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
-    // They come to be below it at different times in the scheduler's housekeeping, which has a period of 200 ms.
+    // In each case the crowd comes below what is in use at another phase of the scheduler's regular work.
+    // The period of that work is 200 ms. The loops in use are there before: of tasks that came earlier, some
+    // would have had a whole slice, and would wait for seconds until the others have had as much.
     for (nice, phase_ms) in [(0, 0), (19, 80), (0, 170)] {
-        let text = under_the_stack(1, &format!("sleep 0.{phase_ms:03}; /spry/crowd 100 4 {nice} 2"));
+        let in_use = "/spry/crowd 1 7 0 2 >/dev/null & sleep 1.5";
+        let crowd = format!("{in_use}; sleep 0.{phase_ms:03}; /spry/crowd 100 4 {nice}; wait $!");
+        let text = under_the_stack(1, &crowd);
         assert!(number_after(&text, "longest wait") <= 1000.0, "nice {nice}, {phase_ms} ms: {text}");
     }
 }
@@ -50,12 +58,12 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
 #[test]
 fn a_task_that_comes_to_be_in_use_while_it_waits_goes_before_the_crowd() {
     for cpus in [1, 2] {
-        let text =
-            under_the_stack(cpus, &format!("/spry/crowd {} 9 & sleep 1; /spry/late hog 5; wait", 400 * cpus));
+        let crowd = format!("/spry/crowd {} 9 & sleep 1; /spry/late /tmp/in-use 5; wait", 400 * cpus);
+        let text = with_places("/tmp/in-use=1:200000", cpus, &crowd);
         println!("{cpus} CPUs: {text}");
-        // Before, it has its turn as each of them.
+        // Before that, the task gets its turn like each of the others.
         assert!(number_after(&text, "waited") >= 600.0, "{text}");
-        // The loader looks for names each 250 ms.
+        // The loader reads the file every 250 ms.
         assert!(number_after(&text, "before,") <= 350.0, "{text}");
     }
 }
@@ -69,15 +77,15 @@ fn nice_holds_in_a_crowd() {
         crowd 0; crowd 5; exec 3>gate; sleep 1; exec 3>&-; wait",
     );
     let had = [0, 5].map(|nice| number_after(&text, &format!("nice {nice} crowd had")));
-    // Weights 1024 and 335.
+    // The weights are 1024 and 335.
     assert!((2.5..3.6).contains(&(had[0] / had[1])), "{text}");
 }
 
-/// What a group with a limit of a fifth of a CPU gets, us: by itself, then beside two loops.
+/// Prints the CPU time of a group whose limit is a fifth of a CPU, us: first alone, then beside two loops.
 const LIMITED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 20000 100000 >a/cpu.max
 used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
-spin() { (while :; do :; done) & }
+spin() { /spry/spin & }
 for count in 1 2 3; do spin; echo $! >a/cgroup.procs; done
 for beside in nobody others; do
     sleep 1; before=$(used); sleep 4; echo \"beside $beside $(($(used) - before))\"
@@ -100,8 +108,9 @@ fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
     assert!(text.contains("did not run in 2 s: 0 of 6"), "{text}");
 }
 
-/// Loops that may use the second CPU alone: one in use, one of nice 0, one of SCHED_IDLE, and one whose cgroup may have
-/// 1 ms of a second. How long the second CPU took to go, and what each had, ms, in a second after that.
+/// Starts loops that may use the second CPU only: one in use, one with nice value 0, one of SCHED_IDLE, and
+/// one in a cgroup with a limit of 1 ms in each second. Prints how long it took to take the second CPU
+/// offline, and what each loop got in one second after that, ms.
 const OFFLINE: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 1000 1000000 >a/cpu.max; cd /tmp
 ran() { cut -d' ' -f1 /proc/$1/schedstat; }
@@ -114,7 +123,8 @@ sleep 3
 now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
 from=$(now); echo 0 >/sys/devices/system/cpu/cpu1/online; echo gone after $((($(now) - from) * 10))
 for loop in $loops; do before=\"$before $(ran $loop)\"; done; sleep 1
-for loop in $loops; do set -- $before; echo $(cat /proc/$loop/comm) had $((($(ran $loop) - $1) / 1000000)); shift; before=$*; done
+for loop in $loops; do set -- $before; echo $(cat /proc/$loop/comm) had $((($(ran $loop) - $1) / 1000000)); \
+shift; before=$*; done
 echo 1 >/sys/devices/system/cpu/cpu1/online";
 
 #[test]
@@ -133,7 +143,8 @@ fn it_stays_in_charge_on_four_cpus() {
     assert!(text.contains("did not run in 2 s: 0 of 12"), "{text}");
 }
 
-/// Loops in two groups of weights 100 and 300: how much each group gets in 4 s, us, and each loop in all, ns.
+/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, and how much
+/// each loop got in all, ns.
 const GROUPS: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b
 echo 100 >a/cpu.weight; echo 300 >b/cpu.weight
@@ -141,7 +152,7 @@ used() { awk '/usage_usec/ { print $2 }' $1/cpu.stat; }
 for count in 1 5; do
     loops=
     for group in a b; do for i in $(seq $count); do
-        (while :; do :; done) & echo $! >$group/cgroup.procs; loops=\"$loops $!\"
+        /spry/spin & echo $! >$group/cgroup.procs; loops=\"$loops $!\"
     done; done
     sleep 1; a=$(used a); b=$(used b); sleep 4
     echo \"with $count a $(($(used a) - a)) b $(($(used b) - b))\"
@@ -160,7 +171,7 @@ fn groups_have_their_weights_however_many_they_are() {
         let each: Vec<f64> = each.split_whitespace().map_while(|ns| ns.parse().ok()).collect();
         assert_eq!(each.len(), 2 * count, "{text}");
         for group in each.chunks(count) {
-            // From its begin on, each loop is one of its group's: none has more than the others.
+            // From its start, each loop belongs to its group. So no loop of a group gets more than another.
             let (least, most) = group.iter().fold((f64::MAX, 0.0_f64), |(l, m), &ns| (l.min(ns), m.max(ns)));
             assert!(most / least <= 1.03, "{count} in each: {text}");
         }
@@ -169,7 +180,7 @@ fn groups_have_their_weights_however_many_they_are() {
 
 #[test]
 fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_others_spend_on_another_cpu() {
-    // Two programs with short quanta spend them on the other CPU all the time.
+    // Two programs with short quanta run all the time on the other CPU.
     let text = with_places(
         "greedy=1:200000 low=5:12000 brief=2:2000 short=3:2000",
         2,
@@ -179,20 +190,22 @@ fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_oth
         ./greedy loop 0 & ./low loop 0 & low=$!
         ./brief loop 1 & ./short loop 1 & short=$!
         sleep 1; low_ns=$(ran $low) short_ns=$(ran $short); sleep 4
-        echo low had $((($(ran $low) - low_ns) / 1000000)) short had $((($(ran $short) - short_ns) / 1000000))",
+        echo low had $((($(ran $low) - low_ns) / 1000000)) short had $((($(ran $short) \
+        - short_ns) / 1000000))",
     );
-    // 12 ms of 212, and half of the CPU.
+    // `low` gets 12 ms of each 212 ms of its CPU, and `short` gets half of the other CPU.
     assert!((150.0..300.0).contains(&number_after(&text, "low had")), "{text}");
     assert!((1700.0..2200.0).contains(&number_after(&text, "short had")), "{text}");
 }
 
 #[test]
 fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_does() {
-    // The program has a quantum of 200 ms, and a slice ends at a tick of 4 ms.
+    // The program has a quantum of 200 ms. Its last two slices end at a tick, up to 4 ms late. Meanwhile the
+    // tasks below it get 5 %, which is 11 ms. The rest of the bound is for threads of the kernel.
     for threads in [1, 50] {
         let places = "attack=1:200000 hog=5:200000";
         let text = with_places(places, 1, &format!("/spry/attack crowd {threads} & /spry/crowd 0 4 0 1"));
-        assert!(number_after(&text, "hogs' longest wait") <= 225.0, "{threads}: {text}");
+        assert!(number_after(&text, "hogs' longest wait") <= 230.0, "{threads}: {text}");
         assert!((42.0..58.0).contains(&number_after(&text, "hogs had")), "{threads}: {text}");
     }
 }
@@ -200,7 +213,7 @@ fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_doe
 #[test]
 fn ten_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
     let text = under_the_stack(4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
-    // Two CPUs, all but for what the kernel does there.
+    // The crowd must get two CPUs, except for what the kernel uses.
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
 }

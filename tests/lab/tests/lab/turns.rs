@@ -1,25 +1,27 @@
-//! From a trace of several CPUs: nobody in use waits while a CPU that it may use runs what is not.
+//! Tests with a trace of several CPUs that no task in use waits while a CPU on which it may run runs a lower
+//! class.
 
-use spry_lab::scheduler::{Program, Setup, Sign};
+use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, MachineSpec, Outcome, Record, TRACE, Topology};
 use spry_lab_tests::{example, machine, run, script};
 use spry_timeline::{Observer, Ran, TaskIndex, Timeline, Waited, Window};
 use spry_trace::Reader;
 use spry_trace::event::Comm;
 
-/// Longer than this nobody in use may wait beside a lower class, ns.
+/// The longest time that a task in use may wait while a CPU runs a lower class, ns.
 const LONG_NS: u64 = 1_000_000;
-/// So long after their start those in use have their places, ns: a second, in which they sleep, less the way there.
+/// This long after their start the tasks in use have their places, ns. They sleep for a second before they
+/// are measured, and their start takes a part of it.
 const BEFORE_NS: u64 = 500_000_000;
 
-/// From and to, ns.
+/// The beginning and the end of a time, ns.
 type Time = (u64, u64);
 
 fn overlap_ns(one: Time, other: Time) -> u64 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
 
-/// What the trace tells of those in use, and of when which CPU ran others.
+/// What the trace says about the tasks in use, and about the times in which each CPU ran other tasks.
 #[derive(Default)]
 struct Turns {
     began_ns: Option<u64>,
@@ -43,7 +45,7 @@ impl Turns {
         now.task(task).comm() == Comm::new(comm.as_bytes())
     }
 
-    /// How long a wait was during which one and the same CPU ran what is below, ns.
+    /// How much of a wait overlapped with a time in which one CPU ran a lower class, ns.
     fn beside_below(&self, wait: Time) -> u64 {
         self.below.iter().map(|&(_, ran)| overlap_ns(wait, ran)).max().unwrap_or(0)
     }
@@ -66,7 +68,7 @@ impl Observer for Turns {
     }
 }
 
-/// The waits of nappers beside loops.
+/// Measures the waits of tasks that sleep and run in turn (nappers) beside endless loops.
 fn turns(topology: Topology, scheduler: Option<Program>) -> Turns {
     let mut job = Job {
         topology,
@@ -79,7 +81,7 @@ fn turns(topology: Topology, scheduler: Option<Program>) -> Turns {
     Turns::of(&outcome)
 }
 
-/// Which part of the waits was long beside what is below.
+/// The share of the waits that were too long while a CPU ran a lower class.
 fn long(who: &str, turns: &Turns) -> f64 {
     let mut beside: Vec<u64> = turns.waits.iter().map(|&wait| turns.beside_below(wait)).collect();
     assert!(beside.len() > 100, "{who}: {} waits", beside.len());
@@ -96,7 +98,7 @@ fn long(who: &str, turns: &Turns) -> f64 {
     long as f64 / beside.len() as f64
 }
 
-// Tasks without a place do wait.
+// Without the scheduler's places, tasks do wait, which shows that the test measures something.
 #[test]
 fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
     let without = long("2 CPUs, without a place", &turns(Topology::of_cores(2), None));

@@ -1,8 +1,9 @@
-//! Threads of every habit, which compete for some seconds and then all wait, so that their accounts stand still.
+//! Threads with different habits, which compete for the CPUs for some seconds and then all wait, so that
+//! their accounts stand still.
 //!
 //! usage: busy SECONDS       prints "done" when all work is over, and ends when its standard input does
 //!
-//! A running thread's account in /proc grows only at ticks; a waiting one's is exact.
+//! The account of a running thread in /proc grows only at ticks; the account of a waiting thread is exact.
 
 use std::env;
 use std::hint;
@@ -38,7 +39,7 @@ fn main() {
         thread::spawn(move || {
             habit();
             over.wait();
-            // Waits here until the process ends.
+            // The thread waits here until the process ends.
             loop {
                 thread::park();
             }
@@ -75,7 +76,8 @@ enum Turn {
     Second,
 }
 
-/// Passes a byte to and fro; the one who finds the time over says so to the other with a zero.
+/// Passes a byte to and fro; the side that finds that the time is over sends a zero, so that the other side
+/// ends, too.
 fn exchange(mut stream: &UnixStream, end: Instant, turn: Turn) {
     if matches!(turn, Turn::First) {
         stream.write_all(&[1]).expect("the other end is open");

@@ -1,0 +1,55 @@
+//! What `spry` and its scheduler daemon say to each other: one line of JSON for a question, one or more for
+//! the answer.
+//!
+//! A program in any language can ask: it writes `{"ask":"status"}` and a line feed to the socket, and reads a
+//! line. Later versions may add fields; readers ignore the fields that they do not know.
+
+mod args;
+mod client;
+mod explanation;
+pub mod peer;
+mod request;
+mod reservations;
+pub mod rtkit;
+mod status;
+
+use std::path::{Path, PathBuf};
+
+pub use args::{ActuatorArg, CeilingsArg, DaemonArgs, DaemonCommand, PolicyArg, RunArgs};
+pub use client::{Client, ControlError};
+pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
+pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request, Which};
+pub use reservations::{Ceiling, CeilingOf, Opened, Reservations, Reserved};
+pub use spry_reservations::{Covers, OnExhaustion, Terms};
+pub use status::{
+    Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, Task, TaskClass,
+};
+
+/// The socket on which the daemon listens unless it is told otherwise.
+pub const SOCKET_DEFAULT: &str = "/run/spry/sched.sock";
+
+/// The environment variable that names another socket.
+pub const SOCKET_VARIABLE: &str = "SPRY_SOCKET";
+
+/// The longest question, bytes: no program of Spry's sends a longer one.
+pub const REQUEST_MAX: usize = 4096;
+
+/// The path of the daemon's socket: the path that is given, or that `SPRY_SOCKET` gives, or the default.
+pub fn socket(named: Option<PathBuf>) -> PathBuf {
+    named
+        .or_else(|| std::env::var_os(SOCKET_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from))
+        .unwrap_or_else(|| PathBuf::from(SOCKET_DEFAULT))
+}
+
+/// The path of the socket that only root can open, beside the socket for all users: root's questions do not
+/// wait behind other users'.
+pub fn root_socket(socket: &Path) -> PathBuf {
+    let mut name = socket.as_os_str().to_owned();
+    name.push(".root");
+    PathBuf::from(name)
+}
+
+/// The path of the socket to which compositors and games report: `report.sock`, beside the daemon's socket.
+pub fn report_socket(named: Option<PathBuf>) -> PathBuf {
+    socket(named).with_file_name("report.sock")
+}

@@ -1,0 +1,233 @@
+//! The questions to the daemon, and the forms of its answers.
+
+use serde::{Deserialize, Serialize};
+use spry_reservations::{Covers, OnExhaustion, Terms};
+
+use crate::{Explanation, Opened, Reservations, Status};
+
+/// A question to the daemon.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(tag = "ask", rename_all = "snake_case")]
+pub enum Request {
+    /// Ask which processes are in use, and how the daemon is.
+    Status,
+    /// Ask why a process is in use, or why not.
+    Explain {
+        /// The process to explain.
+        tgid: u32,
+    },
+    /// Put a process into a class by hand.
+    Set {
+        /// The process to put into a class.
+        tgid: u32,
+        /// The class that the process is to have.
+        class: HandClass,
+    },
+    /// Give everything back to the kernel's scheduler, and end the daemon.
+    Stop,
+    /// Send a status each second, until the connection is closed.
+    Watch,
+    /// Reserve CPU time for a thread, or for all threads of a process. Where the same user has reserved time
+    /// for just these, the reservation gets the new terms.
+    Reserve {
+        /// For which threads.
+        covers: Covers,
+        /// How much CPU time, and how often.
+        #[serde(flatten)]
+        terms: Terms,
+        /// The only CPU that is wanted.
+        #[serde(default)]
+        cpu: Option<u32>,
+    },
+    /// Reserve CPU time as much as keeps the pipes of a task half full.
+    RealRate {
+        /// For which threads.
+        covers: Covers,
+        /// What a task does when its budget is used up.
+        #[serde(default)]
+        on_exhaustion: OnExhaustion,
+        /// The descriptor that is the pipe; otherwise standard input and output.
+        #[serde(default)]
+        pipe: Option<u32>,
+        /// The only CPU that is wanted.
+        #[serde(default)]
+        cpu: Option<u32>,
+    },
+    /// End a reservation.
+    Release {
+        /// Which one.
+        #[serde(flatten)]
+        which: Which,
+    },
+    /// Name a shared server: it gets the rank of the reserved tasks that ask it for service. Where the server
+    /// was named already, it gets the new bound.
+    Serve {
+        /// The server's threads.
+        covers: Covers,
+        /// The most that it may take by this rank in each of the shortest of its clients' periods, ns;
+        /// without it, as much as is measured.
+        #[serde(default)]
+        bound_ns: Option<u64>,
+    },
+    /// A server is no shared server any more.
+    ServeNoMore {
+        /// The number that it was named by.
+        number: u32,
+    },
+    /// Ask which reservations there are, and what their tasks got.
+    Reservations,
+}
+
+/// Which reservation is meant.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Which {
+    /// The reservation in a slot.
+    Slot(u32),
+    /// The reservation of a thread, or of a process by its number.
+    Tid(u32),
+}
+
+/// The classes that a process can be put into by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum HandClass {
+    /// The process is treated as in use, whatever the devices say.
+    Interactive,
+    /// The process is treated like most processes, even if it is in use.
+    Other,
+    /// The process gets only CPU time that no other task wants.
+    Idle,
+    /// The process gets the class that the policy says, again.
+    Auto,
+}
+
+/// An answer to a question, or one of several answers.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// The answer to `status` and `watch`.
+    Status(Box<Status>),
+    /// The answer to `explain`.
+    Explanation(Box<Explanation>),
+    /// The answer to `reserve` and `real_rate`.
+    Opened(Opened),
+    /// The answer to `reservations`.
+    Reservations(Reservations),
+    /// The answer to `set`, `release`, `serve`, `serve_no_more` and `stop`.
+    Done(Done),
+    /// The answer where the daemon cannot do what was asked.
+    Error(Refusal),
+}
+
+/// The answer that something was done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Done {
+    /// What was done, in one line.
+    pub text: String,
+}
+
+/// The answer that something cannot be done.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// The kind of reason for which it cannot be done.
+    pub kind: RefusalKind,
+    /// Why it cannot be done, and what to do about that, in one line.
+    pub text: String,
+}
+
+/// The kinds of reasons for which the daemon refuses.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum RefusalKind {
+    /// The caller is not allowed to do it.
+    Denied,
+    /// There is no such process.
+    NoProcess,
+    /// The question was not understood.
+    Malformed,
+    /// The daemon cannot do it in this mode, or on this machine.
+    Unable,
+    /// The caller has asked too much lately.
+    Busy,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn questions_are_short_lines_of_json() {
+        let line = |request| serde_json::to_string(&request).unwrap();
+        assert_eq!(line(Request::Status), r#"{"ask":"status"}"#);
+        assert_eq!(
+            line(Request::Set { tgid: 7, class: HandClass::Idle }),
+            r#"{"ask":"set","tgid":7,"class":"idle"}"#
+        );
+        let asked: Request = serde_json::from_str(r#"{"ask":"explain","tgid":4711,"later":1}"#).unwrap();
+        assert_eq!(asked, Request::Explain { tgid: 4711 });
+        assert!(serde_json::from_str::<Request>(r#"{"ask":"reboot"}"#).is_err());
+    }
+
+    #[test]
+    fn a_request_for_a_reservation_names_what_it_needs_and_nothing_else() {
+        let terms = Terms { budget_ns: 3_276_800, period_ns: 8_192_000, on_exhaustion: OnExhaustion::Wait };
+        let request = Request::Reserve { covers: Covers::Thread { tid: 7 }, terms, cpu: None };
+        let line = r#"{"ask":"reserve","covers":{"thread":{"tid":7}},"budget_ns":3276800,"period_ns":8192000,"on_exhaustion":"wait","cpu":null}"#;
+        assert_eq!(serde_json::to_string(&request).unwrap(), line);
+        let short = line.replace(r#","on_exhaustion":"wait","cpu":null"#, "");
+        assert_eq!(serde_json::from_str::<Request>(&short).unwrap(), request);
+        assert!(serde_json::from_str::<Request>(&short.replace("3276800", "-1")).is_err());
+        let release = Request::Release { which: Which::Slot(3) };
+        assert_eq!(serde_json::to_string(&release).unwrap(), r#"{"ask":"release","slot":3}"#);
+        assert_eq!(serde_json::from_str::<Request>(r#"{"ask":"release","slot":3}"#).unwrap(), release);
+    }
+
+    /// A generator of random numbers, which are the same in each run.
+    fn noise() -> impl FnMut() -> usize {
+        let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+        move || {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            (state >> 16) as usize
+        }
+    }
+
+    #[test]
+    fn a_line_that_was_spoilt_is_a_question_or_none() {
+        let lines = [
+            r#"{"ask":"status"}"#,
+            r#"{"ask":"explain","tgid":4711}"#,
+            r#"{"ask":"set","tgid":7,"class":"idle"}"#,
+            r#"{"ask":"reserve","covers":{"group":{"tgid":7}},"budget_ns":1,"period_ns":2,"cpu":3}"#,
+            r#"{"ask":"release","tid":7}"#,
+            r#"{"ask":"serve","covers":{"thread":{"tid":7}},"bound_ns":1}"#,
+            r#"{"ask":"set","tgid":[[[{"a":1e999}]]],"class":"\u0000"}"#,
+        ];
+        let parts = ["[", "{", "\"", "\\u", "1e999", "-", "\"ask\":", "null", ",", "\u{0}", "\u{7f}", "é"];
+        let (mut next, mut questions) = (noise(), 0);
+        for _ in 0..50_000 {
+            let mut line = lines[next() % lines.len()].as_bytes().to_vec();
+            for _ in 0..next() % 4 {
+                let at = next() % (line.len() + 1);
+                let part = parts[next() % parts.len()].repeat(1 + next() % 3);
+                match next() % 3 {
+                    0 => line.truncate(at),
+                    1 => line.splice(at..at, part.bytes()).for_each(drop),
+                    _ => line.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= 1 << (part.len() % 8)),
+                }
+            }
+            if let Ok(request) = serde_json::from_slice::<Request>(&line) {
+                questions += 1;
+                let again = serde_json::to_vec(&request).unwrap();
+                assert_eq!(serde_json::from_slice::<Request>(&again).unwrap(), request);
+            }
+        }
+        assert!(questions > 1_000, "{questions}");
+        // The question is nested as deeply as the longest line can be.
+        assert!(serde_json::from_slice::<Request>(&[b'['; crate::REQUEST_MAX]).is_err());
+        let deep = format!(r#"{{"ask":"status","x":{}"#, "[".repeat(crate::REQUEST_MAX));
+        assert!(serde_json::from_str::<Request>(&deep).is_err());
+    }
+}

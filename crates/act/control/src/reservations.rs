@@ -1,0 +1,138 @@
+//! What the daemon says of reservations. A value that is not known is null, never 0.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use spry_reservations::{Covers, Terms};
+
+use crate::Scope;
+
+/// The answer that time is reserved.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Opened {
+    /// The number by which the reservation is known while it lasts.
+    pub slot: u32,
+    /// The CPU that admitted it.
+    pub cpu: u32,
+    /// How much CPU time, and how often.
+    #[serde(flatten)]
+    pub terms: Terms,
+    /// What enforces it: `scx` or `deadline`.
+    pub enforcer: String,
+    /// In what this differs from what was asked for, one line each.
+    pub notes: Vec<String>,
+}
+
+/// The reservations that there are. An ordinary user is told only their own.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+pub struct Reservations {
+    /// Which users' reservations the answer tells of.
+    pub scope: Scope,
+    /// What enforces reservations: `scx` or `deadline`.
+    pub enforcer: String,
+    /// The reservations, by slot.
+    pub reservations: Vec<Reserved>,
+    /// The shared servers; told to root only.
+    #[serde(default)]
+    pub ceilings: Vec<Ceiling>,
+}
+
+impl Reservations {
+    /// The share of each CPU that is reserved, as far as the answer tells.
+    pub fn shares(&self) -> BTreeMap<u32, f64> {
+        let mut shares = BTreeMap::new();
+        for one in &self.reservations {
+            *shares.entry(one.cpu).or_default() += one.terms.budget_ns as f64 / one.terms.period_ns as f64;
+        }
+        shares
+    }
+}
+
+/// How the daemon knows a shared server.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum CeilingOf {
+    /// Root named it.
+    Name,
+    /// It serves a display.
+    Display,
+}
+
+/// A shared server, and its ceiling while it has one.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Ceiling {
+    /// How the daemon knows it.
+    pub of: CeilingOf,
+    /// The server's threads that are meant.
+    pub covers: Covers,
+    /// The process of these threads.
+    pub tgid: u32,
+    /// The name of the thread, or of the process.
+    pub comm: String,
+    /// The slot of the ceiling; null while no task with a reservation asks the server, or none fits.
+    pub slot: Option<u32>,
+    /// The CPU where the server has its rank.
+    pub cpu: Option<u32>,
+    /// The most that the server may take by its rank in each period, ns.
+    pub budget_ns: Option<u64>,
+    /// The shortest period of its clients, ns.
+    pub period_ns: Option<u64>,
+    /// Whether the bound is measured; otherwise it was given.
+    pub is_measured: bool,
+    /// The reservations of the clients that have asked it, by slot.
+    pub clients: Vec<u32>,
+    /// How many requests the server did while it had a rank: times from a sleep to the next.
+    pub requests: u64,
+    /// The most that one request took, ns.
+    pub longest_ns: u64,
+    /// The most that the requests of one period took, ns.
+    pub most_ns: u64,
+    /// In how many periods the server took more than its bound, and was demoted for the rest.
+    pub demoted: u64,
+    /// Why the server has no ceiling, or not the one that is measured; null if nothing is wrong.
+    pub trouble: Option<String>,
+}
+
+/// A reservation, and what its tasks got since it was opened.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Reserved {
+    /// The number by which the reservation is known.
+    pub slot: u32,
+    /// The CPU that admitted it.
+    pub cpu: u32,
+    /// How much CPU time, and how often.
+    #[serde(flatten)]
+    pub terms: Terms,
+    /// For which threads.
+    pub covers: Covers,
+    /// The process of these threads.
+    pub tgid: u32,
+    /// The name of the thread, or of the process.
+    pub comm: String,
+    /// The user that asked for it.
+    pub uid: u32,
+    /// How many periods have ended.
+    pub periods: u64,
+    /// The CPU time that the tasks had, ns.
+    pub got_ns: u64,
+    /// The budgets of these periods together, ns.
+    pub asked_ns: u64,
+    /// What they had more than that, ns.
+    pub deviation_ns: i64,
+    /// The time that interrupts took from the tasks, ns.
+    pub stolen_ns: Option<u64>,
+    /// In how many periods the budget was used up.
+    pub exhausted: Option<u64>,
+    /// The most that a task that wanted its whole budget lacked of it in one period, ns.
+    pub worst_short_ns: Option<u64>,
+    /// The most that a period began late, ns.
+    pub worst_late_ns: Option<u64>,
+    /// How often a task was found on another CPU.
+    pub misplaced: Option<u64>,
+    /// Of a reservation by real rate: how much the task is behind its pipes, percent; 50 is wanted.
+    #[serde(default)]
+    pub behind_percent: Option<u8>,
+    /// Of a reservation by real rate: why the latest terms were refused; null if they were not.
+    #[serde(default)]
+    pub trouble: Option<String>,
+}

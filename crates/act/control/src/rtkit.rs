@@ -1,0 +1,198 @@
+//! What `spry-rtkit`, which answers on the system bus without privileges, and the daemon say to each other:
+//! one message of numbers for a request, one of a number and a line for the answer. The daemon reads nothing
+//! else of the bus.
+
+use std::collections::BTreeMap;
+
+/// The length of a request, bytes.
+pub const REQUEST: usize = 20;
+/// The longest answer, bytes.
+pub const ANSWER_MAX: usize = 256;
+/// So many requests of one user are looked at in [`BURST_NS`], as rtkit has it.
+pub const BURST: u32 = 25;
+/// The time in which requests are counted, ns.
+pub const BURST_NS: u64 = 20_000_000_000;
+/// The highest real-time priority that may be asked for, as rtkit has it.
+pub const PRIORITY_MAX: i32 = 20;
+/// The lowest nice value that may be asked for, as rtkit has it.
+pub const NICE_MIN: i32 = -15;
+
+/// What is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum What {
+    /// A thread is to run in time.
+    Realtime = 1,
+    /// A thread is to have a nice value.
+    HighPriority = 2,
+    /// What was asked for is to end.
+    Reset = 3,
+    /// Nothing: the front ends, and `tid` is the number of its reason ([`Ended`]).
+    End = 4,
+}
+
+/// Why a front ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u32)]
+pub enum Ended {
+    /// There is no bus.
+    NoBus = 1,
+    /// Another program has the name.
+    Taken = 2,
+    /// The bus' rules do not give this user the name.
+    Denied = 3,
+    /// The bus has ended, or does not keep to its protocol.
+    Broken = 4,
+}
+
+impl Ended {
+    /// The reason with this number.
+    pub const fn of(number: u32) -> Ended {
+        match number {
+            1 => Ended::NoBus,
+            2 => Ended::Taken,
+            3 => Ended::Denied,
+            _ => Ended::Broken,
+        }
+    }
+}
+
+/// A request of the front's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Asked {
+    /// What is asked for.
+    pub what: What,
+    /// The user that asks, as the bus says.
+    pub uid: u32,
+    /// The process of the thread.
+    pub tgid: u32,
+    /// The thread.
+    pub tid: u32,
+    /// The nice value that is asked for.
+    pub nice: i32,
+}
+
+impl From<Asked> for [u8; REQUEST] {
+    fn from(asked: Asked) -> [u8; REQUEST] {
+        let Asked { what, uid, tgid, tid, nice } = asked;
+        let mut bytes = [0; REQUEST];
+        let numbers = [what as u32, uid, tgid, tid, nice as u32];
+        for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
+            place.copy_from_slice(&number.to_le_bytes());
+        }
+        bytes
+    }
+}
+
+/// Bytes that are no message of the other side's.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct NoMessage;
+
+impl TryFrom<&[u8]> for Asked {
+    type Error = NoMessage;
+
+    fn try_from(bytes: &[u8]) -> Result<Asked, NoMessage> {
+        let bytes: &[u8; REQUEST] = bytes.try_into().map_err(|_| NoMessage)?;
+        let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at * 4 + byte]));
+        let what = match number(0) {
+            1 => What::Realtime,
+            2 => What::HighPriority,
+            3 => What::Reset,
+            4 => What::End,
+            _ => return Err(NoMessage),
+        };
+        Ok(Asked { what, uid: number(1), tgid: number(2), tid: number(3), nice: number(4) as i32 })
+    }
+}
+
+/// The kinds of answers to a request.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(u8)]
+pub enum Outcome {
+    /// It is done.
+    Done = 0,
+    /// The user may not have it, or has asked for too much.
+    Denied = 1,
+    /// It cannot be done.
+    Failed = 2,
+}
+
+/// The daemon's answer, with one line for the user.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Answered {
+    /// What came of the request.
+    pub outcome: Outcome,
+    /// Why not; empty where it is done.
+    pub text: String,
+}
+
+impl Answered {
+    /// The answer as the bytes of one message. A text that is too long is cut.
+    pub fn bytes(&self) -> Vec<u8> {
+        let mut end = self.text.len().min(ANSWER_MAX - 1);
+        while !self.text.is_char_boundary(end) {
+            end -= 1;
+        }
+        let mut bytes = vec![self.outcome as u8];
+        bytes.extend_from_slice(&self.text.as_bytes()[..end]);
+        bytes
+    }
+}
+
+impl TryFrom<&[u8]> for Answered {
+    type Error = NoMessage;
+
+    fn try_from(bytes: &[u8]) -> Result<Answered, NoMessage> {
+        let (&kind, text) = bytes.split_first().ok_or(NoMessage)?;
+        let outcome = match kind {
+            0 => Outcome::Done,
+            1 => Outcome::Denied,
+            2 => Outcome::Failed,
+            _ => return Err(NoMessage),
+        };
+        Ok(Answered { outcome, text: String::from_utf8(text.to_vec()).map_err(|_| NoMessage)? })
+    }
+}
+
+/// How often each user has asked of late.
+#[derive(Clone, Debug, Default)]
+pub struct Bursts {
+    by_user: BTreeMap<u32, (u64, u32)>,
+}
+
+impl Bursts {
+    /// Counts a request of a user. Returns whether it is to be looked at.
+    pub fn take(&mut self, user: u32, now_ns: u64) -> bool {
+        self.by_user.retain(|_, (since_ns, _)| now_ns.saturating_sub(*since_ns) < BURST_NS);
+        let (_, count) = self.by_user.entry(user).or_insert((now_ns, 0));
+        *count = count.saturating_add(1);
+        *count <= BURST
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_are_read_as_they_were_written_and_others_are_none() {
+        let asked = Asked { what: What::HighPriority, uid: 1000, tgid: 7, tid: 8, nice: -11 };
+        let bytes: [u8; REQUEST] = asked.into();
+        assert_eq!(Asked::try_from(&bytes[..]), Ok(asked));
+        assert_eq!(Asked::try_from(&bytes[1..]), Err(NoMessage));
+        assert_eq!(Asked::try_from(&[0; REQUEST][..]), Err(NoMessage));
+        let answered = Answered { outcome: Outcome::Denied, text: "é".repeat(200) };
+        let read = Answered::try_from(&answered.bytes()[..]).expect("an answer");
+        assert_eq!((read.outcome, read.text.len()), (Outcome::Denied, ANSWER_MAX - 2));
+        assert_eq!(Answered::try_from(&[7_u8][..]), Err(NoMessage));
+        assert_eq!(Answered::try_from(&[][..]), Err(NoMessage));
+    }
+
+    #[test]
+    fn a_user_s_requests_are_bounded_and_another_user_s_are_not_touched() {
+        let mut bursts = Bursts::default();
+        let taken = (0..10_000).filter(|at| bursts.take(1, *at)).count();
+        assert_eq!(taken, 25);
+        assert!(bursts.take(2, 10_000) && !bursts.take(1, BURST_NS - 1) && bursts.take(1, BURST_NS));
+    }
+}

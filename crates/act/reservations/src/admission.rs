@@ -1,0 +1,285 @@
+//! Which reservations fit: on each CPU the sum of their shares is bounded, and so is what a user without
+//! privileges may have.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::share::{MILLION, Sum, largest};
+use crate::{Covers, Limit, Refused, Reservation, Terms};
+
+/// How many reservations there can be at once; slots have the numbers below it.
+pub const SLOTS_MAX: u32 = 256;
+
+/// For which user a reservation is made.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum Owner {
+    /// A user with privileges: only the bound of each CPU holds.
+    Privileged,
+    /// Another user, by number: the limits for users hold, too.
+    User(u32),
+    /// A shared server, for the time by which it blocks reserved tasks: so much less can be reserved of its
+    /// CPU.
+    Server,
+}
+
+/// How much may be reserved. Shares are in millionths of a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Limits {
+    /// What may be reserved of each CPU.
+    pub of_each_cpu_ppm: u32,
+    /// What all users without privileges together may reserve of each CPU.
+    pub users_of_each_cpu_ppm: u32,
+    /// What one user without privileges may reserve on all CPUs together, of one CPU.
+    pub of_a_user_ppm: u32,
+    /// How many reservations one user without privileges may have.
+    pub of_a_user: u32,
+}
+
+impl Default for Limits {
+    fn default() -> Limits {
+        Limits {
+            of_each_cpu_ppm: 900_000,
+            users_of_each_cpu_ppm: 500_000,
+            of_a_user_ppm: 250_000,
+            of_a_user: 4,
+        }
+    }
+}
+
+/// The request for a reservation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Ask<'a> {
+    /// How much time, and how often.
+    pub terms: Terms,
+    /// For which threads.
+    pub covers: Covers,
+    /// The process that these threads belong to.
+    pub tgid: u32,
+    /// For which user.
+    pub owner: Owner,
+    /// The CPUs that the threads may run on.
+    pub allowed: &'a [u32],
+    /// The CPU that the thread runs on, or ran on last.
+    pub runs_on: Option<u32>,
+    /// The CPU that is wanted; otherwise the first that fits: the CPU that the thread runs on, then by
+    /// number.
+    pub cpu: Option<u32>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Entry {
+    reservation: Reservation,
+    tgid: u32,
+    owner: Owner,
+}
+
+impl Entry {
+    fn is_on(&self, cpu: u32) -> bool {
+        self.reservation.cpu == cpu
+    }
+
+    fn is_in(&self, slot: Option<u32>) -> bool {
+        Some(self.reservation.slot) == slot
+    }
+}
+
+/// The reservations that were admitted. What is reserved is always the sum of what there is, so nothing can
+/// be left of a reservation that was closed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Admission {
+    limits: Limits,
+    cpus: BTreeSet<u32>,
+    by_slot: BTreeMap<u32, Entry>,
+}
+
+impl Admission {
+    /// No reservation yet, on these CPUs.
+    pub fn new(cpus: impl IntoIterator<Item = u32>, limits: Limits) -> Admission {
+        let cpus = cpus.into_iter().collect();
+        Admission { limits, cpus, by_slot: BTreeMap::new() }
+    }
+
+    /// What may be reserved of a CPU, in millionths: the bound less what shared servers may take.
+    pub fn room_ppm(&self, cpu: u32) -> u32 {
+        let blocking = Sum::of(self.terms(|entry| entry.is_on(cpu) && entry.owner == Owner::Server));
+        self.limits.of_each_cpu_ppm.min(MILLION).saturating_sub(blocking.ppm())
+    }
+
+    /// What is reserved of a CPU for tasks, in millionths, rounded up.
+    pub fn reserved_ppm(&self, cpu: u32) -> u32 {
+        Sum::of(self.terms(|entry| entry.is_on(cpu) && entry.owner != Owner::Server)).ppm()
+    }
+
+    /// Admits a reservation, or refuses it and changes nothing.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn open(&mut self, ask: &Ask<'_>) -> Result<Reservation, Refused> {
+        ask.terms.check()?;
+        if let Some(slot) = self.covering(ask.covers, ask.tgid) {
+            return Err(Refused::Covered { slot });
+        }
+        let slot = (0..SLOTS_MAX).find(|slot| !self.by_slot.contains_key(slot));
+        let slot = slot.ok_or(Refused::Slots { most: SLOTS_MAX })?;
+        self.check_user(ask.owner, ask.terms, None)?;
+        let cpus = self.candidates(ask)?;
+        let fitting = cpus.iter().find(|&&cpu| self.check_cpu(cpu, ask.owner, ask.terms, None).is_ok());
+        let Some(&cpu) = fitting else { return Err(self.nowhere(&cpus, ask)) };
+        let reservation = Reservation { slot, cpu, terms: ask.terms, covers: ask.covers };
+        self.by_slot.insert(slot, Entry { reservation, tgid: ask.tgid, owner: ask.owner });
+        Ok(reservation)
+    }
+
+    /// Gives a reservation other terms on its CPU, or refuses them and changes nothing. Returns the terms
+    /// that it had.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn change(&mut self, slot: u32, terms: Terms) -> Result<Terms, Refused> {
+        terms.check()?;
+        let Entry { reservation, owner, .. } = *self.by_slot.get(&slot).ok_or(Refused::NoSlot { slot })?;
+        self.check_user(owner, terms, Some(slot))?;
+        self.check_cpu(reservation.cpu, owner, terms, Some(slot))?;
+        if let Some(entry) = self.by_slot.get_mut(&slot) {
+            entry.reservation.terms = terms;
+        }
+        Ok(reservation.terms)
+    }
+
+    /// Ends a reservation, and returns it.
+    pub fn close(&mut self, slot: u32) -> Option<Reservation> {
+        self.by_slot.remove(&slot).map(|entry| entry.reservation)
+    }
+
+    /// The reservation in a slot.
+    pub fn get(&self, slot: u32) -> Option<Reservation> {
+        self.by_slot.get(&slot).map(|entry| entry.reservation)
+    }
+
+    /// All reservations, by slot.
+    pub fn all(&self) -> impl Iterator<Item = Reservation> + '_ {
+        self.by_slot.values().map(|entry| entry.reservation)
+    }
+
+    /// The slot of a reservation that has a thread in common with this one.
+    fn covering(&self, covers: Covers, tgid: u32) -> Option<u32> {
+        let is_common = |entry: &Entry| match (entry.reservation.covers, covers) {
+            (Covers::Thread { tid }, Covers::Thread { tid: other }) => tid == other,
+            (Covers::Group { .. }, _) | (_, Covers::Group { .. }) => entry.tgid == tgid,
+        };
+        self.by_slot.values().find(|entry| is_common(entry)).map(|entry| entry.reservation.slot)
+    }
+
+    /// The CPUs on which a reservation may be, the best first.
+    fn candidates(&self, ask: &Ask<'_>) -> Result<Vec<u32>, Refused> {
+        let allowed: BTreeSet<u32> =
+            ask.allowed.iter().copied().filter(|cpu| self.cpus.contains(cpu)).collect();
+        if let Some(cpu) = ask.cpu {
+            return if allowed.contains(&cpu) { Ok(vec![cpu]) } else { Err(Refused::NotThere { cpu }) };
+        }
+        let first = ask.runs_on.filter(|cpu| allowed.contains(cpu));
+        let rest = allowed.iter().copied().filter(|&cpu| Some(cpu) != first);
+        let cpus: Vec<u32> = first.into_iter().chain(rest).collect();
+        if cpus.is_empty() { Err(Refused::NoCpu) } else { Ok(cpus) }
+    }
+
+    /// The terms of the reservations for which `is_meant` holds.
+    fn terms(&self, is_meant: impl Fn(&Entry) -> bool) -> Vec<Terms> {
+        self.by_slot.values().filter(|entry| is_meant(entry)).map(|entry| entry.reservation.terms).collect()
+    }
+
+    /// Whether terms fit onto a CPU beside what is there; `instead` is the slot of a reservation that they
+    /// would replace.
+    fn check_cpu(&self, cpu: u32, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
+        let full = |limit, beside: Vec<Terms>, room_ppm| Refused::Full {
+            limit,
+            reserved_ppm: Sum::of(beside).ppm(),
+            room_ppm,
+            fits_ns: self.most(cpu, owner, terms.period_ns, instead),
+            period_ns: terms.period_ns,
+        };
+        let (beside, room_ppm) = self.beside(cpu, owner, instead);
+        if !fits(&beside, terms, room_ppm) {
+            return Err(full(Limit::Cpu(cpu), beside, room_ppm));
+        }
+        let Owner::User(_) = owner else { return Ok(()) };
+        let (users, room_ppm) = self.users_beside(cpu, instead);
+        if !fits(&users, terms, room_ppm) {
+            return Err(full(Limit::UsersOfCpu(cpu), users, room_ppm));
+        }
+        Ok(())
+    }
+
+    /// What is reserved of a CPU but for one slot, and what may be. A server stands beside other servers.
+    fn beside(&self, cpu: u32, owner: Owner, instead: Option<u32>) -> (Vec<Terms>, u32) {
+        let is_beside = |entry: &Entry| entry.is_on(cpu) && !entry.is_in(instead);
+        match owner {
+            Owner::Server => (self.terms(is_beside), self.limits.of_each_cpu_ppm.min(MILLION)),
+            Owner::Privileged | Owner::User(_) => {
+                let is_task = |entry: &Entry| is_beside(entry) && entry.owner != Owner::Server;
+                (self.terms(is_task), self.room_ppm(cpu))
+            }
+        }
+    }
+
+    /// As [`Admission::beside`], of users without privileges alone.
+    fn users_beside(&self, cpu: u32, instead: Option<u32>) -> (Vec<Terms>, u32) {
+        let is_beside = |entry: &Entry| {
+            entry.is_on(cpu) && !entry.is_in(instead) && matches!(entry.owner, Owner::User(_))
+        };
+        (self.terms(is_beside), self.limits.users_of_each_cpu_ppm.min(self.room_ppm(cpu)))
+    }
+
+    /// What a user without privileges has reserved but for one slot.
+    fn own_beside(&self, owner: Owner, instead: Option<u32>) -> Vec<Terms> {
+        self.terms(|entry| entry.owner == owner && !entry.is_in(instead))
+    }
+
+    /// The largest budget that an owner may have on a CPU in each period of this length, ns.
+    fn most(&self, cpu: u32, owner: Owner, period_ns: u64, instead: Option<u32>) -> u64 {
+        let of = |(beside, room_ppm): (Vec<Terms>, u32)| largest(&beside, room_ppm, period_ns);
+        let most_ns = of(self.beside(cpu, owner, instead));
+        match owner {
+            Owner::Privileged | Owner::Server => most_ns,
+            Owner::User(_) => {
+                let own = (self.own_beside(owner, instead), self.limits.of_a_user_ppm);
+                most_ns.min(of(self.users_beside(cpu, instead))).min(of(own))
+            }
+        }
+    }
+
+    /// Whether a user may have these terms beside what the user has.
+    fn check_user(&self, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
+        let Owner::User(_) = owner else { return Ok(()) };
+        let own = self.own_beside(owner, instead);
+        if own.len() >= self.limits.of_a_user as usize {
+            return Err(Refused::UserCount { most: self.limits.of_a_user });
+        }
+        let room_ppm = self.limits.of_a_user_ppm;
+        if !fits(&own, terms, room_ppm) {
+            let (limit, period_ns) = (Limit::User, terms.period_ns);
+            let fits_ns = largest(&own, room_ppm, period_ns);
+            let reserved_ppm = Sum::of(own).ppm();
+            return Err(Refused::Full { limit, reserved_ppm, room_ppm, fits_ns, period_ns });
+        }
+        Ok(())
+    }
+
+    /// Why a reservation fits onto none of some CPUs: the refusal of the CPU that has most left.
+    fn nowhere(&self, cpus: &[u32], ask: &Ask<'_>) -> Refused {
+        let refusals = cpus.iter().filter_map(|&cpu| self.check_cpu(cpu, ask.owner, ask.terms, None).err());
+        let fitting = |refused: &Refused| match *refused {
+            Refused::Full { fits_ns, .. } => fits_ns,
+            _ => 0,
+        };
+        // Of several that have the same left, the first counts.
+        let best = refusals.reduce(|best, next| if fitting(&next) > fitting(&best) { next } else { best });
+        best.unwrap_or(Refused::NoCpu)
+    }
+}
+
+fn fits(beside: &[Terms], more: Terms, room_ppm: u32) -> bool {
+    Sum::of(beside.iter().copied().chain([more])).fits(room_ppm)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,106 @@
+//! Which budget a thread needs: what it ran in each of many periods, and what follows from that.
+
+/// In so many of a hundred periods the budget is enough, and what is added to it, percent.
+const QUANTILE_PERCENT: usize = 99;
+const MARGIN_PERCENT: u64 = 10;
+/// A budget is at least this, or a tenth of the period where that is less, ns: a thread that did little while
+/// it was looked at does more when it gets more work, and a switch costs as much.
+const FLOOR_NS: u64 = 100_000;
+/// Budgets are whole ones of these, ns.
+const ROUND_NS: u64 = 1_000;
+/// By how much a budget grows that was used up, percent, and how large it gets, percent of the period.
+const GROWTH_PERCENT: u64 = 50;
+const MOST_PERCENT: u64 = 50;
+
+/// What was measured of a thread.
+#[derive(Clone, Debug, Default)]
+pub struct Busy {
+    /// The run time in each of the steps, as far as one period goes, ns.
+    ran_ns: Vec<u64>,
+}
+
+impl Busy {
+    /// Takes the run time between two readings.
+    pub fn take(&mut self, ran_ns: u64, elapsed_ns: u64, period_ns: u64) {
+        // A reading that came early says too little of a period. One that came late tells of several.
+        if elapsed_ns >= period_ns / 4 * 3 {
+            let of_a_period = u128::from(ran_ns) * u128::from(period_ns) / u128::from(elapsed_ns.max(1));
+            self.ran_ns.push(u64::try_from(of_a_period).unwrap_or(u64::MAX));
+        }
+    }
+
+    /// Whether the thread ran at all.
+    pub fn is_used(&self) -> bool {
+        self.ran_ns.iter().any(|&ran_ns| ran_ns > 0)
+    }
+
+    /// What the thread runs in a period in 99 of 100 cases, ns.
+    pub fn high_ns(&self) -> u64 {
+        let mut sorted = self.ran_ns.clone();
+        sorted.sort_unstable();
+        let rank = (sorted.len() * QUANTILE_PERCENT).div_ceil(100).max(1);
+        sorted.get(rank - 1).copied().unwrap_or(0)
+    }
+
+    /// The budget that fits.
+    pub fn budget_ns(&self, period_ns: u64) -> u64 {
+        let wanted_ns = self.high_ns().saturating_mul(100 + MARGIN_PERCENT) / 100;
+        let floor_ns = FLOOR_NS.min(period_ns / 10).max(1);
+        (wanted_ns.max(floor_ns).div_ceil(ROUND_NS) * ROUND_NS).min(period_ns)
+    }
+}
+
+/// The budget that follows one that was used up, ns.
+pub fn larger_budget_ns(budget_ns: u64, period_ns: u64) -> u64 {
+    let most_ns = most_budget_ns(period_ns).max(budget_ns);
+    (budget_ns.saturating_mul(100 + GROWTH_PERCENT) / 100).min(most_ns)
+}
+
+/// The largest budget that growing comes to, ns.
+pub const fn most_budget_ns(period_ns: u64) -> u64 {
+    period_ns / 100 * MOST_PERCENT
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PERIOD_NS: u64 = 2_666_667;
+
+    fn busy(ran_ns: impl IntoIterator<Item = u64>) -> Busy {
+        let mut busy = Busy::default();
+        ran_ns.into_iter().for_each(|ran_ns| busy.take(ran_ns, PERIOD_NS, PERIOD_NS));
+        busy
+    }
+
+    #[test]
+    fn a_budget_is_what_is_enough_in_99_of_100_periods_and_a_tenth_more() {
+        let found = busy((0..1_000).map(|at| if at % 200 == 7 { 900_000 } else { 200_000 }));
+        assert_eq!((found.high_ns(), found.budget_ns(PERIOD_NS)), (200_000, 220_000));
+        let often = busy((0..1_000).map(|at| if at % 50 == 7 { 900_000 } else { 200_000 }));
+        assert_eq!(often.budget_ns(PERIOD_NS), 990_000);
+        assert_eq!(busy([9_000_000; 9]).budget_ns(PERIOD_NS), PERIOD_NS);
+    }
+
+    #[test]
+    fn a_thread_that_does_little_has_a_least_budget_of_a_tenth_of_a_period_at_most() {
+        assert_eq!(busy([20_000; 300]).budget_ns(PERIOD_NS), 100_000);
+        assert_eq!(busy([20_000; 300]).budget_ns(500_000), 50_000);
+        assert!(!busy([0; 300]).is_used() && busy([0, 1]).is_used());
+    }
+
+    #[test]
+    fn a_late_reading_counts_as_the_periods_that_it_tells_of_and_an_early_one_not() {
+        let mut found = Busy::default();
+        found.take(600_000, 3 * PERIOD_NS, PERIOD_NS);
+        found.take(500_000, PERIOD_NS / 2, PERIOD_NS);
+        assert_eq!(found.ran_ns, [200_000]);
+    }
+
+    #[test]
+    fn a_budget_that_is_used_up_grows_by_half_to_half_of_the_period() {
+        assert_eq!(larger_budget_ns(100_000, PERIOD_NS), 150_000);
+        assert_eq!(larger_budget_ns(1_200_000, PERIOD_NS), 1_333_300);
+        assert_eq!(larger_budget_ns(2_000_000, PERIOD_NS), 2_000_000);
+    }
+}

@@ -1,0 +1,191 @@
+//! Ceilings: by which clients a shared server is ranked, and how much it may take by this rank.
+//!
+//! A server has the highest rank of the tasks that can ask it for service, and a budget in each of the
+//! shortest of their periods: the time for which reserved tasks wait for the server is bounded by that. What
+//! the server takes beyond its budget, it takes in the class that it would have without a ceiling.
+
+use std::collections::VecDeque;
+
+use crate::{OnExhaustion, Terms};
+
+/// By how many clients a server is ranked at most.
+pub const CLIENTS_MAX: usize = 8;
+
+/// The largest part of a period that a server is given by measurement alone, percent.
+pub const MEASURED_PERCENT: u64 = 10;
+/// The smallest budget that a server is given by measurement, ns.
+const MEASURED_MIN_NS: u64 = 20_000;
+/// How many seconds with requests a server is measured for before its budget depends on that.
+const SECONDS_MIN: usize = 3;
+/// How many seconds are remembered.
+const SECONDS_MAX: usize = 10;
+/// What is added to the most that was measured, percent.
+const MARGIN_PERCENT: u64 = 25;
+/// A budget is made smaller only if the measured one is below this part of it, percent.
+const SHRINK_PERCENT: u64 = 75;
+
+/// A reservation of a task that can ask a server for service.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Client {
+    /// The reservation's slot.
+    pub slot: u32,
+    /// The CPU where it is.
+    pub cpu: u32,
+    /// The length of its period, ns.
+    pub period_ns: u64,
+}
+
+/// The clients by which a server is ranked: those with the shortest periods, the shortest first.
+pub fn ranked(clients: impl IntoIterator<Item = Client>) -> Vec<Client> {
+    let mut all: Vec<Client> = clients.into_iter().collect();
+    all.sort_unstable_by_key(|client| (client.period_ns, client.slot));
+    all.truncate(CLIENTS_MAX);
+    all
+}
+
+/// What was measured of a server since it was last asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Served {
+    /// How many requests the server did.
+    pub requests: u64,
+    /// The most that one request took, ns.
+    pub longest_ns: u64,
+    /// The most that the requests of one period took together, ns.
+    pub most_ns: u64,
+}
+
+/// How much a server may take by its rank in each period.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Bound {
+    /// So much, whatever it takes.
+    Given {
+        /// The bound, ns.
+        most_ns: u64,
+    },
+    /// A little more than it was measured to take, and at most a tenth of the period.
+    Measured {
+        /// The most of one period, in each of the latest seconds in which there were requests, ns.
+        seconds: VecDeque<u64>,
+    },
+}
+
+impl Bound {
+    /// The bound that was given, or a measured one of which nothing is known yet.
+    pub fn new(given_ns: Option<u64>) -> Bound {
+        match given_ns {
+            Some(most_ns) => Bound::Given { most_ns },
+            None => Bound::Measured { seconds: VecDeque::new() },
+        }
+    }
+
+    /// Notes what was measured in a second.
+    pub fn note(&mut self, served: Served) {
+        let Bound::Measured { seconds } = self else { return };
+        if served.requests == 0 {
+            return;
+        }
+        if seconds.len() == SECONDS_MAX {
+            seconds.pop_front();
+        }
+        seconds.push_back(served.most_ns);
+    }
+
+    /// What the server is to have in each of the shortest of its clients' periods; `now_ns` is what it has of
+    /// it at present, 0 for nothing.
+    pub fn terms(&self, period_ns: u64, now_ns: u64) -> Terms {
+        let budget_ns = match self {
+            Bound::Given { most_ns } => (*most_ns).min(period_ns),
+            Bound::Measured { seconds } => {
+                let most_ns = period_ns / 100 * MEASURED_PERCENT;
+                let wanted_ns = match seconds.iter().max() {
+                    Some(&of_one_ns) if seconds.len() >= SECONDS_MIN => {
+                        let with_margin_ns = of_one_ns.saturating_mul(100 + MARGIN_PERCENT) / 100;
+                        with_margin_ns.clamp(MEASURED_MIN_NS.min(most_ns), most_ns)
+                    }
+                    _ => most_ns,
+                };
+                let is_near = wanted_ns <= now_ns && wanted_ns >= now_ns / 100 * SHRINK_PERCENT;
+                if is_near { now_ns.min(most_ns) } else { wanted_ns }
+            }
+        };
+        Terms { budget_ns, period_ns, on_exhaustion: OnExhaustion::Demote }
+    }
+}
+
+/// The terms, then smaller and smaller budgets, for a CPU on which the first of them do not fit. A bound that
+/// was given is not made smaller.
+pub fn tries(bound: &Bound, terms: Terms) -> impl Iterator<Item = Terms> + use<> {
+    let count = match bound {
+        Bound::Given { .. } => 1,
+        Bound::Measured { .. } => 4,
+    };
+    (0..count).map(move |halved| Terms { budget_ns: terms.budget_ns >> halved, ..terms })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn served(most_ns: u64) -> Served {
+        Served { requests: 10, longest_ns: most_ns / 2, most_ns }
+    }
+
+    #[test]
+    fn a_server_is_ranked_by_the_clients_with_the_shortest_periods() {
+        let client = |slot: u32, period_ns| Client { slot, cpu: 0, period_ns };
+        let all = (0..20).map(|slot| client(slot, 100 - u64::from(slot % 10)));
+        let slots: Vec<u32> = ranked(all).iter().map(|client| client.slot).collect();
+        assert_eq!(slots, [9, 19, 8, 18, 7, 17, 6, 16]);
+        assert!(ranked([]).is_empty());
+    }
+
+    #[test]
+    fn a_given_bound_is_what_it_is_and_at_most_the_period() {
+        let mut bound = Bound::new(Some(3 * MS));
+        (0..10).for_each(|_| bound.note(served(9 * MS)));
+        assert_eq!(bound.terms(10 * MS, 0).budget_ns, 3 * MS);
+        assert_eq!(bound.terms(2 * MS, 0).budget_ns, 2 * MS);
+        assert_eq!(bound.terms(2 * MS, 0).on_exhaustion, OnExhaustion::Demote);
+        assert_eq!(tries(&bound, bound.terms(10 * MS, 0)).count(), 1);
+    }
+
+    #[test]
+    fn a_measured_bound_begins_at_a_tenth_and_comes_to_a_quarter_more_than_what_was_taken() {
+        let mut bound = Bound::new(None);
+        assert_eq!(bound.terms(10 * MS, 0).budget_ns, MS);
+        bound.note(served(200_000));
+        bound.note(Served::default());
+        bound.note(served(400_000));
+        assert_eq!(bound.terms(10 * MS, MS).budget_ns, MS);
+        bound.note(served(300_000));
+        assert_eq!(bound.terms(10 * MS, MS).budget_ns, 500_000);
+        // What was longest is forgotten after ten seconds; small changes change nothing.
+        (0..9).for_each(|_| bound.note(served(310_000)));
+        assert_eq!(bound.terms(10 * MS, 500_000).budget_ns, 500_000);
+        (0..10).for_each(|_| bound.note(served(200_000)));
+        assert_eq!(bound.terms(10 * MS, 500_000).budget_ns, 250_000);
+    }
+
+    #[test]
+    fn what_a_server_takes_too_much_never_makes_its_measured_bound_more_than_a_tenth() {
+        let mut bound = Bound::new(None);
+        for longest_ns in [1, MS, 50 * MS, u64::MAX] {
+            (0..12).for_each(|_| bound.note(served(longest_ns)));
+            for period_ns in [100_000, 10 * MS, 4_000 * MS] {
+                for now_ns in [0, MS / 2, MS, period_ns] {
+                    let budget_ns = bound.terms(period_ns, now_ns).budget_ns;
+                    assert!(budget_ns > 0 && budget_ns <= period_ns / 10, "{budget_ns} of {period_ns}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_measured_bound_that_does_not_fit_is_tried_again_as_a_smaller_one() {
+        let bound = Bound::new(None);
+        let budgets: Vec<u64> = tries(&bound, bound.terms(10 * MS, 0)).map(|terms| terms.budget_ns).collect();
+        assert_eq!(budgets, [1_000_000, 500_000, 250_000, 125_000]);
+    }
+}

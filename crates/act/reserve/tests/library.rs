@@ -1,0 +1,118 @@
+//! Tests the library and its C header against a daemon of the test's own, which answers as Spry's does.
+
+use std::fs;
+use std::io::{BufRead, BufReader, Write};
+use std::os::unix::net::UnixListener;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::mpsc::{Receiver, channel};
+use std::thread;
+use std::time::SystemTime;
+
+/// What the daemon says to each question of a program that opens, asks, sets and releases.
+const OPENED: &str = r#"{"opened":{"slot":7,"cpu":1,"budget_ns":1,"period_ns":2,"on_exhaustion":"wait","enforcer":"scx","notes":[]}}"#;
+const DONE: &str = r#"{"done":{"text":"released"}}"#;
+const REFUSED: &str = r#"{"error":{"kind":"malformed","text":"a budget is more than 0 and at most the period, not 20ms of 10ms"}}"#;
+
+/// A reservation of all threads of which is the question, as the daemon lists it.
+fn listed(covers: &str) -> String {
+    format!(
+        r#"{{"reservations":{{"scope":"own","enforcer":"scx","reservations":[{{"slot":6,"cpu":0,"covers":{{"thread":{{"tid":1}}}},"periods":1,"got_ns":1,"asked_ns":1,"deviation_ns":0}},{{"slot":7,"cpu":1,"covers":{covers},"tgid":9,"comm":"x","uid":0,"periods":99,"got_ns":5,"asked_ns":7,"deviation_ns":-2,"stolen_ns":null,"exhausted":null,"worst_short_ns":null,"worst_late_ns":3}}]}}}}"#
+    )
+}
+
+/// Answers questions at a socket; sends each question to the test.
+fn daemon(directory: &Path) -> (PathBuf, Receiver<String>) {
+    let socket = directory.join("sched.sock");
+    let listener = UnixListener::bind(&socket).expect("a socket");
+    let (sender, receiver) = channel();
+    thread::spawn(move || {
+        let mut covers = String::new();
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut line = String::new();
+            let mut stream = BufReader::new(stream);
+            stream.read_line(&mut line).expect("a question");
+            let asks = |what: &str| line.contains(&format!("\"ask\":\"{what}\""));
+            let answer = if asks("reservations") {
+                listed(&covers)
+            } else if asks("release") {
+                DONE.to_owned()
+            } else if line.contains("\"budget_ns\":20000000") {
+                REFUSED.to_owned()
+            } else {
+                let start = line.find("\"covers\":").expect("covers") + "\"covers\":".len();
+                covers = line[start..=line[start..].find("}}").expect("its end") + start + 1].to_owned();
+                OPENED.to_owned()
+            };
+            stream.get_mut().write_all(format!("{answer}\n").as_bytes()).expect("an answer");
+            _ = sender.send(line.trim().to_owned());
+        }
+    });
+    (socket, receiver)
+}
+
+/// The newest file that cargo has built of this library, with this ending.
+fn library(ending: &str) -> PathBuf {
+    let own = std::env::current_exe().expect("this program");
+    let files = fs::read_dir(own.parent().expect("a directory")).expect("its files").flatten();
+    let is_it = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        name.starts_with("libspry_reserve") && name.ends_with(ending)
+    };
+    let age = |path: &PathBuf| {
+        fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
+    };
+    files.map(|file| file.path()).filter(is_it).max_by_key(age).expect("cargo builds the library")
+}
+
+/// Compiles the example in C with every warning an error, and links it with a library.
+fn compiled(directory: &Path, library: &Path) -> PathBuf {
+    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let program = directory.join("on_time");
+    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
+    command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
+    command.arg("-I").arg(crate_directory.join("include")).arg(crate_directory.join("examples/on_time.c"));
+    command.arg("-o").arg(&program).arg(library).args(["-lm", "-lpthread", "-ldl"]);
+    let said = command.output().expect("there is a C compiler");
+    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
+    program
+}
+
+fn run(program: &Path, socket: &Path, library: &Path) -> (bool, String, String) {
+    let mut command = Command::new(program);
+    command.env("SPRY_SOCKET", socket).env("LD_LIBRARY_PATH", library.parent().expect("a directory"));
+    let ended = command.output().expect("it starts");
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ended.status.success(), text(&ended.stdout), text(&ended.stderr))
+}
+
+#[test]
+fn a_c_program_opens_asks_sets_and_releases_with_either_library() {
+    for ending in [".a", ".so"] {
+        let directory = tempfile::tempdir().expect("a directory");
+        let (socket, asked) = daemon(directory.path());
+        let library = library(ending);
+        let program = compiled(directory.path(), &library);
+        let (is_well, out, err) = run(&program, &socket, &library);
+        assert!(is_well, "{out}{err}");
+        assert_eq!(
+            out,
+            "slot 7 on CPU 1: 99 periods\n\
+             refused: a budget is more than 0 and at most the period, not 20ms of 10ms\n"
+        );
+        let questions: Vec<String> = (0..4).map(|_| asked.recv().expect("a question")).collect();
+        assert!(questions[0].contains(r#""budget_ns":2000000"#), "{questions:?}");
+        assert!(questions[0].contains(r#""on_exhaustion":"wait""#), "{questions:?}");
+        assert!(questions[3].contains(r#""ask":"release""#), "{questions:?}");
+    }
+}
+
+#[test]
+fn a_c_program_without_a_daemon_is_told_what_to_do() {
+    let directory = tempfile::tempdir().expect("a directory");
+    let library = library(".a");
+    let program = compiled(directory.path(), &library);
+    let (is_well, _, err) = run(&program, &directory.path().join("none"), &library);
+    assert!(!is_well && err.contains("no scheduler daemon is running"), "{err}");
+    assert!(err.contains("spry sched run"), "{err}");
+}

@@ -1,0 +1,172 @@
+//! The interface org.freedesktop.RealtimeKit1: what a call asks for, and what is answered without the daemon.
+
+use spry_control::rtkit::{Asked, NICE_MIN, PRIORITY_MAX, What};
+
+use crate::bus::Caller;
+use crate::wire::{Malformed, Message, Number, Values};
+
+/// The name on the bus, which is also that of the interface.
+pub const NAME: &str = "org.freedesktop.RealtimeKit1";
+const PATH: &str = "/org/freedesktop/RealtimeKit1";
+const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
+/// The longest time without a pause that a client may let its real-time threads run, us, as rtkit has it.
+/// Clients set their own limit by it; Spry does not ask for one.
+const RTTIME_MAX_US: i64 = 200_000;
+/// The highest priority that the kernel knows.
+const KERNEL_PRIORITY_MAX: u32 = 99;
+
+const XML: &str = include_str!("interface.xml");
+
+const TABLE: [(&str, Number); 3] = [
+    ("RTTimeUSecMax", Number::Int64(RTTIME_MAX_US)),
+    ("MaxRealtimePriority", Number::Int32(PRIORITY_MAX)),
+    ("MinNiceLevel", Number::Int32(NICE_MIN)),
+];
+
+/// An error of the bus' own names, below `org.freedesktop.DBus.Error.`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Failure {
+    pub name: &'static str,
+    pub text: String,
+}
+
+/// What a call comes to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Call {
+    /// It is answered at once.
+    Answered(Values),
+    /// It asks something for a thread: the process (that of the caller if none), the thread, and the value.
+    Thread { what: What, process: Option<u32>, tid: u32, nice: i32 },
+    /// It ends what was asked for; root's alone.
+    Reset,
+}
+
+/// Denies.
+pub fn denied(text: &str) -> Failure {
+    failure("AccessDenied", text)
+}
+
+/// Says that something cannot be done.
+pub fn failed(text: &str) -> Failure {
+    failure("Failed", text)
+}
+
+fn failure(name: &'static str, text: &str) -> Failure {
+    Failure { name, text: text.to_owned() }
+}
+
+impl From<Malformed> for Failure {
+    fn from(_: Malformed) -> Failure {
+        failure("InvalidArgs", "the arguments are not those of this method")
+    }
+}
+
+/// Reads a call.
+///
+/// # Errors
+/// If it is none that can be answered.
+pub fn call(message: &Message) -> Result<Call, Failure> {
+    let Message { interface, member, .. } = message;
+    if message.path != PATH && interface != "org.freedesktop.DBus.Peer" {
+        return Err(failure("UnknownObject", "there is /org/freedesktop/RealtimeKit1 alone"));
+    }
+    match (interface.as_str(), member.as_str()) {
+        ("org.freedesktop.DBus.Introspectable", "Introspect") => {
+            with(message, "").map(|()| Call::Answered(Values::default().text(XML)))
+        }
+        ("org.freedesktop.DBus.Peer", "Ping") => Ok(Call::Answered(Values::default())),
+        (PROPERTIES, "Get") => property(message),
+        (PROPERTIES, "GetAll") => {
+            with(message, "s").map(|()| Call::Answered(Values::default().table(&TABLE)))
+        }
+        (NAME | "", _) => method(message),
+        _ => Err(failure("UnknownMethod", "there is no such method")),
+    }
+}
+
+/// Makes sure that a call has these arguments.
+fn with(message: &Message, signature: &str) -> Result<(), Failure> {
+    if message.signature == signature { Ok(()) } else { Err(Malformed.into()) }
+}
+
+fn property(message: &Message) -> Result<Call, Failure> {
+    with(message, "ss")?;
+    let mut body = message.body();
+    let (interface, name) = (body.text()?, body.text()?);
+    body.end()?;
+    let found = TABLE.iter().find(|(known, _)| *known == name).filter(|_| interface == NAME);
+    let &(_, number) = found.ok_or_else(|| failure("UnknownProperty", "there is no such property"))?;
+    Ok(Call::Answered(Values::default().variant(number)))
+}
+
+fn method(message: &Message) -> Result<Call, Failure> {
+    let (what, takes_process) = match message.member.as_str() {
+        "MakeThreadRealtime" => (What::Realtime, false),
+        "MakeThreadRealtimeWithPID" => (What::Realtime, true),
+        "MakeThreadHighPriority" => (What::HighPriority, false),
+        "MakeThreadHighPriorityWithPID" => (What::HighPriority, true),
+        "ResetKnown" | "ResetAll" => return with(message, "").map(|()| Call::Reset),
+        "Exit" => return Err(failure("NotSupported", "the scheduler keeps this: `spry sched stop` ends it")),
+        _ => return Err(failure("UnknownMethod", "there is no such method")),
+    };
+    with(
+        message,
+        match (what, takes_process) {
+            (What::HighPriority, false) => "ti",
+            (What::HighPriority, true) => "tti",
+            (_, false) => "tu",
+            (_, true) => "ttu",
+        },
+    )?;
+    let mut body = message.body();
+    let mut number = || -> Result<u32, Failure> {
+        u32::try_from(body.u64()?).map_err(|_| failed("there is no process or thread of that number"))
+    };
+    let process = if takes_process { Some(number()?) } else { None };
+    let tid = number()?;
+    let nice = match what {
+        What::HighPriority => nice(body.i32()?)?,
+        What::Realtime | What::Reset | What::End => priority(body.u32()?)?,
+    };
+    body.end()?;
+    Ok(Call::Thread { what, process, tid, nice })
+}
+
+/// Checks a nice value as the kernel and rtkit do.
+fn nice(asked: i32) -> Result<i32, Failure> {
+    match asked {
+        ..-20 | 20.. => Err(failed("a nice value is -20 to 19")),
+        _ if asked < NICE_MIN => Err(denied("the nice value is below MinNiceLevel")),
+        _ => Ok(asked),
+    }
+}
+
+/// Checks a priority as the kernel and rtkit do. A reservation has none, so nothing is left of it.
+fn priority(asked: u32) -> Result<i32, Failure> {
+    match asked {
+        0 => Err(failed("a priority is 1 to 99")),
+        _ if asked > KERNEL_PRIORITY_MAX => Err(failed("a priority is 1 to 99")),
+        _ if asked > PRIORITY_MAX.unsigned_abs() => Err(denied("the priority is above MaxRealtimePriority")),
+        _ => Ok(0),
+    }
+}
+
+/// What the daemon is asked for a caller.
+///
+/// # Errors
+/// If the caller may not ask that.
+pub fn asked(call: &Call, caller: Caller) -> Result<Option<Asked>, Failure> {
+    match *call {
+        Call::Answered(_) => Ok(None),
+        Call::Reset if caller.uid != 0 => Err(denied("only root ends what others asked for")),
+        Call::Reset => Ok(Some(Asked { what: What::Reset, uid: 0, tgid: 0, tid: 0, nice: 0 })),
+        Call::Thread { what, process, tid, nice } => {
+            let tgid = process.unwrap_or(caller.tgid);
+            let tid = if tid == 0 { tgid } else { tid };
+            Ok(Some(Asked { what, uid: caller.uid, tgid, tid, nice }))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

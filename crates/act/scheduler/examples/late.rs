@@ -1,0 +1,33 @@
+//! A loop that says how long it waited for the CPU after it could be given a place. `late FILE SECONDS`: the
+//! loop runs for a second, writes its process' number into the file, by which another program may give it a
+//! place, and then runs for SECONDS.
+
+mod common;
+
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+/// Runs for so long. Returns the longest time between two looks at the clock.
+fn spin(run: Duration) -> Duration {
+    let begin = Instant::now();
+    let (mut last, mut longest) = (begin, Duration::ZERO);
+    while begin.elapsed() < run {
+        common::work();
+        let now = Instant::now();
+        longest = longest.max(now - last);
+        last = now;
+    }
+    longest.max(last.elapsed())
+}
+
+fn main() -> Result<()> {
+    let mut args = std::env::args().skip(1);
+    let file = args.next().context("which file")?;
+    let run = Duration::from_secs(args.next().context("how many seconds")?.parse()?);
+    let before = spin(Duration::from_secs(1));
+    std::fs::write(file, std::process::id().to_string()).context("writing the number")?;
+    let after = spin(run);
+    println!("waited {} ms before, {} ms after", before.as_millis(), after.as_millis());
+    Ok(())
+}

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Ceilings (Goel et al. 2002, 3.3.2): a shared server has the highest rank of the tasks that can ask it for
+ * service. Its clients' reservations are listed with its own, which bounds what it may take by this rank:
+ * what it takes beyond that it takes in the class that it would have without a ceiling. What the server takes
+ * for each request, from one sleep of a thread to the next one, is measured in all classes.
+ */
+#ifndef SPRY_CEILING_BPF_H
+#define SPRY_CEILING_BPF_H
+
+#include "reserve.bpf.h"
+
+static __always_inline bool is_server(const struct spry_reservation *r)
+{
+	return *(volatile const u32 *)&r->clients[0] != 0;
+}
+
+/* Whether the reservation of a thread is the ceiling of a shared server. */
+static __always_inline bool serves_by(const struct thread_ctx *t)
+{
+	return t->reserved && is_server(reservation_at(t->reserved - 1));
+}
+
+/* When the period of a client ends. A client that has slept has not begun its period itself. */
+static __always_inline u64 ends_ns(const struct spry_reservation *r, u64 now)
+{
+	u64 period_ns = r->period_ns, ends = r->begun_ns + period_ns;
+
+	if (!period_ns || (s64)(now - ends) < 0)
+		return ends;
+	return ends + ((now - ends) / period_ns + 1) * period_ns;
+}
+
+/* When the first of the periods ends of the clients that can ask the server of a reservation. */
+__noinline u64 earliest_of_clients(u32 slot, u64 now)
+{
+	struct spry_reservation *r = reservation_at(slot);
+	u64 first = ~0ull;
+	u32 i;
+
+	bpf_for(i, 0, SPRY_CLIENTS_MAX)
+	{
+		u32 client = *(volatile u32 *)&r->clients[i & (SPRY_CLIENTS_MAX - 1)];
+		u64 ends;
+
+		if (!client)
+			break;
+		if (!reservation_at(client - 1)->period_ns)
+			continue;
+		ends = ends_ns(reservation_at(client - 1), now);
+		if (ends < first)
+			first = ends;
+	}
+	return first == ~0ull ? next_period_ns(r) : first;
+}
+
+/* The deadline by which a thread of a shared server is ranked. */
+static __always_inline u64 ceiling_ns(const struct thread_ctx *t)
+{
+	return earliest_of_clients(t->reserved - 1, bpf_ktime_get_ns());
+}
+
+/* A thread of a server goes to sleep: it has done what it was asked for. */
+static __always_inline void request_is_over(struct task_struct *p, struct thread_ctx *t,
+					    struct spry_reservation *r)
+{
+	u64 ran_ns = ran_until_now(p), took_ns = ran_ns - t->ran_before_ns;
+	bool is_known = t->ran_before_ns;
+
+	t->ran_before_ns = ran_ns;
+	if (!is_known)
+		return;
+	r->requests++;
+	r->served_ns += took_ns;
+	if (took_ns > r->request_most_ns)
+		r->request_most_ns = took_ns;
+	if (r->served_ns > r->served_most_ns)
+		r->served_most_ns = r->served_ns;
+}
+
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * INTERACTIVE: processes in use. A process has a quantum, which all its threads spend. A process that has
+ * spent its quantum is given a new one at once, and goes behind all processes that were given theirs before.
+ * So an epoch of the thesis (8.3.3) ends for each process when its own quantum does; tasks on other CPUs
+ * neither refill the quantum nor forgive what was spent. Of tasks whose quanta are equally old, the task of
+ * the lowest level goes first, then the task that has the most left.
+ *
+ * A task that wakes gets the place in line of the task that its CPU serves, unless the woken task's process
+ * has spent a quantum since. If the CPU has come to a newer quantum meanwhile, the process' quantum is
+ * refilled in part.
+ *
+ * So a task waits at most for one quantum of each other process in use, whatever number of threads this
+ * process has, and for one slice more.
+ */
+#ifndef SPRY_CLASS_INTERACTIVE_BPF_H
+#define SPRY_CLASS_INTERACTIVE_BPF_H
+
+#include "class.bpf.h"
+#include "nodes.bpf.h"
+#include "timer.bpf.h"
+
+/* An order has three parts: when the quantum was given, in units of 2.1 ms; the level; and how little of the
+ * quantum is left, in units of 66 us. */
+#define GIVEN_UNIT_SHIFT 21
+#define GIVEN_SHIFT	 18
+#define LEVELS		 64
+#define LEFT_UNIT_SHIFT	 16
+#define LEFT_UNITS	 4096
+
+#define LEVEL_INHERITED (LEVELS - 1)
+/* Every quantum is shorter than this, ns. */
+#define QUANTUM_MOST_NS (1ull << 40)
+
+/* How much the quantum of a waking process is refilled: by 3 / 4 of the time since it was refilled last. So a
+ * process whose threads refill the quantum for each other on several CPUs spends it nonetheless. */
+#define MADE_UP(ns) ((ns) / 4 * 3)
+
+/* A process in use. The array of these is indexed by the process' node. */
+struct in_use {
+	/* The name of the process' node. If the node has another name, the place is free. */
+	spry_ref ref;
+	/* What is left of the process' quantum, ns. */
+	s64 left_ns;
+	/* When the process was given its quantum because it had spent the last one; 0: it has not spent
+	 * any. */
+	u64 given_ns;
+	/* When the quantum was last refilled. */
+	u64 made_up_ns;
+	/* The `given_ns` of the quantum in which an overdue thread of the process kept its turn; see
+	 * OVERDUE_NS. */
+	u64 passed_ns;
+};
+
+struct in_use in_use[SPRY_NODES_MAX];
+
+/* The process of a thread, as one in use; NULL if the process is not in use. */
+static __always_inline struct in_use *process_of(const struct thread_ctx *t)
+{
+	struct in_use *process = &in_use[SPRY_NODE_INDEX(t->node)];
+
+	return t->node && process->ref == t->node ? process : NULL;
+}
+
+static __always_inline s64 left_of(const struct thread_ctx *t)
+{
+	const struct in_use *process = process_of(t);
+
+	if (t->inherited)
+		return t->left_ns;
+	return process ? process->left_ns : 0;
+}
+
+/* What orders threads whose quanta are equally old: a thread that ran little of its process' quantum goes
+ * before a thread that ran much, so that a player's picture goes before the decoding of the next one.
+ * `ran_ns` is what the thread ran without being charged for it yet. */
+static __always_inline s64 own_left(struct thread_ctx *t, u64 ran_ns)
+{
+	const struct in_use *process = process_of(t);
+
+	if (t->inherited)
+		return t->left_ns - ran_ns;
+	if (process && t->own_quantum_ns != process->made_up_ns) {
+		t->own_quantum_ns = process->made_up_ns;
+		t->own_ran_ns /= 2;
+	}
+	return t->quantum_ns - t->own_ran_ns - ran_ns;
+}
+
+static __always_inline u64 interactive_order(const struct thread_ctx *t, u64 given_ns, s64 left_ns)
+{
+
+	u64 units = left_ns < 0 ? 0 : (u64)left_ns >> LEFT_UNIT_SHIFT;
+	u64 little = units < LEFT_UNITS - 1 ? LEFT_UNITS - 1 - units : 0;
+	u64 given = given_ns >> GIVEN_UNIT_SHIFT << GIVEN_SHIFT;
+
+	if (wake_more_left)
+		return KEY(SPRY_CLASS_INTERACTIVE, given | little * LEVELS | t->level);
+	return KEY(SPRY_CLASS_INTERACTIVE, given | (u64)t->level * LEFT_UNITS | little);
+}
+
+/* When the task of this order was given its quantum, ns. */
+static __always_inline u64 given_of(u64 key)
+{
+	return (key & KEY_LOW) >> GIVEN_SHIFT << GIVEN_UNIT_SHIFT;
+}
+
+/* Notes that a CPU serves the task of this order: tasks that wake join the line there. */
+static __always_inline void interactive_serves(struct cpu_ctx *c, u64 key)
+{
+	c->given_ns = given_of(key);
+}
+
+/* Applies a verdict. A process that comes into use has its whole quantum at once. If the process was in use
+ * already, what it has left is cut to the new quantum. */
+static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64 quantum_ns)
+{
+	struct in_use *process = &in_use[SPRY_NODE_INDEX(t->node)];
+
+	if (quantum_ns >= QUANTUM_MOST_NS)
+		quantum_ns = QUANTUM_MOST_NS - 1;
+	t->level = level < LEVEL_INHERITED ? level : LEVEL_INHERITED - 1;
+	t->quantum_ns = quantum_ns ?: 1;
+	if (process->ref != t->node) {
+		process->ref = t->node;
+		process->given_ns = 0;
+		process->made_up_ns = scx_bpf_now();
+		process->left_ns = t->quantum_ns;
+	} else if (process->left_ns > (s64)t->quantum_ns) {
+		process->left_ns = t->quantum_ns;
+	}
+}
+
+static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
+{
+	struct in_use *process = process_of(t);
+
+	if (!ran_ns)
+		return;
+	if (t->inherited) {
+		t->left_ns = t->left_ns > ran_ns ? t->left_ns - ran_ns : 0;
+		return;
+	}
+	own_left(t, 0);
+	t->own_ran_ns += ran_ns;
+	if (!process || (s64)__sync_fetch_and_sub(&process->left_ns, ran_ns) > (s64)ran_ns)
+		return;
+	process->given_ns = process->made_up_ns = scx_bpf_now();
+	process->left_ns = t->quantum_ns;
+}
+
+/* Whether a task of one of the kernel's own classes (real-time) has interrupted a task of INTERACTIVE, which
+ * the kernel then keeps in the CPU's own queue. */
+static __always_inline bool is_interrupted(const struct where *at, const struct task_struct *curr)
+{
+	return curr->prio < MAX_RT_PRIO && cpu_at(at->cpu)->has == SPRY_CLASS_INTERACTIVE &&
+	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0;
+}
+
+/* When the task that this CPU serves was given its quantum. Where no task of INTERACTIVE wants the CPU, a new
+ * line begins now. */
+static __always_inline u64 served_since(const struct where *at, u64 now)
+{
+	struct task_struct *curr = running_on(at->cpu);
+	bool goes_on = waiting(at, SPRY_CLASS_INTERACTIVE);
+
+	if (!goes_on && curr && !(curr->flags & PF_IDLE))
+		goes_on =
+			key_class(curr->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE || is_interrupted(at, curr);
+	return goes_on ? cpu_at(at->cpu)->given_ns : now;
+}
+
+/* A thread joins the line of its CPU, because it wakes or because it was of another class before. */
+static __always_inline void joins(struct thread_ctx *t, struct in_use *process, const struct where *at)
+{
+	u64 now = scx_bpf_now(), since = served_since(at, now);
+	s64 left_ns;
+
+	if (since > process->made_up_ns) {
+		left_ns = process->left_ns + (s64)MADE_UP(now - process->made_up_ns);
+		process->left_ns = left_ns < (s64)t->quantum_ns ? left_ns : (s64)t->quantum_ns;
+		process->made_up_ns = now;
+	}
+	t->given_ns = process->given_ns > since ? process->given_ns : since;
+}
+
+static __always_inline bool interactive_by_nature(struct task_struct *p)
+{
+	return false;
+}
+
+static __always_inline bool interactive_may(struct cpu_ctx *c, struct thread_ctx *t)
+{
+	return true;
+}
+
+static __always_inline u64 interactive_key(const struct asking *a)
+{
+	struct thread_ctx *t = a->t;
+	struct in_use *process;
+
+	if (!t)
+		return KEY(SPRY_CLASS_INTERACTIVE, KEY_LOW);
+	process = t->inherited ? NULL : process_of(t);
+	if (process) {
+		if (a->asked == ASKED_AS_IT_WAKES || t->class != SPRY_CLASS_INTERACTIVE)
+			joins(t, process, a->at);
+		else if (process->given_ns > t->given_ns)
+			t->given_ns = process->given_ns;
+	}
+	t->waits_ns = scx_bpf_now();
+	return interactive_order(t, t->given_ns, own_left(t, 0));
+}
+
+static __always_inline u64 interactive_slice(struct thread_ctx *t)
+{
+	s64 left_ns = t ? left_of(t) : 0;
+
+	return left_ns > 0 && left_ns < (s64)slice_interactive_ns ? left_ns : slice_interactive_ns;
+}
+
+/* Whether a woken task of INTERACTIVE goes before a task of INTERACTIVE that has the CPU. */
+static __always_inline bool interactive_wakes_over(u64 key, struct task_struct *curr)
+{
+	struct thread_ctx *t = find_thread(curr);
+	u64 ran_ns;
+
+	if (!t)
+		return true;
+	ran_ns = ran_until_now(curr) - t->charged_ns;
+	/* The running task has spent its quantum: all tasks that wait go before it. */
+	return left_of(t) <= (s64)ran_ns || key < interactive_order(t, t->given_ns, own_left(t, ran_ns));
+}
+
+/* A child gets half of what its parent has left, and is given no quantum after that. */
+static __always_inline void interactive_fork(struct thread_ctx *t, struct task_struct *parent)
+{
+	struct thread_ctx *from = find_thread(parent);
+	struct in_use *process;
+	s64 share_ns;
+
+	if (!from || from->class != SPRY_CLASS_INTERACTIVE)
+		return;
+	process = process_of(from);
+	share_ns = left_of(from);
+	if (share_ns <= 1)
+		return;
+	share_ns >>= 1;
+	if (from->inherited)
+		from->left_ns -= share_ns;
+	else if (process)
+		__sync_fetch_and_sub(&process->left_ns, share_ns);
+	t->class = SPRY_CLASS_INTERACTIVE;
+	t->inherited = true;
+	t->level = LEVEL_INHERITED;
+	t->given_ns = from->given_ns;
+	t->left_ns = share_ns;
+}
+
+/* How many waiting threads, of processes that spent their quanta, are put behind others at once. */
+#define MOVED_MOST 256
+
+/* A thread that has waited for this long (ns) keeps its turn although other threads of its process have spent
+ * the quantum meanwhile. In each quantum one such thread does. */
+#define OVERDUE_NS (1000 * MS)
+
+/* Whether a waiting thread goes behind others, since other threads of its process have spent the quantum
+ * meanwhile. */
+static __always_inline bool goes_behind(const struct thread_ctx *t, struct in_use *process)
+{
+	if (process->given_ns <= t->given_ns)
+		return false;
+	if (process->passed_ns != process->given_ns && scx_bpf_now() - t->waits_ns >= OVERDUE_NS) {
+		process->passed_ns = process->given_ns;
+		return false;
+	}
+	return true;
+}
+
+/*
+ * Puts threads that waited while other threads of their process spent its quantum behind all threads whose
+ * quanta were given before the process' new one, but before the threads that spent it. Returns what the first
+ * task's process has left then, ns.
+ */
+__noinline u64 settle(u32 place)
+{
+	u64 left_ns = QUANTUM_MOST_NS;
+	struct task_struct *p;
+	u32 moved = 0;
+
+	place &= SPRY_PLACES_MAX - 1;
+	if (!*queued_at(place, SPRY_CLASS_INTERACTIVE))
+		return left_ns;
+	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_INTERACTIVE), 0)
+	{
+		struct thread_ctx *t = find_thread(p);
+		struct in_use *process = t && !t->inherited ? process_of(t) : NULL;
+		u32 here = place;
+
+		/* The verifier forgets bounds that were found before the loop. */
+		barrier_var(here);
+		if (t && left_of(t) > 0)
+			left_ns = left_of(t);
+		if (!process || moved >= MOVED_MOST || !goes_behind(t, process))
+			break;
+		moved++;
+		t->given_ns = process->given_ns;
+		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
+						    interactive_order(t, t->given_ns, QUANTUM_MOST_NS));
+		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p,
+						dsq_at(here & (SPRY_PLACES_MAX - 1), SPRY_CLASS_INTERACTIVE),
+						0);
+	}
+	if (moved)
+		*first_at(place, SPRY_CLASS_INTERACTIVE) = 0;
+	return left_ns;
+}
+
+/* Lets the timer end a quantum that would end before the next tick, while other tasks wait for the CPU. */
+static __always_inline void exact_quantum(const struct where *at, s64 left_ns)
+{
+	if (left_ns < (s64)slice_interactive_ns) {
+		u64 now = scx_bpf_now();
+
+		timer_set(at->cpu, cpu_at(at->cpu), now, now + (left_ns > 0 ? left_ns : 0));
+	}
+}
+
+/* With more threads in use than INTERACTIVE_MANY, slices are shorter, so that all threads have one within
+ * INTERACTIVE_ALL_NS. */
+#define INTERACTIVE_MANY   100
+#define INTERACTIVE_ALL_NS (2000 * MS)
+
+static __always_inline enum taken interactive_take(const struct where *at, const struct running *r)
+{
+	bool mine = r->class == SPRY_CLASS_INTERACTIVE;
+	u64 left_ns, other_ns, key;
+	u32 count;
+
+	if (!any(at, SPRY_CLASS_INTERACTIVE))
+		return mine ? GOES_ON : ASKS_ON;
+	left_ns = settle(at->llc);
+	if (nr_cpus > 1) {
+		other_ns = settle(place_of_cpu(at->cpu));
+		if (other_ns < left_ns)
+			left_ns = other_ns;
+	}
+	if (has_masks(at)) {
+		other_ns = settle(place_of_set(at->cpu, first_set(at->cpu, SPRY_CLASS_INTERACTIVE)));
+		if (other_ns < left_ns)
+			left_ns = other_ns;
+	}
+	if (mine && !goes_first(at, SPRY_CLASS_INTERACTIVE, r->key)) {
+		if (r->t)
+			exact_quantum(at, left_of(r->t));
+		return GOES_ON;
+	}
+	key = first_waiting(at, SPRY_CLASS_INTERACTIVE);
+	if (!take_first(at, SPRY_CLASS_INTERACTIVE))
+		return mine ? GOES_ON : ASKS_ON;
+	if (key != ~0ull)
+		interactive_serves(cpu_at(at->cpu), key);
+	count = waiting(at, SPRY_CLASS_INTERACTIVE);
+	if (count > INTERACTIVE_MANY && left_ns > INTERACTIVE_ALL_NS / count)
+		left_ns = INTERACTIVE_ALL_NS / count;
+	if (mine || count)
+		exact_quantum(at, left_ns);
+	return TAKES_NEXT;
+}
+
+#endif

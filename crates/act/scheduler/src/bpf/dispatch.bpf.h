@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* A CPU asks which task to run: the walk through the classes. */
+#ifndef SPRY_DISPATCH_BPF_H
+#define SPRY_DISPATCH_BPF_H
+
+#include "below.bpf.h"
+#include "holder.bpf.h"
+#include "table.bpf.h"
+
+/* The running task gives way: it will be put into a queue with the order that it has now. */
+static __always_inline void give_way(const struct where *at, struct running *r)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+
+	if (!r->p)
+		return;
+	c->ordered.task = (u64)r->p;
+	c->ordered.ran_ns = r->p->se.sum_exec_runtime;
+	c->ordered.key = r->key;
+	c->ordered.slice_ns = slice_of(r->class, r->t);
+}
+
+/* The running task goes on: no other task goes before it. */
+static __always_inline void go_on(struct cpu_ctx *c, struct running *r)
+{
+	if (!r->p)
+		return;
+	if (r->class == SPRY_CLASS_INTERACTIVE)
+		interactive_serves(c, r->key);
+	set_key(r->p, r->key);
+	set_slice(r->p, slice_of(r->class, r->t));
+}
+
+/* Begins a turn of a lower class, if it is due. If it is not, sets the timer, so that the CPU asks again in
+ * time. */
+static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c, u32 which, u32 queue,
+				       u32 count)
+{
+	struct below *b = &c->below[which];
+	u64 now = scx_bpf_now(), period_ns;
+
+	/* Many waiting tasks make turns short, so their number must be right. */
+	if (count > some_tasks)
+		count = really_waiting(at, queue);
+	period_ns = below_period(count);
+
+	if (which == BELOW_OTHER && !b->due_ns && count > some_tasks)
+		keep_house_early(now, now + kept_waiting_ns);
+	if (!below_due(b, now, which, count, below_interval(period_ns))) {
+		timer_set(at->cpu, c, now, b->due_ns);
+		return false;
+	}
+	if (!take_first(at, queue))
+		return false;
+	if (nr_cpus > 1)
+		c->has |= HAS_TURN;
+	b->began_ns = now;
+	c->below_turns++;
+	timer_set(at->cpu, c, now, now + below_slice(period_ns));
+	return true;
+}
+
+/* Gives OTHER a turn behind the classes above it, or IDLE a turn behind all other classes. */
+static __always_inline bool below_first(const struct where *at, const struct running *r, bool above)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u32 others = waiting(at, SPRY_CLASS_OTHER), idlers = waiting(at, SPRY_CLASS_IDLE);
+
+	/* A waiting task of the daemon goes before turns: it is within its budget and soon done, while a turn
+	 * may last until the next tick where there are no timers. */
+	if (above && waiting(at, SPRY_CLASS_DAEMON))
+		return false;
+	if (idlers) {
+		if ((above || others || r->class < SPRY_CLASS_IDLE) &&
+		    turn_below(at, c, BELOW_IDLE, SPRY_CLASS_IDLE, idlers))
+			return true;
+	} else {
+		c->below[BELOW_IDLE].due_ns = 0;
+	}
+	if (others && above)
+		return turn_below(at, c, BELOW_OTHER, SPRY_CLASS_OTHER, others);
+	c->below[BELOW_OTHER].due_ns = 0;
+	c->below[BELOW_OTHER].began_ns = 0;
+	return false;
+}
+
+/* Asks the classes below RESERVED in their order. Returns whether the CPU takes another task than the one
+ * that ran. */
+static __always_inline bool decide_below(const struct where *at, struct running *r)
+{
+	bool above = r->class < SPRY_CLASS_OTHER || any_above(at);
+
+	if (below_first(at, r, above))
+		return true;
+#define ASK(CLASS, name)                                                                                     \
+	if (above || SPRY_CLASS_##CLASS >= SPRY_CLASS_OTHER) {                                               \
+		switch (name##_take(at, r)) {                                                                \
+		case TAKES_NEXT:                                                                             \
+			return true;                                                                         \
+		case GOES_ON:                                                                                \
+			return false;                                                                        \
+		case ASKS_ON:                                                                                \
+			break;                                                                               \
+		}                                                                                            \
+	}
+	SPRY_CLASS_LIST_BELOW(ASK)
+#undef ASK
+	return false;
+}
+
+/* Asks RESERVED, before turns of what is below. `until_ns` is until when the budget of its task lasts. */
+static __always_inline enum taken decide_reserved(const struct where *at, const struct running *r, u64 *now,
+						  u64 *until_ns)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+
+	*now = bpf_ktime_get_ns();
+	c->decided_ns = 0;
+	if (c->fired) {
+		way_took(&c->timer_way_ns, *now - c->expires_ns);
+		c->fired = 0;
+	}
+	*now = wait_for_period(at->cpu, *now);
+	reserved_moves(at->cpu, c, *now);
+	return reserved_choose(at, r, *now, until_ns);
+}
+
+/* Asks the classes in their order. Returns whether the CPU takes another task than the one that ran. */
+static __always_inline bool decide(const struct where *at, struct running *r, bool with_reserved)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	enum taken taken = ASKS_ON;
+	u64 now = 0, until_ns = 0;
+	bool takes;
+
+	timer_forget(c);
+	c->local_key = ~0ull;
+	if (with_reserved)
+		taken = decide_reserved(at, r, &now, &until_ns);
+	takes = taken == ASKS_ON ? decide_below(at, r) : taken == TAKES_NEXT;
+	if (!with_reserved)
+		return takes;
+	reserved_arm(at->cpu, c, now, until_ns);
+	/* A task that gives way, or goes on in a lower class, runs on its reservation no more: what the
+	 * kernel does until the switch is not charged. */
+	if (taken != GOES_ON)
+		c->reserved_runs = 0;
+	return takes;
+}
+
+#endif

@@ -1,0 +1,140 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Edges: which process waited for which, how often, between two rounds of the daemon. */
+#ifndef SPRY_EDGE_BPF_H
+#define SPRY_EDGE_BPF_H
+
+#include "alloc.bpf.h"
+#include "tie.bpf.h"
+
+/* Puts an edge into a node that does not have it; the edge with the least count gives way. */
+static __noinline int new_edge(u32 index, spry_ref on, u32 times)
+{
+	struct spry_node *node = bpf_map_lookup_elem(&nodes, &index);
+	struct spry_collected *counts = counters();
+	u64 least = ~0ull;
+	u32 place = 0;
+
+	if (!node || !counts)
+		return 0;
+	for (u32 i = 0; i < SPRY_EDGES_MAX; i++) {
+		u64 edge = *(volatile u64 *)&node->edges[i];
+
+		if (edge >> 32 < least >> 32) {
+			least = edge;
+			place = i;
+		}
+	}
+	if (place >= SPRY_EDGES_MAX)
+		return 0;
+	/* If the edge that is to give way was counted or taken meanwhile, it keeps its place. */
+	if (__sync_val_compare_and_swap((u64 *)&node->edges[place], least, (u64)times << 32 | on) != least ||
+	    least >> 32)
+		__sync_fetch_and_add(&counts->lost_edges, 1);
+	return 0;
+}
+
+/* The edge from `ref` to `on`, if it is kept. */
+static __always_inline struct spry_edge *find_edge(spry_ref ref, spry_ref on)
+{
+	struct spry_node *node;
+
+	if (!ref || !on)
+		return NULL;
+	node = node_at(ref);
+	if (!node)
+		return NULL;
+#pragma unroll
+	for (int i = 0; i < SPRY_EDGES_MAX; i++)
+		if (*(volatile u32 *)&node->edges[i].on == on)
+			return &node->edges[i];
+	return NULL;
+}
+
+/* Counts that `ref` waited for `on` so many times. */
+static __always_inline void count_edge(spry_ref ref, spry_ref on, u32 times)
+{
+	struct spry_edge *edge = find_edge(ref, on);
+
+	if (edge)
+		__sync_fetch_and_add(&edge->count, times);
+	else
+		new_edge(SPRY_NODE_INDEX(ref), on, times);
+}
+
+/* Counts an edge once more, if it was counted since the daemon last took the counts away. Returns whether it
+ * was. */
+static __always_inline bool count_again(spry_ref ref, spry_ref on)
+{
+	struct spry_edge *edge = find_edge(ref, on);
+
+	if (!edge || !*(volatile u32 *)&edge->count)
+		return false;
+	__sync_fetch_and_add(&edge->count, 1);
+	return true;
+}
+
+#define SPRY_STRANGERS 1024
+
+/* Pairs of processes of which one wakes the other but is not what the other waits for, and when that was
+ * found, in units of 256 ticks. Another pair that falls on the same place takes it over. */
+static struct stranger {
+	u64 pair;
+	u64 found;
+} strangers[SPRY_STRANGERS];
+
+/* The tie by which the current task, of process `waker`, wakes a task of `waiter`, as it was found lately. */
+static __noinline enum tie tie_of(u32 waiter, u32 waker)
+{
+	u64 pair = (u64)waiter << 32 | waker, now = bpf_jiffies64() >> 8;
+	struct stranger *place = &strangers[(waiter * 31 + waker) % SPRY_STRANGERS];
+	enum tie tie;
+
+	if (place->pair == pair && place->found == now)
+		return TIE_NONE;
+	tie = tie_of_waker();
+	if (tie == TIE_NONE || tie == TIE_CLIENT) {
+		place->pair = pair;
+		place->found = now;
+	}
+	return tie;
+}
+
+/*
+ * A task of one process waited for what a running task of another process did. Besides, a process that takes
+ * data which another process could not get rid of depends on the other process, though it need not have
+ * waited. Once in each round of the daemon, the system call by which one process woke the other is looked at.
+ */
+static __always_inline void depend(struct task_struct *waiter, struct task_struct *waker)
+{
+	spry_ref on = find_ref(waker->tgid), ref = find_ref(waiter->tgid);
+	bool is_taken = knobs.blocked_writers_count && is_writing(waiter);
+	bool gives = !count_again(ref, on), takes = is_taken && !count_again(on, ref);
+	enum tie tie = TIE_EQUALS;
+
+	if (!gives && !takes)
+		return;
+	if (!knobs.served_count) {
+		tie = tie_of(waiter->tgid, waker->tgid);
+		gives &= tie == TIE_EQUALS || tie == TIE_SERVER;
+		takes &= tie == TIE_EQUALS || tie == TIE_CLIENT;
+		if (!gives && !takes)
+			return;
+	}
+	if (!on) {
+		/* A child that calls exec wakes its parent, which waits for the child to leave their common
+		 * memory. The child is not yet the program that it becomes. */
+		if (is_in_exec(waker))
+			return;
+		on = new_node(waker);
+	}
+	if (!ref)
+		ref = new_node(waiter);
+	if (!ref || !on)
+		return;
+	if (gives)
+		count_edge(ref, on, 1);
+	if (takes)
+		count_edge(on, ref, 1);
+}
+
+#endif

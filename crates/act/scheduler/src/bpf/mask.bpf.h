@@ -1,0 +1,222 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Tasks that may use only some of the CPUs wait apart: each set of CPUs has a place of its own, at which only
+ * the CPUs of the set look. In the queues of a cache, any CPU would go through all the tasks that it may not
+ * run, with the queue's lock held. Where there are too many sets, a set may find no place: a task with such a
+ * set is bound to one CPU of it for as long as the task waits.
+ */
+#ifndef SPRY_MASK_BPF_H
+#define SPRY_MASK_BPF_H
+
+#include "queue.bpf.h"
+
+/* The state of a place: free; in use by a set; or no longer given to any task. */
+enum { MASK_FREE, MASK_USED, MASK_LEFT };
+
+/* In how many rounds of housekeeping a set without tasks is kept. */
+#define MASK_KEPT 5
+
+struct mask {
+	u32 state;
+	/* How often the place was given to another set. A task remembers the place and this number. */
+	u32 generation;
+	/* Whether a task was put there since the last round of housekeeping, and in how many rounds no task
+	 * was. */
+	u32 is_fresh;
+	u32 empty_times;
+	/* One of its CPUs. */
+	s32 cpu;
+	u64 bits[MASK_WORDS];
+};
+
+struct mask masks[MASKS_MAX];
+
+/* How often a set found no place. */
+u64 masks_left_out;
+
+static __always_inline struct mask *mask_at(u32 index)
+{
+	return &masks[index & (MASKS_MAX - 1)];
+}
+
+/* The cache that a set belongs to: the virtual time of its tasks is counted by the cache's virtual time. */
+static __always_inline u32 llc_of_mask(u32 index)
+{
+	return llc_of(mask_at(index)->cpu);
+}
+
+static __always_inline bool is_mask_of(const struct mask *m, struct task_struct *p)
+{
+#pragma unroll
+	for (u32 i = 0; i < MASK_WORDS; i++) {
+		if (nr_cpus > i * 64 && m->bits[i] != p->cpus_ptr->bits[i])
+			return false;
+	}
+	return true;
+}
+
+/* Makes a CPU look at a set's place from now on. Returns whether it can. */
+static __always_inline bool mask_join(struct cpu_ctx *c, u32 index)
+{
+	u32 count = __sync_fetch_and_add(&c->masks_count, 1);
+
+	if (count >= MASKS_OF_CPU) {
+		__sync_fetch_and_sub(&c->masks_count, 1);
+		return false;
+	}
+	c->masks[count] = place_of_mask(index);
+	return true;
+}
+
+/* Makes the CPUs of a set look at the set's place. Returns how many do. */
+__noinline u32 mask_publish(u32 index)
+{
+	struct mask *m = mask_at(index);
+	u32 cpu, joined = 0;
+
+	bpf_for(cpu, 0, nr_cpus)
+	{
+		if (m->bits[cpu / 64 & (MASK_WORDS - 1)] >> (cpu & 63) & 1)
+			joined += mask_join(cpu_at(cpu), index);
+	}
+	return joined;
+}
+
+/* Makes all CPUs stop looking at a set's place. */
+__noinline int mask_unpublish(u32 index)
+{
+	u32 cpu, i;
+
+	bpf_for(cpu, 0, nr_cpus)
+	{
+		struct cpu_ctx *c = cpu_at(cpu);
+
+		bpf_for(i, 0, MASKS_OF_CPU)
+		{
+			u32 last = (c->masks_count - 1) & (MASKS_OF_CPU - 1);
+
+			if (i >= c->masks_count)
+				break;
+			if (c->masks[i & (MASKS_OF_CPU - 1)] != place_of_mask(index))
+				continue;
+			c->masks[i & (MASKS_OF_CPU - 1)] = c->masks[last];
+			__sync_fetch_and_sub(&c->masks_count, 1);
+			break;
+		}
+	}
+	return 0;
+}
+
+static __always_inline bool mask_has_tasks(u32 index)
+{
+	u64 *counts = (u64 *)queued_at(place_of_mask(index), 0);
+
+	return counts[0] | counts[1] | counts[2] | counts[3];
+}
+
+/* Held by the CPU that is changing which sets there are. No other CPU waits for it. */
+static u32 masks_busy;
+
+/* The place for a task's set of CPUs, as index and generation; 0 if there is no place. */
+static __noinline u32 mask_for(struct task_struct *p)
+{
+	u32 i, found = MASKS_MAX;
+	struct mask *m;
+
+	bpf_for(i, 0, MASKS_MAX)
+	{
+		m = mask_at(i);
+		if (m->state == MASK_USED && is_mask_of(m, p))
+			return m->generation << MASK_BITS | i;
+		if (m->state == MASK_FREE && found == MASKS_MAX)
+			found = i;
+	}
+	m = mask_at(found);
+	if (found >= MASKS_MAX || __sync_lock_test_and_set(&masks_busy, 1))
+		return 0;
+	if (m->state != MASK_FREE || mask_has_tasks(found)) {
+		found = MASKS_MAX;
+	} else {
+#pragma unroll
+		for (u32 word = 0; word < MASK_WORDS; word++)
+			m->bits[word] = nr_cpus > word * 64 ? p->cpus_ptr->bits[word] : 0;
+		m->generation++;
+		m->cpu = scx_bpf_task_cpu(p);
+		m->is_fresh = 1;
+		m->empty_times = 0;
+		if (mask_publish(found))
+			*(volatile u32 *)&m->state = MASK_USED;
+		else
+			found = MASKS_MAX;
+	}
+	__sync_lock_test_and_set(&masks_busy, 0);
+	return found < MASKS_MAX ? m->generation << MASK_BITS | found : 0;
+}
+
+/* The place of a task that may use more than one CPU, but not all CPUs. */
+static __always_inline u32 masked_place(struct task_struct *p, const struct where *at)
+{
+	struct thread_ctx *t = make_thread(p);
+	struct mask *m;
+
+	if (!t)
+		return place_of_cpu(at->cpu);
+	m = mask_at(t->mask);
+	if (!t->mask || m->state != MASK_USED || m->generation != t->mask >> MASK_BITS) {
+		t->mask = mask_for(p);
+		if (!t->mask) {
+			__sync_fetch_and_add(&masks_left_out, 1);
+			return place_of_cpu(at->cpu);
+		}
+		m = mask_at(t->mask);
+	}
+	m->is_fresh = 1;
+	return place_of_mask(t->mask);
+}
+
+/* The set of CPUs of a task changes. */
+void BPF_STRUCT_OPS(spry_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
+{
+	struct thread_ctx *t = find_thread(p);
+
+	if (t)
+		t->mask = 0;
+}
+
+/*
+ * Gives up sets without tasks, in two steps: first no task is put there any more, and a while later no CPU
+ * looks there. If a hypervisor stops a CPU for all of that while, and the CPU then puts a task there, the
+ * CPUs of the set look there again.
+ */
+static __always_inline void masks_housekeep(void)
+{
+	u32 i;
+
+	if (nr_cpus <= 2 || __sync_lock_test_and_set(&masks_busy, 1))
+		return;
+	bpf_for(i, 0, MASKS_MAX)
+	{
+		struct mask *m = mask_at(i);
+
+		if (m->state == MASK_FREE && mask_has_tasks(i) && mask_publish(i))
+			m->state = MASK_LEFT;
+		if (m->state != MASK_USED && m->state != MASK_LEFT)
+			continue;
+		if (m->is_fresh || mask_has_tasks(i)) {
+			m->is_fresh = m->empty_times = 0;
+			continue;
+		}
+		if (m->empty_times++ < MASK_KEPT)
+			continue;
+		m->empty_times = 0;
+		if (m->state == MASK_USED) {
+			m->state = MASK_LEFT;
+		} else {
+			mask_unpublish(i);
+			m->state = MASK_FREE;
+		}
+	}
+	__sync_lock_test_and_set(&masks_busy, 0);
+}
+
+#endif

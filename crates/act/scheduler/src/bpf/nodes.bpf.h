@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The maps of nodes that the collection and the scheduler share, and the ways from a process to its node. */
+#ifndef SPRY_NODES_BPF_H
+#define SPRY_NODES_BPF_H
+
+#include "types.bpf.h"
+/* The collection has the buckets' secret number among its knobs, the scheduler has it among its own knobs. */
+#ifndef SPRY_KERNEL_BPF_H
+#include "knobs.bpf.h"
+#endif
+
+#define SPRY_NODE_INDEX(ref) ((ref) & (SPRY_NODES_MAX - 1))
+
+/* How a process' node is found by the process' number: there are as many buckets as nodes, and each has room
+ * for four processes. */
+#define SPRY_BUCKET_BITS 15
+#define SPRY_BUCKETS	 (1 << SPRY_BUCKET_BITS)
+#define SPRY_BUCKET_WAYS 4
+
+/* A bucket's entries: the process' number in the low half, the name of its node in the high half; 0 is a free
+ * entry. */
+struct spry_bucket {
+	u64 ways[SPRY_BUCKET_WAYS];
+};
+
+/* The nodes; mapped by the daemon. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(map_flags, BPF_F_MMAPABLE);
+	__uint(max_entries, SPRY_NODES_MAX);
+	__type(key, u32);
+	__type(value, struct spry_node);
+} nodes SEC(".maps");
+
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SPRY_BUCKETS);
+	__type(key, u32);
+	__type(value, struct spry_bucket);
+} groups SEC(".maps");
+
+/*
+ * The bucket of a process. A user can choose the numbers of processes; but which numbers share a bucket
+ * depends on a secret number that only the daemon knows. So no user can fill the bucket of another user's
+ * process.
+ */
+static __always_inline u32 bucket_of(u32 tgid)
+{
+	return tgid * bucket_secret >> (32 - SPRY_BUCKET_BITS);
+}
+
+/* The name of a process' node; 0 where the process has none. The search takes about 20 instructions. */
+static __always_inline spry_ref find_ref(u32 tgid)
+{
+	u32 key = bucket_of(tgid);
+	struct spry_bucket *bucket = bpf_map_lookup_elem(&groups, &key);
+
+	if (!bucket)
+		return 0;
+#pragma unroll
+	for (int way = 0; way < SPRY_BUCKET_WAYS; way++) {
+		u64 entry = *(volatile u64 *)&bucket->ways[way];
+
+		if ((u32)entry == tgid)
+			return entry >> 32;
+	}
+	return 0;
+}
+
+/* The node at the place that a name says, whichever process has the node now. */
+static __always_inline struct spry_node *node_at(spry_ref ref)
+{
+	u32 key = SPRY_NODE_INDEX(ref);
+
+	return bpf_map_lookup_elem(&nodes, &key);
+}
+
+/* The node of a task's process; NULL where the process has none: most short-lived processes have none. */
+static __always_inline struct spry_node *node_of(struct task_struct *task)
+{
+	spry_ref ref = find_ref(task->tgid);
+
+	return ref ? node_at(ref) : NULL;
+}
+
+#endif

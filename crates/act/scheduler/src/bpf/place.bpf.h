@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* In which queue a task waits, and which CPU it is given: an idle CPU, or a CPU whose task gives way. */
+#ifndef SPRY_PLACE_BPF_H
+#define SPRY_PLACE_BPF_H
+
+#include "holder.bpf.h"
+#include "mask.bpf.h"
+#include "table.bpf.h"
+
+/* Whether a task can run only on the CPU where it is. */
+static __always_inline bool is_bound(const struct task_struct *p)
+{
+	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
+}
+
+/* The place that has the queues in which a task waits: the place of the task's cache, of its CPU, or of the
+ * set of CPUs that it is bound to. */
+static __always_inline u32 place_of(struct task_struct *p, const struct where *at)
+{
+	if (is_bound(p))
+		return place_of_cpu(at->cpu);
+	if (nr_cpus > 2 && p->nr_cpus_allowed < nr_cpus)
+		return masked_place(p, at);
+	return at->llc;
+}
+
+/* When a task looks for a CPU: as it is woken, or when it waits in a queue. */
+enum looks { LOOKS_FIRST, LOOKS_AGAIN };
+
+/*
+ * Of the CPUs that the task may use, the CPU whose task has the lowest class, if this class is below the
+ * task's; -1 if there is none. A task that is on its way to a CPU counts as the CPU's. When the task looks
+ * again, what is on its way to the CPU `first` does not count, since that may be this task.
+ */
+static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first, enum looks looks)
+{
+	u32 i, worst = class;
+	s32 found = -1;
+
+	bpf_for(i, 0, nr_cpus)
+	{
+		s32 cpu = first + i >= nr_cpus ? first + i - nr_cpus : first + i;
+		u32 has = *(volatile u32 *)&cpu_at(cpu)->has, sent = *(volatile u32 *)&cpu_at(cpu)->sent;
+		struct task_struct *curr;
+
+		if (has & HAS_TURN)
+			has = looks == LOOKS_AGAIN ? 0 : has & ~HAS_TURN;
+		if (sent < has && !(looks == LOOKS_AGAIN && cpu == first))
+			has = sent;
+		if (has <= worst || !bpf_cpumask_test_cpu(cpu, p->cpus_ptr))
+			continue;
+		curr = running_on(cpu);
+		if (!curr || curr->prio < MAX_RT_PRIO)
+			continue;
+		worst = has;
+		found = cpu;
+	}
+	return found;
+}
+
+s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
+{
+	bool is_idle = false;
+	u32 class;
+	s32 cpu, taken;
+
+	if (nr_cpus == 1)
+		return prev_cpu;
+	if (reserved_all) {
+		struct spry_reservation *r = reservation_of_task(p);
+
+		if (r)
+			return r->cpu;
+	}
+	cpu = scx_bpf_select_cpu_dfl(p, prev_cpu, wake_flags, &is_idle);
+	class = p->scx.dsq_vtime ? key_class(p->scx.dsq_vtime) : SPRY_CLASS_OTHER;
+	if (!is_idle) {
+		if (class == SPRY_CLASS_IDLE)
+			return cpu;
+		taken = cpu_to_take(p, class, prev_cpu, LOOKS_FIRST);
+		if (taken < 0)
+			return cpu;
+		cpu = taken;
+	}
+	send_to(cpu, class);
+	return cpu;
+}
+
+/* Whether a CPU is idle and was given no task; only on machines with several CPUs is an idle CPU given one.
+ * The CPU's run queue is locked. */
+static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
+{
+	return curr->flags & PF_IDLE && (nr_cpus == 1 || !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu));
+}
+
+/*
+ * Several CPUs: a task that is woken on an idle CPU is given to this CPU at once, if no task waits. If the
+ * task went through a queue, the CPU would have to look for it, and another CPU, mostly the waker's own,
+ * would take the task away meanwhile: both CPUs would wait for the locks of both run queues, and the task
+ * would move at each wake-up.
+ */
+static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
+					u64 enq_flags)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	struct task_struct *curr = running_on(at->cpu);
+	u32 class = key >> KEY_SHIFT;
+
+	if (!curr || !is_free(at->cpu, curr) || any_above(at) || waiting(at, SPRY_CLASS_OTHER) ||
+	    waiting(at, SPRY_CLASS_IDLE))
+		return false;
+	c->local_key = key;
+	c->has = class;
+	if (class == SPRY_CLASS_INTERACTIVE)
+		interactive_serves(c, key);
+	__sync_lock_test_and_set(&c->sent, SPRY_CLASSES);
+	set_key(p, key);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags);
+	return true;
+}
+
+/* A woken task goes to its CPU at once if its order is higher than that of the task which runs there. */
+static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
+					u64 enq_flags)
+{
+	struct task_struct *curr = running_on(at->cpu);
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u32 class = key >> KEY_SHIFT;
+	bool is_idle;
+
+	/* An idle CPU looks at the queues by itself. A task that was given to it already would run before the
+	 * task that it finds. */
+	if (class == SPRY_CLASS_IDLE || !curr || is_free(at->cpu, curr))
+		return false;
+	is_idle = curr->flags & PF_IDLE;
+	if (class == SPRY_CLASS_OTHER) {
+		if (!is_idle && key_class(curr->scx.dsq_vtime) == SPRY_CLASS_IDLE) {
+			c->kicks++;
+			scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
+		}
+		return false;
+	}
+	if (curr->prio < MAX_RT_PRIO) {
+		/* The running task is of one of the kernel's own classes (real-time), above all of these. The
+		 * task that it interrupted would go on first, so that task is ordered anew. */
+		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0)
+			order_local_anew(at->cpu);
+		return false;
+	}
+	if (!is_idle && !wakes_over(key, curr))
+		return false;
+	/* Another task that was woken to run first is already waiting for the switch. */
+	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
+		if (c->local_key <= key)
+			return false;
+		/* If that other task stayed behind this one, no other CPU could take it. */
+		if (nr_cpus > 1)
+			order_local_anew(at->cpu);
+	}
+	c->local_key = key;
+	c->has = class;
+	if (class == SPRY_CLASS_INTERACTIVE)
+		interactive_serves(c, key);
+	c->preemptions++;
+	if (c->below[BELOW_OTHER].began_ns)
+		c->early_yields++;
+	set_key(p, key);
+	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
+	return true;
+}
+
+/* Finds a CPU for a task that waits now: an idle CPU, or a CPU whose task is of a lower class. */
+static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
+{
+	struct task_struct *curr = running_on(at->cpu);
+	bool is_here = at->place == place_of_cpu(at->cpu);
+	s32 cpu;
+
+	/* An idle CPU looks at the queues by itself, unless it has a task to run already. */
+	if (!curr || is_free(at->cpu, curr))
+		return;
+	if (!is_here) {
+		cpu = scx_bpf_pick_idle_cpu(p->cpus_ptr, 0);
+		if (cpu >= 0) {
+			send_to(cpu, class);
+			scx_bpf_kick_cpu(cpu, SCX_KICK_IDLE);
+			return;
+		}
+	}
+	if (class >= SPRY_CLASS_OTHER)
+		return;
+	if (is_here) {
+		u32 has = *(volatile u32 *)&cpu_at(at->cpu)->has;
+
+		cpu = has > class && !(has & HAS_TURN) && curr->prio >= MAX_RT_PRIO ? at->cpu : -1;
+	} else {
+		cpu = cpu_to_take(p, class, at->cpu, LOOKS_AGAIN);
+	}
+	if (cpu < 0)
+		return;
+	cpu_at(at->cpu)->kicks++;
+	send_to(cpu, class);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+#endif

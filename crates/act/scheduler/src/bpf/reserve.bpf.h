@@ -1,0 +1,453 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/*
+ * Reservations (Goel et al. 2002, 3.3.1): a thread, or all threads of a process together, have a budget of a
+ * CPU in each period. Periods follow each other on a fixed grid. What the tasks ran too long in one period is
+ * taken from the next one. What they could not run although they wanted to is added to the next one. What
+ * they did not want is lost. All times are those of the monotonic clock.
+ */
+#ifndef SPRY_RESERVE_BPF_H
+#define SPRY_RESERVE_BPF_H
+
+#include "timer.bpf.h"
+
+/* The reservations; the daemon maps them with all of .bss. */
+struct spry_reservation reservations[SPRY_RESERVATIONS_MAX];
+
+/* How long it takes from the switch to a task until its first instruction, where another program ran before
+ * and where none did since the task itself; from the task's last instruction until an interrupt is seen; and
+ * from the end of an interrupt until the task's next instruction, ns. The daemon measures all of them. */
+volatile u64 switch_ns;
+volatile u64 switch_back_ns;
+volatile u64 stop_ns;
+volatile u64 return_ns;
+
+/* The thread that measures, when the CPU was last switched to this thread, and when an interrupt was last
+ * seen to begin and to end while the thread ran. */
+volatile u32 measures_tid;
+volatile u64 measured_switch_ns;
+volatile u64 measured_stop_ns;
+volatile u64 measured_return_ns;
+
+/* Counted up when a reservation was opened or closed: threads look up theirs again. */
+volatile u32 reserve_round;
+
+/* Which thread, or which process, a reservation is for. */
+struct reserved_task {
+	u32 number;
+	u32 is_group;
+};
+
+/* The reservation, and when the thread or the process began: another one may get the same number later. */
+struct reserved_by {
+	u64 began_ns;
+	u64 slot;
+};
+
+struct {
+	__uint(type, BPF_MAP_TYPE_HASH);
+	__uint(max_entries, SPRY_RESERVATIONS_MAX);
+	__type(key, struct reserved_task);
+	__type(value, struct reserved_by);
+} reserved_tasks SEC(".maps");
+
+static __always_inline struct spry_reservation *reservation_at(u32 slot)
+{
+	return &reservations[slot & (SPRY_RESERVATIONS_MAX - 1)];
+}
+
+/* The reservation of a task, plus 1; 0 if it has none. */
+static __always_inline u32 find_reservation(struct task_struct *p)
+{
+	struct reserved_task thread = {.number = p->pid}, process = {.number = p->tgid, .is_group = 1};
+	struct reserved_by *by = bpf_map_lookup_elem(&reserved_tasks, &thread);
+
+	if (by && by->began_ns == p->start_boottime)
+		return by->slot + 1;
+	by = bpf_map_lookup_elem(&reserved_tasks, &process);
+	if (by && by->began_ns == p->group_leader->start_boottime)
+		return by->slot + 1;
+	return 0;
+}
+
+/* Whether a task may run now on the CPU of a reservation. */
+static __always_inline bool may_run_there(struct task_struct *p, const struct spry_reservation *r)
+{
+	if (nr_cpus == 1)
+		return true;
+	if (cpu_at(r->cpu)->is_offline || !bpf_cpumask_test_cpu(r->cpu, p->cpus_ptr))
+		return false;
+	return !is_migration_disabled(p) || scx_bpf_task_cpu(p) == (s32)r->cpu;
+}
+
+/* The reservation of a task; NULL if it has none, or cannot run where it has it. */
+static __always_inline struct spry_reservation *reservation_of(struct task_struct *p, struct thread_ctx *t)
+{
+	struct spry_reservation *r;
+
+	if (!reserved_all)
+		return NULL;
+	if (t->reserve_round != reserve_round) {
+		u32 found = find_reservation(p);
+
+		t->reserve_round = reserve_round;
+		if (t->reserved != found)
+			t->ran_before_ns = 0;
+		t->reserved = found;
+	}
+	if (!t->reserved)
+		return NULL;
+	r = reservation_at(t->reserved - 1);
+	if (!r->period_ns)
+		return NULL;
+	if (!may_run_there(p, r)) {
+		r->misplaced++;
+		return NULL;
+	}
+	return r;
+}
+
+/* The same for callers that do not have the thread's storage. */
+static __always_inline struct spry_reservation *reservation_of_task(struct task_struct *p)
+{
+	struct thread_ctx *t = find_thread(p);
+
+	return t ? reservation_of(p, t) : NULL;
+}
+
+/* Tasks with reservations on a CPU wait in the queues of this place. No other CPU looks there. */
+static __always_inline u32 reserved_place(u32 cpu)
+{
+	return nr_cpus == 1 ? 0 : place_of_cpu(cpu);
+}
+
+/* Whether the budget is used up: what is left of it is shorter than the way to the switch. */
+static __always_inline bool is_exhausted(const struct spry_reservation *r)
+{
+	return r->left_ns <= (s64)budget_tail_ns;
+}
+
+/* Counts what was done in the period that is over. */
+static __always_inline void period_is_over(struct spry_reservation *r)
+{
+	s64 short_ns = r->budget_ns - r->ran_ns;
+
+	r->periods++;
+	if (r->slept)
+		return;
+	r->asked_ns += r->budget_ns;
+	r->got_ns += r->ran_ns;
+	if (short_ns > (s64)r->short_most_ns)
+		r->short_most_ns = short_ns;
+}
+
+/* How long before a period begins its timer is set: the way from the timer to the task's first
+ * instruction. */
+static __always_inline u64 lead_ns(const struct cpu_ctx *c)
+{
+	return c->timer_way_ns + c->switch_way_ns + switch_ns;
+}
+
+/* A way as it is of late: a new value counts for an eighth. A way that took longer than 50 us says little of
+ * the next one. */
+static __always_inline void way_took(u64 *way_ns, u64 took_ns)
+{
+	if (took_ns < 50000)
+		*way_ns = *way_ns ? *way_ns - (*way_ns >> 3) + (took_ns >> 3) : took_ns;
+}
+
+/* What a task ran too long is taken from its next periods for so long at most, ns: a task that the kernel
+ * held on the CPU must not wait until the kernel takes the scheduler for one that lets tasks starve. */
+#define DEBT_LASTS_NS (2000 * MS)
+
+static __always_inline u64 debt_most_ns(const struct spry_reservation *r)
+{
+	return r->budget_ns * (DEBT_LASTS_NS / r->period_ns);
+}
+
+/* Begins the next period if it is time, or will be when a task that is chosen now runs. */
+static __always_inline void reservation_goes_on(struct spry_reservation *r, u64 now)
+{
+	s64 since_ns = now + lead_ns(cpu_at(r->cpu)) - r->begun_ns, left_ns = r->left_ns;
+	u64 over;
+
+	if (since_ns < (s64)r->period_ns || !r->period_ns)
+		return;
+	over = (u64)since_ns / r->period_ns;
+	period_is_over(r);
+	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile. */
+	if (left_ns > 0 && (r->slept || over > 1))
+		left_ns = 0;
+	if (left_ns > (s64)r->budget_ns)
+		left_ns = r->budget_ns;
+	left_ns += left_ns < 0 ? over * r->budget_ns : r->budget_ns;
+	if (left_ns < 0 && left_ns < -(s64)debt_most_ns(r))
+		left_ns = -(s64)debt_most_ns(r);
+	if (over > 1 && left_ns > (s64)r->budget_ns)
+		left_ns = r->budget_ns;
+	if (left_ns > (s64)r->period_ns)
+		left_ns = r->period_ns;
+	/* A task that wants the CPU has waited for this period, unless the last one ended beside it. */
+	r->awaited = !r->slept && r->left_ns <= (s64)budget_tail_ns;
+	r->left_ns = left_ns;
+	r->begun_ns += over * r->period_ns;
+	r->slept = 0;
+	r->ran_ns = 0;
+	r->served_ns = 0;
+	r->forgiven_ns = 0;
+}
+
+static __always_inline u64 next_period_ns(const struct spry_reservation *r)
+{
+	return r->begun_ns + r->period_ns;
+}
+
+/* Charges the reservation of the task that runs on a CPU, until now or until the timer fired. What the kernel
+ * does then is not the task's own doing. The kernel's own count of a task's run time lags: it grows only when
+ * the run queue's clock does. */
+static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
+{
+	struct spry_reservation *r;
+	u64 stopped_ns = c->stopped_ns;
+	s64 ran_ns = now - c->reserved_until_ns;
+	bool was_left;
+
+	if (!c->reserved_runs)
+		return;
+	r = reservation_at(c->reserved_runs - 1);
+	if (stopped_ns && (s64)(now - stopped_ns) > 0)
+		ran_ns = stopped_ns - c->reserved_until_ns;
+	c->stopped_ns = 0;
+	c->reserved_until_ns = now;
+	if (ran_ns <= 0)
+		return;
+	was_left = !is_exhausted(r);
+	__sync_fetch_and_sub(&r->left_ns, ran_ns);
+	__sync_fetch_and_add(&r->ran_ns, ran_ns);
+	if (was_left && is_exhausted(r))
+		r->exhausted++;
+}
+
+/* A period has ended while a task of the reservation ran: what the task ran before the end is charged to that
+ * period. Otherwise the switch from the task would charge the next period for it. */
+static __always_inline void charge_old_period(struct cpu_ctx *c, const struct thread_ctx *t,
+					      const struct spry_reservation *r, u64 now)
+{
+	u64 ended_ns = next_period_ns(r);
+
+	if (c->reserved_runs == t->reserved && (s64)(now - ended_ns) > 0 &&
+	    (s64)(ended_ns - c->reserved_until_ns) > 0)
+		reserved_charge(c, ended_ns);
+}
+
+/* Attached while there are reservations: a task with a reservation is charged from the switch to it until the
+ * switch from it. What the switch to it takes after this point is not its own doing. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	struct cpu_ctx *c = cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0);
+	struct thread_ctx *t;
+	bool is_back;
+	u64 now;
+
+	if (!c->reserved_runs && !c->reserved_count)
+		return 0;
+	now = bpf_ktime_get_ns();
+	reserved_charge(c, now);
+	c->reserved_runs = 0;
+	c->stolen_depth = 0;
+	/* Threads of the kernel leave what a program has in the CPU's registers. */
+	if (next->flags & (PF_IDLE | PF_KTHREAD))
+		return 0;
+	is_back = c->ran_last == (u32)next->pid;
+	c->ran_last = next->pid;
+	if (next->prio < MAX_RT_PRIO || key_class(next->scx.dsq_vtime) != SPRY_CLASS_RESERVED)
+		return 0;
+	t = find_thread(next);
+	if (!t || !reservation_of(next, t))
+		return 0;
+	c->reserved_runs = t->reserved;
+	c->reserved_until_ns = now + (is_back ? switch_back_ns : switch_ns);
+	if ((u32)next->pid == measures_tid)
+		measured_switch_ns = now;
+	if (c->decided_ns)
+		way_took(&c->switch_way_ns, now - c->decided_ns);
+	c->decided_ns = 0;
+	return 0;
+}
+
+/* What is done so soon after an interrupt is done for it, ns. What is done after an interrupt otherwise is
+ * the task's own doing: a program can have the kernel send and receive without end. */
+#define SOON_NS 5000
+
+/* Whether the thread that measures has this CPU. */
+static __always_inline bool is_measuring(void)
+{
+	return measures_tid && (u32)bpf_get_current_pid_tgid() == measures_tid;
+}
+
+enum steals { STEALS_TIMER, STEALS_INTERRUPT, STEALS_AFTER };
+
+/* An interrupt begins or ends. While a task with a reservation has the CPU, the interrupt's time is not
+ * charged to the task. */
+static __always_inline int steals(enum steals which)
+{
+	struct cpu_ctx *c = cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0);
+	u64 now;
+
+	if (!c->reserved_runs)
+		return 0;
+	if (c->stolen_depth) {
+		c->stolen_depth++;
+		return 0;
+	}
+	now = bpf_ktime_get_ns();
+	if (which == STEALS_AFTER && now - c->stolen_until_ns > SOON_NS)
+		return 0;
+	c->stolen_depth = 1;
+	c->stolen_since_ns = now;
+	reserved_charge(c, now - stop_ns);
+	if (which == STEALS_TIMER && is_measuring())
+		measured_stop_ns = now;
+	return 0;
+}
+
+/* In each period, interrupts may take this part of the budget without being charged, since programs can have
+ * timers without end. */
+#define FORGIVEN(budget_ns) ((budget_ns) / 4)
+
+static __always_inline int gives_back(void)
+{
+	struct cpu_ctx *c = cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0);
+	struct spry_reservation *r;
+	u64 now, took_ns;
+
+	if (!c->reserved_runs || !c->stolen_depth || --c->stolen_depth)
+		return 0;
+	r = reservation_at(c->reserved_runs - 1);
+	now = bpf_ktime_get_ns();
+	took_ns = now - c->stolen_since_ns;
+	r->stolen_ns += took_ns;
+	r->forgiven_ns += took_ns;
+	if (r->forgiven_ns > FORGIVEN(r->budget_ns))
+		__sync_fetch_and_sub(&r->left_ns, took_ns);
+	c->reserved_until_ns = now + return_ns;
+	c->stolen_until_ns = now;
+	if (is_measuring())
+		measured_return_ns = now;
+	return 0;
+}
+
+/* Attached while there are reservations: the interrupts of the timer, of devices, and of other CPUs, and what
+ * is done after them. */
+#define STEALS(event, which)                                                                                 \
+	SEC("tp_btf/" #event "_entry")                                                                       \
+	int spry_##event##_steals(void *ctx)                                                                 \
+	{                                                                                                    \
+		return steals(which);                                                                        \
+	}                                                                                                    \
+	SEC("tp_btf/" #event "_exit")                                                                        \
+	int spry_##event##_ends(void *ctx)                                                                   \
+	{                                                                                                    \
+		return gives_back();                                                                         \
+	}
+STEALS(local_timer, STEALS_TIMER)
+STEALS(irq_handler, STEALS_INTERRUPT)
+STEALS(softirq, STEALS_AFTER)
+STEALS(irq_work, STEALS_INTERRUPT)
+STEALS(reschedule, STEALS_INTERRUPT)
+#undef STEALS
+
+/* Sends this CPU through the scheduler at a time of the monotonic clock, besides what else was set. */
+static __always_inline void timer_set_too(s32 cpu, u64 mono_ns, u64 at_ns)
+{
+	struct cpu_ctx *c = cpu_at(cpu);
+	u64 now = scx_bpf_now();
+
+	at_ns += now - mono_ns;
+	if (!c->timer_ns || (s64)(at_ns - c->timer_ns) < 0)
+		timer_set(cpu, c, now, at_ns);
+}
+
+/* Opens, changes or closes a reservation. */
+static __always_inline int reserve(struct spry_reserve *request, struct task_struct *task)
+{
+	struct spry_reservation *r = reservation_at(request->slot);
+	struct reserved_task key = {.number = request->tid, .is_group = request->is_group};
+	struct reserved_by by = {.slot = request->slot};
+	struct cpu_ctx *c = cpu_at(request->cpu);
+	s64 more_ns;
+	int error;
+
+	switch (request->what) {
+	case SPRY_RESERVE_OPENS:
+		if (r->period_ns || c->reserved_count >= SPRY_RESERVED_OF_CPU)
+			return -EBUSY;
+		if (!task)
+			return -ESRCH;
+		by.began_ns = task->start_boottime;
+		error = bpf_map_update_elem(&reserved_tasks, &key, &by, BPF_NOEXIST);
+		if (error)
+			return error;
+		__builtin_memset(r, 0, sizeof(*r));
+		r->cpu = request->cpu;
+		r->begun_ns = bpf_ktime_get_ns();
+		/* The first budget comes when a period has passed, so closing and opening again buys
+		 * nothing. */
+		r->budget_ns = request->budget_ns;
+		/* So no task lacks anything in the first period. */
+		r->slept = 1;
+		__sync_fetch_and_add(&c->reserved_count, 1);
+		__sync_fetch_and_add(&reserved_all, 1);
+		reserved_ever = 1;
+		break;
+	case SPRY_RESERVE_CHANGES:
+		if (!r->period_ns)
+			return -ENOENT;
+		break;
+	case SPRY_RESERVE_CLOSES:
+		if (!r->period_ns)
+			return -ENOENT;
+		bpf_map_delete_elem(&reserved_tasks, &key);
+		__sync_fetch_and_sub(&cpu_at(r->cpu)->reserved_count, 1);
+		__sync_fetch_and_sub(&reserved_all, 1);
+		request->budget_ns = request->period_ns = 0;
+		break;
+	default:
+		return -EINVAL;
+	}
+	r->on_exhaustion = request->on_exhaustion;
+	/* A change fills nothing up: only the difference is given, or taken of what is left. */
+	more_ns = request->budget_ns - r->budget_ns;
+	if (more_ns < 0 && r->left_ns + more_ns < 0)
+		more_ns = r->left_ns > 0 ? -r->left_ns : 0;
+	__sync_fetch_and_add(&r->left_ns, more_ns);
+	r->budget_ns = request->budget_ns;
+	r->period_ns = request->period_ns;
+	/* A task that waits in a lower class is moved up when its first budget comes, like one that was
+	 * demoted. */
+	if (request->what == SPRY_RESERVE_OPENS)
+		c->demoted_until_ns = r->begun_ns;
+	__sync_fetch_and_add(&reserve_round, 1);
+	/* No CPU may go on with what it remembers of the task. */
+	__sync_fetch_and_add(&verdict_round, 1);
+	scx_bpf_kick_cpu(r->cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+SEC("syscall")
+int spry_reserve(struct spry_reserve *request)
+{
+	struct task_struct *task = NULL;
+
+	request->error = -EINVAL;
+	if (request->slot >= SPRY_RESERVATIONS_MAX || request->cpu >= SPRY_CPUS_MAX)
+		return 0;
+	if (request->what == SPRY_RESERVE_OPENS)
+		task = bpf_task_from_pid(request->tid);
+	request->error = reserve(request, task);
+	if (task)
+		bpf_task_release(task);
+	return 0;
+}
+
+#endif

@@ -1,0 +1,124 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Timers: each CPU has one, which sends the CPU through the scheduler between two ticks; housekeeping has
+ * one. */
+#ifndef SPRY_TIMER_BPF_H
+#define SPRY_TIMER_BPF_H
+
+#include "cgroup.bpf.h"
+
+struct sched_timer {
+	struct bpf_timer timer;
+};
+
+/* Each CPU has one timer; the last timer is housekeeping's. */
+struct {
+	__uint(type, BPF_MAP_TYPE_ARRAY);
+	__uint(max_entries, SPRY_CPUS_MAX + 1);
+	__type(key, u32);
+	__type(value, struct sched_timer);
+} timers SEC(".maps");
+
+/* When housekeeping was last done, and when it is wanted before its period has passed; 0: it is not. */
+static u64 kept_ns;
+static u64 early_ns;
+
+/* How long until housekeeping is due, ns; 0 if it is due now. */
+static __always_inline u64 housekeeping_in(u64 now)
+{
+	u64 due_ns = early_ns ?: kept_ns + housekeeping_ns;
+
+	return (s64)(due_ns - now) > 0 ? due_ns - now : 0;
+}
+
+/* Asks for housekeeping at a time, but not twice within half of its period. */
+static __always_inline void keep_house_early(u64 now, u64 at_ns)
+{
+	u64 least_ns = kept_ns + housekeeping_ns / 2;
+	struct sched_timer *timer;
+	u32 last = SPRY_CPUS_MAX;
+
+	if (early_ns)
+		return;
+	early_ns = (s64)(at_ns - least_ns) < 0 ? least_ns : at_ns;
+	/* While cgroups have limits, the timer fires often enough as it is set. */
+	if (!has_timers || cgroups_limited)
+		return;
+	timer = bpf_map_lookup_elem(&timers, &last);
+	if (timer)
+		bpf_timer_start(&timer->timer, housekeeping_in(now), 0);
+}
+
+static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *timer, u64 now, u64 at_ns)
+{
+	u64 in_ns = at_ns > now ? at_ns - now : 0;
+
+	c->armed_ns = at_ns;
+	c->timers++;
+	if (reserved_all) {
+		/* Since 1bfbc267ec91 (7.0) a timer that is started here begins to count a moment later, in an
+		 * interrupt of its own. */
+		c->expires_ns = bpf_ktime_get_ns() + in_ns;
+		c->fired = 0;
+		bpf_timer_start(&timer->timer, c->expires_ns, BPF_F_TIMER_CPU_PIN | BPF_F_TIMER_ABS);
+		return;
+	}
+	bpf_timer_start(&timer->timer, in_ns, BPF_F_TIMER_CPU_PIN);
+}
+
+static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
+{
+	struct cpu_ctx *c = cpu_at(*cpu);
+	/* The clock may stand still, where another CPU has the run queue's lock. */
+	u64 now = at_least(scx_bpf_now(), c->armed_ns);
+
+	c->armed_ns = 0;
+	if (!c->timer_ns)
+		return 0;
+	if ((s64)(c->timer_ns - now) > 0) {
+		timer_arm(c, timer, now, c->timer_ns);
+		return 0;
+	}
+	c->timer_ns = 0;
+	c->fired = 1;
+	if (c->reserved_runs)
+		c->stopped_ns = c->expires_ns;
+	c->kicks++;
+	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	return 0;
+}
+
+/* Sends this CPU through the scheduler at a time, if nothing does before. A timer that fires earlier is set
+ * anew then, so that decisions that follow each other closely set it only once. */
+static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 at_ns)
+{
+	struct sched_timer *timer;
+	u32 key = cpu;
+
+	c->timer_ns = at_ns;
+	if (!has_timers || ((s64)(c->armed_ns - now) > 0 && (s64)(c->armed_ns - at_ns) <= 0))
+		return;
+	timer = bpf_map_lookup_elem(&timers, &key);
+	if (timer)
+		timer_arm(c, timer, now, at_ns);
+}
+
+/* The time that the timer was set for is not wanted any more. */
+static __always_inline void timer_forget(struct cpu_ctx *c)
+{
+	c->timer_ns = 0;
+}
+
+/* On kernels without timers, the first tick after the time that was set sends the CPU through the
+ * scheduler. */
+void BPF_STRUCT_OPS(spry_tick, struct task_struct *p)
+{
+	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());
+
+	if (c->timer_ns && (s64)(scx_bpf_now() - c->timer_ns) >= 0) {
+		c->timer_ns = 0;
+		c->kicks++;
+		set_slice(p, 0);
+	}
+}
+
+#endif

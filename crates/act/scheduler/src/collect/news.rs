@@ -1,0 +1,46 @@
+//! Tells the daemon at once when a terminal is typed at that was not typed at lately.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use libbpf_rs::{MapHandle, RingBufferBuilder};
+
+/// How long the thread may go on after the daemon does not want it any more.
+const LINGER: Duration = Duration::from_secs(2);
+
+/// A thread that sleeps until a terminal is typed at.
+#[derive(Debug)]
+pub(crate) struct News {
+    is_over: Arc<AtomicBool>,
+}
+
+impl News {
+    pub(crate) fn watch(map: MapHandle, notify: Arc<dyn Fn() + Send + Sync>) -> Result<News> {
+        let is_over = Arc::new(AtomicBool::new(false));
+        let watched = Arc::clone(&is_over);
+        let watch = move || {
+            let mut builder = RingBufferBuilder::new();
+            let told = |_: &[u8]| {
+                notify();
+                0
+            };
+            let added = builder.add(&map, told).is_ok();
+            let Some(ring) = added.then(|| builder.build().ok()).flatten() else { return };
+            while !watched.load(Ordering::Relaxed) {
+                // Whether the wait was interrupted or not, the next look is the same.
+                let _ = ring.poll(LINGER);
+            }
+        };
+        thread::Builder::new().name("terminals".to_owned()).spawn(watch).context("watching terminals")?;
+        Ok(News { is_over })
+    }
+}
+
+impl Drop for News {
+    fn drop(&mut self) {
+        self.is_over.store(true, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,246 @@
+//! The actuator that the daemon acts through: chosen at the start; tried again, or replaced by another one,
+//! when the kernel puts an end to it.
+
+use std::path::Path;
+
+use anyhow::{Result, bail, ensure};
+use spry_control::{ActuatorArg, Ejection, RunArgs, State};
+use spry_policy::{Constants, Tgid, WakeRule};
+use spry_reservations::Enforcer;
+
+use super::by_hand::ByHand;
+use super::retry::{Next, Retry};
+use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::collect::Collector;
+use crate::fair::{Fair, FairOptions};
+use crate::scx::{Scx, ScxOptions};
+
+const EXT: &str = "/sys/kernel/sched_ext";
+
+/// The kinds of actuators that can be put in charge.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Kind {
+    Scx,
+    Fair,
+}
+
+/// The actuator in charge, and what became of the actuators so far.
+pub struct Acting {
+    wanted: ActuatorArg,
+    background_share: u8,
+    wake: WakeRule,
+    /// `None` while the daemon only looks, or while nothing can act.
+    actuator: Option<Box<dyn Actuator>>,
+    is_observing: bool,
+    since_ns: u64,
+    retry: Retry,
+    ejections: u64,
+    /// How often the actuator in charge has changed.
+    changes: u64,
+    ejected: Option<(u64, String)>,
+    /// Why the actuator refused the latest verdicts, if it did.
+    trouble: Option<String>,
+}
+
+impl Acting {
+    /// Puts an actuator in charge; for a daemon that only looks, none is put in charge.
+    ///
+    /// # Errors
+    /// Where what was asked for cannot be had; `auto` takes what there is.
+    pub fn start(
+        args: &RunArgs,
+        constants: &Constants,
+        collector: Option<&Collector>,
+        now_ns: u64,
+    ) -> Result<Acting> {
+        let mut acting = Acting {
+            wanted: args.actuator,
+            background_share: args.background_share,
+            wake: constants.wake,
+            actuator: None,
+            is_observing: args.observe_only,
+            since_ns: now_ns,
+            retry: Retry::default(),
+            ejections: 0,
+            changes: 0,
+            ejected: None,
+            trouble: None,
+        };
+        if acting.is_observing {
+            return Ok(acting);
+        }
+        acting.actuator = Some(match args.actuator {
+            ActuatorArg::Scx => acting.make(Kind::Scx, collector)?,
+            ActuatorArg::Fair => acting.make(Kind::Fair, collector)?,
+            ActuatorArg::Auto => match acting.make(Kind::Scx, collector) {
+                Ok(actuator) => actuator,
+                Err(error) => {
+                    acting.trouble = Some(format!("not through sched_ext: {error:#}"));
+                    acting.make(Kind::Fair, collector)?
+                }
+            },
+        });
+        Ok(acting)
+    }
+
+    fn make(&self, kind: Kind, collector: Option<&Collector>) -> Result<Box<dyn Actuator>> {
+        match kind {
+            Kind::Scx => {
+                ensure!(
+                    Path::new(EXT).exists(),
+                    "this kernel has no sched_ext (CONFIG_SCHED_CLASS_EXT): use --actuator fair, \
+                     or a kernel that has it"
+                );
+                let Some(collector) = collector else {
+                    bail!("sched_ext needs the collection, which did not load");
+                };
+                let options = ScxOptions {
+                    background_share: u32::from(self.background_share),
+                    wake: self.wake,
+                    ..ScxOptions::default()
+                };
+                Ok(Box::new(Scx::load(collector, &options)?))
+            }
+            Kind::Fair => {
+                let background_share = self.background_share.into();
+                Ok(Box::new(Fair::start(FairOptions { background_share, ..FairOptions::default() })?))
+            }
+        }
+    }
+
+    /// Gives the processes their places through the actuator.
+    pub fn apply(&mut self, verdicts: &[Verdict]) {
+        let Some(actuator) = &mut self.actuator else { return };
+        self.trouble = actuator.apply(verdicts).err().map(|error| format!("{}: {error:#}", actuator.name()));
+    }
+
+    /// Puts a process into a class by hand, or takes the class back.
+    ///
+    /// # Errors
+    /// Where nothing acts, or what acts cannot.
+    pub fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> Result<()> {
+        match &mut self.actuator {
+            Some(actuator) => actuator.set_by_hand(tgid, class),
+            None if self.is_observing => bail!("the daemon only looks (--observe-only): it moves nobody"),
+            None => {
+                bail!("nothing acts at present: the kernel took the scheduler out (see `spry sched status`)")
+            }
+        }
+    }
+
+    /// What enforces reservations while the actuator in charge acts; `None` if it cannot.
+    pub fn enforcer(&self) -> Option<Box<dyn Enforcer>> {
+        self.actuator.as_ref()?.enforcer()
+    }
+
+    /// Looks whether the actuator still acts, and if not, does what can be done. Returns what is to be said
+    /// to the user.
+    pub fn check(&mut self, collector: Option<&Collector>, by_hand: &ByHand, now_ns: u64) -> Vec<String> {
+        let mut said = Vec::new();
+        if let Some(actuator) = &mut self.actuator {
+            if let Health::Ejected(reason) = actuator.health() {
+                said.push(format!(
+                    "the kernel took the scheduler out: {reason}; tasks are with the kernel's own"
+                ));
+                self.actuator = None;
+                self.ejections += 1;
+                self.changes += 1;
+                self.ejected = Some((now_ns, reason));
+                said.extend(self.after_failure(collector, by_hand, self.since_ns, now_ns));
+            }
+        }
+        if self.actuator.is_none() && self.retry.is_due(now_ns) {
+            match self.make(Kind::Scx, collector) {
+                Ok(actuator) => {
+                    self.take_charge(actuator, by_hand, now_ns);
+                    said.push("sched_ext is in charge again".to_owned());
+                }
+                Err(error) => {
+                    said.push(format!("cannot be in charge again: {error:#}"));
+                    said.extend(self.after_failure(collector, by_hand, now_ns, now_ns));
+                }
+            }
+        }
+        said
+    }
+
+    fn after_failure(
+        &mut self,
+        collector: Option<&Collector>,
+        by_hand: &ByHand,
+        since_ns: u64,
+        now_ns: u64,
+    ) -> Option<String> {
+        self.since_ns = now_ns;
+        match (self.retry.failed(since_ns, now_ns), self.wanted) {
+            (Next::TryAt(_), _) => None,
+            (Next::GiveUp, ActuatorArg::Auto) => Some(match self.make(Kind::Fair, collector) {
+                Ok(actuator) => {
+                    self.take_charge(actuator, by_hand, now_ns);
+                    "it failed too often: going on through what every kernel has".to_owned()
+                }
+                Err(error) => format!("it failed too often, and nothing else can act: {error:#}"),
+            }),
+            (Next::GiveUp, _) => Some("it failed too often: not trying again".to_owned()),
+        }
+    }
+
+    fn take_charge(&mut self, mut actuator: Box<dyn Actuator>, by_hand: &ByHand, now_ns: u64) {
+        for (tgid, hand) in by_hand.all() {
+            if let Err(error) = actuator.set_by_hand(tgid, Some(hand.class)) {
+                self.trouble =
+                    Some(format!("process {} could not be given its class again: {error:#}", tgid.0));
+            }
+        }
+        self.actuator = Some(actuator);
+        self.since_ns = now_ns;
+        self.changes += 1;
+    }
+
+    /// A process that had a class by hand has ended.
+    pub fn forget_hand(&mut self, tgid: Tgid) {
+        if let Some(actuator) = &mut self.actuator {
+            actuator.forget_hand(tgid);
+        }
+    }
+
+    /// How often the kernel has taken the actuator out.
+    pub const fn changes(&self) -> u64 {
+        self.changes
+    }
+
+    /// The actuator's name: `scx`, `fair`, or `none`.
+    pub fn name(&self) -> &'static str {
+        self.actuator.as_ref().map_or("none", |actuator| actuator.name())
+    }
+
+    /// What the daemon does: it acts, it only looks, or its actuator was taken out.
+    pub const fn state(&self) -> State {
+        match (&self.actuator, self.is_observing) {
+            (_, true) => State::Observing,
+            (Some(_), _) => State::Acting,
+            (None, _) => State::Ejected,
+        }
+    }
+
+    /// What the status says of the acting.
+    pub fn account(&self, now_ns: u64) -> spry_control::Acting {
+        let ago_s = |then_ns: u64| now_ns.saturating_sub(then_ns) as f64 / 1e9;
+        spry_control::Acting {
+            state: self.state(),
+            since_s: ago_s(self.since_ns),
+            ejections: self.ejections,
+            ejected: self
+                .ejected
+                .as_ref()
+                .map(|(at_ns, reason)| Ejection { ago_s: ago_s(*at_ns), reason: reason.clone() }),
+            retry_in_s: self.retry.due_ns().map(|due_ns| due_ns.saturating_sub(now_ns) as f64 / 1e9),
+        }
+    }
+
+    /// What the user should know of the actuator.
+    pub fn warnings(&self) -> Vec<String> {
+        let actuators = self.actuator.iter().flat_map(|actuator| actuator.warnings());
+        self.trouble.iter().cloned().chain(actuators).collect()
+    }
+}

@@ -1,0 +1,200 @@
+//! Which processes were put into a class by hand, and which users may do that.
+
+use std::collections::BTreeMap;
+
+use spry_control::{HandClass, Refusal, RefusalKind};
+use spry_policy::Tgid;
+
+use super::answers::{is_of, no_process};
+use super::process::{self, Process};
+use crate::actuator::Class;
+
+/// How many processes can be in a class by hand at once: of all users together, and of one user other than
+/// root.
+const ALL_MAX: usize = 4096;
+const OF_ONE_MAX: usize = 256;
+
+/// A process in a class by hand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Placed {
+    /// The class that the process was put into.
+    pub class: Class,
+    /// The user that put the process into the class.
+    pub uid: u32,
+    start_ticks: u64,
+}
+
+/// All processes that were put into a class by hand.
+#[derive(Clone, Debug, Default)]
+pub struct ByHand {
+    by_tgid: BTreeMap<Tgid, Placed>,
+}
+
+/// A change of a process' class by hand that was asked for and is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub struct Change {
+    /// The process whose class changes.
+    pub tgid: Tgid,
+    /// The new class; `None`: the class that the policy says.
+    pub class: Option<Class>,
+    uid: u32,
+    start_ticks: u64,
+}
+
+/// What decides whether a user may move a process to another class.
+#[derive(Clone, Copy, Debug)]
+struct Moved {
+    is_kernel: bool,
+    set_by: Option<u32>,
+}
+
+impl ByHand {
+    /// Decides whether a user may put a process into a class, and what that changes.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn decide(&self, uid: u32, tid: u32, class: HandClass) -> Result<Change, Refusal> {
+        let gone = || no_process(uid, tid);
+        let tgid = process::of_thread(tid).ok_or_else(gone)?;
+        // An ordinary user is not told whether another user has a process of this number.
+        if !is_of(tgid, uid) {
+            return Err(gone());
+        }
+        let found = Process::of(tgid).ok_or_else(gone)?;
+        if tgid.0 == std::process::id() {
+            return Err(no(
+                RefusalKind::Unable,
+                "the scheduler's own daemon has a class of its own".to_owned(),
+            ));
+        }
+        let moved = Moved { is_kernel: found.is_kernel(), set_by: self.of(tgid).map(|hand| hand.uid) };
+        may(uid, tgid, class, moved)?;
+        let of_one = self.by_tgid.values().filter(|hand| hand.uid == uid).count();
+        if self.by_tgid.len() >= ALL_MAX || (uid != 0 && of_one >= OF_ONE_MAX) {
+            return Err(no(
+                RefusalKind::Unable,
+                "too many processes have a class by hand: give some back with `--class auto`".to_owned(),
+            ));
+        }
+        let class = match class {
+            HandClass::Interactive => Some(Class::Interactive),
+            HandClass::Other => Some(Class::Other),
+            HandClass::Idle => Some(Class::Idle),
+            HandClass::Auto => None,
+        };
+        Ok(Change { tgid, class, uid, start_ticks: found.start_ticks })
+    }
+
+    /// Remembers a change of a process' class by hand.
+    pub fn keep(&mut self, change: Change) {
+        let Change { tgid, class, uid, start_ticks } = change;
+        match class {
+            Some(class) => drop(self.by_tgid.insert(tgid, Placed { class, uid, start_ticks })),
+            None => drop(self.by_tgid.remove(&tgid)),
+        }
+    }
+
+    /// Forgets processes that have ended, and returns them: their numbers may be other processes' now.
+    #[must_use]
+    pub fn prune(&mut self) -> Vec<Tgid> {
+        let lives = |tgid: Tgid, hand: &Placed| {
+            Process::of(tgid).is_some_and(|found| found.start_ticks == hand.start_ticks)
+        };
+        let gone: Vec<Tgid> =
+            self.all().filter(|(tgid, hand)| !lives(*tgid, hand)).map(|(tgid, _)| tgid).collect();
+        self.by_tgid.retain(|tgid, _| !gone.contains(tgid));
+        gone
+    }
+
+    /// The class that a process was put into by hand, if it was.
+    pub fn of(&self, tgid: Tgid) -> Option<Placed> {
+        self.by_tgid.get(&tgid).copied()
+    }
+
+    /// All processes in a class by hand, by number.
+    pub fn all(&self) -> impl Iterator<Item = (Tgid, Placed)> {
+        self.by_tgid.iter().map(|(&tgid, &hand)| (tgid, hand))
+    }
+}
+
+fn may(uid: u32, tgid: Tgid, class: HandClass, moved: Moved) -> Result<(), Refusal> {
+    let denied = |why: String| Err(no(RefusalKind::Denied, why));
+    if moved.is_kernel {
+        return Err(no(RefusalKind::Unable, "threads of the kernel keep their class".to_owned()));
+    }
+    if uid == 0 {
+        return Ok(());
+    }
+    if class == HandClass::Interactive {
+        return denied("only root raises by hand: whatever you use is found by itself".to_owned());
+    }
+    if moved.set_by.is_some_and(|by| by != uid) {
+        return denied(format!("somebody else gave process {} its class: ask as root", tgid.0));
+    }
+    Ok(())
+}
+
+fn no(kind: RefusalKind, text: String) -> Refusal {
+    Refusal { kind, text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINE: Moved = Moved { is_kernel: false, set_by: None };
+
+    fn kind(uid: u32, class: HandClass, moved: Moved) -> Option<RefusalKind> {
+        may(uid, Tgid(7), class, moved).err().map(|refusal| refusal.kind)
+    }
+
+    #[test]
+    fn a_user_lowers_their_own_processes_and_raises_none() {
+        assert_eq!(kind(1000, HandClass::Idle, MINE), None);
+        assert_eq!(kind(1000, HandClass::Other, MINE), None);
+        assert_eq!(kind(1000, HandClass::Interactive, MINE), Some(RefusalKind::Denied));
+        assert_eq!(kind(0, HandClass::Interactive, MINE), None);
+    }
+
+    #[test]
+    fn who_is_another_user_s_is_as_good_as_nobody() {
+        let by_hand = ByHand::default();
+        let refused = |tid: u32| {
+            let refusal = by_hand.decide(4_000_000_007, tid, HandClass::Idle).unwrap_err();
+            (refusal.kind, refusal.text.replace(&tid.to_string(), "N"))
+        };
+        let nobody = refused(4_194_305);
+        assert_eq!(refused(std::process::id()), nobody);
+        assert_eq!(refused(1), nobody);
+        assert_eq!(nobody.0, RefusalKind::NoProcess);
+    }
+
+    #[test]
+    fn what_root_said_a_user_does_not_take_back() {
+        let roots = Moved { set_by: Some(0), ..MINE };
+        assert_eq!(kind(1000, HandClass::Auto, roots), Some(RefusalKind::Denied));
+        assert_eq!(kind(1000, HandClass::Auto, Moved { set_by: Some(1000), ..MINE }), None);
+        assert_eq!(kind(0, HandClass::Auto, roots), None);
+    }
+
+    #[test]
+    fn threads_of_the_kernel_are_nobodys_to_move() {
+        assert_eq!(kind(0, HandClass::Idle, Moved { is_kernel: true, ..MINE }), Some(RefusalKind::Unable));
+    }
+
+    #[test]
+    fn who_is_gone_is_forgotten() {
+        let mut by_hand = ByHand::default();
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
+        let tgid = Tgid(child.id());
+        by_hand.keep(by_hand.decide(0, child.id(), HandClass::Idle).unwrap());
+        assert_eq!(by_hand.prune(), []);
+        assert_eq!(by_hand.of(tgid).map(|hand| hand.class), Some(Class::Idle));
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(by_hand.prune(), [tgid]);
+        assert_eq!(by_hand.of(tgid), None);
+        assert_eq!(by_hand.decide(0, child.id(), HandClass::Idle).unwrap_err().kind, RefusalKind::NoProcess);
+    }
+}

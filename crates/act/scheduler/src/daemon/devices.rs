@@ -1,0 +1,83 @@
+//! The devices, as users are shown them.
+
+use std::collections::BTreeMap;
+
+use spry_control::Device;
+use spry_display::terminals::{self, Terminals};
+use spry_display::{DeviceKind, DeviceState, DeviceStatus};
+use spry_policy::{Place, Server, Tgid, Whose};
+
+use super::process;
+
+/// What is shown of the devices that told of processes, beside the policy's standings.
+#[derive(Clone, Copy, Debug)]
+pub struct Telling<'a> {
+    /// The server processes of devices.
+    pub servers: &'a [Server],
+    /// How many rounds of drawing a second each process did lately; a process that did nothing is not there.
+    pub frames_per_s: &'a BTreeMap<Tgid, f64>,
+}
+
+impl Telling<'_> {
+    /// The server process of a device.
+    pub fn server(&self, place: Place) -> Option<Tgid> {
+        let serves = |server: &&Server| server.device.is_some_and(|device| device.place == place);
+        self.servers.iter().find(serves).map(|server| server.tgid)
+    }
+}
+
+/// The device's name on the way to a process.
+pub fn name(place: Place) -> String {
+    match place {
+        Place::Display(number) => format!("display :{number}"),
+        Place::Terminal { major, minor } => format!("terminal {}", terminals::Device { major, minor }),
+        Place::Reports => "report".to_owned(),
+    }
+}
+
+/// The devices for the status, each with the user that it belongs to.
+pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device, Whose)> {
+    let others = others.into_iter().map(|status| {
+        let whose = whose(&status);
+        (shown(status), whose)
+    });
+    let terminal = |(device, session): (terminals::Device, Option<Tgid>)| {
+        // A terminal of another name space may have the same number.
+        let is_theirs =
+            |&uid: &u32| terminals.reader(device).is_some_and(|reader| process::is_wholly_of(reader, uid));
+        let whose = terminals::owner(device).filter(is_theirs).map_or(Whose::Unknown, Whose::User);
+        let shown = Device {
+            kind: "terminal".to_owned(),
+            state: "watched".to_owned(),
+            name: format!("/dev/{device}"),
+            tgid: session.map(|tgid| tgid.0),
+        };
+        (shown, whose)
+    };
+    others.chain(terminals.used().map(terminal)).collect()
+}
+
+fn shown(status: DeviceStatus) -> Device {
+    Device {
+        kind: match status.kind {
+            DeviceKind::X11 => "x11",
+            DeviceKind::Report => "report",
+        }
+        .to_owned(),
+        state: match status.state {
+            DeviceState::Waiting => "waiting".to_owned(),
+            DeviceState::Watched => "watched".to_owned(),
+            DeviceState::Ignored(why) => format!("ignored: {why}"),
+            DeviceState::Failed(why) => format!("failed: {why}"),
+        },
+        name: status.name,
+        tgid: status.server_tgid,
+    }
+}
+
+fn whose(status: &DeviceStatus) -> Whose {
+    match status.kind {
+        DeviceKind::X11 => status.owner_uid.map_or(Whose::Unknown, Whose::User),
+        DeviceKind::Report => Whose::Reported,
+    }
+}

@@ -1,0 +1,239 @@
+//! The process that answers on the system bus for the daemon (`spry-rtkit`): it is started, heard, and
+//! started again after growing pauses. The daemon reads messages of 20 bytes from it, a bounded number a
+//! second.
+
+use std::env;
+use std::fs;
+use std::os::fd::OwnedFd;
+use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use anyhow::{Context, Result};
+use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
+use spry_control::rtkit::{Answered, Asked, Ended, REQUEST, What};
+use spry_display::pause_after;
+use spry_sys::poll::{self, PollFd};
+
+/// The program.
+const NAME: &str = "spry-rtkit";
+/// The system's list of users, which root alone writes.
+const USERS: &str = "/etc/passwd";
+/// The variable that names another bus than the system's.
+const ADDRESS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
+/// The first pause and the longest one before it is started again; the pause doubles each time.
+const PAUSE: Duration = Duration::from_millis(250);
+const PAUSE_MOST: Duration = Duration::from_secs(60);
+/// A process that lived so long begins with the first pause again, ns.
+const CALM_NS: u64 = 60_000_000_000;
+/// So many messages are read in a second.
+const MESSAGES_A_SECOND: u32 = 50;
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A process that lives.
+#[derive(Debug)]
+struct Running {
+    child: Child,
+    line: OwnedFd,
+    since_ns: u64,
+}
+
+/// The process, and when it is started next.
+#[derive(Debug)]
+pub struct Front {
+    uid: u32,
+    gid: u32,
+    program: PathBuf,
+    running: Option<Running>,
+    /// Told to end, and not yet seen to have ended.
+    ending: Option<Child>,
+    due_ns: u64,
+    ends: u32,
+    heard: (u64, u32),
+    /// Why there is none, as a text for root.
+    trouble: Option<String>,
+}
+
+impl Front {
+    /// A front that runs as this user, by name or number; it is started at the first [`Front::turn`].
+    ///
+    /// # Errors
+    /// If there is no such user but root, or no such program.
+    pub fn of(user: &str) -> Result<Front> {
+        let (uid, gid) = user_of(&fs::read_to_string(USERS).context(USERS)?, user).with_context(|| {
+            format!("--rtkit: there is no user `{user}` but root: make one (packaging/sysusers.d/spry.conf)")
+        })?;
+        let program = env::current_exe()?.with_file_name(NAME);
+        anyhow::ensure!(program.exists(), "--rtkit: {NAME} is not beside this program: install it");
+        let (running, ending, trouble) = (None, None, None);
+        Ok(Front { uid, gid, program, running, ending, due_ns: 0, ends: 0, heard: (0, 0), trouble })
+    }
+
+    /// What to wait for: its next message, unless there were too many in this second.
+    pub fn poll(&self, now_ns: u64) -> Option<PollFd<'_>> {
+        let may_hear = self.may_hear(now_ns);
+        self.running.as_ref().filter(|_| may_hear).map(|running| poll::readable(&running.line))
+    }
+
+    /// When it is to be started.
+    pub fn due_ns(&self) -> u64 {
+        if self.running.is_some() { u64::MAX } else { self.due_ns }
+    }
+
+    /// Why it does not answer, if it does not.
+    pub fn warning(&self) -> Option<String> {
+        self.trouble.as_ref().map(|why| format!("org.freedesktop.RealtimeKit1 is not answered: {why}"))
+    }
+
+    fn may_hear(&self, now_ns: u64) -> bool {
+        let (second, count) = self.heard;
+        second != now_ns / SECOND_NS || count < MESSAGES_A_SECOND
+    }
+
+    /// Starts it if that is due, and returns its next request. The call does not wait.
+    pub fn turn(&mut self, now_ns: u64) -> Option<Asked> {
+        if self.running.is_none() && now_ns >= self.due_ns {
+            self.begin(now_ns);
+        }
+        if !self.may_hear(now_ns) {
+            return None;
+        }
+        let running = self.running.as_ref()?;
+        // One byte more than a message has, so that a longer one is seen to be none.
+        let mut bytes = [0; REQUEST + 1];
+        let count = match recv(&running.line, &mut bytes[..], RecvFlags::DONTWAIT) {
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
+            Ok((count, _)) => count,
+            Err(_) => 0,
+        };
+        let second = now_ns / SECOND_NS;
+        self.heard = (second, if self.heard.0 == second { self.heard.1 + 1 } else { 1 });
+        match Asked::try_from(&bytes[..count]) {
+            Ok(Asked { what: What::End, tid, .. }) => {
+                self.trouble = Some(told(Ended::of(tid)).to_owned());
+                self.end(now_ns);
+                None
+            }
+            Ok(asked) => {
+                self.trouble = None;
+                Some(asked)
+            }
+            Err(_) => {
+                self.trouble.get_or_insert_with(|| format!("{NAME} has ended"));
+                self.end(now_ns);
+                None
+            }
+        }
+    }
+
+    /// Answers the latest request.
+    pub fn answer(&self, answered: &Answered) {
+        if let Some(running) = &self.running {
+            // A front that has ended is found so by the next turn.
+            _ = send(&running.line, &answered.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
+        }
+    }
+
+    fn begin(&mut self, now_ns: u64) {
+        if let Some(child) = &mut self.ending {
+            if matches!(child.try_wait(), Ok(None)) {
+                self.due_ns = now_ns + pause_ns(1);
+                return;
+            }
+            self.ending = None;
+        }
+        match self.start() {
+            Ok((child, line)) => {
+                self.trouble = None;
+                self.running = Some(Running { child, line, since_ns: now_ns });
+            }
+            Err(error) => {
+                self.trouble = Some(format!("{NAME} cannot be started: {error:#}"));
+                self.pause(0, now_ns);
+            }
+        }
+    }
+
+    /// It starts as root, so that no user can look into it before it has given its rights up itself.
+    fn start(&self) -> Result<(Child, OwnedFd)> {
+        let (ours, theirs) =
+            socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
+        let mut command = Command::new(&self.program);
+        command.arg0(NAME).args([self.uid, self.gid].map(|number| number.to_string()));
+        command.current_dir("/").env_clear();
+        if let Some(address) = env::var_os(ADDRESS) {
+            command.env(ADDRESS, address);
+        }
+        command.stdin(theirs).stdout(Stdio::null()).stderr(Stdio::null());
+        Ok((command.spawn()?, ours))
+    }
+
+    fn end(&mut self, now_ns: u64) {
+        let Some(Running { mut child, since_ns, .. }) = self.running.take() else { return };
+        // If it has ended already, there is nothing to kill.
+        _ = child.kill();
+        if matches!(child.try_wait(), Ok(None)) {
+            self.ending = Some(child);
+        }
+        self.pause(now_ns.saturating_sub(since_ns), now_ns);
+    }
+
+    fn pause(&mut self, lived_ns: u64, now_ns: u64) {
+        self.ends = if lived_ns >= CALM_NS { 0 } else { self.ends.saturating_add(1) };
+        self.due_ns = now_ns + pause_ns(self.ends);
+    }
+}
+
+impl Drop for Front {
+    fn drop(&mut self) {
+        if let Some(Running { child, .. }) = &mut self.running {
+            _ = child.kill();
+            _ = child.wait();
+        }
+    }
+}
+
+/// The pause after so many ends in a row.
+fn pause_ns(ends: u32) -> u64 {
+    pause_after(PAUSE, ends, PAUSE_MOST).as_nanos() as u64
+}
+
+fn told(ended: Ended) -> &'static str {
+    match ended {
+        Ended::NoBus => "the system bus does not let it in",
+        Ended::Taken => "another program answers (stop it: `systemctl mask --now rtkit-daemon`)",
+        Ended::Denied => "the bus' rules do not give it the name (packaging/dbus-1/spry-rtkit.conf)",
+        Ended::Broken => "the system bus has ended",
+    }
+}
+
+/// The numbers of a user and of the user's group; nothing for root.
+fn user_of(list: &str, user: &str) -> Option<(u32, u32)> {
+    let entry = |line: &str| {
+        let mut parts = line.split(':');
+        let (name, uid, gid) = (parts.next()?, parts.nth(1)?, parts.next()?);
+        (name == user || uid == user).then_some((uid.parse().ok()?, gid.parse().ok()?))
+    };
+    list.lines().find_map(entry).filter(|&(uid, gid)| uid != 0 && gid != 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_user_is_found_by_name_or_number_and_is_never_root() {
+        let list = "root:x:0:0::/root:/bin/sh\nspry-rtkit:x:997:996::/:/bin/false\nbad\nadmin:x:5:0::/:\n";
+        assert_eq!(user_of(list, "spry-rtkit"), Some((997, 996)));
+        assert_eq!(user_of(list, "997"), Some((997, 996)));
+        assert_eq!([user_of(list, "root"), user_of(list, "0"), user_of(list, "admin")], [None; 3]);
+        assert_eq!(user_of(list, "bad"), None);
+    }
+
+    #[test]
+    fn pauses_grow_to_a_minute() {
+        assert_eq!([1, 2, 3].map(pause_ns), [250_000_000, 500_000_000, SECOND_NS]);
+        assert_eq!([9, u32::MAX].map(pause_ns), [60_000_000_000; 2]);
+    }
+}

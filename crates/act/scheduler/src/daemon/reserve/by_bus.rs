@@ -1,0 +1,343 @@
+//! What is asked for on the system bus, where real-time priorities are asked for: a thread gets a
+//! reservation, the budget of which follows what the thread runs, or a nice value.
+
+use std::collections::BTreeMap;
+
+use spry_control::rtkit::{Answered, Asked, Bursts, NICE_MIN, Outcome, What};
+use spry_control::{Refusal, RefusalKind};
+use spry_policy::Tgid;
+use spry_reservations::{Busy, Covers, OnExhaustion, Terms, larger_budget_ns, most_budget_ns};
+use spry_sys::attributes::Attributes;
+use spry_sys::run_time::RunTime;
+use spry_sys::{poll, schedule};
+
+use super::{Asker, Reservations, find};
+use crate::daemon::answers::is_of;
+use crate::daemon::process::Process;
+
+/// The period of such reservations, ns.
+const PERIOD_NS: u64 = 10_000_000;
+/// The budget that they begin with, so that the threads of a session that begins fit, ns; the budget where a
+/// thread waits when that is used up, and the least that a budget grows to; and the smallest one that is
+/// tried.
+const BEGINNING_NS: u64 = 250_000;
+const GROWN_NS: u64 = 1_000_000;
+const LEAST_NS: u64 = 100_000;
+/// How long is measured, ns, and how many threads at once.
+const MEASURED_NS: u64 = 3_000_000_000;
+const AT_ONCE: usize = 16;
+/// A budget stays where the measured one differs from it by less than this, percent.
+const SAME_PERCENT: u64 = 10;
+/// So many threads of one person have what was asked for here, as rtkit has it.
+pub(super) const THREADS: usize = 25;
+/// From so much of the budgets on, percent, they count as used up where the enforcer does not say it.
+const USED_UP_PERCENT: u64 = 95;
+
+/// The run time of a thread, which is being read.
+#[derive(Debug)]
+struct Measuring {
+    time: RunTime,
+    busy: Busy,
+    ran_ns: u64,
+    read_ns: u64,
+    until_ns: u64,
+}
+
+/// A reservation that was asked for here.
+#[derive(Debug)]
+struct Kept {
+    person: u32,
+    tid: u32,
+    budget_ns: u64,
+    measuring: Option<Measuring>,
+    /// Whether it is to be measured.
+    is_due: bool,
+    /// What the enforcer had counted when it was last asked: periods with the budget used up, the time had,
+    /// the budgets.
+    counted: (u64, u64, u64),
+}
+
+/// A thread that has a nice value from here.
+#[derive(Debug)]
+struct Raised {
+    person: u32,
+    uid: u32,
+    start_ticks: u64,
+    before: i32,
+    ours: i32,
+}
+
+/// All that was asked for here.
+#[derive(Debug, Default)]
+pub(super) struct ByBus {
+    kept: BTreeMap<u32, Kept>,
+    raised: BTreeMap<u32, Raised>,
+    bursts: Bursts,
+}
+
+impl ByBus {
+    /// Forgets a reservation that has ended, or that has terms of its user's own now.
+    pub(super) fn forget(&mut self, slot: u32) {
+        self.kept.remove(&slot);
+    }
+
+    fn threads_of(&self, person: u32) -> usize {
+        let kept = self.kept.values().filter(|kept| kept.person == person).count();
+        kept + self.raised.values().filter(|raised| raised.person == person).count()
+    }
+
+    /// Gives threads the nice values back that they had, if they still have those from here.
+    fn give_back(&mut self) {
+        for (tid, raised) in std::mem::take(&mut self.raised) {
+            if raised.is_current(tid) && schedule::nice(tid).is_ok_and(|nice| nice == raised.ours) {
+                // The thread may have ended.
+                _ = schedule::set_nice(tid, raised.before);
+            }
+        }
+    }
+}
+
+impl Raised {
+    fn is_current(&self, tid: u32) -> bool {
+        Process::of(Tgid(tid)).is_some_and(|found| found.start_ticks == self.start_ticks)
+            && is_of(Tgid(tid), self.uid)
+    }
+}
+
+impl Measuring {
+    fn begin(tid: u32, now_ns: u64) -> Option<Measuring> {
+        let time = RunTime::of(tid, tid).ok()?;
+        let ran_ns = time.ran_ns()?;
+        let until_ns = now_ns + MEASURED_NS;
+        Some(Measuring { time, busy: Busy::default(), ran_ns, read_ns: now_ns, until_ns })
+    }
+
+    /// Reads the run time, if a period has passed since the last reading.
+    fn look(&mut self, now_ns: u64) {
+        let elapsed_ns = now_ns.saturating_sub(self.read_ns);
+        if elapsed_ns < PERIOD_NS {
+            return;
+        }
+        if let Some(ran_ns) = self.time.ran_ns() {
+            self.busy.take(ran_ns.saturating_sub(self.ran_ns), elapsed_ns, PERIOD_NS);
+            (self.ran_ns, self.read_ns) = (ran_ns, now_ns);
+        }
+    }
+}
+
+const fn terms(budget_ns: u64) -> Terms {
+    Terms { budget_ns, period_ns: PERIOD_NS, on_exhaustion: OnExhaustion::Demote }
+}
+
+/// Budgets to be tried one after another: this one, then smaller ones down to the least.
+fn tries(first_ns: u64) -> impl Iterator<Item = u64> {
+    let halves = std::iter::successors(Some(first_ns), |&last| (last > LEAST_NS).then_some(last / 2));
+    halves.map(|budget_ns| budget_ns.max(LEAST_NS))
+}
+
+fn denied(text: impl Into<String>) -> Refusal {
+    Refusal { kind: RefusalKind::Denied, text: text.into() }
+}
+
+impl Reservations {
+    /// Does what the front hands on. Nothing of it is believed but that the user asks: threads are looked at
+    /// anew, and the limits of users hold.
+    pub fn asked_by_bus(&mut self, asked: Asked, person: u32, now_ns: u64) -> Answered {
+        let done = match asked.what {
+            What::Reset => {
+                self.end_by_bus();
+                Ok(())
+            }
+            What::Realtime | What::HighPriority => self.asked_for_thread(asked, person, now_ns),
+            What::End => Ok(()),
+        };
+        match done {
+            Ok(()) => Answered { outcome: Outcome::Done, text: String::new() },
+            Err(Refusal { kind, text }) => {
+                let outcome = match kind {
+                    RefusalKind::Unable | RefusalKind::Malformed => Outcome::Failed,
+                    RefusalKind::Denied | RefusalKind::NoProcess | RefusalKind::Busy => Outcome::Denied,
+                };
+                Answered { outcome, text }
+            }
+        }
+    }
+
+    fn asked_for_thread(&mut self, asked: Asked, person: u32, now_ns: u64) -> Result<(), Refusal> {
+        let Asked { what, uid, tgid, tid, nice } = asked;
+        if uid == 0 {
+            return Err(denied("root has the right itself: see `spry reserve` and chrt(1)"));
+        }
+        if self.enforcer.is_none() {
+            return Err(super::unable("the daemon only looks (--observe-only)".to_owned()));
+        }
+        if !self.by_bus.bursts.take(person, now_ns) {
+            return Err(denied("more than 25 requests in 20 s: ask again later"));
+        }
+        let covers = Covers::Thread { tid };
+        let found = find(uid, covers)?;
+        if found.tgid != tgid {
+            return Err(super::no_process(uid, tid));
+        }
+        let is_known = match what {
+            What::HighPriority => self.by_bus.raised.contains_key(&tid),
+            What::Realtime | What::Reset | What::End => self.is_held(tid, found.start_ticks),
+        };
+        if !is_known && self.by_bus.threads_of(person) >= THREADS {
+            return Err(denied(format!("{THREADS} threads have what was asked for, and no more can")));
+        }
+        match what {
+            What::HighPriority => self.raise(asked, person, &found.end, found.start_ticks, nice),
+            // A thread that has a reservation keeps it.
+            _ if is_known => Ok(()),
+            What::Realtime | What::Reset | What::End => self.open_by_bus(Asker { uid, person }, tid),
+        }
+    }
+
+    fn is_held(&self, tid: u32, start_ticks: u64) -> bool {
+        self.held.values().any(|held| held.covers.number() == tid && held.start_ticks == start_ticks)
+    }
+
+    fn open_by_bus(&mut self, asker: Asker, tid: u32) -> Result<(), Refusal> {
+        if Attributes::of(tid).is_ok_and(|is| is.is_real_time()) {
+            return Err(super::unable("the thread is in a real-time class already".to_owned()));
+        }
+        let covers = Covers::Thread { tid };
+        let mut refused = None;
+        let first_ns = match self.possible(terms(BEGINNING_NS)).on_exhaustion {
+            OnExhaustion::Demote => BEGINNING_NS,
+            OnExhaustion::Wait => GROWN_NS,
+        };
+        for budget_ns in tries(first_ns) {
+            match self.reserve(asker, covers, terms(budget_ns), None) {
+                Ok(opened) => {
+                    let (person, measuring) = (asker.person, None);
+                    let kept =
+                        Kept { person, tid, budget_ns, measuring, is_due: true, counted: Default::default() };
+                    self.by_bus.kept.insert(opened.slot, kept);
+                    return Ok(());
+                }
+                Err(refusal) => refused = Some(refusal),
+            }
+        }
+        // What does not fit is denied, as one thread too many is by rtkit.
+        let text = refused.map(|refusal| refusal.text).unwrap_or_default();
+        Err(denied(text))
+    }
+
+    /// Gives a thread a nice value, and takes it back if the thread turns out to be another one.
+    fn raise(
+        &mut self,
+        asked: Asked,
+        person: u32,
+        end: &std::os::fd::OwnedFd,
+        start_ticks: u64,
+        nice: i32,
+    ) -> Result<(), Refusal> {
+        let Asked { uid, tid, .. } = asked;
+        if !(NICE_MIN..20).contains(&nice) {
+            return Err(denied(format!("a nice value is {NICE_MIN} to 19")));
+        }
+        let no_thread = || super::no_process(uid, tid);
+        let before = schedule::nice(tid).map_err(|_| no_thread())?;
+        let is = Attributes::of(tid).map_err(|_| no_thread())?;
+        if is.numbers().sched_policy != libc::SCHED_OTHER.unsigned_abs() {
+            return Err(super::unable("the thread is not in the ordinary class".to_owned()));
+        }
+        // Its slice stays, and its children begin at 0.
+        let mut numbers = *is.numbers();
+        numbers.sched_nice = nice;
+        let given = Attributes::of_numbers(numbers).for_itself_alone().give(tid);
+        given.map_err(|error| super::unable(format!("thread {tid}: {error}")))?;
+        let raised = Raised { person, uid, start_ticks, before, ours: nice };
+        if poll::is_ready(end) || !raised.is_current(tid) {
+            _ = schedule::set_nice(tid, before);
+            return Err(no_thread());
+        }
+        let first = self.by_bus.raised.remove(&tid).map_or(before, |raised| raised.before);
+        self.by_bus.raised.insert(tid, Raised { before: first, ..raised });
+        Ok(())
+    }
+
+    /// Ends all that was asked for on the bus.
+    pub(super) fn end_by_bus(&mut self) {
+        let slots: Vec<u32> = self.by_bus.kept.keys().copied().collect();
+        slots.into_iter().for_each(|slot| self.close(slot));
+        self.by_bus.give_back();
+    }
+
+    /// When run times are to be read next.
+    pub fn next_reading_ns(&self) -> Option<u64> {
+        let measuring = self.by_bus.kept.values().filter_map(|kept| kept.measuring.as_ref());
+        measuring.map(|measuring| measuring.read_ns + PERIOD_NS).min()
+    }
+
+    /// Reads run times that are due, and gives reservations that were measured their budgets.
+    pub fn read_run_times(&mut self, now_ns: u64) {
+        let mut over = Vec::new();
+        for (&slot, kept) in &mut self.by_bus.kept {
+            let Some(measuring) = &mut kept.measuring else { continue };
+            measuring.look(now_ns);
+            if now_ns >= measuring.until_ns {
+                over.push(slot);
+            }
+        }
+        for slot in over {
+            let Some(kept) = self.by_bus.kept.get_mut(&slot) else { continue };
+            let Some(measuring) = kept.measuring.take() else { continue };
+            let wanted_ns = measuring.busy.budget_ns(PERIOD_NS).min(most_budget_ns(PERIOD_NS));
+            self.give_budget(slot, wanted_ns);
+        }
+    }
+
+    /// Gives a reservation another budget, or as much more as fits.
+    fn give_budget(&mut self, slot: u32, wanted_ns: u64) {
+        let Some(had_ns) = self.by_bus.kept.get(&slot).map(|kept| kept.budget_ns) else { return };
+        if had_ns.abs_diff(wanted_ns) * 100 <= had_ns.max(wanted_ns) * SAME_PERCENT {
+            return;
+        }
+        let more_ns = wanted_ns.saturating_sub(had_ns);
+        let steps = [wanted_ns, had_ns + more_ns / 2, had_ns + more_ns / 4];
+        let count = if more_ns > 0 { steps.len() } else { 1 };
+        let fits = steps[..count].iter().copied().find(|&step_ns| {
+            let terms = self.possible(terms(step_ns));
+            self.change(slot, terms).is_ok()
+        });
+        if let (Some(budget_ns), Some(kept)) = (fits, self.by_bus.kept.get_mut(&slot)) {
+            kept.budget_ns = budget_ns;
+        }
+    }
+
+    /// What is due once a second: budgets that were used up grow and are measured anew, and threads that have
+    /// ended are forgotten.
+    pub fn follow_by_bus(&mut self, now_ns: u64) {
+        self.by_bus.raised.retain(|&tid, raised| raised.is_current(tid));
+        let mut grown = Vec::new();
+        for (&slot, kept) in &mut self.by_bus.kept {
+            let Some(is) = self.enforcer.as_ref().and_then(|enforcer| enforcer.measured(slot)) else {
+                continue;
+            };
+            let (exhausted, got_ns, asked_ns) = kept.counted;
+            kept.counted = (is.exhausted, is.got_ns, is.asked_ns);
+            let (got_ns, asked_ns) = (is.got_ns.saturating_sub(got_ns), is.asked_ns.saturating_sub(asked_ns));
+            let is_used_up = asked_ns > 0 && got_ns * 100 >= asked_ns * USED_UP_PERCENT;
+            if is.exhausted > exhausted || is_used_up {
+                kept.is_due = true;
+                grown.push((slot, larger_budget_ns(kept.budget_ns, PERIOD_NS).max(GROWN_NS)));
+            }
+        }
+        for (slot, budget_ns) in grown {
+            self.give_budget(slot, budget_ns);
+        }
+        self.begin_measuring(now_ns);
+    }
+
+    fn begin_measuring(&mut self, now_ns: u64) {
+        let busy = self.by_bus.kept.values().filter(|kept| kept.measuring.is_some()).count();
+        let due = self.by_bus.kept.values_mut().filter(|kept| kept.is_due && kept.measuring.is_none());
+        for kept in due.take(AT_ONCE.saturating_sub(busy)) {
+            kept.measuring = Measuring::begin(kept.tid, now_ns);
+            kept.is_due = false;
+        }
+    }
+}

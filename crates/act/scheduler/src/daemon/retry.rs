@@ -1,0 +1,77 @@
+//! When to try an actuator again that the kernel put an end to.
+
+/// The pause before each of the tries, ns.
+const PAUSES_NS: [u64; 3] = [1_000_000_000, 5_000_000_000, 25_000_000_000];
+/// An actuator that has been in charge for so long has all its tries again, ns.
+const CALM_NS: u64 = 600_000_000_000;
+
+/// How many tries were used, and when the next try is due.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Retry {
+    used: usize,
+    due_ns: Option<u64>,
+}
+
+/// What to do after an actuator has failed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub enum Next {
+    /// Try the actuator again at that time.
+    TryAt(u64),
+    /// The actuator has failed too often.
+    GiveUp,
+}
+
+impl Retry {
+    /// The actuator failed; it had been in charge since `since_ns` (this is `now_ns` if it could not even
+    /// start).
+    pub fn failed(&mut self, since_ns: u64, now_ns: u64) -> Next {
+        if now_ns.saturating_sub(since_ns) >= CALM_NS {
+            self.used = 0;
+        }
+        self.due_ns = PAUSES_NS.get(self.used).map(|pause_ns| now_ns + pause_ns);
+        self.used += 1;
+        self.due_ns.map_or(Next::GiveUp, Next::TryAt)
+    }
+
+    /// When the next try is due, if one is planned.
+    pub const fn due_ns(&self) -> Option<u64> {
+        self.due_ns
+    }
+
+    /// Whether a try is due now; if it is, it is no longer planned afterwards.
+    pub fn is_due(&mut self, now_ns: u64) -> bool {
+        let is_due = self.due_ns.is_some_and(|due_ns| now_ns >= due_ns);
+        if is_due {
+            self.due_ns = None;
+        }
+        is_due
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const S: u64 = 1_000_000_000;
+
+    #[test]
+    fn three_tries_with_growing_pauses_then_no_more() {
+        let mut retry = Retry::default();
+        assert_eq!(retry.failed(0, 10 * S), Next::TryAt(11 * S));
+        assert!(!retry.is_due(10 * S) && retry.is_due(11 * S) && !retry.is_due(12 * S));
+        assert_eq!(retry.failed(11 * S, 12 * S), Next::TryAt(17 * S));
+        assert_eq!(retry.failed(17 * S, 18 * S), Next::TryAt(43 * S));
+        assert_eq!(retry.failed(43 * S, 44 * S), Next::GiveUp);
+        assert_eq!(retry.due_ns(), None);
+    }
+
+    #[test]
+    fn ten_calm_minutes_give_the_tries_back() {
+        let mut retry = Retry::default();
+        for at in 0..3 {
+            assert_ne!(retry.failed(at * S, at * S), Next::GiveUp);
+        }
+        assert_eq!(retry.failed(3 * S, 603 * S), Next::TryAt(604 * S));
+    }
+}

@@ -1,0 +1,264 @@
+//! The world from which questions of ordinary users are answered, as it was at the end of the latest second,
+//! and each user's part of it.
+//!
+//! Each user's part comes from a separate round over the user's devices and processes, and everything that
+//! goes into this round is taken once a second. So nothing in a user's part follows what other users do: not
+//! the ranks, not the ways, not the moments of early rounds.
+
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use spry_control::Device;
+use spry_display::terminals::{Activity, Terminals};
+use spry_policy::{Constants, Due, Graph, Policy, Sample, Server, Standing, Tgid, Whose};
+use spry_sys::clock::monotonic_ns;
+
+use super::devices::{self, Telling};
+use super::privacy::Own;
+use super::process;
+use super::senses::{Gathered, Senses};
+use super::shares::{Shares, Watched};
+
+/// After a question, CPU time is measured each second for this long, ns.
+const ASKED_LATELY_NS: u64 = 10_000_000_000;
+
+/// The world as it was at the end of a second.
+#[derive(Debug, Default)]
+pub struct Second {
+    /// What was known of each process before that second (`before`), and what is known since (`policy`).
+    before: Policy,
+    policy: Policy,
+    graph: Graph,
+    servers: Vec<Server>,
+    samples: Vec<Sample>,
+    terminals: Terminals,
+    /// How many rounds of drawing each process did in that second.
+    frames_per_s: BTreeMap<Tgid, f64>,
+    devices: Vec<(Device, Whose)>,
+    /// The parts of the users who have asked since the end of that second.
+    parts: BTreeMap<u32, BTreeMap<Tgid, Standing>>,
+    /// CPU time for ordinary users. It is measured apart from root's: what is measured for root, and when,
+    /// depends on what is in use.
+    shares: Shares,
+    /// The users that asked in the latest second with questions, and when the last question came.
+    askers: BTreeSet<u32>,
+    asked_ns: Option<u64>,
+}
+
+/// What is one user's own. Each process is looked up once.
+#[derive(Debug)]
+pub struct Owned {
+    uid: u32,
+    devices: BTreeSet<String>,
+    processes: RefCell<BTreeMap<u32, bool>>,
+}
+
+impl Owned {
+    fn has(&self, tgid: Tgid) -> bool {
+        let mut processes = self.processes.borrow_mut();
+        *processes.entry(tgid.0).or_insert_with(|| process::is_wholly_of(tgid, self.uid))
+    }
+}
+
+impl Own for Owned {
+    fn has_process(&self, tgid: u32) -> bool {
+        self.has(Tgid(tgid))
+    }
+
+    fn has_device(&self, name: &str) -> bool {
+        self.devices.contains(name)
+    }
+}
+
+impl Second {
+    /// A world in which nothing has happened yet.
+    pub fn new(constants: Constants) -> Second {
+        Second { policy: Policy::new(constants), ..Second::default() }
+    }
+
+    /// A second is over. `is_left_out` tells which processes are the daemon's own.
+    pub fn end(&mut self, senses: &mut Senses, graph: Graph, is_left_out: impl Fn(Tgid) -> bool) {
+        let Gathered { servers, samples, ttys, gone, frames } = senses.gathered();
+        for &tgid in &gone {
+            self.policy.forget(tgid);
+            self.terminals.forget(tgid);
+        }
+        let ttys: Vec<Activity> = ttys.into_values().collect();
+        // Displays go after terminals, as in the daemon's own rounds.
+        let mut seen = self.terminals.take(monotonic_ns(), &ttys, senses.machine());
+        seen.servers.extend(servers);
+        seen.samples.extend(samples);
+        seen.samples.retain(|sample| !is_left_out(sample.tgid));
+        self.before = self.policy.clone();
+        self.policy.learn(&seen.servers, &seen.samples);
+        self.frames_per_s = frames.into_iter().map(|(tgid, frames)| (tgid, f64::from(frames))).collect();
+        self.devices = senses.devices_with(&self.terminals);
+        (self.graph, self.servers, self.samples) = (graph, seen.servers, seen.samples);
+        self.parts.clear();
+    }
+
+    /// Which process depended on which in that second.
+    pub const fn graph(&self) -> &Graph {
+        &self.graph
+    }
+
+    /// Measures CPU time, if an ordinary user has asked lately. Returns the users for whom that was done, and
+    /// the time that it took for each of them.
+    pub fn measure(&mut self, now_ns: u64, clock: impl Fn() -> u64) -> (BTreeSet<u32>, u64) {
+        let is_lately = |asked_ns: u64| now_ns.saturating_sub(asked_ns) < ASKED_LATELY_NS;
+        if !self.asked_ns.is_some_and(is_lately) {
+            return (BTreeSet::new(), 0);
+        }
+        let began_ns = clock();
+        self.shares.census(Watched::Yes, now_ns, &clock);
+        let askers = std::mem::take(&mut self.askers);
+        let each_ns = clock().saturating_sub(began_ns) / (askers.len() as u64).max(1);
+        (askers, each_ns)
+    }
+
+    /// A user asks a question. Returns what is the user's own now.
+    pub fn asked(&mut self, uid: u32, now_ns: u64) -> Owned {
+        self.asked_ns = Some(now_ns);
+        self.askers.insert(uid);
+        let is_theirs = |whose: Whose| whose == Whose::User(uid) || whose == Whose::Reported;
+        let listed = self.devices.iter().filter(|(_, whose)| is_theirs(*whose));
+        let listed = listed.map(|(device, _)| device.name.clone());
+        let told = self.policy.devices().filter(|device| is_theirs(device.whose));
+        let told = told.map(|device| devices::name(device.place));
+        Owned { uid, devices: listed.chain(told).collect(), processes: RefCell::default() }
+    }
+
+    /// Makes the user's part, unless it was made already.
+    pub fn make_part(&mut self, own: &Owned) {
+        if !self.parts.contains_key(&own.uid) {
+            let part = self.part_of(own.uid, |tgid| own.has(tgid));
+            self.parts.insert(own.uid, part);
+        }
+    }
+
+    fn part_of(&self, of: u32, has: impl Fn(Tgid) -> bool) -> BTreeMap<Tgid, Standing> {
+        let whose = |tgid: Tgid| self.policy.device(tgid).map(|device| device.whose);
+        let is_told = |tgid: Tgid| match whose(tgid) {
+            Some(Whose::User(uid)) => uid == of && has(tgid),
+            Some(Whose::Reported) => has(tgid),
+            Some(Whose::Unknown) | None => false,
+        };
+        let is_server = |tgid: Tgid| match whose(tgid) {
+            Some(Whose::User(uid)) => uid == of,
+            // A compositor reports about itself, and is no client of a device.
+            Some(Whose::Reported) | None => has(tgid),
+            Some(Whose::Unknown) => false,
+        };
+        let servers: Vec<Server> =
+            self.servers.iter().copied().filter(|server| is_server(server.tgid)).collect();
+        let samples: Vec<Sample> =
+            self.samples.iter().copied().filter(|sample| is_told(sample.tgid)).collect();
+        let mut policy = self.before.among(is_told);
+        let from: BTreeSet<Tgid> = policy
+            .known()
+            .chain(servers.iter().map(|server| server.tgid))
+            .chain(samples.iter().map(|sample| sample.tgid))
+            .collect();
+        let mut graph = self.graph.among(from, &has);
+        let standings = policy.round(&mut graph, &servers, &samples, Due::Regular);
+        standings.into_iter().map(|standing| (standing.tgid, standing)).collect()
+    }
+
+    /// The user's part, and the data that belong to it.
+    pub fn part(&mut self, uid: u32) -> Part<'_> {
+        static NONE: BTreeMap<Tgid, Standing> = BTreeMap::new();
+        Part {
+            standings: self.parts.get(&uid).unwrap_or(&NONE),
+            graph: &self.graph,
+            telling: Telling { servers: &self.servers, frames_per_s: &self.frames_per_s },
+            shares: &mut self.shares,
+        }
+    }
+
+    /// All devices as they were at the end of the second.
+    pub fn devices(&self) -> Vec<Device> {
+        self.devices.iter().map(|(device, _)| device.clone()).collect()
+    }
+}
+
+/// What the answers to one user are made from.
+#[derive(Debug)]
+pub struct Part<'a> {
+    /// The user's processes in use.
+    pub standings: &'a BTreeMap<Tgid, Standing>,
+    /// Dependencies between processes, also between other users' processes.
+    pub graph: &'a Graph,
+    /// What devices told, also of other users' processes.
+    pub telling: Telling<'a>,
+    /// CPU time of processes, also of other users' processes.
+    pub shares: &'a mut Shares,
+}
+
+#[cfg(test)]
+mod tests {
+    use spry_policy::{Changes, Constants, Device, Place};
+
+    use super::*;
+
+    const OWN: u32 = 1000;
+    const OTHER: u32 = 1001;
+
+    /// Display :1 is the caller's, display :2 is another user's. A process is the caller's if its number
+    /// begins with 1, and the other user's if it begins with 2. Programs of both users draw and receive keys.
+    /// The caller's terminal runs an editor, for which a program of the other user waits, too.
+    fn second(others_keys: u32) -> Second {
+        let device = |number, uid| Device { place: Place::Display(number), whose: Whose::User(uid) };
+        let (own, other) = (device(1, OWN), device(2, OTHER));
+        let sample = |device, tgid, input, output_ppm| Sample {
+            tgid: Tgid(tgid),
+            device,
+            changes: Changes { input, output_ppm },
+        };
+        let mut samples = vec![sample(own, 10, 2, 1_000), sample(own, 11, 0, 50_000)];
+        if others_keys > 0 {
+            samples.extend([sample(other, 20, others_keys, 900_000), sample(other, 21, 0, 1_000_000)]);
+        }
+        let server = |device, tgid| Server { tgid: Tgid(tgid), device: Some(device) };
+        let servers = vec![server(own, 90), server(other, 91)];
+        let mut graph = Graph::new();
+        for (waiter, on) in [(10, 12), (10, 90), (90, 10), (20, 12), (20, 91), (12, 22), (22, 13), (91, 13)] {
+            graph.depend(Tgid(waiter), Tgid(on), 8);
+        }
+        let mut second = Second::new(Constants::default());
+        second.policy.learn(&servers, &samples);
+        (second.graph, second.servers, second.samples) = (graph, servers, samples);
+        second
+    }
+
+    #[test]
+    fn another_user_s_keys_change_nothing_in_the_caller_s_part() {
+        let part = |keys| second(keys).part_of(OWN, |tgid| tgid.0 / 10 == 1);
+        let quiet = part(0);
+        let tgids: Vec<u32> = quiet.keys().map(|tgid| tgid.0).collect();
+        assert_eq!(tgids, [10, 11, 12, 90], "13 is in use over processes of the other user alone");
+        assert!(quiet[&Tgid(10)].shortcut > 0 && quiet[&Tgid(12)].level > 0);
+        for keys in [1, 2, 3, 1_000] {
+            assert_eq!(part(keys), quiet, "{keys} keys");
+        }
+        // If everything were in one round, other users' keys would change the level: ranks are among all
+        // processes.
+        let Second { mut before, mut graph, servers, samples, .. } = second(1_000);
+        let all = before.round(&mut graph, &servers, &samples, Due::Regular);
+        let terminal = all.iter().find(|standing| standing.tgid == Tgid(10)).unwrap();
+        assert!(terminal.shortcut < quiet[&Tgid(10)].shortcut, "{terminal:?}");
+    }
+
+    #[test]
+    fn a_process_that_another_user_s_device_told_of_is_not_in_use() {
+        let is_in_use = |whose: Whose| {
+            let mut second = second(3);
+            let sample = second.samples.iter_mut().find(|sample| sample.tgid == Tgid(11)).unwrap();
+            sample.device.whose = whose;
+            second.policy.forget(Tgid(11));
+            second.policy.learn(&second.servers, &second.samples);
+            second.part_of(OWN, |tgid| tgid.0 / 10 == 1).contains_key(&Tgid(11))
+        };
+        assert!(is_in_use(Whose::User(OWN)) && is_in_use(Whose::Reported));
+        assert!(!is_in_use(Whose::User(OTHER)) && !is_in_use(Whose::Unknown));
+    }
+}

@@ -1,0 +1,188 @@
+//! How much CPU time processes take, and how long their threads wait for it.
+
+use std::collections::{HashMap, HashSet};
+use std::fs;
+
+use spry_policy::Tgid;
+
+use super::process;
+
+/// A share that was measured over less time than this says little, ns.
+const WINDOW_LEAST_NS: u64 = 400_000_000;
+/// The time between two looks at all processes: while no client watches, and while one does, ns.
+const CENSUS_NS: u64 = 10_000_000_000;
+const CENSUS_WATCHED_NS: u64 = 900_000_000;
+/// Looking at all processes may take this part of a CPU: with tens of thousands of processes the daemon looks
+/// less often.
+const CENSUS_PART: u64 = 200;
+/// How many threads of one process have their waits looked at, at most.
+const THREADS_MAX: usize = 64;
+
+/// What was measured of one process.
+#[derive(Clone, Copy, Debug, Default)]
+struct Measure {
+    since_ns: u64,
+    cpu_ns: u64,
+    share: Option<f64>,
+    waits: Option<Waits>,
+    dispatch_us: Option<f64>,
+}
+
+/// How long threads waited for a CPU, as the kernel counts it, and how often a wait ended with getting a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+struct Waits {
+    waited_ns: u64,
+    times: u64,
+}
+
+/// The shares of CPU time that processes have.
+#[derive(Debug, Default)]
+pub struct Shares {
+    known: HashMap<Tgid, Measure>,
+    /// When all processes were last looked at, and how long that took.
+    census_ns: Option<u64>,
+    census_cost_ns: u64,
+}
+
+/// Whether a client watches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Watched {
+    /// A client watches.
+    Yes,
+    /// No client watches.
+    No,
+}
+
+impl Shares {
+    /// Measures the CPU time of these processes.
+    pub fn measure(&mut self, who: impl IntoIterator<Item = Tgid>, now_ns: u64) {
+        for tgid in who {
+            let Some(cpu_ns) = cpu_ns(tgid) else {
+                self.known.remove(&tgid);
+                continue;
+            };
+            let new = Measure { since_ns: now_ns, cpu_ns, ..Measure::default() };
+            let measure = self.known.entry(tgid).or_insert(new);
+            if cpu_ns < measure.cpu_ns {
+                // The number belongs to another process now.
+                *measure = new;
+            }
+            let elapsed_ns = now_ns.saturating_sub(measure.since_ns);
+            if elapsed_ns >= WINDOW_LEAST_NS {
+                measure.share = Some((cpu_ns - measure.cpu_ns) as f64 / elapsed_ns as f64);
+                (measure.since_ns, measure.cpu_ns) = (now_ns, cpu_ns);
+            }
+        }
+    }
+
+    /// Measures all processes, if that is due.
+    pub fn census(&mut self, watched: Watched, now_ns: u64, clock: impl Fn() -> u64) {
+        let period_ns = match watched {
+            Watched::Yes => CENSUS_WATCHED_NS,
+            Watched::No => CENSUS_NS,
+        };
+        let pause_ns = period_ns.max(self.census_cost_ns * CENSUS_PART);
+        if self.census_ns.is_some_and(|latest_ns| now_ns < latest_ns + pause_ns) {
+            return;
+        }
+        let began_ns = clock();
+        let all = process::all();
+        let living: HashSet<Tgid> = all.iter().copied().collect();
+        self.known.retain(|tgid, _| living.contains(tgid));
+        self.measure(all, now_ns);
+        self.census_cost_ns = clock().saturating_sub(began_ns);
+        self.census_ns = Some(now_ns);
+    }
+
+    /// Measures how long the threads of these processes wait for a CPU. It costs a few system calls for each
+    /// thread, so it is done only for processes that are shown.
+    pub fn measure_waits(&mut self, who: impl IntoIterator<Item = Tgid>) {
+        for tgid in who {
+            let Some(measure) = self.known.get_mut(&tgid) else { continue };
+            let now = waits(tgid);
+            if let (Some(before), Some(now)) = (measure.waits, now) {
+                let times = now.times.saturating_sub(before.times);
+                let waited_ns = now.waited_ns.saturating_sub(before.waited_ns);
+                measure.dispatch_us = (times > 0).then(|| waited_ns as f64 / times as f64 / 1_000.0);
+            }
+            measure.waits = now;
+        }
+    }
+
+    /// A process' CPU time divided by time, lately, in CPUs.
+    pub fn share(&self, tgid: Tgid) -> Option<f64> {
+        self.known.get(&tgid)?.share
+    }
+
+    /// How long a process' threads took from becoming runnable to running, on average lately, us.
+    pub fn dispatch_us(&self, tgid: Tgid) -> Option<f64> {
+        self.known.get(&tgid)?.dispatch_us
+    }
+
+    /// The processes that take at least the share `least`; the largest share comes first.
+    pub fn most(&self, least: f64) -> Vec<Tgid> {
+        let mut list: Vec<(f64, Tgid)> = self
+            .known
+            .iter()
+            .filter_map(|(&tgid, measure)| Some((measure.share.filter(|&share| share >= least)?, tgid)))
+            .collect();
+        list.sort_by(|a, b| b.0.total_cmp(&a.0).then(a.1.cmp(&b.1)));
+        list.into_iter().map(|(_, tgid)| tgid).collect()
+    }
+}
+
+/// CPU time that all threads of a process have used so far, by the kernel's clock for the process.
+pub fn cpu_ns(tgid: Tgid) -> Option<u64> {
+    spry_sys::clock::process_cpu_ns(tgid.0).ok()
+}
+
+/// The waits of a process' threads together. For each thread the kernel writes `run time, waiting time,
+/// times`.
+fn waits(tgid: Tgid) -> Option<Waits> {
+    let threads = fs::read_dir(format!("/proc/{}/task", tgid.0)).ok()?;
+    let mut all = Waits::default();
+    for thread in threads.flatten().take(THREADS_MAX) {
+        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
+        let mut numbers = text.split_ascii_whitespace().skip(1).map_while(|word| word.parse::<u64>().ok());
+        all.waited_ns += numbers.next()?;
+        all.times += numbers.next()?;
+    }
+    Some(all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn the_share_of_a_busy_process_is_measured() {
+        let me = Tgid(std::process::id());
+        let began = Instant::now();
+        let now_ns = || began.elapsed().as_nanos() as u64;
+        let mut shares = Shares::default();
+        shares.measure([me], now_ns());
+        assert_eq!(shares.share(me), None);
+        let cpu_before_ns = cpu_ns(me).unwrap();
+        while cpu_ns(me).unwrap() < cpu_before_ns + 100_000_000
+            || began.elapsed() < Duration::from_millis(450)
+        {
+            std::hint::spin_loop();
+        }
+        shares.measure([me], now_ns());
+        let share = shares.share(me).unwrap();
+        assert!(share > 0.05 && share < 64.0, "{share}");
+        assert_eq!(shares.most(0.05), [me]);
+        assert!(waits(me).unwrap().times > 0);
+    }
+
+    #[test]
+    fn who_is_gone_has_no_share() {
+        // This number is beyond the largest that the kernel gives a process.
+        let nobody = Tgid((1 << 22) + 7);
+        let mut shares = Shares::default();
+        shares.measure([nobody], 1);
+        assert_eq!((cpu_ns(nobody), shares.share(nobody)), (None, None));
+    }
+}

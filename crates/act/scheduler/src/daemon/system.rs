@@ -1,0 +1,133 @@
+//! The daemon and the system that it runs on: its memory, its messages, and that no second daemon runs.
+
+use std::env;
+use std::fs::{self, File, OpenOptions};
+use std::io::Write;
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::path::Path;
+use std::thread;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail, ensure};
+use rustix::fs::{FlockOperation, flock};
+use spry_sys::clock::monotonic_ns;
+pub use spry_sys::clock::own_cpu_ns;
+use spry_sys::memory::{self, Locked};
+
+/// The daemon is nearly the last process to be killed for want of memory; a daemon that takes all memory is
+/// still killed.
+const OOM_SCORE: i32 = -900;
+/// How long the daemon waits for what a killed daemon left behind to end, ns, and how often it looks.
+const LEAVING_NS: u64 = 5_000_000_000;
+const LOOK_EVERY: Duration = Duration::from_millis(20);
+
+/// Says something on standard error. If the text cannot be written, the daemon goes on.
+pub fn say(text: &str) {
+    let line = text.split('\n').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
+    _ = writeln!(std::io::stderr(), "spry-sched: {line}");
+}
+
+/// Makes sure that the daemon runs as root: reading the scheduler and acting on it need that.
+///
+/// # Errors
+/// Where it is not.
+pub fn need_root() -> Result<()> {
+    ensure!(
+        spry_sys::process::is_root(),
+        "the daemon needs root: start it with sudo, or enable spry-sched.service"
+    );
+    Ok(())
+}
+
+/// Keeps the daemon's memory from being swapped out, and the daemon from being killed because other processes
+/// want memory. Returns a warning for each of these that cannot be had.
+pub fn hold_fast() -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Err(error) = memory::lock(Locked::InUse) {
+        warnings.push(format!(
+            "the daemon's memory cannot be locked ({error}): it may be late when memory is short"
+        ));
+    }
+    let path = "/proc/self/oom_score_adj";
+    let now = fs::read_to_string(path).ok().and_then(|text| text.trim().parse::<i32>().ok());
+    if now.is_none_or(|score| score > OOM_SCORE) {
+        if let Err(error) = fs::write(path, OOM_SCORE.to_string()) {
+            warnings.push(format!("the daemon may be killed when memory is short ({path}: {error})"));
+        }
+    }
+    warnings
+}
+
+/// The proof that no other daemon is there. It is held until dropped; the kernel lets go of it however the
+/// process ends.
+#[derive(Debug)]
+pub struct Only {
+    _file: File,
+}
+
+impl Only {
+    /// Makes this process the only daemon.
+    ///
+    /// # Errors
+    /// Where another has it, or the file cannot be made.
+    pub fn take(path: &Path) -> Result<Only> {
+        let cannot = || format!("cannot make {}", path.display());
+        if let Some(directory) = path.parent() {
+            fs::create_dir_all(directory).with_context(cannot)?;
+        }
+        let mut options = OpenOptions::new();
+        options.read(true).write(true).create(true).mode(0o644).custom_flags(libc::O_NOFOLLOW);
+        let mut file = options.open(path).with_context(cannot)?;
+        let until_ns = monotonic_ns() + LEAVING_NS;
+        while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            let holder = fs::read_to_string(path).unwrap_or_default();
+            let holder = holder.trim();
+            // The guardian of a killed daemon holds the lock until the guardian has restored everything.
+            let is_leaving = !holder.is_empty() && !Path::new("/proc").join(holder).exists();
+            if !is_leaving || monotonic_ns() >= until_ns {
+                bail!(
+                    "another spry-sched ({}) is running: stop it first with `spry sched stop`",
+                    if holder.is_empty() { "?" } else { holder }
+                );
+            }
+            thread::sleep(LOOK_EVERY);
+        }
+        file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(cannot)?;
+        Ok(Only { _file: file })
+    }
+}
+
+/// Tells systemd a state, if systemd started the daemon: `READY=1`, `STOPPING=1`, `STATUS=...`.
+pub fn notify(state: &str) {
+    let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
+    let address = match path.as_bytes() {
+        [b'@', name @ ..] => SocketAddr::from_abstract_name(name),
+        _ => SocketAddr::from_pathname(&path),
+    };
+    let sent = address
+        .and_then(|address| Ok((UnixDatagram::unbound()?, address)))
+        .and_then(|(socket, address)| socket.send_to_addr(state.as_bytes(), &address));
+    if let Err(error) = sent {
+        say(&format!("cannot tell systemd {state}: {error}"));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn there_is_only_one() {
+        let dir = env::temp_dir().join(format!("spry-only-{}", std::process::id()));
+        let path = dir.join("lock");
+        let first = Only::take(&path).unwrap();
+        let error = Only::take(&path).unwrap_err().to_string();
+        assert!(error.contains(&format!("({})", std::process::id())), "{error}");
+        drop(first);
+        drop(Only::take(&path).unwrap());
+        fs::remove_dir_all(dir).unwrap();
+    }
+}

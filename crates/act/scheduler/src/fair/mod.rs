@@ -1,0 +1,406 @@
+//! The fall-back actuator: it applies the policy's verdicts by nice values, slices, weights of groups, timer
+//! slack and, for the display server, a low real-time priority. Every kernel has these means, and a container
+//! has some of them.
+//!
+//! No task is lowered: the processes in use are raised, by so much more weight that the other tasks still
+//! have their share. Every change is written into the [journal](crate::guardian::journal) before it is made,
+//! and a guardian undoes it if the daemon does not.
+
+mod balance;
+mod contention;
+mod groups;
+mod plan;
+mod probe;
+mod threads;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::Ordering;
+use std::thread;
+
+use anyhow::{Context, bail};
+use spry_policy::Tgid;
+use spry_sys::clock::{monotonic_ns, process_cpu_ns};
+
+use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::guardian::journal::Journal;
+use crate::guardian::settings::{TaskId, base_slice_ns, slack_ns, stat_of};
+use crate::guardian::watch::PENANCE_NS;
+use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
+use balance::{Balance, Machine, Seen};
+use contention::{Contention, runnable};
+use groups::{Groups, Member};
+use plan::{Allowed, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
+use threads::{Hand, Tally, Threads};
+
+/// The path of the journal, unless the options name another one.
+pub const JOURNAL: &str = "/run/spry/fair.journal";
+/// How many threads are looked at, at most, to find out how many threads in use want a CPU.
+const STATES_MAX: usize = 64;
+
+/// How the fall-back actuator is to act.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FairOptions {
+    /// The path of the journal's file.
+    pub journal: PathBuf,
+    /// How much CPU time the tasks that are not in use keep, percent of a CPU, 1 to 50.
+    pub background_share: u32,
+}
+
+impl Default for FairOptions {
+    fn default() -> FairOptions {
+        FairOptions { journal: JOURNAL.into(), background_share: 5 }
+    }
+}
+
+/// A process that the policy or a user has given a place.
+#[derive(Debug, Default)]
+struct Process {
+    threads: Threads,
+    /// CPU time that the process had used by the latest round, ns.
+    cpu_ns: Option<u64>,
+    /// CPU time that the process used between the latest two rounds, ns.
+    used_ns: u64,
+}
+
+/// The fall-back actuator. Dropping it restores everything that it has changed.
+#[derive(Debug)]
+pub struct Fair {
+    guardian: Option<Guardian>,
+    journal: Journal,
+    options: FairOptions,
+    allowed: Allowed,
+    base_slice_ns: u64,
+    processes: BTreeMap<Tgid, Process>,
+    groups: Groups,
+    balance: Balance,
+    /// By how many steps of the nice value the processes in use are below the strongest setting.
+    steps: u32,
+    by_hand: BTreeMap<Tgid, (TaskId, Class)>,
+    contention: Contention,
+    cpus: u32,
+    tally: Tally,
+    lasting: Vec<String>,
+    guardians_lost: u32,
+}
+
+impl Fair {
+    /// Undoes what an earlier daemon may have left, starts the guardian, and finds out what the kernel
+    /// permits here. Of all processes, only the daemon itself is raised yet.
+    ///
+    /// # Errors
+    /// Where another daemon or its guardian is at work, or no guardian can be had.
+    pub fn start(options: FairOptions) -> anyhow::Result<Fair> {
+        let mut lasting = Vec::new();
+        let (mut journal, left) = open_journal(&options.journal, &mut lasting)?;
+        if left != Restored::default() {
+            lasting.push(format!(
+                "an earlier daemon and its guardian were both killed: {} threads and {} groups that they had \
+                 changed were restored",
+                left.restored + left.theirs,
+                left.groups
+            ));
+        }
+        let (allowed, warnings) = probe::probe();
+        lasting.extend(warnings);
+        let base_slice_ns = base_slice_ns();
+        let own = std::process::id();
+        journal.begin(base_slice_ns, stat_of(own, own).context("cannot read /proc")?.start);
+        let guardian = Guardian::start(&mut journal).context("cannot start the guardian")?;
+        let other = TaskId { tid: guardian.tgid(), tgid: guardian.tgid(), start: 0 };
+        if slack_ns(other).is_err() {
+            lasting.push(
+                "timer slack cannot be set here (it takes CAP_SYS_NICE): \
+                          timers of programs in use may be 50 us late"
+                    .to_owned(),
+            );
+        }
+        let share = options.background_share;
+        let session_nice = nice_first(steps_most(1, share), &allowed);
+        let groups = Groups::find(&mut journal, share, session_nice, &mut lasting);
+        let mut fair = Fair {
+            guardian: Some(guardian),
+            journal,
+            options,
+            allowed,
+            base_slice_ns,
+            processes: BTreeMap::new(),
+            groups,
+            balance: Balance::default(),
+            steps: 0,
+            by_hand: BTreeMap::new(),
+            contention: Contention::default(),
+            cpus: thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            tally: Tally::default(),
+            lasting,
+            guardians_lost: 0,
+        };
+        // The daemon itself is raised, since otherwise it may have to wait for the tasks that it raises.
+        fair.apply(&[])?;
+        Ok(fair)
+    }
+
+    /// The process of the guardian, which is a part of Spry like the daemon.
+    pub fn guardian_tgid(&self) -> Option<Tgid> {
+        self.guardian.as_ref().map(|guardian| Tgid(guardian.tgid()))
+    }
+
+    /// What became of the changes of the latest round.
+    pub const fn tally(&self) -> Tally {
+        self.tally
+    }
+
+    /// Starts a new guardian if the old one was killed: nothing is changed without a guardian.
+    fn guarded(&mut self) -> anyhow::Result<()> {
+        if self.guardian.as_ref().is_some_and(Guardian::is_alive) {
+            return Ok(());
+        }
+        if self.guardian.take().is_some() {
+            self.guardians_lost += 1;
+        }
+        let guardian = Guardian::start(&mut self.journal)
+            .context("the guardian is gone, and no other can be started")?;
+        self.guardian = Some(guardian);
+        Ok(())
+    }
+
+    /// Whether a process may be real-time now, according to the guardian's table of real-time servers.
+    fn may_be_real_time(&self, tgid: Tgid) -> bool {
+        let now_ns = monotonic_ns();
+        let watched = self.journal.watched();
+        if let Some(slot) = watched.iter().find(|slot| slot.tgid.load(Ordering::Acquire) == tgid.0) {
+            let demoted_ns = slot.demoted_ns.load(Ordering::Acquire);
+            if demoted_ns != 0 && now_ns.saturating_sub(demoted_ns) < PENANCE_NS {
+                return false;
+            }
+            slot.demoted_ns.store(0, Ordering::Release);
+            return true;
+        }
+        let Some(slot) = watched.iter().find(|slot| slot.tgid.load(Ordering::Acquire) == 0) else {
+            return false;
+        };
+        slot.demoted_ns.store(0, Ordering::Release);
+        slot.tgid.store(tgid.0, Ordering::Release);
+        if let Some(guardian) = &self.guardian {
+            guardian.look();
+        }
+        true
+    }
+
+    fn unwatch(&self, tgid: Tgid) {
+        for slot in self.journal.watched().iter().filter(|slot| slot.tgid.load(Ordering::Acquire) == tgid.0) {
+            slot.tgid.store(0, Ordering::Release);
+        }
+    }
+
+    /// What each process is to have, including processes in a class by hand; the best process comes first.
+    fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
+        self.by_hand.retain(|_, (leader, _)| leader.is_alive());
+        let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
+        let mut placed: Vec<Verdict> = by_policy.collect();
+        let best = best_level(&placed);
+        let by_hand = self.by_hand.iter();
+        placed.extend(by_hand.map(|(&tgid, &(_, class))| Verdict {
+            tgid,
+            class,
+            level: best,
+            quantum_us: 0,
+        }));
+        // The daemon, which decides, must not wait for the processes that it decides about.
+        let own = Tgid(std::process::id());
+        placed.push(Verdict { tgid: own, class: Class::Daemon, level: SERVER_LEVEL, quantum_us: 0 });
+        placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
+        placed.dedup_by_key(|verdict| verdict.tgid);
+        let first = nice_first(self.steps, &self.allowed);
+        let mut wants = Vec::with_capacity(placed.len());
+        for verdict in &placed {
+            let mut wanted = want(verdict, best, first, &self.allowed);
+            if wanted == Some(Want::RealTime) && !self.may_be_real_time(verdict.tgid) {
+                wanted = want(&Verdict { level: best, ..*verdict }, best, first, &self.allowed);
+            }
+            wants.extend(wanted.map(|wanted| (verdict.tgid, wanted)));
+        }
+        wants
+    }
+
+    /// Measures what the processes in use and the other tasks have had, and makes the processes in use as
+    /// strong as that allows.
+    fn weigh(&mut self) {
+        let (Some(all), Some(machine)) = (runnable(), Machine::now()) else { return };
+        let mut left = STATES_MAX;
+        let (mut running, mut in_use_ns) = (0, 0);
+        for (tgid, process) in &mut self.processes {
+            let (of_it, looked) = process.threads.runnable(left);
+            running += of_it;
+            left -= looked;
+            let now_ns = process_cpu_ns(tgid.0).ok();
+            let before_ns = process.cpu_ns.or(now_ns).unwrap_or(0);
+            process.used_ns = now_ns.unwrap_or(0).saturating_sub(before_ns);
+            process.cpu_ns = now_ns;
+            in_use_ns += process.used_ns;
+        }
+        self.contention.add(all, running, self.cpus);
+        let seen = Seen { machine, in_use_ns, is_contended: self.contention.is_contended() };
+        let share = self.options.background_share;
+        self.steps = self.balance.round(seen, share, steps_most(self.contention.in_use(), share));
+    }
+
+    /// Gives all threads of one process the settings that are wanted for it.
+    fn give(&mut self, tgid: Tgid, want: Want, tally: &mut Tally) {
+        let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
+        let mut hand = Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: *tally };
+        self.processes.entry(tgid).or_default().threads.give(tgid.0, &tids, want, &mut hand);
+        *tally = hand.tally;
+    }
+
+    /// Gives the groups of processes in use their weights.
+    fn group(&mut self, wants: &[(Tgid, Want)]) {
+        let in_use = wants.iter().filter(|(_, want)| *want != Want::Idle);
+        let member = |&(tgid, want): &(Tgid, Want)| Member {
+            tgid: tgid.0,
+            is_real_time: want == Want::RealTime,
+            used_ns: self.processes.get(&tgid).map_or(0, |process| process.used_ns),
+        };
+        let members: Vec<Member> = in_use.map(member).collect();
+        // A group counts as one, however many processes are in it.
+        let steps = self.steps.min(steps_most(1, self.options.background_share));
+        self.groups.apply(&members, group_weight(steps), &mut self.journal);
+    }
+
+    fn take_back(&mut self, gone: &[Tgid]) {
+        for tgid in gone {
+            self.unwatch(*tgid);
+            let Some(mut process) = self.processes.remove(tgid) else { continue };
+            let mut hand = Hand {
+                journal: &mut self.journal,
+                base_slice_ns: self.base_slice_ns,
+                tally: Tally::default(),
+            };
+            process.threads.take_back(&mut hand);
+        }
+    }
+}
+
+impl Actuator for Fair {
+    fn name(&self) -> &'static str {
+        "fair"
+    }
+
+    fn apply(&mut self, verdicts: &[Verdict]) -> anyhow::Result<()> {
+        self.guarded()?;
+        self.weigh();
+        let wants = self.wants(verdicts);
+        let named: BTreeSet<Tgid> = wants.iter().map(|(tgid, _)| *tgid).collect();
+        let gone: Vec<Tgid> = self.processes.keys().filter(|tgid| !named.contains(tgid)).copied().collect();
+        self.take_back(&gone);
+        // A real-time task may not be in a group that has no real-time budget, so it leaves Spry's group
+        // first.
+        self.group(&wants);
+        let mut tally = Tally::default();
+        for &(tgid, want) in &wants {
+            self.give(tgid, want, &mut tally);
+        }
+        self.tally = tally;
+        Ok(())
+    }
+
+    fn forget_hand(&mut self, tgid: Tgid) {
+        self.by_hand.remove(&tgid);
+    }
+
+    fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> anyhow::Result<()> {
+        let Some(class) = class else {
+            self.by_hand.remove(&tgid);
+            return Ok(());
+        };
+        if matches!(class, Class::Kthread | Class::Daemon) {
+            bail!("that class is not given by hand");
+        }
+        let leader =
+            TaskId::now(tgid.0, tgid.0).with_context(|| format!("there is no process {}", tgid.0))?;
+        self.by_hand.insert(tgid, (leader, class));
+        // What needs no round is done at once.
+        self.guarded()?;
+        let first = nice_first(self.steps, &self.allowed);
+        let verdict = Verdict { tgid, class, level: SERVER_LEVEL + 1, quantum_us: 0 };
+        let Some(want) = want(&verdict, SERVER_LEVEL + 1, first, &self.allowed) else {
+            self.take_back(&[tgid]);
+            return Ok(());
+        };
+        let mut tally = self.tally;
+        self.give(tgid, want, &mut tally);
+        Ok(())
+    }
+
+    fn health(&mut self) -> Health {
+        match self.guarded() {
+            Ok(()) => Health::Acting,
+            Err(error) => Health::Ejected(format!("{error:#}")),
+        }
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.lasting.clone();
+        let refused = self.tally.refused;
+        if refused > 0 {
+            warnings
+                .push(format!("{refused} threads in use could not be raised: the kernel does not permit it"));
+        }
+        if self.tally.unjournaled > 0 {
+            warnings.push(format!(
+                "{} threads in use were left as they are: the journal is full",
+                self.tally.unjournaled
+            ));
+        }
+        if self.guardians_lost > 0 {
+            warnings.push(format!("the guardian was killed and replaced, {} times", self.guardians_lost));
+        }
+        let demoted = self.journal.watched().iter().filter(|slot| {
+            slot.tgid.load(Ordering::Acquire) != 0 && slot.demoted_ns.load(Ordering::Acquire) != 0
+        });
+        for slot in demoted {
+            let tgid = slot.tgid.load(Ordering::Acquire);
+            warnings.push(format!(
+                "the display server (process {tgid}) took too much of the CPU as a real-time task, \
+                 and is an ordinary one for {} s",
+                PENANCE_NS / 1_000_000_000
+            ));
+        }
+        warnings
+    }
+}
+
+impl Drop for Fair {
+    fn drop(&mut self) {
+        _ = restore_all(&mut self.journal);
+    }
+}
+
+/// The lowest level among the clients.
+fn best_level(verdicts: &[Verdict]) -> u8 {
+    let clients =
+        verdicts.iter().filter(|verdict| verdict.class == Class::Interactive && verdict.level > SERVER_LEVEL);
+    clients.map(|verdict| verdict.level).min().unwrap_or(SERVER_LEVEL + 1)
+}
+
+/// Opens the journal, and undoes what is in it; where there can be no file, the journal is without one.
+fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Journal, Restored)> {
+    match Journal::open(path) {
+        Ok(mut journal) => {
+            let left = if journal.is_empty() { Restored::default() } else { restore_all(&mut journal) };
+            Ok((journal, left))
+        }
+        Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+            bail!("another daemon, or its guardian, is at work: {} is locked", path.display())
+        }
+        Err(error) => {
+            warnings.push(format!(
+                "{}: {error}: what is changed is restored if the daemon is killed, \
+                 but not if its guardian is killed too",
+                path.display()
+            ));
+            Ok((Journal::unnamed().context("cannot make a journal")?, Restored::default()))
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! The guardian: a process forked before anything is changed, which undoes everything if the daemon ends
+//! without having done so, and which watches the threads that the daemon made real-time tasks.
+
+pub mod journal;
+mod restore;
+pub mod settings;
+mod undo;
+pub mod watch;
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::os::fd::{AsFd, OwnedFd};
+use std::os::unix::net::UnixStream;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use spry_sys::clock::monotonic_ns;
+use spry_sys::outlive::{self, detach};
+use spry_sys::{poll, process};
+
+use journal::Journal;
+pub use restore::{Restored, restore_all};
+pub(crate) use restore::{autogroup_of, number_in, numbers_in, undo_group};
+use settings::{OTHER, ROUND_ROBIN, Settings};
+pub use undo::{DEMOTED, Undone, undo};
+use watch::{LOOK_EVERY_NS, Watch};
+
+/// The guardian's real-time priority: above that of a display server.
+const PRIORITY: u32 = 2;
+
+/// How long a new guardian may take to say that it is ready.
+const BIRTH: Duration = Duration::from_secs(5);
+/// How often the guardian's end is waited for, and how long each time.
+const FAREWELL: (u32, Duration) = (100, Duration::from_millis(2));
+
+/// A guardian, as its daemon holds it. Dropping this tells the guardian to end; the guardian ends if nothing
+/// is left to undo.
+#[derive(Debug)]
+pub struct Guardian {
+    tgid: u32,
+    /// The daemon writes here when there is a new thread to watch, and closes this at the end.
+    line: Option<UnixStream>,
+}
+
+impl Guardian {
+    /// Forks a guardian of the calling process, which undoes what is in the journal.
+    ///
+    /// # Errors
+    /// Where the kernel refuses.
+    pub fn start(journal: &mut Journal) -> io::Result<Guardian> {
+        let daemon = process::open(std::process::id())?;
+        let (ours, theirs) = UnixStream::pair()?;
+        // SAFETY: the child touches no lock of this process, and writes to no standard stream.
+        let child = unsafe { outlive::fork(|| guard(journal, &daemon, &theirs)) }?;
+        drop(theirs);
+        let guardian = Guardian { tgid: child, line: Some(ours) };
+        guardian.wait()?;
+        Ok(guardian)
+    }
+
+    /// Waits until the guardian is out of reach of what ends the daemon.
+    fn wait(&self) -> io::Result<()> {
+        let Some(mut line) = self.line.as_ref() else { return Ok(()) };
+        line.set_read_timeout(Some(BIRTH))?;
+        line.read_exact(&mut [0])?;
+        line.set_nonblocking(true)
+    }
+
+    /// The guardian's process.
+    pub const fn tgid(&self) -> u32 {
+        self.tgid
+    }
+
+    /// Whether the guardian lives.
+    pub fn is_alive(&self) -> bool {
+        matches!(process::try_wait(self.tgid), Ok(None))
+    }
+
+    /// Tells the guardian that there is a thread to watch.
+    pub fn look(&self) {
+        if let Some(mut line) = self.line.as_ref() {
+            _ = line.write_all(&[1]);
+        }
+    }
+}
+
+impl Drop for Guardian {
+    fn drop(&mut self) {
+        // The guardian ends if nothing is left to undo; otherwise it waits until the daemon ends.
+        self.line = None;
+        for _ in 0..FAREWELL.0 {
+            if !self.is_alive() {
+                return;
+            }
+            sleep(FAREWELL.1);
+        }
+    }
+}
+
+/// Undoes what an earlier daemon and guardian of this boot have left because both were killed. This can be
+/// done without starting a new daemon.
+///
+/// # Errors
+/// Where the journal cannot be had.
+pub fn restore_left(path: &Path) -> io::Result<Restored> {
+    if !path.exists() {
+        return Ok(Restored::default());
+    }
+    Ok(restore_all(&mut Journal::open(path)?))
+}
+
+/// What the guardian does all its life. Returns the status that its process ends with.
+fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
+    detach(&[journal.file().as_fd(), daemon.as_fd(), line.as_fd()], c"spry-guardian");
+    come_first();
+    let mut line = line;
+    _ = line.write_all(&[1]);
+    _ = line.set_nonblocking(true);
+    let mut watch = Watch::default();
+    let mut is_line_open = true;
+    loop {
+        let anybody = watch.look(journal, monotonic_ns());
+        let at_most = anybody.then_some(Duration::from_nanos(LOOK_EVERY_NS));
+        let mut polls = [poll::readable(daemon), poll::readable(&line)];
+        let count = if is_line_open { 2 } else { 1 };
+        if !poll::wait(&mut polls[..count], at_most).is_ok_and(|ready| ready > 0) {
+            continue;
+        }
+        let [is_over, has_news] = polls.map(|poll| !poll.revents().is_empty());
+        if is_over {
+            log(restore_all(journal));
+            return 0;
+        }
+        if has_news && hung_up(line) {
+            if journal.is_empty() {
+                return 0;
+            }
+            is_line_open = false;
+        }
+    }
+}
+
+/// Says in the kernel's log what a daemon that was killed had left: nothing else of Spry's can say it then.
+fn log(restored: Restored) {
+    let Restored { restored, theirs, groups, .. } = restored;
+    let threads = restored + theirs;
+    if threads + groups > 0 {
+        let text = format!(
+            "<4>spry-sched: the daemon was killed; what it had changed is as before (threads: {threads}, groups: {groups})\n"
+        );
+        _ = fs::write("/dev/kmsg", text);
+    }
+}
+
+/// Takes the bytes off the line to the daemon. Returns whether the daemon has closed its end.
+fn hung_up(mut line: &UnixStream) -> bool {
+    let mut bytes = [0; 64];
+    loop {
+        match line.read(&mut bytes) {
+            Ok(0) => return true,
+            Ok(_) => {}
+            Err(error) => return error.kind() != io::ErrorKind::WouldBlock,
+        }
+    }
+}
+
+/// Keeps the guardian from being killed for want of memory, and from waiting for a CPU.
+fn come_first() {
+    // If the daemon is killed for want of memory, the guardian, which cleans up behind it, must live on.
+    _ = fs::write("/proc/self/oom_score_adj", "-1000");
+    let real_time =
+        Settings { policy: ROUND_ROBIN, priority: PRIORITY, reset_on_fork: 1, ..Settings::default() };
+    if real_time.schedule(0).is_err() {
+        let nice = Settings { policy: OTHER, nice: -20, reset_on_fork: 1, ..Settings::default() };
+        _ = nice.schedule(0);
+    }
+}

@@ -1,0 +1,149 @@
+//! Undoes everything that a journal says: the daemon does it at its orderly end, the guardian after the
+//! daemon's death, and the next start after the death of both.
+
+use std::fs;
+use std::path::Path;
+use std::thread::sleep;
+use std::time::Duration;
+
+use super::journal::{GroupChange, GroupKind, Journal};
+use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
+use super::undo::{Undone, undo};
+
+/// The timer slack that the kernel gives every thread that has not asked for another one, ns.
+const USUAL_SLACK_NS: u64 = 50_000;
+/// How often a directory is emptied before it is given up, and the time between two tries: tasks in it fork
+/// meanwhile.
+const EMPTYING: u32 = 1_000;
+const EMPTYING_EVERY: Duration = Duration::from_millis(2);
+
+/// How much of the journal was undone.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// Threads that have their former settings again.
+    pub restored: usize,
+    /// Threads of which another program had changed a setting meanwhile; this setting was left.
+    pub theirs: usize,
+    /// Threads that have ended.
+    pub gone: usize,
+    /// Groups that have their former settings again.
+    pub groups: usize,
+}
+
+/// Undoes every change in the journal, and empties the journal.
+pub fn restore_all(journal: &mut Journal) -> Restored {
+    let mut count = Restored::default();
+    let base_slice_ns = journal.base_slice_ns();
+    let tasks: Vec<_> = journal.tasks().collect();
+    let mut slacks: Vec<u64> = Vec::new();
+    for (at, task) in tasks {
+        slacks.extend(
+            task.ours.iter().map(|ours| ours.slack_ns).filter(|&slack| slack != task.before.slack_ns),
+        );
+        match undo(task.id, task.before, task.ours, base_slice_ns) {
+            Undone::Restored => count.restored += 1,
+            Undone::Theirs => count.theirs += 1,
+            Undone::Gone => count.gone += 1,
+        }
+        journal.task_end(at);
+    }
+    slacks.sort_unstable();
+    slacks.dedup();
+    if !slacks.is_empty() {
+        take_inherited_slack(&slacks, journal.since());
+    }
+    let groups: Vec<_> = journal.groups().collect();
+    for (at, group) in groups {
+        undo_group(&group);
+        journal.group_end(at);
+        count.groups += 1;
+    }
+    for watched in journal.watched() {
+        watched.tgid.store(0, std::sync::atomic::Ordering::Release);
+    }
+    count
+}
+
+/// Resets timer slack that was inherited: it is inherited whatever the flags say. A thread that has exactly
+/// Spry's slack, a number that no program would choose, was forked by a thread that was in use. So was an
+/// ordinary task without any slack: only a task forked by a real-time task has none.
+fn take_inherited_slack(slacks: &[u64], since: u64) {
+    let is_ordinary = |tid| {
+        Settings::scheduling_of(tid, 0)
+            .is_ok_and(|now| [OTHER, IDLE, libc::SCHED_BATCH as u32].contains(&now.policy))
+    };
+    for (tgid, tid) in all_threads() {
+        let id = TaskId { tid, tgid, start: 0 };
+        let inherited = slack_ns(id).is_ok_and(|slack| slacks.contains(&slack)) && is_ordinary(tid);
+        if inherited && stat_of(tgid, tid).is_ok_and(|stat| stat.start >= since && !stat.is_kernel) {
+            _ = set_slack_ns(id, USUAL_SLACK_NS);
+        }
+    }
+}
+
+/// The numbers among the names of a directory's entries.
+pub(crate) fn numbers_in(directory: &str) -> Vec<u32> {
+    let entries = fs::read_dir(directory).into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
+}
+
+fn all_threads() -> impl Iterator<Item = (u32, u32)> {
+    let threads = |tgid| numbers_in(&format!("/proc/{tgid}/task")).into_iter().map(move |tid| (tgid, tid));
+    numbers_in("/proc").into_iter().flat_map(threads)
+}
+
+/// Undoes one change to a group, if the group still has what Spry set.
+pub fn undo_group(change: &GroupChange) {
+    match change.kind {
+        GroupKind::Weight => {
+            if number_in(&change.path) == Some(change.ours) {
+                _ = fs::write(&change.path, change.before.to_string());
+            }
+        }
+        GroupKind::Autogroup => {
+            // The session may live longer than the process that it was named by.
+            let same =
+                |tgid: &u32| autogroup_of(*tgid).is_some_and(|(name, _)| Path::new(&name) == change.path);
+            let named = Some(change.id.tgid).filter(same);
+            let member = named.or_else(|| numbers_in("/proc").into_iter().find(same));
+            let ours =
+                |tgid: &u32| autogroup_of(*tgid).is_some_and(|(_, nice)| i64::from(nice) == change.ours);
+            if let Some(tgid) = member.filter(ours) {
+                _ = fs::write(format!("/proc/{tgid}/autogroup"), change.before.to_string());
+            }
+        }
+        GroupKind::Directory => empty_and_remove(&change.path),
+    }
+}
+
+/// The scheduling group of a process' session: its name and nice value. `None` where the kernel has none for
+/// this process.
+pub fn autogroup_of(tgid: u32) -> Option<(String, i32)> {
+    let text = fs::read_to_string(format!("/proc/{tgid}/autogroup")).ok()?;
+    let (name, nice) = text.trim().split_once(" nice ")?;
+    Some((name.to_owned(), nice.parse().ok()?))
+}
+
+/// The number that a file holds.
+pub fn number_in(path: &Path) -> Option<i64> {
+    fs::read_to_string(path).ok()?.trim().parse().ok()
+}
+
+/// Moves all processes of a group of Spry's to the group's parent, and removes the group.
+fn empty_and_remove(path: &Path) {
+    let Some(parent) = path.parent() else { return };
+    // Control groups of version 1 have a file of threads, in a hierarchy for the CPU alone; version 2 moves
+    // whole processes.
+    let file = if path.join("tasks").exists() { "tasks" } else { "cgroup.procs" };
+    for _ in 0..EMPTYING {
+        let members = fs::read_to_string(path.join(file)).unwrap_or_default();
+        for member in members.lines() {
+            _ = fs::write(parent.join(file), member);
+        }
+        if !path.exists() || fs::remove_dir(path).is_ok() {
+            return;
+        }
+        // A process that is just ending is in no list, but the directory cannot be removed while it is there.
+        sleep(EMPTYING_EVERY);
+    }
+}

@@ -1,0 +1,226 @@
+//! How a thread is scheduled, as far as Spry ever changes it: read, written, and told apart.
+
+use std::fs;
+use std::io::{self, Read, Write};
+use std::thread;
+
+use libc::sched_attr;
+use spry_kernel::PF_KTHREAD;
+use spry_sys::attributes::Attributes;
+use spry_sys::{process, schedule};
+
+/// The settings of a thread: what `sched_setattr` sets, and the timer slack. They are plain numbers, since
+/// they are stored in the journal.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Settings {
+    /// The policy: `SCHED_OTHER` or another one.
+    pub policy: u32,
+    /// 1: the thread's children do not inherit the policy, a nice value below 0, and the slice.
+    pub reset_on_fork: u32,
+    /// The nice value, -20 to 19; the kernel keeps it also while the policy does not use it.
+    pub nice: i32,
+    /// The priority under a real-time policy, 1 to 99; otherwise 0.
+    pub priority: u32,
+    /// How long the thread asks the fair scheduler to run at a time, ns; 0: the kernel's own slice. Kernels
+    /// before 6.12 know only 0.
+    pub slice_ns: u64,
+    /// By how much the thread's timers may be late, ns. The kernel holds 0 while the policy is a real-time
+    /// one.
+    pub slack_ns: u64,
+}
+
+/// What names a thread for good: the kernel gives a number to a new thread again, but not with the same
+/// start.
+#[repr(C)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct TaskId {
+    /// The thread.
+    pub tid: u32,
+    /// The thread's process.
+    pub tgid: u32,
+    /// When the thread began, in ticks of `/proc` (10 ms) since boot.
+    pub start: u64,
+}
+
+/// What the file `stat` of a thread in `/proc` says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stat {
+    /// The thread's state: R, S, D and so on.
+    pub state: u8,
+    /// Whether the thread is the kernel's.
+    pub is_kernel: bool,
+    /// The thread's session.
+    pub session: u32,
+    /// When the thread began, in ticks of `/proc` since boot.
+    pub start: u64,
+}
+
+const RESET_ON_FORK: u64 = 1;
+
+/// `SCHED_OTHER`.
+pub const OTHER: u32 = libc::SCHED_OTHER as u32;
+/// `SCHED_IDLE`.
+pub const IDLE: u32 = libc::SCHED_IDLE as u32;
+/// `SCHED_RR`.
+pub const ROUND_ROBIN: u32 = libc::SCHED_RR as u32;
+/// `SCHED_DEADLINE`.
+pub const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+
+impl Settings {
+    /// The settings of a thread; `base_slice_ns` is the slice of threads that have asked for none. Where Spry
+    /// may not read the slack, it is 0.
+    ///
+    /// # Errors
+    /// Where the thread is gone.
+    pub fn of(id: TaskId, base_slice_ns: u64) -> io::Result<Settings> {
+        let settings = Settings::scheduling_of(id.tid, base_slice_ns)?;
+        Ok(Settings { slack_ns: slack_ns(id).unwrap_or(0), ..settings })
+    }
+
+    /// A thread's settings without the slack, by two system calls; 0 is the calling thread.
+    ///
+    /// # Errors
+    /// Where the thread is gone.
+    pub fn scheduling_of(tid: u32, base_slice_ns: u64) -> io::Result<Settings> {
+        let attributes = Attributes::of(tid)?;
+        let attr = attributes.numbers();
+        let slice_ns = if attr.sched_policy == OTHER && attr.sched_runtime != base_slice_ns {
+            attr.sched_runtime
+        } else {
+            0
+        };
+        Ok(Settings {
+            policy: attr.sched_policy,
+            reset_on_fork: u32::from(attr.sched_flags & RESET_ON_FORK != 0),
+            nice: schedule::nice(tid)?,
+            priority: attr.sched_priority,
+            slice_ns,
+            slack_ns: 0,
+        })
+    }
+
+    /// Gives a thread these settings, except the slack; 0 is the calling thread.
+    ///
+    /// # Errors
+    /// Where the thread is gone or the kernel forbids it.
+    pub fn schedule(&self, tid: u32) -> io::Result<()> {
+        let attributes = Attributes::of_numbers(sched_attr {
+            size: 0,
+            sched_policy: self.policy,
+            sched_flags: if self.reset_on_fork != 0 { RESET_ON_FORK } else { 0 },
+            sched_nice: self.nice,
+            sched_priority: self.priority,
+            sched_runtime: if self.policy == OTHER { self.slice_ns } else { 0 },
+            sched_deadline: 0,
+            sched_period: 0,
+        });
+        attributes.give(tid)
+    }
+
+    /// These settings without the slack.
+    #[must_use]
+    pub const fn without_slack(self) -> Settings {
+        Settings { slack_ns: 0, ..self }
+    }
+}
+
+/// The fair scheduler's own slice, ns, as a thread has it that asks for none; 0 where the kernel does not
+/// tell. It is asked by a thread made for this, since the calling thread may have another slice.
+pub fn base_slice_ns() -> u64 {
+    let ask = || {
+        let own = Settings::scheduling_of(0, 0).ok()?;
+        Settings { policy: OTHER, priority: 0, slice_ns: 0, ..own }.schedule(0).ok()?;
+        Attributes::of(0).ok().map(|attributes| attributes.numbers().sched_runtime)
+    };
+    let asked = thread::Builder::new().name("slice".to_owned()).spawn(ask).map(thread::JoinHandle::join);
+    asked.ok().and_then(Result::ok).flatten().unwrap_or(0)
+}
+
+fn slack_file(id: TaskId) -> String {
+    format!("/proc/{}/timerslack_ns", id.tid)
+}
+
+/// A thread's timer slack, ns.
+///
+/// # Errors
+/// Where the thread is gone, or the kernel does not let us see it.
+pub fn slack_ns(id: TaskId) -> io::Result<u64> {
+    let mut text = [0; 32];
+    let length = fs::File::open(slack_file(id))?.read(&mut text)?;
+    let number = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.trim().parse().ok());
+    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+/// Sets a thread's timer slack, ns.
+///
+/// # Errors
+/// Where the thread is gone, or the kernel forbids it.
+pub fn set_slack_ns(id: TaskId, slack_ns: u64) -> io::Result<()> {
+    fs::OpenOptions::new().write(true).open(slack_file(id))?.write_all(slack_ns.to_string().as_bytes())
+}
+
+/// What `/proc` says of a thread now.
+///
+/// # Errors
+/// Where it is gone.
+pub fn stat_of(tgid: u32, tid: u32) -> io::Result<Stat> {
+    let mut text = [0; 1024];
+    let length = fs::File::open(format!("/proc/{tgid}/task/{tid}/stat"))?.read(&mut text)?;
+    parse_stat(&text[..length]).ok_or_else(|| io::ErrorKind::InvalidData.into())
+}
+
+fn parse_stat(text: &[u8]) -> Option<Stat> {
+    let mut fields = process::stat_fields(text)?;
+    let state = *fields.next()?.as_bytes().first()?;
+    let session = fields.nth(2)?.parse().unwrap_or(0);
+    let flags: u64 = fields.nth(2)?.parse().ok()?;
+    let start = fields.nth(12)?.parse().ok()?;
+    Some(Stat { state, is_kernel: flags & PF_KTHREAD != 0, session, start })
+}
+
+impl TaskId {
+    /// The thread that has this number now.
+    ///
+    /// # Errors
+    /// Where there is none.
+    pub fn now(tgid: u32, tid: u32) -> io::Result<TaskId> {
+        Ok(TaskId { tid, tgid, start: stat_of(tgid, tid)?.start })
+    }
+
+    /// Whether the number still belongs to this thread.
+    #[must_use]
+    pub fn is_alive(self) -> bool {
+        stat_of(self.tgid, self.tid).is_ok_and(|stat| stat.start == self.start)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_with_brackets_and_spaces_does_not_shift_the_fields() {
+        let text = b"77 (a) b) (c) S 1 70 69 0 -1 2097408 0 0 0 0 0 0 0 0 20 0 1 0 123456 0 0";
+        let stat = parse_stat(text).unwrap();
+        assert_eq!(stat, Stat { state: b'S', is_kernel: true, session: 69, start: 123_456 });
+        assert_eq!(parse_stat(b"77 (a"), None);
+        assert_eq!(parse_stat(b"77 (a) S 1 2"), None);
+    }
+
+    #[test]
+    fn a_thread_reads_its_own_settings() {
+        let settings = Settings::scheduling_of(0, base_slice_ns()).unwrap();
+        assert_eq!(settings.slice_ns, 0);
+        let own = rustix::process::getpriority_process(None).unwrap();
+        assert_eq!((settings.policy, settings.nice), (OTHER, own));
+    }
+
+    #[test]
+    fn a_number_given_anew_is_another_thread() {
+        let tgid = std::process::id();
+        let id = TaskId::now(tgid, tgid).unwrap();
+        assert!(id.is_alive());
+        assert!(!TaskId { start: id.start + 1, ..id }.is_alive());
+    }
+}

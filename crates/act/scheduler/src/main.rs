@@ -1,0 +1,18 @@
+//! `spry-sched`, the daemon: programs that the user is using get the CPU in time.
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use spry_control::{DaemonArgs, DaemonCommand};
+use spry_scheduler::daemon;
+
+fn main() -> ExitCode {
+    let DaemonCommand::Run(args) = DaemonArgs::parse().command;
+    match daemon::run(&args) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            daemon::say(&format!("{error:#}"));
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,350 @@
+//! The scheduler in the kernel: this module loads it, gives it verdicts and watches it.
+
+mod beat;
+mod call;
+mod ensure;
+mod machine;
+mod reserved;
+mod skel;
+mod stats;
+
+use std::collections::HashMap;
+use std::mem::MaybeUninit;
+use std::os::fd::AsFd;
+use std::ptr::NonNull;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use anyhow::{Context, Result, bail, ensure};
+use libbpf_rs::skel::OpenSkel;
+use libbpf_rs::{Link, OpenObject, PrintLevel};
+use scx_utils::{scx_ops_load, scx_ops_open, uei_exited, uei_read};
+use spry_policy::{Tgid, WakeRule};
+use spry_reservations::Enforcer;
+
+use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::collect::Collector;
+use crate::nodes::{NodeRef, Nodes};
+use crate::verdict_word::VerdictWord;
+use beat::Beats;
+use ensure::Ensurer;
+use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
+
+pub use stats::{ClassStats, Stats};
+
+/// What the scheduler is told before it is loaded.
+#[derive(Clone, PartialEq, Debug)]
+pub struct ScxOptions {
+    /// The part of any second that the classes below the interactive class have, percent; 1 to 50.
+    pub background_share: u32,
+    /// When a woken interactive task takes the CPU from another interactive task.
+    pub wake: WakeRule,
+    /// Whether the process that loads the scheduler has the daemon's class.
+    pub own_class: OwnClass,
+    /// How much the loader says on standard error.
+    pub log: Log,
+}
+
+/// Whether the loading process has the daemon's class.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum OwnClass {
+    /// The process has the daemon's class.
+    Daemon,
+    /// The process is in the class that any other process would be in.
+    Other,
+}
+
+/// How much the loader says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Log {
+    /// Only warnings.
+    Warnings,
+    /// Everything that libbpf says, with the verifier's statistics for each program.
+    Verifier,
+}
+
+impl Default for ScxOptions {
+    fn default() -> ScxOptions {
+        ScxOptions {
+            background_share: 5,
+            wake: WakeRule::LowerLevel,
+            own_class: OwnClass::Daemon,
+            log: Log::Warnings,
+        }
+    }
+}
+
+/// The scheduler; it is in charge until this is dropped.
+pub struct Scx {
+    /// Threads that wake where there are no timers. They read the scheduler's memory, so they end before it
+    /// goes.
+    _beats: Option<Beats>,
+    link: Option<Link>,
+    /// While this link is kept, the scheduler sees what work the kernel is given.
+    _sees_work: Link,
+    skel: SchedSkel<'static>,
+    nodes: Nodes,
+    ensurer: Ensurer,
+    has_timers: bool,
+    known: HashMap<Tgid, NodeRef>,
+    /// Processes whose nodes have a verdict that the next round may have to take back.
+    judged: Vec<Tgid>,
+    by_hand: HashMap<Tgid, Class>,
+    /// How many processes had come into use when BPF was last told to look for them.
+    came_into_use: u32,
+    warnings: Vec<String>,
+}
+
+impl Scx {
+    /// Loads the scheduler beside the collection and puts it in charge.
+    ///
+    /// # Errors
+    /// On a kernel without sched_ext, without the privilege, or while another scheduler is in charge.
+    pub fn load(collector: &Collector, options: &ScxOptions) -> Result<Scx> {
+        ensure!(
+            (1..=50).contains(&options.background_share),
+            "the share of what is below is 1 to 50 percent"
+        );
+        say(options.log);
+        // The scheduler borrows from this object for as long as it lives. The object is never freed; a
+        // process loads one, or a few.
+        let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
+        let mut skel = open(object, options)?;
+        let cpus = configure(&mut skel, options, collector.bucket_secret())?;
+        skel.maps.nodes.reuse_fd(collector.map("nodes")?).context("sharing the nodes")?;
+        skel.maps.groups.reuse_fd(collector.map("groups")?).context("sharing the processes")?;
+        let mut skel = scx_ops_load!(skel, spry_ops, uei)?;
+        ensure!(
+            !scx_utils::compat::is_sched_ext_enabled().unwrap_or(false),
+            "another scheduler of sched_ext is in charge"
+        );
+        let link = skel.maps.spry_ops.attach_struct_ops().context("putting the scheduler in charge")?;
+        let sees_work =
+            skel.progs.spry_work_is_queued.attach().context("seeing what work the kernel is given")?;
+        // Everything that may fail comes before the threads of `Beats` are made: they must end before the
+        // memory goes.
+        let nodes = Nodes::map(collector.map("nodes")?, collector.map("collected")?)?;
+        let ensurer = Ensurer::new(collector.program("spry_ensure")?.as_fd())?;
+        let beats = match skel.maps.bss_data.as_deref_mut() {
+            Some(bss) if machine::is_real_time() => {
+                // SAFETY: the memory is the skeleton's, which is dropped after the threads, since fields are
+                // dropped in order.
+                Some(unsafe { Beats::of_cpus(cpus, NonNull::from(&mut bss.beat_ns)) })
+            }
+            _ => None,
+        };
+        Ok(Scx {
+            _beats: beats,
+            link: Some(link),
+            _sees_work: sees_work,
+            skel,
+            nodes,
+            ensurer,
+            has_timers: !machine::is_real_time(),
+            known: HashMap::new(),
+            judged: Vec::new(),
+            by_hand: HashMap::new(),
+            came_into_use: 0,
+            warnings: machine::warnings(),
+        })
+    }
+
+    /// What the scheduler has done since it was loaded.
+    pub fn stats(&self) -> Stats {
+        self.skel.maps.bss_data.as_deref().map(stats::sum).unwrap_or_default()
+    }
+
+    fn node(&mut self, tgid: Tgid) -> Option<NodeRef> {
+        if let Some(&name) = self.known.get(&tgid) {
+            if self.nodes.owner(name) == Some(tgid) {
+                return Some(name);
+            }
+        }
+        let name = self.ensurer.ensure(tgid);
+        match name {
+            Some(name) => self.known.insert(tgid, name),
+            None => self.known.remove(&tgid),
+        };
+        name
+    }
+
+    /// Writes a verdict's word into the node of a process, if there is such a process.
+    fn write(&mut self, tgid: Tgid, word: VerdictWord) -> Option<NodeRef> {
+        let name = self.node(tgid)?;
+        let before = self.nodes.set_verdict(name, word);
+        self.came_into_use += u32::from(word.is_interactive() && !before.is_interactive());
+        Some(name)
+    }
+
+    /// Makes threads look for their nodes again, and moves up threads that wait in a lower class and are in
+    /// use now.
+    fn new_round(&mut self) {
+        if let Some(data) = self.skel.maps.data_data.as_mut() {
+            // SAFETY: a word of mapped memory, aligned as in C, that BPF only reads.
+            let round = unsafe { AtomicU32::from_ptr(&raw mut data.verdict_round) };
+            round.fetch_add(1, Ordering::Release);
+        }
+        if std::mem::take(&mut self.came_into_use) == 0 {
+            return;
+        }
+        if let Some(bss) = self.skel.maps.bss_data.as_mut() {
+            // SAFETY: a word of mapped memory, aligned as in C, that BPF only reads.
+            let round = unsafe { AtomicU32::from_ptr(&raw mut bss.news.classes) };
+            round.fetch_add(1, Ordering::Release);
+        }
+    }
+}
+
+/// Sets how much libbpf prints.
+fn say(log: Log) {
+    fn all(_: PrintLevel, text: String) {
+        eprint!("{text}");
+    }
+    fn figures(level: PrintLevel, text: String) {
+        if matches!(level, PrintLevel::Warn) || text.contains("PROG LOAD LOG") {
+            eprint!("{text}");
+        }
+    }
+    libbpf_rs::set_print(Some(match log {
+        Log::Warnings => (PrintLevel::Warn, all),
+        Log::Verifier => (PrintLevel::Debug, figures),
+    }));
+}
+
+fn open(
+    object: &'static mut MaybeUninit<OpenObject>,
+    options: &ScxOptions,
+) -> Result<OpenSchedSkel<'static>> {
+    let builder = SchedSkelBuilder::default();
+    let mut skel =
+        scx_ops_open!(builder, object, spry_ops, None::<libbpf_rs::libbpf_sys::bpf_object_open_opts>)?;
+    machine::leave_out_what_the_kernel_lacks(&mut skel);
+    reserved::leave_out_what_the_kernel_lacks(&mut skel);
+    if options.log == Log::Verifier {
+        for mut program in skel.open_object_mut().progs_mut() {
+            program.set_log_level(VERIFIER_STATISTICS);
+        }
+    }
+    Ok(skel)
+}
+
+/// The flag that asks the kernel's verifier only for the statistics of a program.
+const VERIFIER_STATISTICS: u32 = 4;
+
+/// Sets the scheduler's knobs. Returns how many CPUs there can be.
+fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions, bucket_secret: u32) -> Result<usize> {
+    let caches = machine::caches()?;
+    let Some(knobs) = skel.maps.rodata_data.as_mut() else { bail!("the scheduler has no knobs") };
+    ensure!(caches.len() <= knobs.cpu_llc.len(), "more than {} CPUs", knobs.cpu_llc.len());
+    knobs.nr_cpus = u32::try_from(caches.len())?;
+    knobs.nr_llcs = caches.iter().max().map_or(1, |&last| u32::from(last) + 1);
+    knobs.cpus_of_llc = (caches.len() as u32).div_ceil(knobs.nr_llcs).max(1);
+    knobs.cpu_llc[..caches.len()].copy_from_slice(&caches);
+    knobs.share_percent = options.background_share;
+    knobs.bucket_secret = bucket_secret;
+    knobs.has_timers = !machine::is_real_time();
+    knobs.wake_more_left = options.wake == WakeRule::MoreLeft;
+    if options.own_class == OwnClass::Daemon {
+        knobs.daemon_tgid = std::process::id();
+    }
+    Ok(caches.len())
+}
+
+impl Actuator for Scx {
+    fn name(&self) -> &'static str {
+        "scx"
+    }
+
+    fn apply(&mut self, verdicts: &[Verdict]) -> Result<()> {
+        let before = std::mem::take(&mut self.judged);
+        for verdict in verdicts {
+            let word = match self.by_hand.get(&verdict.tgid) {
+                Some(&class) => VerdictWord::by_hand(class, Some(verdict)),
+                None => VerdictWord::from(verdict),
+            };
+            if self.write(verdict.tgid, word).is_some() {
+                self.judged.push(verdict.tgid);
+            }
+        }
+        self.judged.sort_unstable();
+        for tgid in before {
+            if self.judged.binary_search(&tgid).is_err() {
+                let word = self
+                    .by_hand
+                    .get(&tgid)
+                    .map_or(VerdictWord::NONE, |&class| VerdictWord::by_hand(class, None));
+                if let Some(&name) = self.known.get(&tgid) {
+                    self.nodes.set_verdict(name, word);
+                }
+            }
+        }
+        // Processes that have ended are forgotten.
+        let nodes = &self.nodes;
+        self.known.retain(|&tgid, &mut name| nodes.owner(name) == Some(tgid));
+        self.new_round();
+        Ok(())
+    }
+
+    fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> Result<()> {
+        let word = match class {
+            None => VerdictWord::NONE,
+            Some(class @ (Class::Daemon | Class::Kthread)) => bail!("{class:?} is given to nobody by hand"),
+            Some(class) => VerdictWord::by_hand(class, None),
+        };
+        ensure!(self.write(tgid, word).is_some(), "there is no process {}", tgid.0);
+        match class {
+            Some(class) => self.by_hand.insert(tgid, class),
+            None => self.by_hand.remove(&tgid),
+        };
+        self.new_round();
+        Ok(())
+    }
+
+    fn forget_hand(&mut self, tgid: Tgid) {
+        // The process' node went with the process, and its word with the node.
+        self.by_hand.remove(&tgid);
+    }
+
+    fn health(&mut self) -> Health {
+        if !uei_exited!(&self.skel, uei) {
+            return Health::Acting;
+        }
+        Health::Ejected(match uei_read!(&self.skel, uei).report() {
+            Ok(()) => "the scheduler was taken out of the kernel".to_owned(),
+            Err(error) => error.to_string(),
+        })
+    }
+
+    fn enforcer(&self) -> Option<Box<dyn Enforcer>> {
+        // Budgets end by timers.
+        if !self.has_timers {
+            return None;
+        }
+        self.reserved_class().ok().map(|class| Box::new(class) as Box<dyn Enforcer>)
+    }
+
+    fn warnings(&self) -> Vec<String> {
+        let mut warnings = self.warnings.clone();
+        if let Some(bss) = self.skel.maps.bss_data.as_deref() {
+            if bss.cgroups_left_out > 0 {
+                warnings.push(format!(
+                    "{} cgroups too many or too deep: their tasks are like those of the cgroup above",
+                    bss.cgroups_left_out
+                ));
+            }
+            if bss.miscounted > 0 {
+                warnings.push(format!(
+                    "{} tasks were counted in queues in which they were not; the counts were put right",
+                    bss.miscounted
+                ));
+            }
+        }
+        warnings
+    }
+}
+
+impl Drop for Scx {
+    fn drop(&mut self) {
+        // The kernel takes all tasks back before the maps are freed.
+        self.link.take();
+    }
+}

@@ -1,0 +1,10 @@
+//! What pages and printed reports share: [`words`] for numbers, escaping of text inside HTML and SVG, one
+//! [`style`] sheet, how pages begin and end ([`html`]), and the parts of charts ([`chart`]).
+
+pub mod chart;
+pub mod html;
+mod markup;
+pub mod style;
+pub mod words;
+
+pub use markup::{escape, escape_json};

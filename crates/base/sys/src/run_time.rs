@@ -1,0 +1,50 @@
+//! The kernel's own count of a thread's run time.
+
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// A thread whose run time is read again and again.
+#[derive(Debug)]
+pub struct RunTime(File);
+
+impl RunTime {
+    /// That of a thread of a process. Every thread's number may stand for its process.
+    ///
+    /// # Errors
+    /// `ENOENT` if the thread is gone, or where the kernel does not count.
+    pub fn of(tgid: u32, tid: u32) -> io::Result<RunTime> {
+        File::open(format!("/proc/{tgid}/task/{tid}/schedstat")).map(RunTime)
+    }
+
+    /// The run time so far, ns; nothing once the thread has ended.
+    pub fn ran_ns(&self) -> Option<u64> {
+        let mut bytes = [0; 64];
+        let count = self.0.read_at(&mut bytes, 0).ok()?;
+        std::str::from_utf8(&bytes[..count]).ok()?.split_ascii_whitespace().next()?.parse().ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::process;
+
+    #[test]
+    fn the_run_time_of_a_thread_grows_and_one_that_is_gone_has_none() {
+        let tid = process::tid();
+        let own = RunTime::of(tid, tid).unwrap();
+        let before_ns = own.ran_ns().unwrap();
+        while own.ran_ns().unwrap() == before_ns {
+            std::thread::yield_now();
+        }
+        let ended = std::thread::spawn(|| {
+            let tid = process::tid();
+            RunTime::of(tid, tid).unwrap()
+        });
+        let ended = ended.join().unwrap();
+        while ended.ran_ns().is_some() {
+            std::thread::yield_now();
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! Where `unsafe` code may be: where the kernel's calls are made safe, where memory is shared with BPF
+//! programs, and in guardians. Every other place is named here with its reason.
+
+use spry_tidy::{code_only, sources, words};
+
+/// The places that may hold it, and why. A folder ends in a slash.
+const PLACES: &[(&str, &str)] = &[
+    ("crates/base/sys/src/", "it makes the kernel's calls safe"),
+    // What is shared with BPF programs.
+    ("crates/see/recorder/src/ring.rs", "the rings"),
+    ("crates/see/recorder/src/split/", "the ring and the seats"),
+    ("crates/see/recorder/src/decode.rs", "records as the programs wrote them"),
+    ("crates/see/recorder/src/wire.rs", "records as the programs wrote them"),
+    ("crates/see/recorder/src/load.rs", "what the programs are given, and what libbpf tells of them"),
+    ("crates/act/scheduler/src/mapping.rs", "the maps"),
+    ("crates/act/scheduler/src/nodes.rs", "the maps"),
+    ("crates/act/scheduler/src/collect/", "the maps, and what the programs are asked"),
+    ("crates/act/scheduler/src/scx/", "the maps, and what the programs are asked"),
+    ("crates/act/scheduler/build.rs", "the environment of a build"),
+    ("crates/act/scheduler/examples/round.rs", "a map that it fills in the place of the programs"),
+    ("crates/act/reserve/src/c.rs", "what a program in C hands over"),
+    // Guardians.
+    ("crates/act/scheduler/src/guardian/", "the daemon's, and the memory that both share"),
+    ("crates/prove/load/src/guardian.rs", "the loads': it is forked beside other threads"),
+    // The first process of a virtual machine.
+    (
+        "crates/prove/lab/src/bin/spry-guest/kernel.rs",
+        "its emulator's port, its random numbers, its messages",
+    ),
+    ("crates/prove/lab/src/bin/spry-guest/results.rs", "its emulator's memory"),
+    // What runs in scenarios.
+    ("crates/prove/runner/src/work.rs", "a unit of work: so many instructions"),
+    ("crates/prove/runner/src/stage/process.rs", "forks that are measured, so nothing is asked before them"),
+    // Programs that do to a scheduler what any program can.
+    ("crates/act/scheduler/examples/attack.rs", "relays of forks, as raw as they can be"),
+    ("crates/act/scheduler/examples/common/mod.rs", "memory that forked processes share"),
+    ("tests/storm/src/act.rs", "it forks beside other threads"),
+    ("tests/lab/examples/even.rs", "a loop of so many instructions"),
+    // Tests in which processes make single calls, so that no other call is in what they record or collect.
+    ("crates/see/recorder/examples/plant.rs", "single calls"),
+    ("crates/see/recorder/tests/system/", "single calls"),
+    ("crates/act/scheduler/tests/collect/", "single calls"),
+    ("crates/act/scheduler/tests/fair/", "it forks beside other threads"),
+    ("crates/act/scheduler/tests/terminals.rs", "single calls"),
+    ("crates/see/analysis/tests/memory.rs", "an allocator that counts"),
+];
+
+#[test]
+fn unsafe_code_is_only_where_it_must_be() {
+    let is_at = |path: &str, place: &str| path == place || place.ends_with('/') && path.starts_with(place);
+    let holds = |text: &str| words(&code_only(text)).any(|word| word == "unsafe");
+    let mut used = vec![false; PLACES.len()];
+    let mut others = Vec::new();
+    let sources = sources();
+    for source in sources.iter().filter(|source| source.has_extension(&["rs"]) && holds(&source.text)) {
+        let path = source.path.to_str().expect("names are plain");
+        match PLACES.iter().position(|(place, _)| is_at(path, place)) {
+            Some(at) => used[at] = true,
+            None => others.push(path),
+        }
+    }
+    assert!(others.is_empty(), "call the kernel through `spry-sys`, or say here why not: {others:#?}");
+    let unused: Vec<&str> =
+        PLACES.iter().zip(used).filter(|(_, used)| !used).map(|((place, _), _)| *place).collect();
+    assert!(unused.is_empty(), "nothing is unsafe there any more: {unused:#?}");
+}

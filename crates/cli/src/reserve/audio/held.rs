@@ -1,0 +1,191 @@
+//! The reservations that were opened for a graph, and how they are changed and ended.
+
+use std::collections::BTreeMap;
+
+use anyhow::Result;
+use spry_control::{Answer, Client, ControlError, Covers, OnExhaustion, Request, Terms, Which};
+use spry_reservations::larger_budget_ns;
+
+use super::busy::Thread;
+use super::class::Lifted;
+use super::said::Said;
+
+/// A reservation keeps its budget where a new measurement differs from it by less than this, percent.
+const SAME_PERCENT: u64 = 10;
+
+/// A thread's reservation.
+#[derive(Debug)]
+struct Kept {
+    thread: Thread,
+    slot: u32,
+    budget_ns: u64,
+    /// In how many periods the budget was used up, as the daemon last said.
+    exhausted: u64,
+    lifted: Option<Lifted>,
+}
+
+/// All reservations of the graph.
+pub struct Held {
+    client: Client,
+    said: Said,
+    by_tid: BTreeMap<u32, Kept>,
+    refused: usize,
+}
+
+impl Held {
+    pub fn new(client: Client, said: Said) -> Held {
+        Held { client, said, by_tid: BTreeMap::new(), refused: 0 }
+    }
+
+    /// Ends the reservations of all threads but these, and of threads that have another period now.
+    pub fn keep_only(&mut self, threads: &[Thread]) -> Result<()> {
+        self.refused = 0;
+        let is_left = |thread: &Thread| threads.iter().any(|other| other == thread);
+        let over: Vec<u32> =
+            self.by_tid.values().filter(|kept| !is_left(&kept.thread)).map(|kept| kept.thread.tid).collect();
+        over.into_iter().try_for_each(|tid| self.release(tid))
+    }
+
+    /// Reserves for a thread, or changes its reservation. A refusal is said, and is no error.
+    pub fn reserve(&mut self, thread: &Thread, budget_ns: u64, ran_ns: u64) -> Result<()> {
+        if let Some(kept) = self.by_tid.get(&thread.tid) {
+            let larger = kept.budget_ns.max(budget_ns);
+            if kept.budget_ns.abs_diff(budget_ns) * 100 <= larger * SAME_PERCENT {
+                return Ok(());
+            }
+        }
+        let known = self.by_tid.remove(&thread.tid);
+        let lifted = match &known {
+            Some(kept) => kept.lifted,
+            None => match Lifted::take(thread.tid) {
+                Ok(lifted) => lifted,
+                Err(why) => return self.refuse(thread, budget_ns, &format!("its class: {why}")),
+            },
+        };
+        let answer = self.ask(thread, budget_ns);
+        match answer {
+            Ok(Some(opened)) => {
+                self.said.reserved(thread, &opened, ran_ns)?;
+                let (exhausted, slot) = (known.map_or(0, |kept| kept.exhausted), opened.slot);
+                let kept = Kept { thread: thread.clone(), slot, budget_ns, exhausted, lifted };
+                self.by_tid.insert(thread.tid, kept);
+                Ok(())
+            }
+            Err(ControlError::Refused(refusal)) => {
+                match (known, lifted) {
+                    // The old terms stay.
+                    (Some(kept), _) => drop(self.by_tid.insert(thread.tid, kept)),
+                    (None, Some(lifted)) => self.give_back(thread, &lifted)?,
+                    (None, None) => {}
+                }
+                self.refuse(thread, budget_ns, &refusal.text)
+            }
+            other => {
+                if let Some(lifted) = lifted {
+                    self.give_back(thread, &lifted)?;
+                }
+                Err(other.err().unwrap_or(ControlError::Unexpected).into())
+            }
+        }
+    }
+
+    fn ask(&mut self, thread: &Thread, budget_ns: u64) -> Result<Option<spry_control::Opened>, ControlError> {
+        // A thread that has more to do than it was measured to do goes on as before: a gap of a whole period
+        // is heard.
+        let terms = Terms { budget_ns, period_ns: thread.period_ns, on_exhaustion: OnExhaustion::Demote };
+        let covers = Covers::Thread { tid: thread.tid };
+        match self.client.ask(&Request::Reserve { covers, terms, cpu: None })? {
+            Answer::Opened(opened) => Ok(Some(opened)),
+            _ => Ok(None),
+        }
+    }
+
+    fn refuse(&mut self, thread: &Thread, budget_ns: u64, why: &str) -> Result<()> {
+        self.refused += 1;
+        self.said.refused(thread, budget_ns, why)
+    }
+
+    /// Says that all is reserved that fits.
+    pub fn is_current(&self) -> Result<()> {
+        self.said.current(self.by_tid.len(), self.refused)
+    }
+
+    /// Gives more to threads that have used up their budgets, and forgets threads without a reservation.
+    pub fn grow(&mut self) -> Result<()> {
+        if self.by_tid.is_empty() {
+            return Ok(());
+        }
+        let told = self.client.reservations()?.reservations;
+        let slots: BTreeMap<u32, Option<u64>> = told
+            .iter()
+            .filter(|one| self.by_tid.get(&one.covers.number()).is_some_and(|kept| kept.slot == one.slot))
+            .map(|one| (one.covers.number(), one.exhausted))
+            .collect();
+        // A reservation that was released by hand leaves a thread that lives.
+        let over: Vec<u32> = self.by_tid.keys().copied().filter(|tid| !slots.contains_key(tid)).collect();
+        for tid in over {
+            let Some(kept) = self.by_tid.remove(&tid) else { continue };
+            if let Some(lifted) = &kept.lifted {
+                self.give_back(&kept.thread, lifted)?;
+            }
+        }
+        let mut grown = Vec::new();
+        for (tid, kept) in &mut self.by_tid {
+            let exhausted = slots.get(tid).copied().flatten().unwrap_or(kept.exhausted);
+            if exhausted > kept.exhausted {
+                grown.push((kept.thread.clone(), larger_budget_ns(kept.budget_ns, kept.thread.period_ns)));
+            }
+            kept.exhausted = exhausted;
+        }
+        for (thread, budget_ns) in grown {
+            self.reserve(&thread, budget_ns, budget_ns)?;
+        }
+        Ok(())
+    }
+
+    /// Ends all reservations, and gives threads their classes back.
+    pub fn release_all(&mut self) -> Result<()> {
+        let tids: Vec<u32> = self.by_tid.keys().copied().collect();
+        tids.into_iter().try_for_each(|tid| self.release(tid))
+    }
+
+    fn release(&mut self, tid: u32) -> Result<()> {
+        let Some(kept) = self.by_tid.remove(&tid) else { return Ok(()) };
+        match self.client.ask(&Request::Release { which: Which::Slot(kept.slot) }) {
+            // The reservation of a thread that has ended is gone already.
+            Ok(_) | Err(ControlError::Refused(_)) => {}
+            Err(error) => {
+                self.by_tid.insert(tid, kept);
+                return Err(error.into());
+            }
+        }
+        if let Some(lifted) = &kept.lifted {
+            self.give_back(&kept.thread, lifted)?;
+        }
+        self.said.released(&kept.thread)
+    }
+
+    fn give_back(&self, thread: &Thread, lifted: &Lifted) -> Result<()> {
+        match lifted.give_back() {
+            Ok(()) => Ok(()),
+            // The thread has ended.
+            Err(error) if error.raw_os_error() == Some(NO_SUCH_THREAD) => Ok(()),
+            Err(error) => self.said.lost_class(thread, &error.to_string()),
+        }
+    }
+}
+
+/// The kernel's number for a thread that is gone (ESRCH).
+const NO_SUCH_THREAD: i32 = 3;
+
+impl Drop for Held {
+    /// Gives threads their classes back where the daemon is gone, or this command fails.
+    fn drop(&mut self) {
+        for kept in self.by_tid.values() {
+            if let Some(lifted) = &kept.lifted {
+                // Nothing can be said of it any more.
+                _ = lifted.give_back();
+            }
+        }
+    }
+}

@@ -1,0 +1,105 @@
+//! PipeWire's tools, run as the session's user: `pw-dump --monitor` tells of objects and of changes of
+//! them, `pw-top` of the drivers' periods.
+//!
+//! These are tools and not PipeWire's library: the library would tie the command to a package that a server
+//! has not, and the build to a developer's package. Both tools come with every PipeWire.
+
+use std::io::{self, BufReader};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::thread;
+use std::time::Duration;
+
+use serde_json::{Deserializer, Value};
+
+use super::graph::{Line, Objects, running};
+
+/// The tools.
+const DUMP: &str = "pw-dump";
+const TOP: &str = "pw-top";
+/// How many arrays of objects may wait to be read.
+const WAITING_MAX: usize = 256;
+/// How long objects must have stayed as they are until the graph is looked at anew.
+const QUIET: Duration = Duration::from_millis(500);
+
+/// The objects, kept current.
+#[derive(Debug)]
+pub struct Watch {
+    child: Child,
+    told: Receiver<Value>,
+    objects: Objects,
+}
+
+/// What became of the objects.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Seen {
+    /// Nothing.
+    Same,
+    /// Something has changed, and then nothing for a while.
+    Changed,
+    /// PipeWire has ended, or the tool has.
+    Ended,
+}
+
+impl Watch {
+    /// Starts to watch. The tool ends by itself if PipeWire does not answer.
+    ///
+    /// # Errors
+    /// If the tool cannot be started.
+    pub fn start() -> io::Result<Watch> {
+        let mut command = Command::new(DUMP);
+        command.args(["--monitor", "--no-colors"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let mut child = command.stdout(Stdio::piped()).spawn()?;
+        let (teller, told) = mpsc::sync_channel(WAITING_MAX);
+        if let Some(output) = child.stdout.take() {
+            thread::spawn(move || {
+                let arrays = Deserializer::from_reader(BufReader::new(output)).into_iter::<Value>();
+                for array in arrays.map_while(Result::ok) {
+                    if teller.send(array).is_err() {
+                        return;
+                    }
+                }
+            });
+        }
+        Ok(Watch { child, told, objects: Objects::default() })
+    }
+
+    /// Waits at most this long for a change.
+    pub fn wait(&mut self, limit: Duration) -> Seen {
+        let mut seen = Seen::Same;
+        loop {
+            let patience = if seen == Seen::Same { limit } else { QUIET };
+            match self.told.recv_timeout(patience) {
+                Ok(array) => {
+                    self.objects.take(array);
+                    seen = Seen::Changed;
+                }
+                Err(RecvTimeoutError::Timeout) => return seen,
+                Err(RecvTimeoutError::Disconnected) => return Seen::Ended,
+            }
+        }
+    }
+
+    /// The objects as they were told last.
+    pub fn objects(&self) -> &Objects {
+        &self.objects
+    }
+}
+
+impl Drop for Watch {
+    fn drop(&mut self) {
+        // It may have ended by itself.
+        _ = self.child.kill();
+        _ = self.child.wait();
+    }
+}
+
+/// The nodes that run, with their drivers and periods. The first of the two tables is made before the drivers
+/// have told of a period.
+///
+/// # Errors
+/// If the tool cannot be started.
+pub fn periods() -> io::Result<Vec<Line>> {
+    let ended = Command::new(TOP).args(["-b", "-n", "2"]).stdin(Stdio::null()).output()?;
+    Ok(running(&String::from_utf8_lossy(&ended.stdout)))
+}

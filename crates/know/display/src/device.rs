@@ -1,0 +1,187 @@
+//! All devices that show which processes are in use, with one interface for the daemon.
+
+use std::fmt;
+use std::io;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use spry_policy::{Sample, Server, Tgid};
+
+use crate::eyes::Displays;
+use crate::report::{Reporter, Reports};
+
+/// Whether input counts that does not come from a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Synthetic {
+    /// Only input that the user's own hands made counts, and only displays with a keyboard or a screen of
+    /// this machine are watched. A display that is named is watched in any case.
+    #[default]
+    Ignored,
+    /// Input by XTEST counts, and displays without a screen are watched: for tests and measurements. Events
+    /// that clients send never count.
+    Trusted,
+}
+
+/// A function that is called when a process draws or receives input that did not do so lately. Any thread may
+/// call it; it must not wait.
+pub type Notify = Arc<dyn Fn() + Send + Sync>;
+
+/// What to watch.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct DeviceOptions {
+    /// The only X display to watch, as `:0`; if there is none, all displays are watched.
+    pub display: Option<String>,
+    /// Whether synthetic input counts.
+    pub synthetic: Synthetic,
+    /// The path of the socket at which compositors and games report what is in use; `None` if there is no
+    /// such socket.
+    pub report_socket: Option<PathBuf>,
+    /// The users and programs that may report, beside root. Reports of other programs do not count: a program
+    /// that reports can raise its own level.
+    pub reporters: Vec<Reporter>,
+}
+
+/// What the devices saw since the last call of [`Devices::take`].
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Seen {
+    /// The processes of display servers.
+    pub servers: Vec<Server>,
+    /// What each device saw of each process that drew or received input, in order of the processes' numbers.
+    pub samples: Vec<Sample>,
+}
+
+/// The kind of a device.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceKind {
+    /// A display of X11.
+    X11,
+    /// The socket for reports.
+    Report,
+}
+
+/// The state of a device.
+#[derive(Clone, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DeviceState {
+    /// The device is looked for, or the connection to it is being made.
+    Waiting,
+    /// The device is watched.
+    Watched,
+    /// The device is there, but it is left out on purpose; the text says why.
+    Ignored(String),
+    /// The device is there, but it cannot be watched; the text says why.
+    Failed(String),
+}
+
+/// What is shown of a device to people.
+#[derive(Clone, PartialEq, Debug, serde::Serialize)]
+pub struct DeviceStatus {
+    /// The name of the device, as `:0`.
+    pub name: String,
+    /// The kind of the device.
+    pub kind: DeviceKind,
+    /// The state of the device.
+    pub state: DeviceState,
+    /// The process that serves the device.
+    pub server_tgid: Option<u32>,
+    /// The user as which eyes look at the display, or did until they failed; `None` for a device that is no
+    /// display.
+    pub owner_uid: Option<u32>,
+    /// What a user should know about the device.
+    pub warnings: Vec<String>,
+    /// The processes that drew or received input between the last two calls of [`Devices::take`].
+    pub clients: Vec<ClientStatus>,
+}
+
+/// What a process did between the last two calls of [`Devices::take`].
+#[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
+pub struct ClientStatus {
+    /// The process.
+    pub tgid: Tgid,
+    /// How many times the process was seen to have drawn.
+    pub frames: u32,
+    /// How many times a second the process was seen to have drawn; at most 50 on X11.
+    pub frames_per_s: f64,
+    /// Input events a second.
+    pub input_per_s: f64,
+    /// How many whole screens the process drew a second.
+    pub screens_per_s: f64,
+}
+
+impl ClientStatus {
+    /// Whether the process did nothing.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.frames_per_s == 0.0 && self.input_per_s == 0.0 && self.screens_per_s == 0.0
+    }
+}
+
+/// Why devices cannot be watched at all. A device that is not there or that breaks is no error, because it
+/// may come back.
+#[derive(Debug, thiserror::Error)]
+pub enum DeviceError {
+    /// The name is not the name of a display.
+    #[error("{0:?} is no display of this machine: one is called :NUMBER, as :0")]
+    Name(String),
+    /// The socket for reports cannot be made.
+    #[error("{}: {source}", path.display())]
+    Socket {
+        /// The socket's path.
+        path: PathBuf,
+        /// Why it cannot be made.
+        source: io::Error,
+    },
+    /// The kernel gives no thread or descriptor.
+    #[error("watching devices: {0}")]
+    Kernel(#[from] io::Error),
+}
+
+/// The devices of this machine. Dropping it ends all watching.
+pub struct Devices {
+    displays: Displays,
+    reports: Option<Reports>,
+}
+
+impl fmt::Debug for Devices {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.debug_struct("Devices").finish_non_exhaustive()
+    }
+}
+
+impl Devices {
+    /// Begins to watch. Devices that appear later are picked up.
+    ///
+    /// # Errors
+    /// If the options make no sense or the kernel refuses threads or descriptors.
+    pub fn open(options: DeviceOptions, notify: Notify) -> Result<Devices, DeviceError> {
+        let displays = Displays::open(options.display.as_deref(), options.synthetic, Arc::clone(&notify))?;
+        let path = options.report_socket.as_deref();
+        let reports = path.map(|path| Reports::open(path, options.reporters, notify)).transpose()?;
+        Ok(Devices { displays, reports })
+    }
+
+    /// What was seen since the last call. The call does not wait for any device.
+    pub fn take(&mut self) -> Seen {
+        let mut seen = Seen::default();
+        self.displays.take(&mut seen);
+        if let Some(reports) = &self.reports {
+            reports.take(&mut seen);
+        }
+        seen.servers.sort_unstable();
+        seen.servers.dedup();
+        seen.samples.sort_by_key(|sample| sample.tgid);
+        seen
+    }
+
+    /// The processes that look at displays for this process.
+    pub fn helpers(&self) -> Vec<Tgid> {
+        self.displays.helpers()
+    }
+
+    /// Each device, in order of kind and name.
+    pub fn status(&self) -> Vec<DeviceStatus> {
+        let mut list = self.displays.status();
+        list.extend(self.reports.as_ref().map(Reports::status));
+        list
+    }
+}

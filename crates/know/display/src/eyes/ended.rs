@@ -1,0 +1,56 @@
+//! Processes that were told to end, kept until they have ended; no thread waits for them.
+
+use std::process::Child;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// No new process is started while so many processes, or so many of one person, have been told to end and
+/// have not ended. A process ends late if its last call waits for a file system in user space.
+const MOST: usize = 32;
+const MOST_OF_ONE: usize = 4;
+/// When the keeper itself ends, it waits for at most this time until all these processes have ended.
+const LAST: Duration = Duration::from_millis(200);
+
+/// The processes that were told to end, each with the person whose server they looked at.
+#[derive(Debug, Default)]
+pub(super) struct Ended {
+    children: Vec<(u32, Child)>,
+}
+
+impl Ended {
+    /// Tells a person's process to end.
+    pub(super) fn end(&mut self, person: u32, mut child: Child) {
+        // If the process has ended already, the kill fails, and the process only has to be waited for.
+        let _ = child.kill();
+        self.children.push((person, child));
+        self.reap();
+    }
+
+    /// Removes the processes that have ended. Returns whether there were any.
+    pub(super) fn reap(&mut self) -> bool {
+        let before = self.children.len();
+        self.children.retain_mut(|(_, child)| matches!(child.try_wait(), Ok(None)));
+        self.children.len() < before
+    }
+
+    /// Whether all these processes have ended.
+    pub(super) fn is_empty(&self) -> bool {
+        self.children.is_empty()
+    }
+
+    /// Whether another process may be started for this person.
+    pub(super) fn has_room(&self, person: u32) -> bool {
+        let of_one = self.children.iter().filter(|(whose, _)| *whose == person).count();
+        self.children.len() < MOST && of_one < MOST_OF_ONE
+    }
+}
+
+impl Drop for Ended {
+    fn drop(&mut self) {
+        let until = Instant::now() + LAST;
+        while !self.is_empty() && Instant::now() < until {
+            thread::sleep(Duration::from_millis(2));
+            self.reap();
+        }
+    }
+}

@@ -1,0 +1,30 @@
+//! Which processes are being used: the crate watches what clients of X11 draw and receive, terminals, and
+//! what programs report of themselves.
+//!
+//! [`Devices`] watches the user's devices from outside, without changing a server or a program. Separate
+//! processes (`spry-eyes`) look at displays, each as the user of its display, and sleep while nothing
+//! happens. Once a second the scheduler takes what was seen ([`Devices::take`]) as samples for the policy.
+//! What a program can do without the user does not count: events that it sends to itself, and drawing where
+//! it cannot be seen.
+
+mod device;
+mod eyes;
+pub mod input;
+mod ledger;
+mod patience;
+mod people;
+pub mod places;
+mod rate;
+mod report;
+pub mod terminals;
+pub mod wire;
+
+pub use patience::Patience;
+pub use people::{People, is_wholly_of};
+pub use rate::pause_after;
+pub use report::Reporter;
+
+pub use device::{
+    ClientStatus, DeviceError, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Notify, Seen,
+    Synthetic,
+};

@@ -1,0 +1,80 @@
+//! Which person is behind the number of a user: name spaces give one person many users' numbers, and bounds
+//! are for a person. And which user a process belongs to.
+
+use std::fs;
+use std::ops::Range;
+use std::time::{Duration, Instant};
+
+use spry_policy::Tgid;
+
+/// The file in which the system says which ranges of numbers it gave to which user, see subuid(5).
+const FILE: &str = "/etc/subuid";
+/// The pause between two reads of the file.
+const LOOK: Duration = Duration::from_secs(60);
+
+/// The ranges of numbers that people were given.
+#[derive(Clone, Debug, Default)]
+pub struct People {
+    ranges: Vec<Range<u32>>,
+    looked: Option<Instant>,
+}
+
+impl People {
+    /// Reads the file again, if the last read was some time ago.
+    pub fn refresh(&mut self, now: Instant) {
+        if self.looked.is_none_or(|looked| now.saturating_duration_since(looked) >= LOOK) {
+            self.looked = Some(now);
+            self.ranges = read(&fs::read_to_string(FILE).unwrap_or_default());
+        }
+    }
+
+    /// A number for the person behind a user: the same for all users of a range. The person's own user counts
+    /// as another person, since the range is not told by that user's number.
+    #[must_use]
+    pub fn person(&self, uid: u32) -> u32 {
+        self.ranges.iter().find(|range| range.contains(&uid)).map_or(uid, |range| range.start)
+    }
+}
+
+/// Reads lines that have a user, a first number, and how many numbers there are. Root's number is in no
+/// range, whatever the file says.
+fn read(text: &str) -> Vec<Range<u32>> {
+    let range = |line: &str| {
+        let mut parts = line.trim().split(':').skip(1);
+        let (first, count): (u32, u32) = (parts.next()?.parse().ok()?, parts.next()?.parse().ok()?);
+        (first > 0).then_some(first..first.saturating_add(count))
+    };
+    text.lines().filter_map(range).collect()
+}
+
+/// Whether all user numbers of a process (real, effective, saved, of files) are this user's.
+#[must_use]
+pub fn is_wholly_of(tgid: Tgid, uid: u32) -> bool {
+    let status = fs::read(format!("/proc/{}/status", tgid.0)).unwrap_or_default();
+    let status = String::from_utf8_lossy(&status);
+    let Some(uids) = status.lines().find_map(|line| line.strip_prefix("Uid:")) else { return false };
+    let mut uids = uids.split_ascii_whitespace().map(str::parse::<u32>).peekable();
+    uids.peek().is_some() && uids.all(|found| found == Ok(uid))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_of_one_range_are_one_person_s() {
+        let ranges = read("anna:100000:65536\n# no line\n\n1001:165536:65536\nbad:x:1\nroot:0:10\n");
+        assert_eq!(ranges, [100_000..165_536, 165_536..231_072]);
+        let people = People { ranges, looked: None };
+        let numbers = [0, 1000, 100_000, 165_535, 165_536, 231_072];
+        let persons = [0, 1000, 100_000, 100_000, 165_536, 231_072];
+        assert_eq!(numbers.map(|uid| people.person(uid)), persons);
+    }
+
+    #[test]
+    fn a_process_is_its_users() {
+        let me = Tgid(std::process::id());
+        let uid = rustix::process::geteuid().as_raw();
+        assert!(is_wholly_of(me, uid) && !is_wholly_of(me, uid + 1));
+    }
+}

@@ -1,0 +1,204 @@
+//! Terminals as devices: a person types at consoles, at serial lines and in remote sessions.
+//!
+//! A terminal's keys come from a device's interrupt (consoles, serial lines), or from the process that holds
+//! the other end of a pseudo-terminal. In the second case the terminal is a device only if that process
+//! belongs to a remote session, which [`World`] decides. Any other holder, such as the window of a terminal,
+//! is in use only as far as it is used itself, and the graph leads from the holder to the process that reads
+//! from the terminal. So a process that types to its own child gains nothing, and neither do processes that
+//! only write into a terminal, as compilers do.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use spry_policy::{Changes, Place, Sample, Server, Tgid, Whose};
+
+mod system;
+
+pub use system::{System, owner};
+
+/// At most so many characters a second count as input: a person types less, and pasted text counts no more
+/// than this.
+const KEYS_PER_S_MAX: u64 = 50;
+
+/// What a process writes to a terminal counts as at most one whole screen a second, ppm.
+const SCREENS_PPM_PER_S_MAX: u64 = 1_000_000;
+
+/// A terminal at which nothing was typed for this time is not in use, ns.
+const QUIET_NS: u64 = 10_000_000_000;
+
+/// The size of a terminal that does not tell its size, characters.
+const USUAL_SIZE: Size = Size { rows: 24, columns: 80 };
+
+const CONSOLE_MAJOR: u32 = 4;
+const PTY_MAJOR: u32 = 136;
+
+/// Of the devices with major number 4, those with a minor number below this are consoles, the others are
+/// serial lines.
+const CONSOLES: u32 = 64;
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A terminal, by its device number. For a pseudo-terminal this is the number of the end that programs use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct Device {
+    /// The major number: 4 for consoles and serial lines, 136 for all pseudo-terminals.
+    pub major: u32,
+    /// Which of these terminals it is.
+    pub minor: u32,
+}
+
+impl fmt::Display for Device {
+    /// Writes the name of the terminal's node below `/dev`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Device { major: PTY_MAJOR, minor } => write!(f, "pts/{minor}"),
+            Device { major: CONSOLE_MAJOR, minor } if minor < CONSOLES => write!(f, "tty{minor}"),
+            Device { major: CONSOLE_MAJOR, minor } => write!(f, "ttyS{}", minor - CONSOLES),
+            Device { major, minor } => write!(f, "terminal {major}:{minor}"),
+        }
+    }
+}
+
+/// What went through a terminal since the latest look.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Activity {
+    /// The terminal.
+    pub device: Device,
+    /// The process that held the other end of a pseudo-terminal when something was typed there last.
+    pub holder: Option<Tgid>,
+    /// The process that waited for the characters that were typed last.
+    pub reader: Option<Tgid>,
+    /// Characters that the holder typed.
+    pub typed: u32,
+    /// Characters that came from a device's interrupt: a keyboard, a serial line.
+    pub keyed: u32,
+    /// Characters that the reader wrote to the terminal.
+    pub shown: u32,
+}
+
+/// The size of a terminal, characters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Size {
+    /// How many lines the terminal has.
+    pub rows: u16,
+    /// How many characters a line has.
+    pub columns: u16,
+}
+
+/// The questions about the machine that [`Terminals`] asks.
+pub trait World {
+    /// Whether a person at another machine types through this process, such as a session of sshd.
+    fn is_remote_session(&mut self, holder: Tgid) -> bool;
+
+    /// The size of a terminal, if the terminal tells it.
+    fn size(&mut self, device: Device) -> Option<Size>;
+
+    /// The user that a terminal belongs to.
+    fn owner(&mut self, device: Device) -> Option<u32>;
+}
+
+/// What terminals tell since the latest look.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[must_use]
+pub struct Seen {
+    /// The remote sessions that are in use: they count as devices, as a display server does.
+    pub servers: Vec<Server>,
+    /// The processes that the user typed at, with what they received and showed.
+    pub samples: Vec<Sample>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Use {
+    /// When something was typed at the terminal last.
+    at_ns: u64,
+    /// The remote session through which it was typed.
+    session: Option<Tgid>,
+    /// The process that read what was typed.
+    reader: Option<Tgid>,
+}
+
+/// A terminal as the policy's device.
+fn source(Device { major, minor }: Device, world: &mut dyn World) -> spry_policy::Device {
+    let whose = world.owner(Device { major, minor }).map_or(Whose::Unknown, Whose::User);
+    spry_policy::Device { place: Place::Terminal { major, minor }, whose }
+}
+
+/// The terminals that are in use.
+#[derive(Clone, Debug, Default)]
+pub struct Terminals {
+    used: BTreeMap<Device, Use>,
+    latest_ns: Option<u64>,
+}
+
+impl Terminals {
+    /// Makes a state in which no terminal is in use.
+    pub fn new() -> Terminals {
+        Terminals::default()
+    }
+
+    /// Takes in what happened since the latest call. Times are nanoseconds of one clock.
+    pub fn take(&mut self, now_ns: u64, activities: &[Activity], world: &mut dyn World) -> Seen {
+        let since_ns = now_ns - self.latest_ns.replace(now_ns).unwrap_or(now_ns.saturating_sub(SECOND_NS));
+        // What came within a moment may all have come at the end of it, so the time since the last call
+        // counts as at least 50 ms; a long pause counts as a second at most.
+        let part_ns = since_ns.clamp(SECOND_NS / 20, SECOND_NS);
+        let most = |per_s: u64| (per_s * part_ns).div_ceil(SECOND_NS);
+        let mut samples = Vec::new();
+        for activity in activities {
+            let keys = self.keys(now_ns, activity, world);
+            let in_use = self.used.contains_key(&activity.device);
+            let (Some(reader), true) = (activity.reader, in_use) else { continue };
+            let size = world.size(activity.device).unwrap_or(USUAL_SIZE);
+            let characters = u64::from(size.rows.max(1)) * u64::from(size.columns.max(1));
+            let output_ppm = u64::from(activity.shown) * 1_000_000 / characters;
+            let changes = Changes {
+                input: u64::from(keys).min(most(KEYS_PER_S_MAX)) as u32,
+                output_ppm: output_ppm.min(most(SCREENS_PPM_PER_S_MAX)),
+            };
+            if !changes.is_none() {
+                samples.push(Sample { tgid: reader, device: source(activity.device, world), changes });
+            }
+        }
+        self.used.retain(|_, used| now_ns - used.at_ns < QUIET_NS);
+        let mut server = |(device, tgid)| Some(Server { tgid: tgid?, device: Some(source(device, world)) });
+        let mut servers: Vec<Server> = self.used().filter_map(&mut server).collect();
+        servers.sort_unstable();
+        Seen { servers, samples }
+    }
+
+    /// How many keys a person typed at a terminal.
+    fn keys(&mut self, now_ns: u64, activity: &Activity, world: &mut dyn World) -> u32 {
+        if activity.keyed > 0 {
+            let used = Use { at_ns: now_ns, session: None, reader: activity.reader };
+            self.used.insert(activity.device, used);
+            return activity.keyed;
+        }
+        let Some(holder) = activity.holder.filter(|_| activity.typed > 0) else { return 0 };
+        // Through a terminal that it holds itself a process reaches only itself, so its keys do not count.
+        if activity.reader == Some(holder) || !world.is_remote_session(holder) {
+            self.used.remove(&activity.device);
+            return 0;
+        }
+        let used = Use { at_ns: now_ns, session: Some(holder), reader: activity.reader };
+        self.used.insert(activity.device, used);
+        activity.typed
+    }
+
+    /// The terminals in use, each with its remote session.
+    pub fn used(&self) -> impl Iterator<Item = (Device, Option<Tgid>)> + '_ {
+        self.used.iter().map(|(&device, used)| (device, used.session))
+    }
+
+    /// The process that read what was typed last at a terminal in use.
+    pub fn reader(&self, device: Device) -> Option<Tgid> {
+        self.used.get(&device)?.reader
+    }
+
+    /// A process has ended, or has become another program: terminals in use through it are forgotten.
+    pub fn forget(&mut self, tgid: Tgid) {
+        self.used.retain(|_, used| used.session != Some(tgid));
+        for used in self.used.values_mut() {
+            used.reader = used.reader.filter(|&reader| reader != tgid);
+        }
+    }
+}

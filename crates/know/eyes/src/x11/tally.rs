@@ -1,0 +1,244 @@
+//! How often a window is drawn that is drawn all the time, such as a film's: the server counts, and the eyes
+//! read its count a few times a second.
+//!
+//! A window's damage tells once that something was drawn, and then nothing until it is asked. That tells of
+//! each frame only if the eyes ask after each frame. So a window that was drawn at several looks in a row
+//! gets a second damage, which tells of every drawing by itself; its notices wait in the socket until the
+//! eyes look. They have a time each: what was drawn within [`MOMENT_MS`] is one moment, as what the eyes see
+//! at one look.
+
+use std::time::{Duration, Instant};
+
+use x11rb::protocol::damage::{Damage, NotifyEvent, ReportLevel};
+
+/// What is drawn within this time is drawn at once, ms: the eyes look as often while they look at once.
+const MOMENT_MS: u32 = 20;
+/// After so many looks in a row a window is steady.
+const STEADY: u32 = 5;
+/// Looks in a row are no further apart than this.
+const APART: Duration = Duration::from_millis(500);
+/// If a window's drawings are more than this between two looks, they are counted no more for [`BUSY`]:
+/// reading so many notices costs more than asking after each moment.
+const NOTICES_MAX: u32 = 64;
+const BUSY: Duration = Duration::from_secs(10);
+/// The bit of a notice that is not the last one of its drawing.
+const MORE: u8 = 0x80;
+/// A whole, ppm.
+const WHOLE_PPM: u64 = 1_000_000;
+
+/// What a look found that a window's own program drew in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Found {
+    /// Something that a person may notice.
+    Own,
+    /// Nothing: the drawing was in windows inside this one, too small, or where it cannot be seen.
+    Nothing,
+}
+
+/// At how many moments something was drawn, and how much at all of them together, as parts of what was drawn
+/// at any of them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Times {
+    pub(super) moments: u32,
+    parts_ppm: u64,
+}
+
+impl Times {
+    /// Everything was drawn at one moment.
+    pub(super) const ONCE: Times = Times { moments: 1, parts_ppm: WHOLE_PPM };
+
+    /// The sum over the moments, where so many pixels were drawn at any of them.
+    pub(super) fn of(self, pixels: u64) -> u64 {
+        (u128::from(pixels) * u128::from(self.parts_ppm) / u128::from(WHOLE_PPM)) as u64
+    }
+}
+
+/// The drawing in one window over several looks.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Habit {
+    latest: Option<(Instant, Found)>,
+    /// At how many looks in a row the same was found.
+    in_a_row: u32,
+    tally: Option<Tally>,
+    /// Until when the drawings are not counted.
+    busy_until: Option<Instant>,
+}
+
+impl Habit {
+    /// Notes what a look found. Returns whether the server is to count the window's drawings from now on.
+    pub(super) fn saw(&mut self, found: Found, now: Instant) -> bool {
+        self.in_a_row = if self.is_like(found, now) { self.in_a_row.saturating_add(1) } else { 1 };
+        self.latest = Some((now, found));
+        let is_busy = self.busy_until.is_some_and(|until| now < until);
+        found == Found::Own && self.in_a_row >= STEADY && self.tally.is_none() && !is_busy
+    }
+
+    fn is_like(&self, found: Found, now: Instant) -> bool {
+        self.latest.is_some_and(|(then, before)| before == found && now.duration_since(then) <= APART)
+    }
+
+    /// Whether looking at the window a little later finds no less: its drawings are counted, or nothing of
+    /// what was drawn in it lately counts.
+    pub(super) fn is_steady(&self, now: Instant) -> bool {
+        let is_nothing = self.in_a_row >= STEADY && self.is_like(Found::Nothing, now);
+        self.tally.is_some() || is_nothing
+    }
+
+    /// Whether the server counts the window's drawings.
+    pub(super) fn is_counted_by_the_server(&self) -> bool {
+        self.tally.is_some()
+    }
+
+    /// The server counts from now on, by this damage.
+    pub(super) fn count_by(&mut self, damage: Damage) {
+        self.tally = Some(Tally { damage, is_begun: false, notices: 0, moments: Vec::new() });
+    }
+
+    /// Takes in a notice of the damage that counts. Returns whether it was one.
+    pub(super) fn is_counted(&mut self, drawn: &NotifyEvent) -> bool {
+        let tally = self.tally.as_mut().filter(|tally| tally.damage == drawn.damage);
+        tally.is_some_and(|tally| {
+            tally.notice(drawn);
+            true
+        })
+    }
+
+    /// The damage that counts, if it is to be given up because it tells too often.
+    pub(super) fn too_much(&mut self, now: Instant) -> Option<Damage> {
+        let is_too_much = |tally: &mut Tally| tally.notices > NOTICES_MAX;
+        let tally = self.tally.take_if(is_too_much)?;
+        self.busy_until = Some(now + BUSY);
+        Some(tally.damage)
+    }
+
+    /// The moments since the last look, at which `pixels` were drawn together, each of at least `least`.
+    pub(super) fn take(&mut self, pixels: u64, least: u64) -> Times {
+        self.tally.as_mut().map_or(Times::ONCE, |tally| tally.take(pixels, least))
+    }
+}
+
+/// A damage that tells of every drawing, and what it told since the last look.
+#[derive(Clone, Debug)]
+struct Tally {
+    damage: Damage,
+    /// Whether the first report is over, which covers the whole window.
+    is_begun: bool,
+    notices: u32,
+    /// Moments, each with its begin by the server's clock, ms, and its pixels.
+    moments: Vec<(u32, u64)>,
+}
+
+impl Tally {
+    fn notice(&mut self, drawn: &NotifyEvent) {
+        if !self.is_begun {
+            self.is_begun = u8::from(drawn.level) & MORE == 0;
+            return;
+        }
+        self.notices = self.notices.saturating_add(1);
+        if self.notices > NOTICES_MAX {
+            return;
+        }
+        let pixels = u64::from(drawn.area.width) * u64::from(drawn.area.height);
+        match self.moments.last_mut() {
+            Some((since_ms, sum)) if drawn.timestamp.wrapping_sub(*since_ms) < MOMENT_MS => *sum += pixels,
+            _ => self.moments.push((drawn.timestamp, pixels)),
+        }
+    }
+
+    fn take(&mut self, pixels: u64, least: u64) -> Times {
+        self.notices = 0;
+        let moments = std::mem::take(&mut self.moments).into_iter().map(|(_, sum)| sum.min(pixels));
+        let moments: Vec<u64> = moments.filter(|&sum| sum >= least).collect();
+        let sum: u64 = moments.iter().sum();
+        let parts_ppm = u128::from(sum) * u128::from(WHOLE_PPM) / u128::from(pixels.max(1));
+        Times { moments: moments.len() as u32, parts_ppm: parts_ppm as u64 }
+    }
+}
+
+/// How the server reports to a damage that counts.
+pub(super) const EVERY_DRAWING: ReportLevel = ReportLevel::RAW_RECTANGLES;
+
+#[cfg(test)]
+mod tests {
+    use x11rb::protocol::xproto::Rectangle;
+
+    use super::*;
+
+    const COUNTS: Damage = 7;
+
+    fn notice(timestamp: u32, width: u16, height: u16) -> NotifyEvent {
+        let area = Rectangle { x: 0, y: 0, width, height };
+        NotifyEvent {
+            response_type: 0,
+            level: EVERY_DRAWING,
+            sequence: 0,
+            drawable: 1,
+            damage: COUNTS,
+            timestamp,
+            area,
+            geometry: area,
+        }
+    }
+
+    /// The drawing of a window of 100x100 whose first report is over.
+    fn counted() -> Habit {
+        let mut habit = Habit::default();
+        habit.count_by(COUNTS);
+        assert!(habit.is_counted(&notice(0, 100, 100)));
+        habit
+    }
+
+    #[test]
+    fn each_frame_counts_as_much_as_it_covers_and_the_first_report_does_not() {
+        let mut habit = counted();
+        for frame in 0..5 {
+            assert!(habit.is_counted(&notice(1_000 + 40 * frame, 100, 100)));
+        }
+        let times = habit.take(10_000, 32);
+        assert_eq!((times.moments, times.of(10_000), times.of(5_000)), (5, 50_000, 25_000));
+        assert_eq!(habit.take(10_000, 32).of(10_000), 0, "no frame counts twice");
+    }
+
+    #[test]
+    fn what_is_drawn_piece_by_piece_within_a_moment_is_one_moment() {
+        let mut habit = counted();
+        // The clock of the server may go over its end meanwhile.
+        for piece in 0..10 {
+            assert!(habit.is_counted(&notice(u32::MAX.wrapping_add(piece), 100, 30)));
+        }
+        assert_eq!(habit.take(10_000, 32), Times { moments: 1, parts_ppm: 1_000_000 });
+    }
+
+    #[test]
+    fn moments_of_too_few_pixels_do_not_count() {
+        let mut habit = counted();
+        assert!(habit.is_counted(&notice(0, 5, 6)) && habit.is_counted(&notice(40, 5, 7)));
+        assert_eq!(habit.take(65, 32).moments, 1);
+    }
+
+    #[test]
+    fn a_window_is_steady_after_some_looks_in_a_row() {
+        let (mut habit, now) = (Habit::default(), Instant::now());
+        let at = |ms| now + Duration::from_millis(ms);
+        assert!((0..4).all(|look| !habit.saw(Found::Own, at(40 * look))));
+        assert!(habit.saw(Found::Own, at(160)), "it is to be counted");
+        assert!(!habit.is_steady(at(160)), "and is steady once it is");
+        assert!((0..5).all(|look| !habit.saw(Found::Nothing, at(200 + 40 * look))));
+        assert!(habit.is_steady(at(400)));
+        assert!(!habit.is_steady(at(400) + APART));
+    }
+
+    #[test]
+    fn a_window_of_many_small_drawings_is_not_counted_for_a_while() {
+        let (mut habit, now) = (counted(), Instant::now());
+        for drawing in 0..NOTICES_MAX {
+            assert!(habit.is_counted(&notice(drawing, 10, 10)));
+        }
+        assert_eq!(habit.too_much(now), None);
+        assert!(habit.is_counted(&notice(100, 10, 10)));
+        assert_eq!(habit.too_much(now), Some(COUNTS));
+        assert!(!habit.is_counted(&notice(100, 10, 10)) && habit.take(100, 32) == Times::ONCE);
+        assert!((0..9).all(|_| !habit.saw(Found::Own, now)));
+        assert!((0..4).all(|_| !habit.saw(Found::Own, now + BUSY)) && habit.saw(Found::Own, now + BUSY));
+    }
+}

@@ -1,0 +1,128 @@
+//! The devices through which users reach programs, and which device told of each process.
+
+use std::collections::BTreeMap;
+
+use crate::Tgid;
+use crate::rating::Changes;
+
+/// Which device it is.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Place {
+    /// The X display of this number.
+    Display(u32),
+    /// The terminal with these device numbers.
+    Terminal {
+        /// The major number.
+        major: u32,
+        /// The minor number.
+        minor: u32,
+    },
+    /// The socket at which compositors and games report what is in use.
+    Reports,
+}
+
+/// The user that a device belongs to.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Whose {
+    /// The device is this user's.
+    User(u32),
+    /// The device is the socket for reports: what it tells of a process belongs to this process' user.
+    Reported,
+    /// The user is not known, or devices of several users told of one process.
+    Unknown,
+}
+
+/// A device that tells which processes are in use.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Device {
+    /// Which device it is.
+    pub place: Place,
+    /// The user that it belongs to.
+    pub whose: Whose,
+}
+
+/// A process from which ways begin: a display server, the process of a remote session, a compositor.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Server {
+    /// The process.
+    pub tgid: Tgid,
+    /// The device that the process serves; `None` for a compositor, which reports itself that it is a server.
+    pub device: Option<Device>,
+}
+
+/// What a device (a display, a terminal) reports of one process since the latest round.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// The process.
+    pub tgid: Tgid,
+    /// The device that reports.
+    pub device: Device,
+    /// What the process received and drew.
+    pub changes: Changes,
+}
+
+/// Which device told of each process, for as long as the process is known.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    by_tgid: BTreeMap<Tgid, Device>,
+}
+
+impl Told {
+    /// Writes down which device told of each process; the last device counts. A process of which devices of
+    /// different users told belongs to none of them until it is forgotten.
+    pub(crate) fn note(&mut self, servers: &[Server], samples: &[Sample]) {
+        let samples = samples.iter().map(|sample| (sample.tgid, sample.device));
+        let servers = servers.iter().filter_map(|server| Some((server.tgid, server.device?)));
+        for (tgid, mut device) in samples.chain(servers) {
+            let before = self.by_tgid.get(&tgid);
+            if before.is_some_and(|before| before.whose != device.whose) {
+                device.whose = Whose::Unknown;
+            }
+            self.by_tgid.insert(tgid, device);
+        }
+    }
+
+    /// Forgets a process.
+    pub(crate) fn forget(&mut self, tgid: Tgid) {
+        self.by_tgid.remove(&tgid);
+    }
+
+    /// Forgets the processes that are not kept.
+    pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(Tgid) -> bool) {
+        self.by_tgid.retain(|&tgid, _| is_kept(tgid));
+    }
+
+    /// The device that told of a process last.
+    pub(crate) fn of(&self, tgid: Tgid) -> Option<Device> {
+        self.by_tgid.get(&tgid).copied()
+    }
+
+    /// The devices that told of processes, once for each process.
+    pub(crate) fn devices(&self) -> impl Iterator<Item = Device> + '_ {
+        self.by_tgid.values().copied()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_process_of_which_devices_of_two_users_told_belongs_to_neither_until_it_is_forgotten() {
+        let told = |tgid, uid| Sample {
+            tgid: Tgid(tgid),
+            device: Device { place: Place::Display(uid), whose: Whose::User(uid) },
+            changes: Changes::default(),
+        };
+        let mut book = Told::default();
+        book.note(&[], &[told(7, 1), told(8, 1)]);
+        book.note(&[], &[told(7, 2), told(8, 1)]);
+        let whose = |book: &Told, tgid| book.of(Tgid(tgid)).map(|device| device.whose);
+        assert_eq!((whose(&book, 7), whose(&book, 8)), (Some(Whose::Unknown), Some(Whose::User(1))));
+        book.note(&[], &[told(7, 2)]);
+        assert_eq!(whose(&book, 7), Some(Whose::Unknown));
+        book.retain(|tgid| tgid.0 == 8);
+        book.note(&[], &[told(7, 2)]);
+        assert_eq!(whose(&book, 7), Some(Whose::User(2)));
+    }
+}

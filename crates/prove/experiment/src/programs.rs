@@ -1,0 +1,40 @@
+//! Finds Spry's own programs.
+
+use std::env;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// The directory of this program. For a test program it is the directory above.
+///
+/// # Errors
+/// If the system does not say where this program is.
+pub fn directory() -> io::Result<PathBuf> {
+    let own = env::current_exe()?;
+    let directory = own.parent().unwrap_or(Path::new("/"));
+    let is_test = directory.file_name().is_some_and(|name| name == "deps");
+    Ok(if is_test { directory.parent().unwrap_or(directory) } else { directory }.to_owned())
+}
+
+/// One of Spry's programs: it is beside this program, or in a directory of `PATH`. `None` if it is in
+/// neither.
+pub fn find(name: &str) -> Option<PathBuf> {
+    let path = env::var_os("PATH").unwrap_or_default();
+    let places = directory().ok().into_iter().chain(env::split_paths(&path));
+    places.map(|directory| directory.join(name)).find(|program| program.is_file())
+}
+
+/// None of the places of Spry's programs has this one.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{0} is neither beside spry nor on the path: build the whole workspace (`cargo build --release`)")]
+pub struct Missing(
+    /// The program's name.
+    pub String,
+);
+
+/// One of Spry's programs, as [`find`] finds it.
+///
+/// # Errors
+/// If it is in none of the places.
+pub fn own(name: &str) -> Result<PathBuf, Missing> {
+    find(name).ok_or_else(|| Missing(name.to_owned()))
+}

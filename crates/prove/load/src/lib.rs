@@ -1,0 +1,37 @@
+//! Loads for measurements of latency. They have the names that their papers gave them: six are of "Measuring
+//! Scheduler Latency" (Williams 2002), three of Time-Sensitive Linux (Goel and others 2002, section 4.2.1).
+//!
+//! [`start`] runs loads until the [`Running`] that it returns is stopped or dropped. Nothing of the loads is
+//! left, whatever happens meanwhile. The loads live in namespaces of processes, mounts, network and IPC of
+//! their own. The first process there, the *crew*, takes all other processes with it when it ends. The crew
+//! ends when its *guardian* ends. The guardian is a process outside the namespaces. It also watches the
+//! caller and removes the directory of the loads. If caller and guardian are both killed at once, the kernel
+//! ends the namespaces, and the next [`start`] or [`clean`] removes the directory.
+//!
+//! The network namespace has only a loopback device, so no load can be reached from outside.
+
+mod board;
+mod compile;
+mod confine;
+mod cpus;
+mod crew;
+mod error;
+mod guardian;
+mod journal;
+mod message;
+mod needs;
+mod nfs;
+mod options;
+mod own;
+mod running;
+mod stress;
+mod suite;
+mod usage;
+
+pub use cpus::CpuList;
+pub use error::LoadError;
+pub use journal::{Cleaned, clean};
+pub use message::State;
+pub use options::Options;
+pub use running::{LoadState, LoadSummary, Running, Summary, start};
+pub use suite::{Load, SOURCE_PACKAGE};

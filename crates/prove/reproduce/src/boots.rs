@@ -1,0 +1,188 @@
+//! Runs the cells of a study whose cells are boots of the lab, several side by side.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
+use std::thread;
+use std::time::Duration;
+
+use serde::Serialize;
+use spry_experiment::Stop;
+use spry_lab::{Lab, Progress, side_by_side};
+
+use crate::directory::Directory;
+use crate::error::Error;
+use crate::written::Written;
+
+/// How often the progress is told.
+const TELL_EVERY: Duration = Duration::from_millis(250);
+
+/// How far a study has come, whose cells are `C`.
+#[derive(Clone, Copy, Debug)]
+pub enum Told<'a, C> {
+    /// The cells begin.
+    Begins {
+        /// How many of them are kept from an earlier run.
+        kept: usize,
+        /// How many cells there are.
+        all: usize,
+    },
+    /// A cell was measured.
+    Measured(&'a C),
+    /// A cell failed.
+    Failed {
+        /// The cell's name.
+        cell: &'a str,
+        /// What happened.
+        error: &'a str,
+    },
+    /// Time has passed: what is shown of the rest may be drawn again.
+    Goes,
+}
+
+/// The cells of a study that gave no results.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Undone {
+    /// The cells that failed, each with what happened.
+    pub failures: Vec<(String, String)>,
+    /// Cells that were not begun or not finished.
+    pub missing: usize,
+}
+
+/// A study that is made of boots of the lab: the lab with what is needed to run its cells.
+pub trait BootStudy: Sized {
+    /// What of the study is measured.
+    type Request;
+    /// What a boot measured.
+    type Cell;
+
+    /// The study's name, as its directory keeps it.
+    const NAME: &'static str;
+
+    /// Prepares the machines.
+    ///
+    /// # Errors
+    /// If a machine cannot be prepared, or a file is missing that goes into them.
+    fn open(request: &Self::Request, lab: Lab, progress: &dyn Progress, stop: &Stop) -> Result<Self, Error>;
+
+    /// Runs the cells whose results are not kept in the directory, several side by side, until all have ended
+    /// or `stop` is set. If a cell fails, the others still run.
+    fn measure(
+        &self,
+        request: &Self::Request,
+        directory: &Directory,
+        stop: &Stop,
+        tell: &mut dyn FnMut(Told<'_, Self::Cell>),
+    ) -> (Vec<Self::Cell>, Undone);
+
+    /// Writes the figures, the page, the summary and the results. `command` is the command line of the run.
+    ///
+    /// # Errors
+    /// If something cannot be written.
+    fn write(
+        &self,
+        request: &Self::Request,
+        directory: &Directory,
+        done: (Vec<Self::Cell>, &Undone),
+        command: &str,
+    ) -> Result<Written, Error>;
+
+    /// A cell's name in messages.
+    fn name(cell: &Self::Cell) -> String;
+}
+
+/// A boot that makes a cell of the study.
+pub(crate) trait Boots: Sync {
+    type Cell: Send;
+
+    /// The cell's name in messages.
+    fn name(&self) -> String;
+}
+
+/// How a boot ended.
+enum Ended<C> {
+    Measured(Box<C>),
+    Failed(String, Error),
+    Interrupted,
+}
+
+/// Measures a study by boots: takes those cells that are `kept`, and runs the boots of the others, so many
+/// side by side, until all have ended or `stop` is set. If a boot fails, the others still run.
+pub(crate) fn measure<B: Boots + Clone>(
+    boots: &[B],
+    jobs: Option<usize>,
+    stop: &Stop,
+    kept: &dyn Fn(&B) -> Option<B::Cell>,
+    boot: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
+    tell: &mut dyn FnMut(Told<'_, B::Cell>),
+) -> (Vec<B::Cell>, Undone) {
+    let (mut cells, mut left) = (Vec::new(), Vec::new());
+    for one in boots {
+        match kept(one) {
+            Some(cell) => cells.push(cell),
+            None => left.push(one.clone()),
+        }
+    }
+    tell(Told::Begins { kept: cells.len(), all: boots.len() });
+    let jobs = jobs.unwrap_or_else(side_by_side).min(left.len()).max(1);
+    let failures = run(&left, jobs, stop, boot, tell, &mut cells);
+    let missing = boots.len() - cells.len() - failures.len();
+    (cells, Undone { failures, missing })
+}
+
+/// Runs boots, and adds their cells. Returns those that failed, each with what happened.
+fn run<B: Boots>(
+    boots: &[B],
+    jobs: usize,
+    stop: &Stop,
+    boot: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
+    tell: &mut dyn FnMut(Told<'_, B::Cell>),
+    cells: &mut Vec<B::Cell>,
+) -> Vec<(String, String)> {
+    let mut failures = Vec::new();
+    let next = AtomicUsize::new(0);
+    let (sender, receiver) = channel();
+    thread::scope(|scope| {
+        for _ in 0..jobs {
+            let sender = sender.clone();
+            scope.spawn(|| work(boots, &next, stop, boot, sender));
+        }
+        drop(sender);
+        loop {
+            match receiver.recv_timeout(TELL_EVERY) {
+                Ok(Ended::Measured(cell)) => {
+                    tell(Told::Measured(&cell));
+                    cells.push(*cell);
+                }
+                Ok(Ended::Failed(cell, error)) => {
+                    let error = error.in_full();
+                    tell(Told::Failed { cell: &cell, error: &error });
+                    failures.push((cell, error.lines().next().unwrap_or_default().to_owned()));
+                }
+                Ok(Ended::Interrupted) | Err(RecvTimeoutError::Timeout) => {}
+                Err(RecvTimeoutError::Disconnected) => break,
+            }
+            tell(Told::Goes);
+        }
+    });
+    failures
+}
+
+fn work<B: Boots>(
+    boots: &[B],
+    next: &AtomicUsize,
+    stop: &Stop,
+    run: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
+    sender: Sender<Ended<B::Cell>>,
+) {
+    while !stop.is_requested() {
+        let Some(boot) = boots.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
+        let ended = match run(boot) {
+            Ok(cell) => Ended::Measured(Box::new(cell)),
+            Err(_) if stop.is_requested() => Ended::Interrupted,
+            Err(error) => Ended::Failed(boot.name(), error),
+        };
+        if sender.send(ended).is_err() {
+            return;
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! Makes the papers' figures from traces. It says which cells the figures need and what the traces of the
+//! cells say, draws the figures, and decides whether the findings of the papers were found again.
+//!
+//! [`application`] says what stands for each of the thesis' applications, and [`plan`] which cells are run.
+//! [`mod@cells`] runs them on a machine and keeps their values in a [`directory`]. [`measurement`] takes the
+//! values that the figures need from the analyses of a cell. [`study`] keeps all cells. [`interactive`] makes
+//! [`figure`]s of them. [`claims`] decides about the findings. [`latency`] is another study, of the latencies
+//! of kernels, and [`time_sensitive`] a third, of reservations and of sound and picture.
+
+mod analysed;
+pub mod application;
+mod boots;
+pub mod cells;
+pub mod claims;
+pub mod directory;
+pub mod draw;
+mod error;
+pub mod figure;
+pub mod interactive;
+pub mod latency;
+pub mod measurement;
+pub mod page;
+pub mod plan;
+pub mod study;
+pub mod text;
+pub mod time_sensitive;
+mod words;
+mod written;
+
+pub use boots::{BootStudy, Told, Undone};
+pub use error::Error;
+pub use written::{Written, write};

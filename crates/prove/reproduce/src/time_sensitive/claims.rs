@@ -1,0 +1,219 @@
+//! What is to be reached, whether it is, and whether the paper's findings are found again.
+
+use serde::Serialize;
+use spry_page::words::digits;
+
+use super::{Measured, Part, Study};
+use crate::latency::Outcome;
+use crate::study::Spread;
+
+/// What a value of Spry's is to be.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Aim {
+    /// At most this.
+    AtMost(f64),
+    /// At most so many times the value of the stock system.
+    TimesStock(f64),
+}
+
+/// Whether an aim is reached.
+#[must_use]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Verdict {
+    /// With every seed.
+    Reached,
+    /// With one seed at least it is not.
+    Missed,
+    /// It was not measured.
+    Unknown,
+}
+
+impl Verdict {
+    /// The verdict in words.
+    pub const fn words(self) -> &'static str {
+        match self {
+            Verdict::Reached => "reached",
+            Verdict::Missed => "missed",
+            Verdict::Unknown => "not measured",
+        }
+    }
+}
+
+impl Aim {
+    /// Whether the aim is reached. Of several seeds the worst counts.
+    pub fn judge(self, spry: Option<Spread>, stock: Option<Spread>) -> Verdict {
+        let most = match self {
+            Aim::AtMost(most) => Some(most),
+            Aim::TimesStock(factor) => stock.map(|stock| factor * stock.high),
+        };
+        match (spry, most) {
+            (Some(spry), Some(most)) if spry.high <= most => Verdict::Reached,
+            (Some(_), Some(_)) => Verdict::Missed,
+            _ => Verdict::Unknown,
+        }
+    }
+
+    /// The aim in words.
+    pub fn words(self) -> String {
+        match self {
+            Aim::AtMost(most) => format!("at most {}", digits(most)),
+            Aim::TimesStock(factor) => format!("at most {factor} times stock"),
+        }
+    }
+}
+
+/// What differs by less than this factor is alike: the paper's skews differ by 24 and more.
+const TIMES: f64 = 2.0;
+
+/// A finding of the paper: the skew of one system is greater than that of another.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Claim {
+    words: &'static str,
+    by: &'static str,
+    load: &'static str,
+    greater: &'static str,
+    smaller: &'static str,
+}
+
+const CLAIMS: [Claim; 3] = [
+    Claim {
+        words: "a player that goes before all loads is late all the same if the X server does not (figure 2)",
+        by: "35 ms and 250 us",
+        load: "user",
+        greater: "fifo",
+        smaller: "fifo-both",
+    },
+    Claim {
+        words: "exact timers and priorities do not help where the kernel is not preempted in a long write \
+                (figures 3 and 5)",
+        by: "90 and 60 ms, and 400 us",
+        load: "kernel",
+        greater: "fifo-none",
+        smaller: "fifo-both",
+    },
+    Claim {
+        words: "nor where it is not preempted while files are copied (figures 4 and 5)",
+        by: "12 and 30 ms, and 500 us",
+        load: "file-system",
+        greater: "fifo-none",
+        smaller: "fifo-both",
+    },
+];
+
+/// Whether a finding of the paper was found again.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct Finding {
+    /// The finding.
+    pub finding: &'static str,
+    /// The paper's values that say so.
+    pub by: &'static str,
+    /// Whether it holds today.
+    pub outcome: Outcome,
+    /// Today's values.
+    pub figures: String,
+}
+
+/// All findings whose systems were measured.
+pub fn findings(study: &Study) -> Vec<Finding> {
+    CLAIMS.into_iter().filter_map(|claim| decided(study, claim)).collect()
+}
+
+fn decided(study: &Study, claim: Claim) -> Option<Finding> {
+    let worst = |system| study.spread(system, claim.load, worst_us);
+    let (greater, smaller) = (worst(claim.greater)?, worst(claim.smaller)?);
+    let outcome = if greater.low > TIMES * smaller.high {
+        Outcome::AsThen
+    } else if TIMES * greater.high < smaller.low {
+        Outcome::Otherwise
+    } else {
+        Outcome::Alike
+    };
+    let figures = format!(
+        "{} {} us, {} {} us",
+        claim.greater,
+        digits(greater.median),
+        claim.smaller,
+        digits(smaller.median)
+    );
+    Some(Finding { finding: claim.words, by: claim.by, outcome, figures })
+}
+
+/// The greatest skew of a film, us.
+pub(super) fn worst_us(measured: &Measured) -> Option<f64> {
+    match measured {
+        Measured::Skew(film) => Some(film.worst_us()),
+        Measured::Table(_) => None,
+    }
+}
+
+/// The system of Spry's that is judged, and the stock system beside it.
+pub(super) const fn judged(part: Part) -> (&'static str, &'static str) {
+    match part {
+        Part::Table => ("reserved", "deadline"),
+        Part::Skew => ("spry-ceiling", "fifo-both"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::study;
+    use super::super::{Cell, Film, SYSTEMS, rows};
+    use super::*;
+
+    #[test]
+    fn the_worst_seed_decides_about_an_aim() {
+        let spread = |low, high| Some(Spread { median: low, low, high });
+        assert_eq!(Aim::AtMost(5.0).judge(spread(1.0, 5.0), None), Verdict::Reached);
+        assert_eq!(Aim::AtMost(5.0).judge(spread(1.0, 5.1), None), Verdict::Missed);
+        assert_eq!(Aim::TimesStock(1.3).judge(spread(1.0, 13.0), spread(1.0, 10.0)), Verdict::Reached);
+        assert_eq!(Aim::TimesStock(1.3).judge(spread(1.0, 13.1), spread(1.0, 10.0)), Verdict::Missed);
+        assert_eq!(Aim::TimesStock(1.3).judge(spread(1.0, 13.1), None), Verdict::Unknown);
+        assert_eq!(Aim::AtMost(5.0).judge(None, None), Verdict::Unknown);
+    }
+
+    #[test]
+    fn every_claim_is_of_systems_that_are_measured() {
+        let known = |key| SYSTEMS.iter().any(|system| system.key == key && system.part == Part::Skew);
+        for claim in CLAIMS {
+            assert!(known(claim.greater) && known(claim.smaller), "{}", claim.words);
+        }
+        for part in [Part::Table, Part::Skew] {
+            let (spry, stock) = judged(part);
+            for key in [spry, stock] {
+                assert!(SYSTEMS.iter().any(|system| system.key == key && system.part == part), "{key}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_the_paper_found_is_found_again_where_it_is_there() {
+        let found = findings(&study());
+        assert_eq!(found.iter().map(|found| found.outcome).collect::<Vec<_>>(), [Outcome::AsThen; 2]);
+        assert!(found[0].figures.contains("fifo 35000 us, fifo-both 120 us"), "{found:?}");
+    }
+
+    #[test]
+    fn what_differs_by_less_than_half_is_alike() {
+        let mut study = study();
+        study.cells.retain(|cell| cell.system != "fifo" || cell.load != "user");
+        let film = Film { skews_us: vec![200.0], said_ms: None };
+        let (system, load) = ("fifo".to_owned(), "user".to_owned());
+        study.cells.push(Cell { system, load, seed: 1, measured: Measured::Skew(film) });
+        assert_eq!(findings(&study)[0].outcome, Outcome::Alike);
+    }
+
+    #[test]
+    fn deviations_are_judged_by_what_the_load_asks_for() {
+        let rows = rows(&study());
+        let verdict = |load: &str, what: &str| {
+            let row = rows.iter().find(|row| row.load == load && row.what.contains(what));
+            row.unwrap_or_else(|| panic!("no {what}")).verdict
+        };
+        assert_eq!(verdict("none", "8192 us: a period begins"), Some(Verdict::Reached));
+        assert_eq!(verdict("hogs", "8192 us: a period begins"), Some(Verdict::Missed));
+        assert_eq!(verdict("user", "skew of a frame"), Some(Verdict::Missed));
+        assert_eq!(verdict("hogs", "8192 us: first"), None);
+    }
+}

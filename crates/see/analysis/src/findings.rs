@@ -1,0 +1,471 @@
+//! What the analyses find: plain data, for a report to show.
+//!
+//! Times named `*_ns` that say *when* count from the start of the trace, unless their name says otherwise;
+//! all other times are durations. A part that was not asked for is `None`. A part that needs events that the
+//! trace lacks is `None` too, and [`Findings::absent`] names the missing group.
+
+mod delays;
+mod graph;
+
+pub use delays::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, NameShare, Slice};
+pub use graph::{ChannelFinding, ChannelUser, Channels, Component, Edge, Graph, Node};
+use serde::{Serialize, Serializer};
+pub use spry_timeline::{InterruptKind, Oddities};
+use spry_trace::event::{Comm, Policy, PrevState, TimerKind};
+use spry_trace::{Group, Groups, Tgid, Tid};
+
+use crate::histogram::{Histogram, Tally};
+
+/// Everything found in one trace.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Findings {
+    /// The trace itself.
+    pub trace: TraceFinding,
+    /// Names of the analyses that ran, in their order.
+    pub analyses: Vec<&'static str>,
+    /// Parts that are `None` because the trace lacks a group.
+    pub absent: Vec<Absent>,
+    /// The selected tasks, longest run time first. A reused tid is a task of its own. No idle tasks.
+    pub tasks: Vec<TaskFinding>,
+    /// Every CPU, by number.
+    pub cpus: Vec<CpuFinding>,
+    /// Over all selected tasks together.
+    pub overall: Overall,
+    /// Which process talks to which (`graph`).
+    pub graph: Option<Graph>,
+    /// What delayed which task (`delays`).
+    pub delays: Option<Delays>,
+    /// The parts of wake-up latency over all selected tasks (`wakeup`).
+    pub wakeup: Option<WakeupFinding>,
+    /// Interrupts and softirqs by kind, most time first (`stolen`, group `irq`).
+    pub interrupts: Option<Vec<InterruptFinding>>,
+    /// Lateness of timers by kind (`timers`, group `timer`).
+    pub timers: Option<Vec<TimerFinding>>,
+    /// Channels between processes, most bytes first (`ipc`, group `ipc`).
+    pub channels: Option<Channels>,
+    /// Programs' own events in order (`marks`, group `mark`).
+    pub marks: Option<Marks>,
+    /// What had each CPU when, coarse enough to draw (`cpu`).
+    pub drawing: Option<Drawing>,
+    /// Billed ticks against quanta of the tasks with the most run time (`billing`), by task, then by rate;
+    /// `None` if the phase of no CPU's tick is known.
+    pub billing_steps: Option<Vec<BillingSteps>>,
+}
+
+/// A part of the findings that the trace's groups cannot give.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct Absent {
+    /// The analysis.
+    pub analysis: &'static str,
+    /// The field that is `None`, e.g. `cpus[].irq_ns`.
+    pub part: &'static str,
+    /// The group that the trace lacks.
+    pub group: Group,
+}
+
+/// The trace and the machine it was taken on.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct TraceFinding {
+    /// The number of events. The kernel's accounts of tasks count as events; restated names and records of
+    /// losses do not.
+    pub events: u64,
+    /// Events lost on all CPUs.
+    pub lost: u64,
+    /// Events lost on each CPU, by number.
+    pub lost_by_cpu: Vec<u64>,
+    /// Size of the trace, bytes.
+    pub bytes: u64,
+    /// From the start of the recording to its last event.
+    pub duration_ns: u64,
+    /// Where the looked-at window starts, since the start of the trace.
+    pub from_ns: u64,
+    /// Where the looked-at window ends, since the start of the trace.
+    pub to_ns: u64,
+    /// Number of CPUs.
+    pub cpus: u16,
+    /// Kernel release.
+    pub kernel: String,
+    /// `host`, `lab` or `sim`.
+    pub machine: String,
+    /// Architecture.
+    pub arch: String,
+    /// Tick rate, where known.
+    pub hz: Option<u32>,
+    /// Preemption model, where known.
+    pub preemption: Option<String>,
+    /// sched_ext scheduler in force, if any.
+    pub scheduler: Option<String>,
+    /// The recorder's own process.
+    pub recorder_tgid: Option<Tgid>,
+    /// Wall-clock time of the start, ns since the UNIX epoch.
+    pub start_unix_ns: Option<u64>,
+    /// The recorded command, if there was one.
+    pub command: Option<Vec<String>>,
+    /// Groups in the trace.
+    pub groups: Groups,
+    /// Events that contradict the ones before them, by kind.
+    pub oddities: Oddities,
+}
+
+/// A task, by name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Who {
+    /// The thread's number.
+    pub tid: Tid,
+    /// The process's number; equal to `tid` where the trace does not tell it.
+    pub tgid: Tgid,
+    /// The task's last name.
+    #[serde(serialize_with = "comm_as_text")]
+    pub comm: Comm,
+}
+
+fn comm_as_text<S: Serializer>(comm: &Comm, to: S) -> Result<S::Ok, S::Error> {
+    to.collect_str(comm)
+}
+
+/// What had a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Party {
+    /// A task.
+    Task(Who),
+    /// An interrupt or softirq, by its name.
+    Interrupt(InterruptKind),
+    /// The CPU was idle.
+    Idle,
+    /// It is not known what had the CPU: before its first switch, or after lost events.
+    Unknown,
+    /// Several tasks that are not kept apart.
+    Others,
+}
+
+/// One task.
+///
+/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`.
+#[derive(Clone, Debug, Serialize)]
+pub struct TaskFinding {
+    /// The task's numbers and its name.
+    pub who: Who,
+    /// When the task was created; 0 if before the trace.
+    pub start_ns: u64,
+    /// When the task ended; `None` if it outlived the trace.
+    pub end_ns: Option<u64>,
+    /// How long the task lived inside the window.
+    pub life_ns: u64,
+    /// Wall time on a CPU minus what the kernel did not count (`stolen_ns`): `sum_exec_runtime`'s notion.
+    pub runtime_ns: u64,
+    /// Time on a run queue without a CPU.
+    pub runnable_wait_ns: u64,
+    /// Time blocked.
+    pub blocked_ns: u64,
+    /// The part of the task's life of which the trace does not tell.
+    pub unknown_ns: u64,
+    /// Wall time on a CPU that the kernel did not count as the task's run time (hypervisor's steal); below 0
+    /// where the kernel counted more than the task's time on CPUs.
+    pub stolen_ns: i64,
+    /// Switches away from the task, as the kernel counts them.
+    pub switches: Switches,
+    /// Wake-ups of the task when it was blocked, and its first wake-up when it was new.
+    pub wakeups: u64,
+    /// How often the task moved to another CPU.
+    pub migrations: u64,
+    /// Policy, where a change was seen.
+    pub policy: Option<Policy>,
+    /// The kernel's priority of the task at its last switch; `None` if the trace does not tell it.
+    pub prio: Option<u8>,
+    /// The kernel's own account of the task.
+    pub kernel: Option<KernelAccount>,
+    /// The task's latency from run-queue insertion or preemption to the CPU (`dispatch`).
+    pub dispatch: Option<Box<DispatchFinding>>,
+    /// Effective quanta (`quanta`).
+    pub quanta: Option<Box<QuantaFinding>>,
+    /// What tick sampling bills the task: one entry for each rate, in the order of the options (`billing`).
+    pub billing: Option<Box<[BillingFinding]>>,
+    /// Why the task left the CPU (`reasons`).
+    pub reasons: Option<Box<Reasons>>,
+    /// The task's run time on each CPU that it ran on, by number (`cpu`).
+    pub cpu_shares: Option<Box<[CpuShare]>>,
+    /// The parts of the task's wake-up latency (`wakeup`).
+    pub wakeup: Option<Box<WakeupParts>>,
+    /// The part of the task's time on CPUs that interrupts took (`stolen`, group `irq`).
+    pub interrupted: Option<Interrupted>,
+}
+
+/// Switches away from a task, as `/proc/PID/status` counts them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Switches {
+    /// Switches at which the task blocked.
+    pub voluntary: u64,
+    /// Switches at which the task stayed runnable.
+    pub involuntary: u64,
+}
+
+/// The kernel's own account of a task between the first and the last one in the trace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct KernelAccount {
+    /// When the first account was taken.
+    pub from_ns: u64,
+    /// When the last account was taken.
+    pub to_ns: u64,
+    /// Growth of `sum_exec_runtime`.
+    pub exec_ns: u64,
+    /// Growth of the raw tick samples (`utime + stime`).
+    pub ticks_ns: u64,
+    /// The run time that the trace shows between the two accounts.
+    pub runtime_ns: u64,
+}
+
+/// Dispatch latency (thesis, section 6.3.1).
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct DispatchFinding {
+    /// Waits after a wake-up, the first one of a new task included.
+    pub wakeup: Histogram,
+    /// Waits after the task was preempted.
+    pub preemption: Histogram,
+    /// All waits.
+    pub all: Histogram,
+    /// The task's waiting time divided by its runnable time (waiting and running), 0 to 1; `None` if it was
+    /// never runnable.
+    pub wait_share: Option<f64>,
+}
+
+/// Effective quanta (Etsion, Tsafrir, Feitelson 2003, sections 4 and 6): from getting the CPU to losing it.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct QuantaFinding {
+    /// Lengths of whole quanta, wall time.
+    pub lengths: Histogram,
+    /// Whole quanta a second of the task's life inside the window.
+    pub per_second: f64,
+    /// Quanta of which the window or a loss cut off an end; not in `lengths`.
+    pub cut: Tally,
+}
+
+/// What tick sampling at one rate bills a task.
+#[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
+pub struct BillingFinding {
+    /// Ticks a second.
+    pub hz: u32,
+    /// The number of ticks that hit the task, times the tick's period, divided by the task's run time. At the
+    /// machine's own rate these are the recorded ticks if there are any, otherwise those of the machine's own
+    /// tick phase. `None` if that phase is unknown or the task did not run.
+    pub ratio: Option<f64>,
+    /// Percent of the task's whole quanta that no tick hit, at the machine's own phase.
+    pub missed_percent: Option<f64>,
+    /// The smallest ratio over 64 evenly spaced phases and the ticks of `ratio`.
+    pub ratio_min: Option<f64>,
+    /// The greatest ratio over the same phases and ticks.
+    pub ratio_max: Option<f64>,
+}
+
+/// A task's quanta by length and by the ticks that hit them, at the machine's own phase (Etsion, Tsafrir,
+/// Feitelson 2003, figure 4).
+#[derive(Clone, Debug, Serialize)]
+pub struct BillingSteps {
+    /// The task that had the quanta.
+    pub who: Who,
+    /// Ticks a second.
+    pub hz: u32,
+    /// The quanta, in order of length, then of ticks; the number of cells is bounded.
+    pub cells: Vec<StepCell>,
+}
+
+/// Quanta of about the same length that were billed the same.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct StepCell {
+    /// The length of these quanta.
+    pub quantum_ns: u64,
+    /// How many ticks hit each of these quanta.
+    pub ticks: u32,
+    /// About how many quanta these are: if a task has many, one in eight is looked at and stands for eight.
+    pub count: u64,
+}
+
+/// Why a task left the CPU, in switches (thesis, section 6.4).
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Reasons {
+    /// Switches by the state in which the task left, in the order of [`PrevState::ALL`].
+    pub by_state: [u64; PrevState::ALL.len()],
+    /// The task stayed runnable and gave way to a task that it had itself woken in that quantum.
+    pub preempted_by_own_wakee: u64,
+    /// The task stayed runnable and gave way to a task that someone else woke during that quantum.
+    pub preempted_by_other_wakee: u64,
+    /// The task stayed runnable and gave way to a task that had waited since before the quantum: its slice
+    /// was over.
+    pub end_of_slice: u64,
+    /// The task stayed runnable and gave way for none of these reasons (to an unknown task, or the idle
+    /// task).
+    pub other_involuntary: u64,
+    /// Voluntary in the thesis' sense: the task blocked, or gave way to a task that it had itself woken.
+    pub thesis_voluntary: u64,
+}
+
+/// A task's run time on one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct CpuShare {
+    /// The CPU; `None` gathers the CPUs with the least run time where there are too many to keep.
+    pub cpu: Option<u16>,
+    /// The task's run time on that CPU.
+    pub runtime_ns: u64,
+}
+
+/// Time that interrupts took from a task's stays on a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Interrupted {
+    /// Time in interrupt handlers.
+    pub irq_ns: u64,
+    /// Time in softirqs (without the interrupts inside them).
+    pub softirq_ns: u64,
+    /// How many handlers and softirqs ran.
+    pub count: u64,
+}
+
+/// One CPU. `busy_ns + idle_ns + unknown_ns` is the window.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CpuFinding {
+    /// The CPU's number.
+    pub cpu: u16,
+    /// Time in which a task had the CPU.
+    pub busy_ns: u64,
+    /// Time in which the CPU was idle.
+    pub idle_ns: u64,
+    /// Time of which the trace does not tell (before its first switch, or lost).
+    pub unknown_ns: u64,
+    /// Time in interrupts and softirqs, which is part of the times above; `None` without group `irq`.
+    pub irq_ns: Option<u64>,
+    /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where the kernel counted
+    /// more.
+    pub stolen_ns: i64,
+    /// Switches.
+    pub switches: u64,
+    /// Clock ticks handled.
+    pub ticks: u64,
+    /// How many tasks moved from this CPU to another one.
+    pub migrations_out: u64,
+    /// How many tasks moved to this CPU from another one.
+    pub migrations_in: u64,
+}
+
+/// Distributions over all selected tasks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Overall {
+    /// Effective quanta (`quanta`).
+    pub quanta: Option<Histogram>,
+    /// Dispatch latency (`dispatch`).
+    pub dispatch: Option<Histogram>,
+}
+
+/// The parts of wake-up latency over all selected tasks.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct WakeupFinding {
+    /// From a timer's deadline to its handler's entry, for wake-ups by timers; `None` without group `timer`.
+    pub timer: Option<Histogram>,
+    /// From the handler's entry to waking; `None` without group `timer`.
+    pub expiry: Option<Histogram>,
+    /// From waking to the run queue.
+    pub enqueue: Histogram,
+    /// From waking to need-resched being set on the CPU; `None` without group `resched`.
+    pub resched: Option<Histogram>,
+    /// From need-resched to the switch; `None` without group `resched`.
+    pub switch: Option<Histogram>,
+    /// From waking to the switch.
+    pub total: Histogram,
+    /// From deadline to switch, for wake-ups by timers (Etsion 2003, section 7); `None` without group
+    /// `timer`.
+    pub deadline_to_switch: Option<Histogram>,
+    /// What had the CPU between waking and switch, most time first.
+    pub culprits: Vec<Culprit>,
+}
+
+/// The parts of one task's wake-up latency. See [`WakeupFinding`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct WakeupParts {
+    /// Deadline to handler.
+    pub timer: Option<Tally>,
+    /// Handler to waking.
+    pub expiry: Option<Tally>,
+    /// Waking to run queue.
+    pub enqueue: Tally,
+    /// Waking to need-resched.
+    pub resched: Option<Tally>,
+    /// Need-resched to switch.
+    pub switch: Option<Tally>,
+    /// Waking to switch.
+    pub total: Tally,
+}
+
+/// Time in one kind of interrupt or softirq.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct InterruptFinding {
+    /// The interrupt or softirq.
+    pub kind: InterruptKind,
+    /// Time in this kind, without the interrupts inside it.
+    pub time: Tally,
+    /// The part of that time that was taken from tasks (not from idle CPUs).
+    pub stolen_ns: u64,
+}
+
+/// Lateness of one kind of timer: from the deadline to the handler's entry.
+#[derive(Clone, Debug, Serialize)]
+pub struct TimerFinding {
+    /// Which kind.
+    pub kind: TimerKind,
+    /// How long after the deadline the timers were handled.
+    pub lateness: Histogram,
+    /// How many timers were handled after the latest time that timer slack allows.
+    pub past_slack: u64,
+    /// How many timers were handled before the deadline (clock adjustment, or the kernel's rounding of
+    /// slack).
+    pub early: u64,
+}
+
+/// Programs' own events.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Marks {
+    /// The marks in order of time, at most the first [`Marks::MAX`].
+    pub list: Vec<MarkFinding>,
+    /// How many marks there were.
+    pub count: u64,
+}
+
+impl Marks {
+    /// How many marks are kept at most.
+    pub const MAX: usize = 10_000;
+}
+
+/// One program's own event.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+pub struct MarkFinding {
+    /// The time, ns.
+    pub time_ns: u64,
+    /// The CPU.
+    pub cpu: u16,
+    /// The task that wrote the mark.
+    pub who: Who,
+    /// The mark's text.
+    pub text: Box<str>,
+}
+
+/// What had each CPU when, in columns of equal width.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct Drawing {
+    /// Start of the first column.
+    pub from_ns: u64,
+    /// Width of a column.
+    pub column_ns: u64,
+    /// The tasks that [`Column::top`] refers to.
+    pub tasks: Vec<Who>,
+    /// The columns of each CPU, by its number; at most about 2000 a CPU.
+    pub cpus: Vec<Vec<Column>>,
+}
+
+/// One column of one CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct Column {
+    /// Time in which a task had the CPU.
+    pub busy_ns: u64,
+    /// Time of which the trace does not tell.
+    pub unknown_ns: u64,
+    /// The tasks with (about) the most time: index into [`Drawing::tasks`] and time; the task with the most
+    /// time first. An unused entry has 0 ns.
+    pub top: [(u32, u64); 3],
+}

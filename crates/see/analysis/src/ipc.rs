@@ -1,0 +1,94 @@
+//! The channels between processes, and which tasks use them.
+
+use std::cmp::Reverse;
+
+use rustc_hash::FxHashMap;
+use spry_timeline::{Observer, ProcessIndex, Timeline};
+use spry_trace::event::{Channel, Direction, Event};
+use spry_trace::{Group, Stamped};
+
+use crate::analysis::{About, Analysis, Closing, Hook, Parts};
+use crate::findings::{ChannelFinding, ChannelUser, Channels, Findings};
+
+pub(crate) const ABOUT: About = About {
+    name: "ipc",
+    tells: "pipes, sockets and terminals between processes: bytes and users of each",
+    needs: &[Group::Ipc],
+    uses: &[],
+    hooks: &[Hook::Other],
+    names_culprits: false,
+    make: |_| Parts::observing(Ipc::default()),
+};
+
+/// How many channels are counted apart.
+const CHANNELS_MAX: usize = 1 << 15;
+/// How many users are kept of one channel.
+const USERS_MAX: usize = 8;
+/// How many channels are shown.
+const SHOWN_MAX: usize = 100;
+
+#[derive(Default)]
+struct Use {
+    written_bytes: u64,
+    read_bytes: u64,
+    users: Vec<(ProcessIndex, Direction, u64)>,
+}
+
+#[derive(Default)]
+struct Ipc {
+    channels: FxHashMap<Channel, Use>,
+    seen_beyond: u64,
+    bytes_beyond: u64,
+}
+
+impl Observer for Ipc {
+    fn other(&mut self, now: &Timeline, event: &Stamped) {
+        let Event::Ipc(ipc) = &event.event else { return };
+        let bytes = u64::from(ipc.bytes);
+        if self.channels.len() == CHANNELS_MAX && !self.channels.contains_key(&ipc.channel) {
+            self.seen_beyond += 1;
+            self.bytes_beyond += bytes;
+            return;
+        }
+        let channel = self.channels.entry(ipc.channel).or_default();
+        match ipc.direction {
+            Direction::Write => channel.written_bytes += bytes,
+            Direction::Read => channel.read_bytes += bytes,
+        }
+        let Some(process) = now.find(ipc.tid).map(|task| now.task(task).process()) else { return };
+        let users = &mut channel.users;
+        match users.iter().position(|user| user.0 == process && user.1 == ipc.direction) {
+            Some(at) => users[at].2 += bytes,
+            None if users.len() < USERS_MAX => users.push((process, ipc.direction, bytes)),
+            None => {}
+        }
+    }
+}
+
+impl Analysis for Ipc {
+    fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        let seen = self.channels.len() as u64 + self.seen_beyond;
+        let mut all: Vec<(Channel, Use)> = self.channels.into_iter().collect();
+        all.sort_by_key(|(channel, used)| (Reverse(used.written_bytes.max(used.read_bytes)), *channel));
+        let hidden = all.split_off(all.len().min(SHOWN_MAX));
+        let hidden_bytes: u64 = hidden.iter().map(|(_, used)| used.written_bytes.max(used.read_bytes)).sum();
+        let top = all.into_iter().map(|(channel, used)| used.finding(channel, closing)).collect();
+        findings.channels = Some(Channels { top, seen, other_bytes: hidden_bytes + self.bytes_beyond });
+    }
+}
+
+impl Use {
+    fn finding(self, channel: Channel, closing: &Closing<'_>) -> ChannelFinding {
+        let users = self.users.into_iter().map(|(process, direction, bytes)| {
+            let who = closing.process(process);
+            ChannelUser { tgid: who.tgid, comm: who.comm, direction, bytes }
+        });
+        ChannelFinding {
+            kind: channel.kind,
+            id: channel.id,
+            written_bytes: self.written_bytes,
+            read_bytes: self.read_bytes,
+            users: users.collect(),
+        }
+    }
+}

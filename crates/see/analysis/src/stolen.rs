@@ -1,0 +1,56 @@
+//! Time that interrupts and softirqs take from tasks, and from which most.
+
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
+use spry_timeline::{InterruptKind, Interrupted as Span, Observer, Timeline};
+use spry_trace::Group;
+
+use crate::analysis::{About, Analysis, Closing, Hook, Parts, PerTask};
+use crate::findings::{Findings, InterruptFinding, Interrupted};
+use crate::histogram::Tally;
+
+pub(crate) const ABOUT: About = About {
+    name: "stolen",
+    tells: "time that interrupts and softirqs take from each task (what the hypervisor takes \
+            is in every report)",
+    needs: &[Group::Irq],
+    uses: &[],
+    hooks: &[Hook::Interrupted],
+    names_culprits: false,
+    make: |_| Parts::observing(Stolen { tasks: PerTask::default(), kinds: BTreeMap::new() }),
+};
+
+struct Stolen {
+    tasks: PerTask<Interrupted>,
+    /// Time, and the part of it taken from tasks.
+    kinds: BTreeMap<InterruptKind, (Tally, u64)>,
+}
+
+impl Observer for Stolen {
+    fn interrupted(&mut self, _: &Timeline, span: &Span) {
+        let kind = self.kinds.entry(span.kind).or_default();
+        kind.0.add(span.own_ns);
+        if let Some(task) = span.holder.task() {
+            kind.1 += span.own_ns;
+            let taken = self.tasks.at(task);
+            taken.count += 1;
+            match span.kind {
+                InterruptKind::Irq(_) => taken.irq_ns += span.own_ns,
+                InterruptKind::Softirq(_) => taken.softirq_ns += span.own_ns,
+            }
+        }
+    }
+}
+
+impl Analysis for Stolen {
+    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
+            finding.interrupted = Some(self.tasks.take(index));
+        }
+        let kind = |(kind, (time, stolen_ns))| InterruptFinding { kind, time, stolen_ns };
+        let mut kinds: Vec<InterruptFinding> = self.kinds.into_iter().map(kind).collect();
+        kinds.sort_by_key(|finding| (Reverse(finding.time.sum_ns), finding.kind));
+        findings.interrupts = Some(kinds);
+    }
+}

@@ -1,0 +1,163 @@
+//! The entry point: recognises a file as perf's or trace-cmd's, and gives out its events in the same way for
+//! both.
+
+use std::io::{Read, Seek};
+
+use spry_trace::event::{Event, Lost};
+use spry_trace::{Header, Stamped, Totals};
+
+use crate::error::{ImportError, in_part};
+use crate::meta;
+use crate::perf::{MAGIC_BIG, MAGIC_LITTLE, PerfData};
+use crate::tracecmd::TraceDat;
+
+/// If more than this share of switches does not fit the switch before it on its CPU, switches are missing.
+const BROKEN_SHARE_MAX: f64 = 0.02;
+
+/// Something that a reader of the findings should know.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Note {
+    /// The stamps of different CPUs are not of one clock: some microseconds between them mean nothing.
+    Clock(String),
+    /// Switches are missing without being counted as lost: not the whole machine was recorded, or a filter
+    /// was set.
+    MissingSwitches,
+}
+
+impl std::fmt::Display for Note {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Note::Clock(clock) => write!(
+                f,
+                "the stamps are of the clock `{clock}`, which may differ by microseconds between CPUs; \
+                 record with `-k CLOCK_MONOTONIC` (perf) or `-C mono` (trace-cmd) for exact ones"
+            ),
+            Note::MissingSwitches => write!(
+                f,
+                "switches are missing that were not counted as lost; record the whole \
+                 machine, without filters"
+            ),
+        }
+    }
+}
+
+enum Form<R> {
+    Perf(Box<PerfData<R>>),
+    TraceCmd(Box<TraceDat<R>>),
+}
+
+/// A file of perf's or trace-cmd's being read.
+pub struct Import<R> {
+    form: Form<R>,
+    current: Option<Stamped>,
+    totals: Totals,
+}
+
+impl<R: Read + Seek> Import<R> {
+    /// Whether the source begins as a file that can be read here. Leaves the source at its start.
+    ///
+    /// # Errors
+    /// Where the source fails.
+    pub fn recognises(source: &mut R) -> std::io::Result<bool> {
+        source.rewind()?;
+        let mut start = Vec::new();
+        source.by_ref().take(meta::MAGIC.len() as u64).read_to_end(&mut start)?;
+        source.rewind()?;
+        Ok(is_perf(&start) || start == meta::MAGIC)
+    }
+
+    /// Reads a file up to its first event.
+    ///
+    /// # Errors
+    /// See [`ImportError`]. Damage after the first event is no error; see [`Totals::damaged_bytes`].
+    pub fn open(mut source: R) -> Result<Import<R>, ImportError> {
+        source.rewind()?;
+        let mut start = Vec::new();
+        source.by_ref().take(meta::MAGIC.len() as u64).read_to_end(&mut start)?;
+        source.rewind()?;
+        let form = if is_perf(&start) {
+            Form::Perf(Box::new(PerfData::open(source).map_err(whole)?))
+        } else if start == meta::MAGIC {
+            Form::TraceCmd(Box::new(TraceDat::open(source).map_err(whole)?))
+        } else {
+            return Err(ImportError::Unknown);
+        };
+        let mut import = Import { form, current: None, totals: Totals::default() };
+        import.totals.lost_per_cpu = vec![0; usize::from(import.header().cpus)];
+        import.totals.end_ns = import.header().start_ns;
+        Ok(import)
+    }
+}
+
+fn is_perf(start: &[u8]) -> bool {
+    start.starts_with(&MAGIC_LITTLE) || start.starts_with(&MAGIC_BIG)
+}
+
+/// An error of the source that says only that the source ended becomes damage of the file's beginning.
+fn whole(error: ImportError) -> ImportError {
+    match error {
+        ImportError::Io(error) => in_part("beginning")(error),
+        other => other,
+    }
+}
+
+impl<R: Read + Seek> Import<R> {
+    /// What the file says of the machine. Its groups are those of which the file has all events.
+    pub fn header(&self) -> &Header {
+        match &self.form {
+            Form::Perf(data) => data.header(),
+            Form::TraceCmd(data) => data.header(),
+        }
+    }
+
+    /// What reading has found so far; complete once [`Import::next_event`] has given `None`.
+    pub fn totals(&self) -> Totals {
+        let mut totals = self.totals.clone();
+        (totals.bytes, totals.damaged_bytes, totals.ending) = match &self.form {
+            Form::Perf(data) => (data.bytes(), data.damaged_bytes(), data.ending()),
+            Form::TraceCmd(data) => (data.bytes(), data.damaged_bytes(), data.ending()),
+        };
+        totals
+    }
+
+    /// What a reader of the findings should know; complete once all events are given out.
+    pub fn notes(&self) -> Vec<Note> {
+        let broken_share = match &self.form {
+            Form::Perf(data) => data.broken_share(),
+            Form::TraceCmd(data) => data.broken_share(),
+        };
+        let clock = &self.header().clock;
+        let is_one_for_all = clock.starts_with("mono")
+            || matches!(clock.as_str(), "boottime" | "boot" | "realtime" | "tai" | "global");
+        let clock = (!is_one_for_all).then(|| Note::Clock(clock.clone()));
+        clock.into_iter().chain((broken_share > BROKEN_SHARE_MAX).then_some(Note::MissingSwitches)).collect()
+    }
+
+    /// The next event of any CPU, in order of time; `None` at the end.
+    ///
+    /// # Errors
+    /// Where the source fails.
+    pub fn next_event(&mut self) -> Result<Option<&Stamped>, ImportError> {
+        self.current = match &mut self.form {
+            Form::Perf(data) => data.next()?,
+            Form::TraceCmd(data) => data.next()?,
+        };
+        if let Some(stamped) = &self.current {
+            self.totals.end_ns = self.totals.end_ns.max(stamped.time_ns);
+            match stamped.event {
+                Event::Task(_) => {}
+                Event::Lost(Lost { count }) => {
+                    self.totals.lost = self.totals.lost.saturating_add(count);
+                    let cpu = usize::from(stamped.cpu);
+                    if cpu >= self.totals.lost_per_cpu.len() {
+                        self.totals.lost_per_cpu.resize(cpu + 1, 0);
+                    }
+                    let of = &mut self.totals.lost_per_cpu[cpu];
+                    *of = of.saturating_add(count);
+                }
+                _ => self.totals.events += 1,
+            }
+        }
+        Ok(self.current.as_ref())
+    }
+}

@@ -1,0 +1,129 @@
+//! Names of tasks and their processes, told before an event first mentions them.
+
+use rustc_hash::FxHashMap;
+use spry_trace::event::{Comm, Event, Rename, TaskInfo};
+use spry_trace::{Tgid, Tid};
+
+/// How many tasks are remembered; when there are more, all are forgotten and learnt anew.
+const TASKS_MAX: usize = 1 << 20;
+
+#[derive(Clone, Copy, Debug)]
+struct Known {
+    /// The task's process; `None` if no record says it.
+    tgid: Option<Tgid>,
+    comm: Comm,
+    /// Whether the reader of the events has been told of the task.
+    is_told: bool,
+}
+
+/// What is known of tasks so far.
+#[derive(Debug, Default)]
+pub(crate) struct Names {
+    tasks: FxHashMap<Tid, Known>,
+}
+
+impl Names {
+    fn make_room(&mut self) {
+        if self.tasks.len() >= TASKS_MAX {
+            self.tasks.clear();
+        }
+    }
+
+    /// Takes a name, and a process where it is known, without telling of it yet.
+    pub(crate) fn learn(&mut self, tid: Tid, tgid: Option<Tgid>, comm: Comm) {
+        self.make_room();
+        let known = self.tasks.entry(tid).or_insert(Known { tgid, comm, is_told: false });
+        known.tgid = tgid.or(known.tgid);
+        if !known.is_told {
+            known.comm = comm;
+        }
+    }
+
+    /// Forgets the task that had that number: it is a new task's now.
+    pub(crate) fn forget(&mut self, tid: Tid) {
+        self.tasks.remove(&tid);
+    }
+
+    /// The process of a task.
+    pub(crate) fn tgid(&self, tid: Tid) -> Option<Tgid> {
+        self.tasks.get(&tid).and_then(|known| known.tgid)
+    }
+
+    /// The name of a task.
+    pub(crate) fn comm(&self, tid: Tid) -> Option<Comm> {
+        self.tasks.get(&tid).map(|known| known.comm)
+    }
+
+    /// A thread goes on under another number, and so does what is known of it.
+    pub(crate) fn renumber(&mut self, old: Tid, new: Tid) {
+        if let Some(known) = self.tasks.remove(&old) {
+            self.tasks.insert(new, known);
+        }
+    }
+
+    /// A task is born with this name; the event of its birth tells the name to the reader.
+    pub(crate) fn tell_birth(&mut self, tid: Tid, tgid: Tgid, comm: Comm) {
+        self.make_room();
+        self.tasks.insert(tid, Known { tgid: Some(tgid), comm, is_told: true });
+    }
+
+    /// The event that must come before an event that mentions a task, if any; `seen` is the task's name in
+    /// that event.
+    pub(crate) fn mention(&mut self, tid: Tid, seen: Option<Comm>) -> Option<Event> {
+        if tid.is_idle() {
+            return None;
+        }
+        if let Some(comm) = seen {
+            self.make_room();
+            self.tasks.entry(tid).or_insert(Known { tgid: None, comm, is_told: false });
+        }
+        let known = self.tasks.get_mut(&tid)?;
+        let comm = seen.unwrap_or(known.comm);
+        let is_new_name = comm != known.comm;
+        known.comm = comm;
+        if !known.is_told {
+            known.is_told = true;
+            let tgid = known.tgid.unwrap_or(Tgid(tid.0));
+            return Some(Event::Task(TaskInfo { tid, tgid, comm }));
+        }
+        is_new_name.then_some(Event::Comm(Rename { tid, comm }))
+    }
+
+    /// A task has this name from now on. Returns the event that tells it, if one is needed.
+    pub(crate) fn rename(&mut self, tid: Tid, comm: Comm) -> Option<Event> {
+        self.mention(tid, None);
+        self.mention(tid, Some(comm))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_task_is_told_once_and_again_under_a_new_name() {
+        let mut names = Names::default();
+        names.learn(Tid(7), Some(Tgid(5)), Comm::new(b"old"));
+        let task = TaskInfo { tid: Tid(7), tgid: Tgid(5), comm: Comm::new(b"new") };
+        assert_eq!(names.mention(Tid(7), Some(Comm::new(b"new"))), Some(Event::Task(task)));
+        assert_eq!(names.mention(Tid(7), Some(Comm::new(b"new"))), None);
+        assert_eq!(names.mention(Tid(7), None), None);
+        let rename = Rename { tid: Tid(7), comm: Comm::new(b"newer") };
+        assert_eq!(names.mention(Tid(7), Some(Comm::new(b"newer"))), Some(Event::Comm(rename)));
+    }
+
+    #[test]
+    fn idle_tasks_and_strangers_are_not_named() {
+        let mut names = Names::default();
+        assert_eq!(names.mention(Tid::IDLE, Some(Comm::new(b"swapper/0"))), None);
+        assert_eq!(names.mention(Tid(3), None), None);
+    }
+
+    #[test]
+    fn a_reused_number_is_a_new_task() {
+        let mut names = Names::default();
+        names.mention(Tid(7), Some(Comm::new(b"old")));
+        names.forget(Tid(7));
+        assert!(matches!(names.mention(Tid(7), Some(Comm::new(b"new"))), Some(Event::Task(_))));
+    }
+}

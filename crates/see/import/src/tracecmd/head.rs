@@ -1,0 +1,306 @@
+//! What a trace.dat says before its records: version 6 one thing after the other, version 7 in sections.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, Read, Seek, SeekFrom};
+
+use crate::error::{ImportError, in_part};
+use crate::input::{Input, Order};
+use crate::meta::{self, BLOCK_BYTES_MAX, Meta, Start};
+use crate::tracecmd::lane::Place;
+use crate::tracecmd::unpack::Packing;
+
+/// Options are at most this long, and this many.
+const OPTION_BYTES_MAX: u64 = 16 << 20;
+const OPTIONS_MAX: usize = 1 << 16;
+/// How many sections of options are read at most; each says where the next one is.
+const OPTION_SECTIONS_MAX: usize = 64;
+/// A section's head: kind, flags, text and size.
+const SECTION_PACKED: u16 = 1;
+
+/// Options, by their numbers.
+const OPTION_DONE: u16 = 0;
+const OPTION_CPUSTAT: u16 = 2;
+const OPTION_BUFFER: u16 = 3;
+const OPTION_TRACECLOCK: u16 = 4;
+const OPTION_UNAME: u16 = 5;
+const OPTION_CPUCOUNT: u16 = 8;
+const OPTION_TSC2NSEC: u16 = 14;
+const OPTION_HEADER_INFO: u16 = 16;
+const OPTION_FTRACE_EVENTS: u16 = 17;
+const OPTION_EVENT_FORMATS: u16 = 18;
+const OPTION_KALLSYMS: u16 = 19;
+const OPTION_CMDLINES: u16 = 21;
+
+/// The pages of the buffers that were recorded.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Buffer {
+    pub(crate) page_size: u32,
+    pub(crate) packing: Option<Packing>,
+    pub(crate) cpus: Vec<(u16, Place)>,
+}
+
+/// How to make nanoseconds of the processor's cycles: times, then shifted right by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Scale {
+    pub(crate) factor: u32,
+    pub(crate) shift: u32,
+}
+
+/// All that is known before the records.
+#[derive(Debug)]
+pub(crate) struct Head {
+    pub(crate) order: Order,
+    pub(crate) meta: Meta,
+    pub(crate) clock: String,
+    pub(crate) kernel: String,
+    pub(crate) arch: String,
+    pub(crate) cpus: u32,
+    /// Events lost on each CPU, as the kernel counted.
+    pub(crate) lost: BTreeMap<u16, u64>,
+    pub(crate) scale: Option<Scale>,
+    pub(crate) buffer: Buffer,
+    stats_of_others: bool,
+}
+
+/// Reads a file's head, wherever its parts are.
+pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> {
+    source.rewind()?;
+    let mut input = Input::new(BufReader::new(&mut *source), Order::Little);
+    input.skip(meta::MAGIC.len() as u64).map_err(in_part("head"))?;
+    let start = meta::read_start(&mut input).map_err(in_part("head"))?;
+    let mut head = Head {
+        order: input.order(),
+        meta: Meta::default(),
+        clock: String::new(),
+        kernel: String::new(),
+        arch: String::new(),
+        cpus: 0,
+        lost: BTreeMap::new(),
+        scale: None,
+        buffer: Buffer::default(),
+        stats_of_others: false,
+    };
+    match start.version.as_str() {
+        "6" => head.read_version_6(&mut input, &start)?,
+        "7" => {
+            let packing = input.text().map_err(in_part("head"))?;
+            let _version = input.text().map_err(in_part("head"))?;
+            let options_at = input.u64().map_err(in_part("head"))?;
+            drop(input);
+            let packing = match packing.as_str() {
+                "none" => None,
+                name => {
+                    Some(Packing::from_name(name).ok_or_else(|| ImportError::Compression(name.to_owned()))?)
+                }
+            };
+            Sections { source, order: head.order, packing }.read(&mut head, options_at)?;
+        }
+        version => return Err(ImportError::Version(version.to_owned())),
+    }
+    Ok(head)
+}
+
+impl Head {
+    fn read_version_6<R: Read>(&mut self, input: &mut Input<R>, start: &Start) -> Result<(), ImportError> {
+        let part = || in_part("description of tracepoints");
+        self.meta.read_pages(input).map_err(part())?;
+        self.meta.read_own_formats(input).map_err(part())?;
+        self.meta.read_formats(input).map_err(part())?;
+        self.meta.read_kallsyms(input).map_err(in_part("list of functions"))?;
+        self.meta.read_printk(input).map_err(in_part("list of texts"))?;
+        self.meta.read_cmdlines(input).map_err(in_part("list of names"))?;
+        self.read_places(input, start.page_size).map_err(in_part("list of CPUs"))
+    }
+
+    /// Reads how many CPUs there are, the options, and where each CPU's pages are.
+    fn read_places<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<()> {
+        self.cpus = input.u32()?;
+        let mut tag = input.block(10, 10)?;
+        if tag == b"options  \0" {
+            for _ in 0..OPTIONS_MAX {
+                let kind = input.u16()?;
+                if kind == OPTION_DONE {
+                    break;
+                }
+                let len = input.u32()?;
+                let data = input.block(u64::from(len), OPTION_BYTES_MAX)?;
+                // In version 6 an option of this kind is of another buffer: the top buffer is not an option.
+                if kind != OPTION_BUFFER {
+                    self.option(kind, &data);
+                }
+            }
+            tag = input.block(10, 10)?;
+        }
+        if tag != b"flyrecord\0" {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        self.buffer.page_size = page_size;
+        for cpu in 0..self.cpus.min(u32::from(u16::MAX)) {
+            let place = Place { at: input.u64()?, len: input.u64()? };
+            self.buffer.cpus.push((cpu as u16, place));
+        }
+        Ok(())
+    }
+
+    /// Takes an option that both versions have.
+    fn option(&mut self, kind: u16, data: &[u8]) {
+        let text = || {
+            let end = data.iter().position(|&byte| byte == 0).unwrap_or(data.len());
+            String::from_utf8_lossy(&data[..end]).into_owned()
+        };
+        let number = |at| self.order.number_at(data, at, 4).map(|number| number as u32);
+        match kind {
+            OPTION_TRACECLOCK => {
+                let text = text();
+                let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+                if let Some((clock, _)) = chosen.filter(|_| self.clock.is_empty()) {
+                    clock.clone_into(&mut self.clock);
+                }
+            }
+            // `Linux NODE RELEASE MACHINE`
+            OPTION_UNAME => {
+                let text = text();
+                let mut words = text.split_whitespace();
+                self.kernel = words.nth(2).unwrap_or_default().to_owned();
+                self.arch = words.next_back().unwrap_or_default().to_owned();
+            }
+            OPTION_CPUCOUNT => self.cpus = number(0).unwrap_or(self.cpus),
+            OPTION_TSC2NSEC => {
+                let (Some(factor), Some(shift)) = (number(0), number(4)) else { return };
+                self.scale = (factor > 0 && shift < 64).then_some(Scale { factor, shift });
+            }
+            OPTION_CPUSTAT => self.stat(&text()),
+            _ => {}
+        }
+    }
+
+    /// `CPU: 1\nentries: 0\noverrun: 1048\ncommit overrun: 0\n...dropped events: 0\n`; the counts of other
+    /// buffers come after a line that names their buffer.
+    fn stat(&mut self, text: &str) {
+        self.stats_of_others |= text.contains("Buffer:");
+        if self.stats_of_others {
+            return;
+        }
+        let number = |name: &str| -> Option<u64> {
+            text.lines().find_map(|line| line.strip_prefix(name))?.trim().parse().ok()
+        };
+        let cpu = number("CPU:").and_then(|cpu| u16::try_from(cpu).ok());
+        let counts = ["overrun:", "commit overrun:", "dropped events:"].map(number);
+        let lost = counts.into_iter().flatten().fold(0, u64::saturating_add);
+        if let Some(cpu) = cpu {
+            self.lost.insert(cpu, lost);
+        }
+    }
+}
+
+/// The sections of version 7.
+struct Sections<'a, R> {
+    source: &'a mut R,
+    order: Order,
+    packing: Option<Packing>,
+}
+
+impl<R: Read + Seek> Sections<'_, R> {
+    /// Reads the section at a place, and unpacks it.
+    fn at(&mut self, at: u64) -> io::Result<Vec<u8>> {
+        self.source.seek(SeekFrom::Start(at))?;
+        let mut input = Input::new(&mut *self.source, self.order);
+        let (_kind, flags, _text) = (input.u16()?, input.u16()?, input.u32()?);
+        let len = input.u64()?;
+        if flags & SECTION_PACKED == 0 {
+            return input.block(len, BLOCK_BYTES_MAX);
+        }
+        let packing = self.packing.ok_or(io::ErrorKind::InvalidData)?;
+        let (packed_len, len) = (input.u32()?, input.u32()?);
+        if u64::from(len) > BLOCK_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let packed = input.block(u64::from(packed_len), BLOCK_BYTES_MAX)?;
+        packing.unpack(&packed, len as usize)
+    }
+
+    fn read(&mut self, head: &mut Head, options_at: u64) -> Result<(), ImportError> {
+        const PART: &str = "list of options";
+        let mut next = options_at;
+        let mut buffers = Vec::new();
+        for _ in 0..OPTION_SECTIONS_MAX {
+            let section = self.at(next).map_err(in_part(PART))?;
+            let mut input = Input::new(section.as_slice(), self.order);
+            next = 0;
+            for _ in 0..OPTIONS_MAX {
+                // Whatever ends the section early, the rest of the file may still be read.
+                let (Ok(kind), Ok(len)) = (input.u16(), input.u32()) else { break };
+                let Ok(data) = input.block(u64::from(len), OPTION_BYTES_MAX) else { break };
+                let place = self.order.number_at(&data, 0, 8);
+                match kind {
+                    OPTION_DONE => {
+                        next = place.unwrap_or(0);
+                        break;
+                    }
+                    OPTION_BUFFER => buffers.push(data),
+                    OPTION_HEADER_INFO..=OPTION_CMDLINES => self.part(head, kind, place.unwrap_or(0))?,
+                    _ => head.option(kind, &data),
+                }
+            }
+            if next == 0 {
+                break;
+            }
+        }
+        self.top_buffer(head, &buffers)
+    }
+
+    /// Reads a section that an option points to.
+    fn part(&mut self, head: &mut Head, kind: u16, at: u64) -> Result<(), ImportError> {
+        const PART: &str = "description of tracepoints";
+        let is_read = matches!(
+            kind,
+            OPTION_HEADER_INFO
+                | OPTION_FTRACE_EVENTS
+                | OPTION_EVENT_FORMATS
+                | OPTION_KALLSYMS
+                | OPTION_CMDLINES
+        );
+        if !is_read {
+            return Ok(());
+        }
+        let section = self.at(at).map_err(in_part(PART))?;
+        let mut input = Input::new(section.as_slice(), self.order);
+        match kind {
+            OPTION_HEADER_INFO => head.meta.read_pages(&mut input),
+            OPTION_FTRACE_EVENTS => head.meta.read_own_formats(&mut input),
+            OPTION_EVENT_FORMATS => head.meta.read_formats(&mut input),
+            OPTION_KALLSYMS => head.meta.read_kallsyms(&mut input),
+            _ => head.meta.read_cmdlines(&mut input),
+        }
+        .map_err(in_part(PART))
+    }
+
+    /// The buffer without a name is the top one; the others are not read.
+    fn top_buffer(&mut self, head: &mut Head, buffers: &[Vec<u8>]) -> Result<(), ImportError> {
+        const PART: &str = "list of CPUs";
+        for data in buffers {
+            let mut input = Input::new(data.as_slice(), self.order);
+            let section_at = input.u64().map_err(in_part(PART))?;
+            if !input.text().map_err(in_part(PART))?.is_empty() {
+                continue;
+            }
+            head.clock = input.text().map_err(in_part(PART))?;
+            head.buffer.page_size = input.u32().map_err(in_part(PART))?;
+            for _ in 0..input.u32().map_err(in_part(PART))? {
+                let cpu = input.u32().map_err(in_part(PART))?;
+                let place = Place {
+                    at: input.u64().map_err(in_part(PART))?,
+                    len: input.u64().map_err(in_part(PART))?,
+                };
+                head.buffer.cpus.extend(u16::try_from(cpu).ok().map(|cpu| (cpu, place)));
+            }
+            self.source.seek(SeekFrom::Start(section_at))?;
+            let mut section = Input::new(&mut *self.source, self.order);
+            let (_kind, flags) =
+                (section.u16().map_err(in_part(PART))?, section.u16().map_err(in_part(PART))?);
+            head.buffer.packing = self.packing.filter(|_| flags & SECTION_PACKED != 0);
+            break;
+        }
+        Ok(())
+    }
+}

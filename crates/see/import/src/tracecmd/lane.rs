@@ -1,0 +1,241 @@
+//! One CPU's pages in a trace.dat, plain or in compressed chunks, and the records in them.
+
+use std::io::{self, Read, Seek, SeekFrom};
+use std::ops::Range;
+
+use crate::input::{Input, Order};
+use crate::meta::PageLayout;
+use crate::tracecmd::page::{Missed, Page, Step};
+use crate::tracecmd::unpack::Packing;
+
+/// How much of plain pages is read at once; whole pages, at least one.
+const READ_BYTES: u64 = 64 << 10;
+/// Compressed chunks are at most this long, packed or not.
+const CHUNK_BYTES_MAX: u32 = 16 << 20;
+
+/// Where a CPU's pages are in the file.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Place {
+    pub(crate) at: u64,
+    pub(crate) len: u64,
+}
+
+/// The form of the pages, which is the same for all CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Shape {
+    pub(crate) page_size: usize,
+    pub(crate) layout: PageLayout,
+    pub(crate) order: Order,
+    pub(crate) packing: Option<Packing>,
+}
+
+/// What comes next of a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Next {
+    /// A record, by its stamp in the trace's clock units and its place in [`Lane::data`].
+    Record(u64),
+    /// A loss: its time, and how many events are missing before the next record; an unknown number counts as
+    /// 1.
+    Lost(u64, u64),
+    End,
+}
+
+/// One CPU.
+pub(crate) struct Lane {
+    pub(crate) cpu: u16,
+    shape: Shape,
+    place: Place,
+    /// Chunks that are left, where pages are compressed; `None` before their number has been read.
+    chunks: Option<u32>,
+    /// Whole pages, and where the page begins that is being read.
+    pages: Vec<u8>,
+    page_at: usize,
+    page: Page,
+    record: Range<usize>,
+    /// The latest record's stamp.
+    time: u64,
+    /// Whether a loss before the latest record has been told, but not yet the record itself.
+    is_record_untold: bool,
+    lost: Option<u64>,
+    damaged_bytes: u64,
+    is_cut: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(cpu: u16, place: Place, shape: Shape) -> Lane {
+        Lane {
+            cpu,
+            shape,
+            place,
+            chunks: None,
+            pages: Vec::new(),
+            page_at: 0,
+            page: Page::EMPTY,
+            record: 0..0,
+            time: 0,
+            is_record_untold: false,
+            lost: None,
+            damaged_bytes: 0,
+            is_cut: false,
+        }
+    }
+
+    /// The latest record's bytes.
+    pub(crate) fn data(&self) -> &[u8] {
+        let page = &self.pages[self.page_at..];
+        &page[self.record.clone()]
+    }
+
+    pub(crate) fn damaged_bytes(&self) -> u64 {
+        self.damaged_bytes
+    }
+
+    /// Whether pages that the file speaks of are not there.
+    pub(crate) fn is_cut(&self) -> bool {
+        self.is_cut
+    }
+
+    /// Goes to the next record.
+    pub(crate) fn next<R: Read + Seek>(&mut self, source: &mut R) -> io::Result<Next> {
+        if std::mem::take(&mut self.is_record_untold) {
+            return Ok(Next::Record(self.time));
+        }
+        loop {
+            let page = &self.pages[self.page_at..];
+            let page = &page[..self.shape.page_size.min(page.len())];
+            match self.page.next(page, self.shape.order) {
+                Step::Record(time, place) => {
+                    self.record = place;
+                    self.time = time;
+                    let Some(count) = self.lost.take() else { return Ok(Next::Record(time)) };
+                    self.is_record_untold = true;
+                    return Ok(Next::Lost(time, count));
+                }
+                Step::Damage(bytes) => {
+                    self.damaged_bytes += bytes as u64;
+                    self.lose(None);
+                }
+                Step::End if self.next_page(source)? => {}
+                Step::End => {
+                    let lost = self.lost.take();
+                    return Ok(lost.map_or(Next::End, |count| Next::Lost(self.time, count)));
+                }
+            }
+        }
+    }
+
+    fn lose(&mut self, count: Option<u64>) {
+        let count = count.unwrap_or(1).max(1);
+        self.lost = Some(self.lost.unwrap_or(0).saturating_add(count));
+    }
+
+    /// Begins the next page. Returns whether there is one.
+    fn next_page<R: Read + Seek>(&mut self, source: &mut R) -> io::Result<bool> {
+        loop {
+            self.page_at += self.shape.page_size;
+            if self.page_at + self.shape.page_size > self.pages.len() && !self.more_pages(source)? {
+                self.page_at = 0;
+                self.pages.clear();
+                self.page = Page::EMPTY;
+                return Ok(false);
+            }
+            let page = &self.pages[self.page_at..][..self.shape.page_size];
+            match Page::begin(page, self.shape.layout, self.shape.order) {
+                Some((page, missed)) => {
+                    self.page = page;
+                    if let Missed::Events(count) = missed {
+                        self.lose(count);
+                    }
+                    return Ok(true);
+                }
+                None => {
+                    self.damaged_bytes += self.shape.page_size as u64;
+                    self.lose(None);
+                }
+            }
+        }
+    }
+
+    /// Gets more pages. Returns whether there are any.
+    fn more_pages<R: Read + Seek>(&mut self, source: &mut R) -> io::Result<bool> {
+        self.page_at = 0;
+        self.pages.clear();
+        match self.shape.packing {
+            None => self.read_pages(source),
+            Some(packing) => self.unpack_pages(source, packing),
+        }
+    }
+
+    fn read_pages<R: Read + Seek>(&mut self, source: &mut R) -> io::Result<bool> {
+        let page_size = self.shape.page_size as u64;
+        let wanted = (READ_BYTES / page_size).max(1) * page_size;
+        let len = wanted.min(self.place.len);
+        if len < page_size {
+            self.damaged_bytes += len;
+            self.place.len = 0;
+            return Ok(false);
+        }
+        source.seek(SeekFrom::Start(self.place.at))?;
+        source.by_ref().take(len).read_to_end(&mut self.pages)?;
+        if (self.pages.len() as u64) < len {
+            self.is_cut = true;
+            self.place.len = 0;
+        } else {
+            self.place.at = self.place.at.saturating_add(len);
+            self.place.len -= len;
+        }
+        Ok(self.pages.len() >= self.shape.page_size)
+    }
+
+    fn unpack_pages<R: Read + Seek>(&mut self, source: &mut R, packing: Packing) -> io::Result<bool> {
+        if self.place.len == 0 {
+            return Ok(false);
+        }
+        loop {
+            match self.unpack_chunk(source, packing) {
+                Ok(true) if self.pages.len() >= self.shape.page_size => return Ok(true),
+                Ok(true) => {}
+                Ok(false) => return Ok(false),
+                Err(error) => {
+                    // It is then not known either where the next chunk begins.
+                    self.place.len = 0;
+                    self.pages.clear();
+                    self.is_cut |= error.kind() == io::ErrorKind::UnexpectedEof;
+                    self.damaged_bytes += u64::from(error.kind() == io::ErrorKind::InvalidData);
+                    return match error.kind() {
+                        io::ErrorKind::UnexpectedEof | io::ErrorKind::InvalidData => Ok(false),
+                        _ => Err(error),
+                    };
+                }
+            }
+        }
+    }
+
+    /// Unpacks the next chunk, which has its packed and its unpacked length in front. Returns whether there
+    /// is one.
+    fn unpack_chunk<R: Read + Seek>(&mut self, source: &mut R, packing: Packing) -> io::Result<bool> {
+        source.seek(SeekFrom::Start(self.place.at))?;
+        let mut input = Input::new(source, self.shape.order);
+        let mut taken = 0;
+        let left = match self.chunks {
+            Some(left) => left,
+            None => {
+                taken += 4;
+                input.u32()?
+            }
+        };
+        self.chunks = Some(left.saturating_sub(1));
+        if left == 0 {
+            return Ok(false);
+        }
+        let (packed_len, len) = (input.u32()?, input.u32()?);
+        if packed_len.max(len) > CHUNK_BYTES_MAX {
+            return Err(io::ErrorKind::InvalidData.into());
+        }
+        let packed = input.block(u64::from(packed_len), u64::from(CHUNK_BYTES_MAX))?;
+        taken += 8 + u64::from(packed_len);
+        self.place.at = self.place.at.saturating_add(taken);
+        self.pages = packing.unpack(&packed, len as usize)?;
+        Ok(true)
+    }
+}

@@ -1,0 +1,223 @@
+//! trace.dat, versions 6 and 7: the pages of each CPU, merged.
+
+mod head;
+mod lane;
+mod page;
+mod unpack;
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
+use std::io::{Read, Seek};
+
+use spry_trace::format::CPU_MAX;
+use spry_trace::reader::Ending;
+use spry_trace::{Header, Stamped};
+
+use crate::catalogue::Catalogue;
+use crate::convert::{Converter, Record};
+use crate::error::ImportError;
+use crate::timers::Timers;
+use crate::tracecmd::head::{Head, Scale};
+use crate::tracecmd::lane::{Lane, Next, Shape};
+
+/// Pages are a power of two between these.
+const PAGE_BYTES: std::ops::RangeInclusive<u32> = 256..=1 << 20;
+/// Clocks that count something else than nanoseconds.
+const OTHER_CLOCKS: [&str; 5] = ["counter", "uptime", "x86-tsc", "ppc-tb", "tsc2nsec"];
+
+/// A trace.dat being read.
+pub(crate) struct TraceDat<R> {
+    source: Counted<R>,
+    lanes: Vec<Lane>,
+    /// The times of what each lane gives next, the earliest first; at equal times, the lane of the lowest CPU
+    /// first.
+    heap: BinaryHeap<Reverse<(u64, usize)>>,
+    next: Vec<Next>,
+    converter: Converter,
+    header: Header,
+    scale: Option<Scale>,
+    /// Losses that the kernel counted and that have not been told yet, by CPU.
+    uncounted: BTreeMap<u16, u64>,
+    given_ns: u64,
+    state: State,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum State {
+    Reading,
+    Over,
+}
+
+/// A source that counts the bytes read from it.
+struct Counted<R> {
+    source: R,
+    bytes: u64,
+}
+
+impl<R: Read> Read for Counted<R> {
+    fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
+        let read = self.source.read(buffer)?;
+        self.bytes += read as u64;
+        Ok(read)
+    }
+}
+
+impl<R: Seek> Seek for Counted<R> {
+    fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
+        self.source.seek(to)
+    }
+}
+
+impl<R: Read + Seek> TraceDat<R> {
+    /// Reads up to the first event.
+    pub(crate) fn open(source: R) -> Result<TraceDat<R>, ImportError> {
+        let mut source = Counted { source, bytes: 0 };
+        let head = head::read(&mut source)?;
+        let catalogue = Catalogue::new(&head.meta.formats, &head.arch);
+        if !catalogue.has_switches() {
+            return Err(ImportError::NoSwitches);
+        }
+        if head.scale.is_none() && OTHER_CLOCKS.contains(&head.clock.as_str()) {
+            return Err(ImportError::Clock(head.clock));
+        }
+        let lanes = lanes(&head)?;
+        let header = header(&head, &catalogue, lanes.iter().map(|lane| lane.cpu).max().unwrap_or(0));
+        let timers = Timers::new(&head.meta.kallsyms);
+        let mut data = TraceDat {
+            next: vec![Next::End; lanes.len()],
+            lanes,
+            source,
+            heap: BinaryHeap::new(),
+            converter: Converter::new(catalogue, head.order, head.meta.names, timers),
+            header,
+            scale: head.scale,
+            uncounted: head.lost,
+            given_ns: 0,
+            state: State::Reading,
+        };
+        for at in 0..data.lanes.len() {
+            data.advance(at)?;
+        }
+        while data.converter.next_ns().is_none() && data.step()? {}
+        data.given_ns = data.converter.next_ns().ok_or(ImportError::NoEvents)?;
+        data.header.start_ns = data.given_ns;
+        Ok(data)
+    }
+
+    /// The next event in order of time.
+    pub(crate) fn next(&mut self) -> Result<Option<Stamped>, ImportError> {
+        loop {
+            if let Some(mut stamped) = self.converter.pop() {
+                self.given_ns = self.given_ns.max(stamped.time_ns);
+                stamped.time_ns = self.given_ns;
+                return Ok(Some(stamped));
+            }
+            if !self.step()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    /// Tells what is earliest. Returns whether there was anything.
+    fn step(&mut self) -> Result<bool, ImportError> {
+        let Some(Reverse((time_ns, at))) = self.heap.pop() else {
+            let was_reading = std::mem::replace(&mut self.state, State::Over) == State::Reading;
+            if was_reading {
+                self.tell_losses_counted_at_the_end();
+            }
+            return Ok(was_reading);
+        };
+        let lane = &self.lanes[at];
+        match self.next[at] {
+            Next::Record(_) => {
+                self.converter.take(&Record { time_ns, cpu: lane.cpu, data: lane.data() });
+            }
+            Next::Lost(_, count) => {
+                let uncounted = self.uncounted.entry(lane.cpu).or_insert(0);
+                *uncounted = uncounted.saturating_sub(count);
+                self.converter.lost(time_ns, lane.cpu, count);
+            }
+            Next::End => {}
+        }
+        self.advance(at)?;
+        Ok(true)
+    }
+
+    /// Goes to a lane's next record of a tracepoint that is read.
+    fn advance(&mut self, at: usize) -> Result<(), ImportError> {
+        let lane = &mut self.lanes[at];
+        loop {
+            self.next[at] = lane.next(&mut self.source)?;
+            let time = match self.next[at] {
+                Next::Record(_) if !self.converter.is_wanted(lane.data()) => continue,
+                Next::Record(time) | Next::Lost(time, _) => time,
+                Next::End => return Ok(()),
+            };
+            let time_ns = match self.scale {
+                Some(Scale { factor, shift }) => ((u128::from(time) * u128::from(factor)) >> shift) as u64,
+                None => time,
+            };
+            self.heap.push(Reverse((time_ns, at)));
+            return Ok(());
+        }
+    }
+
+    fn tell_losses_counted_at_the_end(&mut self) {
+        let lanes = self.lanes.iter().map(|lane| lane.cpu);
+        for cpu in lanes {
+            if let Some(count) = self.uncounted.remove(&cpu).filter(|&count| count > 0) {
+                self.converter.lost(self.given_ns, cpu, count);
+            }
+        }
+    }
+
+    pub(crate) fn header(&self) -> &Header {
+        &self.header
+    }
+
+    pub(crate) fn bytes(&self) -> u64 {
+        self.source.bytes
+    }
+
+    pub(crate) fn damaged_bytes(&self) -> u64 {
+        self.converter.damaged_bytes() + self.lanes.iter().map(Lane::damaged_bytes).sum::<u64>()
+    }
+
+    pub(crate) fn ending(&self) -> Ending {
+        if self.lanes.iter().any(Lane::is_cut) { Ending::Cut } else { Ending::Finished }
+    }
+
+    pub(crate) fn broken_share(&self) -> f64 {
+        self.converter.broken_share()
+    }
+}
+
+fn lanes(head: &Head) -> Result<Vec<Lane>, ImportError> {
+    let page_size = head.buffer.page_size;
+    let is_size = PAGE_BYTES.contains(&page_size) && page_size.is_power_of_two();
+    if !is_size && !head.buffer.cpus.is_empty() {
+        return Err(ImportError::Damaged("page size"));
+    }
+    let shape = Shape {
+        page_size: page_size as usize,
+        layout: head.meta.layout,
+        order: head.order,
+        packing: head.buffer.packing,
+    };
+    let cpus = head.buffer.cpus.iter().filter(|(cpu, place)| u64::from(*cpu) < CPU_MAX && place.len > 0);
+    Ok(cpus.map(|&(cpu, place)| Lane::new(cpu, place, shape)).collect())
+}
+
+/// The trace's header, all but the time of its start.
+fn header(head: &Head, catalogue: &Catalogue, last_cpu: u16) -> Header {
+    let cpus = u16::try_from(head.cpus).unwrap_or(u16::MAX).min(CPU_MAX as u16);
+    Header {
+        kernel: head.kernel.clone(),
+        arch: head.arch.clone(),
+        machine: "host".into(),
+        cpus: cpus.max(last_cpu + 1),
+        clock: if head.clock == "mono" { "monotonic".into() } else { head.clock.clone() },
+        groups: catalogue.groups(),
+        ..Header::default()
+    }
+}

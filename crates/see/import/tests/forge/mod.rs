@@ -1,0 +1,421 @@
+//! Makes small files of every form that is read, all with the same records.
+
+use std::io::Write;
+
+/// A record as both recorders have it: when, on which CPU, and its bytes.
+#[derive(Clone, Debug)]
+pub struct Record {
+    pub time_ns: u64,
+    pub cpu: u32,
+    pub data: Vec<u8>,
+}
+
+const SWITCH: u16 = 300;
+const WAKING: u16 = 301;
+const WAKEUP: u16 = 302;
+
+/// Formats as a kernel might describe them, with gaps between fields where no kernel has gaps.
+fn formats() -> Vec<String> {
+    let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
+        \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
+        \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
+        \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;\n\n";
+    let wake = "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;\n\tfield:int \
+        prio;\toffset:28;\tsize:4;\tsigned:1;\n\
+        \tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;\n";
+    let switch = "\tfield:int next_prio;\toffset:8;\tsize:4;\tsigned:1;\n\
+        \tfield:char prev_comm[16];\toffset:12;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t prev_pid;\toffset:28;\tsize:4;\tsigned:1;\n\
+        \tfield:int prev_prio;\toffset:32;\tsize:4;\tsigned:1;\n\
+        \tfield:long prev_state;\toffset:40;\tsize:8;\tsigned:1;\n\
+        \tfield:char next_comm[16];\toffset:48;\tsize:16;\tsigned:0;\n\
+        \tfield:pid_t next_pid;\toffset:64;\tsize:4;\tsigned:1;\n\n\
+        print fmt: \"\", __print_flags(REC->prev_state, \"|\", { 0x1, \"S\" }, { 0x2, \"D\" }, \
+        { 0x10, \"X\" }, { 0x20, \"Z\" })\n";
+    let format =
+        |name: &str, id: u16, fields: &str| format!("name: {name}\nID: {id}\nformat:\n{common}{fields}");
+    vec![
+        format("sched_switch", SWITCH, switch),
+        format("sched_waking", WAKING, wake),
+        format("sched_wakeup", WAKEUP, wake),
+    ]
+}
+
+fn comm(name: &str) -> [u8; 16] {
+    let mut comm = [0; 16];
+    comm[..name.len()].copy_from_slice(name.as_bytes());
+    comm
+}
+
+fn record(time_ns: u64, cpu: u32, kind: u16, current: u32, fields: &[u8]) -> Record {
+    let mut data = kind.to_le_bytes().to_vec();
+    data.extend_from_slice(&[0, 0]);
+    data.extend_from_slice(&current.to_le_bytes());
+    data.extend_from_slice(fields);
+    Record { time_ns, cpu, data }
+}
+
+fn switch(time_ns: u64, cpu: u32, (prev, state): (u32, u64), next: u32) -> Record {
+    let mut fields = 120u32.to_le_bytes().to_vec();
+    fields.extend_from_slice(&comm(&name(prev)));
+    fields.extend_from_slice(&prev.to_le_bytes());
+    fields.extend_from_slice(&120u32.to_le_bytes());
+    fields.extend_from_slice(&[0; 4]);
+    fields.extend_from_slice(&state.to_le_bytes());
+    fields.extend_from_slice(&comm(&name(next)));
+    fields.extend_from_slice(&next.to_le_bytes());
+    record(time_ns, cpu, SWITCH, prev, &fields)
+}
+
+fn wake(time_ns: u64, cpu: u32, kind: u16, (waker, wakee): (u32, u32)) -> Record {
+    let mut fields = comm(&name(wakee)).to_vec();
+    for number in [wakee, 120, cpu] {
+        fields.extend_from_slice(&number.to_le_bytes());
+    }
+    record(time_ns, cpu, kind, waker, &fields)
+}
+
+fn name(tid: u32) -> String {
+    if tid == 0 { "swapper".into() } else { format!("task-{tid}") }
+}
+
+/// Two tasks pass a token on each of two CPUs.
+pub fn happening(rounds: u64) -> Vec<Record> {
+    let mut records = Vec::new();
+    for round in 0..rounds {
+        for cpu in 0..2 {
+            let (one, other) = (10 * cpu + 11, 10 * cpu + 12);
+            let at = 1_000_000 + round * 100_000 + u64::from(cpu) * 7;
+            records.push(wake(at, cpu, WAKING, (one, other)));
+            records.push(wake(at + 1_000, cpu, WAKEUP, (one, other)));
+            records.push(switch(at + 2_000, cpu, (one, 1), other));
+            records.push(wake(at + 50_000, cpu, WAKING, (other, one)));
+            records.push(wake(at + 51_000, cpu, WAKEUP, (other, one)));
+            records.push(switch(at + 52_000, cpu, (other, if round % 2 == 0 { 1 } else { 0x40 }), one));
+        }
+    }
+    records.sort_by_key(|record| record.time_ns);
+    records
+}
+
+/// What both recorders copy from the kernel.
+struct Meta {
+    pages: Vec<u8>,
+    own: Vec<u8>,
+    formats: Vec<u8>,
+    kallsyms: Vec<u8>,
+    printk: Vec<u8>,
+    names: Vec<u8>,
+}
+
+fn sized64(text: &str) -> Vec<u8> {
+    [&(text.len() as u64).to_le_bytes(), text.as_bytes()].concat()
+}
+
+fn meta() -> Meta {
+    let page = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
+        \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
+        \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
+    let mut formats_part = 1u32.to_le_bytes().to_vec();
+    formats_part.extend_from_slice(b"sched\0");
+    formats_part.extend_from_slice(&(formats().len() as u32).to_le_bytes());
+    formats().iter().for_each(|format| formats_part.extend(sized64(format)));
+    let functions = "ffffffff81000010 t hrtimer_wakeup\n";
+    Meta {
+        pages: [&b"header_page\0"[..], &sized64(page), b"header_event\0", &sized64("# none\n")].concat(),
+        own: 0u32.to_le_bytes().to_vec(),
+        formats: formats_part,
+        kallsyms: [&(functions.len() as u32).to_le_bytes(), functions.as_bytes()].concat(),
+        printk: 0u32.to_le_bytes().to_vec(),
+        names: sized64("11 task-11\n12 task-12\n"),
+    }
+}
+
+impl Meta {
+    fn joined(&self) -> Vec<u8> {
+        [&self.pages, &self.own, &self.formats, &self.kallsyms, &self.printk, &self.names]
+            .map(|part| &part[..])
+            .concat()
+    }
+}
+
+fn start(version: &str) -> Vec<u8> {
+    [b"\x17\x08Dtracing", version.as_bytes(), b"\0\0\x08", &4096u32.to_le_bytes()].concat()
+}
+
+/// `IDENTIFIER | TID | TIME | CPU | RAW`
+const SAMPLE_TYPE: u64 = (1 << 16) | (1 << 1) | (1 << 2) | (1 << 7) | (1 << 10);
+const ID: u64 = 77;
+
+fn attr(kind: u16) -> Vec<u8> {
+    let mut attr = vec![0; 128];
+    attr[0] = 2;
+    attr[4] = 128;
+    attr[8..10].copy_from_slice(&kind.to_le_bytes());
+    attr[24..32].copy_from_slice(&SAMPLE_TYPE.to_le_bytes());
+    // `sample_id_all`, `use_clockid`; the monotonic clock.
+    attr[40..48].copy_from_slice(&((1u64 << 18) | (1 << 25)).to_le_bytes());
+    attr[92] = 1;
+    attr
+}
+
+fn perf_record(kind: u32, body: &[u8]) -> Vec<u8> {
+    let size = (body.len() + 8) as u16;
+    [&kind.to_le_bytes()[..], &[0, 0], &size.to_le_bytes(), body].concat()
+}
+
+fn trailer(time_ns: u64, cpu: u32) -> Vec<u8> {
+    let mut trailer = vec![0; 8];
+    trailer.extend_from_slice(&time_ns.to_le_bytes());
+    trailer.extend_from_slice(&u64::from(cpu).to_le_bytes());
+    trailer.extend_from_slice(&ID.to_le_bytes());
+    trailer
+}
+
+/// perf's records: the tasks' names, then samples CPU by CPU in rounds, one loss of seven events.
+fn perf_records(records: &[Record]) -> Vec<u8> {
+    let mut bytes = Vec::new();
+    for tid in [11u32, 12] {
+        let ids = [5u32.to_le_bytes(), tid.to_le_bytes()].concat();
+        bytes.extend(perf_record(3, &[&ids[..], &comm(&name(tid)), &trailer(0, 0)].concat()));
+    }
+    for round in records.chunks(100) {
+        for cpu in 0..2 {
+            for record in round.iter().filter(|record| record.cpu == cpu) {
+                let mut body = ID.to_le_bytes().to_vec();
+                body.extend_from_slice(&[0; 8]);
+                body.extend_from_slice(&record.time_ns.to_le_bytes());
+                body.extend_from_slice(&u64::from(cpu).to_le_bytes());
+                body.extend_from_slice(&(record.data.len() as u32 + 4).to_le_bytes());
+                body.extend_from_slice(&record.data);
+                body.extend_from_slice(&[0; 4]);
+                bytes.extend(perf_record(9, &body));
+            }
+        }
+        bytes.extend(perf_record(68, &[]));
+    }
+    let last_ns = records.last().map_or(0, |record| record.time_ns);
+    let lost = [&ID.to_le_bytes()[..], &7u64.to_le_bytes(), &trailer(last_ns + 5, 1)].concat();
+    bytes.extend(perf_record(2, &lost));
+    bytes
+}
+
+/// A perf.data as `perf record` leaves it.
+pub fn perf_plain(records: &[Record]) -> Vec<u8> {
+    perf_file(&perf_records(records))
+}
+
+/// A perf.data as `perf record -z` leaves it: a stream of zstd in records that end anywhere.
+pub fn perf_compressed(records: &[Record]) -> Vec<u8> {
+    // perf flushes what it has, and never ends the stream of zstd.
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("zstd starts");
+    encoder.write_all(&perf_records(records)).and_then(|()| encoder.flush()).expect("zstd packs");
+    let packed: Vec<u8> = encoder.get_ref().chunks(1000).flat_map(|chunk| perf_record(81, chunk)).collect();
+    perf_file(&packed)
+}
+
+fn perf_file(data: &[u8]) -> Vec<u8> {
+    let kinds = [SWITCH, WAKING, WAKEUP];
+    let ids_at = 104u64;
+    let attrs_at = ids_at + 8;
+    let attrs: Vec<u8> = kinds
+        .iter()
+        .flat_map(|&kind| [&attr(kind)[..], &ids_at.to_le_bytes(), &8u64.to_le_bytes()].concat())
+        .collect();
+    let data_at = attrs_at + attrs.len() as u64;
+    let tracing = [start("0.6"), meta().joined()].concat();
+    let release = [&8u32.to_le_bytes()[..], b"6.1.0\0\0\0"].concat();
+    let cpus = [2u32.to_le_bytes(), 2u32.to_le_bytes()].concat();
+    let features = [(1u64, tracing), (4, release), (7, cpus)];
+    let mut at = data_at + data.len() as u64 + 16 * features.len() as u64;
+    let mut table = Vec::new();
+    for (_, feature) in &features {
+        table.extend_from_slice(&at.to_le_bytes());
+        table.extend_from_slice(&(feature.len() as u64).to_le_bytes());
+        at += feature.len() as u64;
+    }
+    let bits = features.iter().map(|(bit, _)| 1u64 << bit).sum::<u64>();
+    let numbers = [104, 144, attrs_at, attrs.len() as u64, data_at, data.len() as u64, 0, 0, bits, 0, 0, 0];
+    let mut file = b"PERFILE2".to_vec();
+    numbers.iter().for_each(|number: &u64| file.extend_from_slice(&number.to_le_bytes()));
+    file.extend_from_slice(&ID.to_le_bytes());
+    file.extend(attrs);
+    file.extend_from_slice(data);
+    file.extend(table);
+    features.iter().for_each(|(_, feature)| file.extend_from_slice(feature));
+    file
+}
+
+/// A perf.data as it comes out of `perf record -o -`.
+pub fn perf_piped(records: &[Record]) -> Vec<u8> {
+    let mut file = [&b"PERFILE2"[..], &16u64.to_le_bytes()].concat();
+    for (bit, data) in [(4u64, &b"\x08\0\0\x006.1.0\0\0\0"[..]), (7, b"\x02\0\0\0\x02\0\0\0")] {
+        file.extend(perf_record(80, &[&bit.to_le_bytes(), data].concat()));
+    }
+    for kind in [SWITCH, WAKING, WAKEUP] {
+        file.extend(perf_record(64, &[&attr(kind)[..], &ID.to_le_bytes()].concat()));
+    }
+    let mut tracing = [start("0.6"), meta().joined()].concat();
+    tracing.resize(tracing.len().next_multiple_of(8), 0);
+    file.extend(perf_record(66, &(tracing.len() as u32).to_le_bytes()));
+    file.extend(tracing);
+    file.extend(perf_records(records));
+    file
+}
+
+/// The pages of a CPU, twenty records each; the second CPU's last one says that seven events were lost before
+/// it.
+fn pages(records: &[Record], cpu: u32) -> Vec<u8> {
+    let own: Vec<&Record> = records.iter().filter(|record| record.cpu == cpu).collect();
+    let mut pages = Vec::new();
+    let count = own.len().div_ceil(20);
+    for (at, chunk) in own.chunks(20).enumerate() {
+        let mut data = Vec::new();
+        let mut last_ns = chunk[0].time_ns;
+        for record in chunk {
+            let delta = (record.time_ns - last_ns) as u32;
+            last_ns = record.time_ns;
+            let words = record.data.len().div_ceil(4) as u32;
+            data.extend_from_slice(&((delta << 5) | words).to_le_bytes());
+            data.extend_from_slice(&record.data);
+            data.resize(data.len().next_multiple_of(4), 0);
+        }
+        let is_lossy = cpu == 1 && at + 1 == count;
+        let flags = if is_lossy { (1u64 << 31) | (1 << 30) } else { 0 };
+        let mut page = chunk[0].time_ns.to_le_bytes().to_vec();
+        page.extend_from_slice(&(data.len() as u64 | flags).to_le_bytes());
+        page.extend(data);
+        page.extend_from_slice(&7u64.to_le_bytes());
+        page.resize(4096, 0);
+        pages.extend(page);
+    }
+    pages
+}
+
+fn option(kind: u16, data: &[u8]) -> Vec<u8> {
+    [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), data].concat()
+}
+
+fn options() -> Vec<u8> {
+    [
+        option(4, b"local global [mono] boot\0"),
+        option(5, b"Linux node 6.1.0 x86_64\0"),
+        option(8, &2u32.to_le_bytes()),
+    ]
+    .concat()
+}
+
+/// A trace.dat of version 6.
+pub fn trace_dat_6(records: &[Record]) -> Vec<u8> {
+    let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
+    file.extend_from_slice(b"options  \0");
+    file.extend(options());
+    file.extend_from_slice(&[0, 0]);
+    file.extend_from_slice(b"flyrecord\0");
+    let mut at = (file.len() + 32).next_multiple_of(4096);
+    let cpus = [pages(records, 0), pages(records, 1)];
+    for pages in &cpus {
+        file.extend_from_slice(&(at as u64).to_le_bytes());
+        file.extend_from_slice(&(pages.len() as u64).to_le_bytes());
+        at += pages.len();
+    }
+    file.resize(file.len().next_multiple_of(4096), 0);
+    cpus.iter().for_each(|pages| file.extend_from_slice(pages));
+    file
+}
+
+/// How a trace.dat of version 7 is packed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Packing {
+    None,
+    Zstd,
+    Zlib,
+}
+
+impl Packing {
+    fn pack(self, data: &[u8]) -> Vec<u8> {
+        let packed = match self {
+            Packing::None => return data.to_vec(),
+            Packing::Zstd => zstd::bulk::compress(data, 3).expect("zstd packs"),
+            Packing::Zlib => {
+                let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::default());
+                encoder.write_all(data).expect("memory takes it");
+                encoder.finish().expect("zlib packs")
+            }
+        };
+        [&(packed.len() as u32).to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), &packed].concat()
+    }
+
+    fn section(self, kind: u16, data: &[u8]) -> Vec<u8> {
+        let packed = self.pack(data);
+        let flags = u16::from(self != Packing::None);
+        let head =
+            [&kind.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 4], &(packed.len() as u64).to_le_bytes()];
+        [&head.concat()[..], &packed].concat()
+    }
+
+    fn pages(self, pages: &[u8]) -> Vec<u8> {
+        if self == Packing::None {
+            return pages.to_vec();
+        }
+        let chunks: Vec<Vec<u8>> = pages.chunks(4096).map(|page| self.pack(page)).collect();
+        [(chunks.len() as u32).to_le_bytes().to_vec(), chunks.concat()].concat()
+    }
+}
+
+/// A trace.dat of version 7, with a second buffer that is not read.
+pub fn trace_dat_7(records: &[Record], packing: Packing) -> Vec<u8> {
+    let mut file = start("7");
+    let name = match packing {
+        Packing::None => "none",
+        Packing::Zstd => "zstd",
+        Packing::Zlib => "zlib",
+    };
+    file.extend_from_slice(name.as_bytes());
+    file.extend_from_slice(b"\x001.0\0");
+    let options_place = file.len();
+    file.extend_from_slice(&[0; 8]);
+    let mut all = options();
+    let meta = meta();
+    let parts =
+        [(16, &meta.pages), (17, &meta.own), (18, &meta.formats), (19, &meta.kallsyms), (21, &meta.names)];
+    for (kind, data) in parts {
+        all.extend(option(kind, &(file.len() as u64).to_le_bytes()));
+        file.extend(packing.section(kind, data));
+    }
+    let section_at = file.len() as u64;
+    let flags = u16::from(packing != Packing::None);
+    file.extend([&3u16.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 12]].concat());
+    let mut buffer = section_at.to_le_bytes().to_vec();
+    buffer.extend_from_slice(b"\0mono\0");
+    buffer.extend_from_slice(&4096u32.to_le_bytes());
+    buffer.extend_from_slice(&2u32.to_le_bytes());
+    for cpu in 0..2u32 {
+        let pages = packing.pages(&pages(records, cpu));
+        buffer.extend_from_slice(&cpu.to_le_bytes());
+        buffer.extend_from_slice(&(file.len() as u64).to_le_bytes());
+        buffer.extend_from_slice(&(pages.len() as u64).to_le_bytes());
+        file.extend(pages);
+    }
+    all.extend(option(3, b"\0\0\0\0\0\0\0\0other\0mono\0"));
+    all.extend(option(3, &buffer));
+    all.extend(option(0, &0u64.to_le_bytes()));
+    let options_at = file.len() as u64;
+    file.extend(packing.section(0, &all));
+    file[options_place..options_place + 8].copy_from_slice(&options_at.to_le_bytes());
+    file
+}
+
+/// Every form, by name.
+pub fn forms(records: &[Record]) -> Vec<(&'static str, Vec<u8>)> {
+    vec![
+        ("perf.data", perf_plain(records)),
+        ("perf.data, compressed", perf_compressed(records)),
+        ("perf.data, piped", perf_piped(records)),
+        ("trace.dat 6", trace_dat_6(records)),
+        ("trace.dat 7", trace_dat_7(records, Packing::None)),
+        ("trace.dat 7, zstd", trace_dat_7(records, Packing::Zstd)),
+        ("trace.dat 7, zlib", trace_dat_7(records, Packing::Zlib)),
+    ]
+}

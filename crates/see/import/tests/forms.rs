@@ -1,0 +1,152 @@
+//! Every form of file gives the same events for the same records, and no file is trusted.
+
+mod forge;
+
+use std::io::Cursor;
+
+use spry_import::{Import, ImportError};
+use spry_trace::event::{Event, PrevState};
+use spry_trace::reader::Ending;
+use spry_trace::{Group, Groups, Stamped, Tgid, Totals};
+
+/// How many rounds of records there are: every form has several pages or rounds of them.
+const ROUNDS: u64 = 30;
+
+fn read(file: &[u8]) -> Result<(Vec<Stamped>, Totals), ImportError> {
+    let mut import = Import::open(Cursor::new(file))?;
+    let mut events = Vec::new();
+    while let Some(stamped) = import.next_event()? {
+        events.push(stamped.clone());
+    }
+    Ok((events, import.totals()))
+}
+
+/// The events without losses, and without names, which the forms tell at different moments.
+fn happened(events: &[Stamped]) -> Vec<Stamped> {
+    let is_told = |stamped: &&Stamped| !matches!(stamped.event, Event::Task(_) | Event::Lost(_));
+    events.iter().filter(is_told).cloned().collect()
+}
+
+#[test]
+fn every_form_of_file_gives_the_same_events() {
+    let records = forge::happening(ROUNDS);
+    let forms = forge::forms(&records);
+    let (first, _) = read(&forms[0].1).unwrap();
+    assert_eq!(happened(&first).len(), records.len());
+    for (name, file) in forms {
+        let (events, totals) = read(&file).unwrap_or_else(|error| panic!("{name}: {error}"));
+        assert_eq!(happened(&events), happened(&first), "{name}");
+        assert_eq!((totals.lost, totals.lost_per_cpu.as_slice()), (7, &[0, 7][..]), "{name}");
+        assert_eq!((totals.ending, totals.damaged_bytes), (Ending::Finished, 0), "{name}");
+        assert_eq!(totals.events, records.len() as u64, "{name}");
+        let times: Vec<u64> = events.iter().map(|stamped| stamped.time_ns).collect();
+        assert!(times.is_sorted(), "{name}");
+        let tasks = events.iter().filter(|stamped| matches!(stamped.event, Event::Task(_))).count();
+        assert_eq!(tasks, 4, "{name} names each task once");
+    }
+}
+
+#[test]
+fn a_packed_record_is_unpacked_to_its_end() {
+    let mut records = forge::happening(1000);
+    let last_ns = records.last().unwrap().time_ns;
+    // So many equal records are added that few bytes unpack to many.
+    let again = forge::happening(1).into_iter().next().unwrap();
+    records.extend((0..5000).map(|_| forge::Record { time_ns: last_ns, ..again.clone() }));
+    let (events, totals) = read(&forge::perf_compressed(&records)).unwrap();
+    assert_eq!(totals.events, records.len() as u64);
+    assert_eq!(happened(&events).len(), records.len());
+}
+
+#[test]
+fn the_header_says_what_the_file_does() {
+    for (name, file) in forge::forms(&forge::happening(1)) {
+        let import = Import::open(Cursor::new(file)).unwrap();
+        let header = import.header();
+        assert_eq!(
+            (header.kernel.as_str(), header.cpus, header.clock.as_str()),
+            ("6.1.0", 2, "monotonic"),
+            "{name}"
+        );
+        assert_eq!(header.start_ns, 1_000_000, "{name}");
+        assert_eq!(header.groups, Groups::NONE.with(Group::Sched), "{name}: nothing else was recorded");
+        assert!(import.notes().is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn states_and_processes_are_those_of_the_file() {
+    let (events, _) = read(&forge::perf_plain(&forge::happening(2))).unwrap();
+    let states: Vec<PrevState> = events
+        .iter()
+        .filter_map(|stamped| match stamped.event {
+            Event::Switch(switch) if switch.prev.0 == 12 => Some(switch.prev_state),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(states, [PrevState::Sleeping, PrevState::Preempted]);
+    let tgid = events.iter().find_map(|stamped| match stamped.event {
+        Event::Task(info) if info.tid.0 == 12 => Some(info.tgid),
+        _ => None,
+    });
+    assert_eq!(tgid, Some(Tgid(5)), "perf had said so before the first event");
+}
+
+#[test]
+fn a_file_cut_anywhere_reads_to_there_or_says_what_is_missing() {
+    let records = forge::happening(2);
+    for (name, file) in forge::forms(&records) {
+        let (whole, _) = read(&file).unwrap();
+        for len in 0..file.len() {
+            if let Ok((events, totals)) = read(&file[..len]) {
+                let events = happened(&events);
+                assert!(events.len() <= happened(&whole).len(), "{name} cut to {len}");
+                let is_told =
+                    totals.ending == Ending::Cut || totals.damaged_bytes > 0 || events == happened(&whole);
+                // A pipe that ends between two records has just ended.
+                assert!(is_told || name.ends_with("piped"), "{name} cut to {len} is told to be whole");
+            }
+        }
+    }
+}
+
+#[test]
+fn any_flipped_byte_is_survived() {
+    let records = forge::happening(2);
+    let flips = [0x01, 0x80, 0xff].into_iter().cycle();
+    for (name, mut file) in forge::forms(&records) {
+        for (at, flip) in (0..file.len()).zip(flips.clone()) {
+            file[at] ^= flip;
+            if let Ok((events, _)) = read(&file) {
+                assert!(events.len() <= 4 * records.len() + 16, "{name}: byte {at} made events");
+                assert!(
+                    events.windows(2).all(|pair| pair[0].time_ns <= pair[1].time_ns),
+                    "{name}: byte {at}"
+                );
+            }
+            file[at] ^= flip;
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_read_is_named() {
+    let error = |file: &[u8]| read(file).expect_err("it cannot be read").to_string();
+    assert!(matches!(read(b"SPRY"), Err(ImportError::Unknown)));
+    let mut unknown = forge::trace_dat_6(&forge::happening(1));
+    unknown[10] = b'5';
+    assert!(error(&unknown).contains("version 5"));
+    let plain = forge::perf_plain(&forge::happening(1));
+    // The size of the data: perf writes it, and the formats, when it ends.
+    let mut killed = plain.clone();
+    killed[48..56].fill(0);
+    assert!(error(&killed).contains("perf was killed"));
+    // `enable_on_exec` of the first event, in the flags that follow 40 bytes after its start.
+    let mut one_command = plain;
+    one_command[112 + 41] |= 1 << 4;
+    assert!(error(&one_command).contains("perf record -a"));
+    let mut packed = forge::trace_dat_7(&forge::happening(1), forge::Packing::Zstd);
+    let name_at = packed.windows(4).position(|bytes| bytes == b"zstd").unwrap();
+    packed[name_at..name_at + 4].copy_from_slice(b"lzma");
+    assert!(error(&packed).contains("`lzma`"));
+}

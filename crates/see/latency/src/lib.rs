@@ -1,0 +1,64 @@
+//! How late does this kernel wake a thread? This crate samples that latency, and says how it is distributed
+//! and which parts it is made of.
+//!
+//! The method is realfeel's (Williams 2002, Measuring Scheduler Latency) on today's interfaces: threads of a
+//! real-time class are woken at a fixed rate, and each reads the clock. A sample is the time from when a
+//! wake-up was due to that reading.
+//!
+//! ```no_run
+//! use std::time::Duration;
+//! use spry_latency::{Config, Limit, PRIORITY_DEFAULT, Placement, RATE_DEFAULT_HZ, Sampling, Source};
+//!
+//! let config = Config {
+//!     source: Source::Nanosleep,
+//!     rate_hz: RATE_DEFAULT_HZ,
+//!     placement: Placement::Each,
+//!     priority: PRIORITY_DEFAULT,
+//!     limit: Limit::Duration(Duration::from_secs(10)),
+//!     watcher: None,
+//! };
+//! for thread in Sampling::start(&config)?.finish()? {
+//!     println!("{:?}: at most {:?} ns late", thread.cpu, thread.latency.max_ns());
+//! }
+//! # Ok::<(), spry_latency::Error>(())
+//! ```
+//!
+//! What a thread finds goes into a [`Histogram`] of its own, in constant memory; [`Results`] hold the
+//! histograms of all threads, and say what was measured and how. [`text`], [`html`], [`json`] and
+//! [`histfile`] show them. A [`Watch`] splits each sample into [`Parts`].
+
+pub mod article;
+pub mod chart;
+pub mod compare;
+mod cpus;
+pub mod culprits;
+mod date;
+mod error;
+pub mod histfile;
+mod histogram;
+pub mod html;
+pub mod json;
+mod live;
+mod prepare;
+mod quantile;
+mod results;
+mod sampler;
+mod source;
+mod split;
+mod summary;
+pub mod text;
+pub mod verdict;
+
+pub use cpus::Placement;
+pub use culprits::{Culprit, Culprits, Evidence, How, Look, Place};
+pub use error::{Error, Result};
+pub use histogram::{Bucket, Histogram};
+pub use prepare::Lack;
+pub use quantile::{Estimate, QUANTILES, Quantile};
+pub use results::{End, LOAD_ENDED, Machine, Results, Thread, Worst};
+pub use sampler::{
+    Config, Limit, PRIORITY_DEFAULT, Progress, RATE_DEFAULT_HZ, RATES_HZ, Sampling, WARM_UP, Watcher,
+};
+pub use source::Source;
+pub use split::{Found, PartHistograms, Parts, Sight, Watch};
+pub use summary::{Summary, THRESHOLDS};

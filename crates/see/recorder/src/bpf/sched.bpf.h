@@ -1,0 +1,265 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* Group sched: which task runs, which is woken, which comes and goes. */
+#ifndef SPRY_SCHED_BPF_H
+#define SPRY_SCHED_BPF_H
+
+#define TASK_DEAD_BIT 0x80
+
+static __always_inline void fill_stat(struct spry_stat *stat, struct task_struct *task, u32 state)
+{
+	stat->tgid = task->tgid;
+	stat->state = state;
+	stat->policy = task->policy;
+	stat->prio = task->prio;
+	stat->pad = 0;
+	stat->exec_ns = task->se.sum_exec_runtime;
+	stat->utime_ns = task->utime;
+	stat->stime_ns = task->stime;
+	BPF_CORE_READ_INTO(&stat->comm, task, comm);
+}
+
+/* Writes the account of a task that is leaving its CPU: at that moment the kernel's run time is exact. */
+static __noinline void put_stat(struct stay *s, struct task_struct *task, u32 state)
+{
+	struct spry_stat *stat;
+
+	if (!s || !task || !s->c)
+		return;
+	stat = reserve_meta(s, sizeof(*stat), SPRY_STAT, task->pid);
+	if (!stat)
+		return;
+	fill_stat(stat, task, state);
+	bpf_ringbuf_submit(stat, BPF_RB_NO_WAKEUP);
+}
+
+SEC("tp_btf/sched_switch")
+int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct task_struct *next)
+{
+	u64 next_exec, prev_exec, known;
+	s64 uncounted = 0;
+	struct stay s;
+	u32 state;
+
+	if (!enter(&s))
+		return 0;
+	state = knobs.has_prev_state ? (u32)ctx[3] : task_state(prev);
+	prev_exec = prev->se.sum_exec_runtime;
+	next_exec = next->se.sum_exec_runtime;
+	if (s.c->running == (prev->pid | SPRY_RUNNING_KNOWN))
+		uncounted = (s.now - s.c->since_ns) - (prev_exec - s.c->exec_ns);
+	else if (s.c->running && prev->pid)
+		uncounted = (s.now - s.c->since_ns) - unseen_run_time(prev, s.now - s.c->since_ns);
+	if (uncounted != (s32)uncounted)
+		uncounted = uncounted < 0 ? -0x7fffffff : 0x7fffffff;
+	known = s.c->running;
+	s.c->running = next->pid | SPRY_RUNNING_KNOWN;
+	s.c->since_ns = s.now;
+	s.c->exec_ns = next_exec;
+	if (state & TASK_DEAD_BIT) {
+		state |= prev->exit_state;
+		put_stat(&s, prev, SPRY_STAT_EXITED);
+	} else if (!known && prev->pid) {
+		put_stat(&s, prev, state && !preempt ? SPRY_STAT_BLOCKED : SPRY_STAT_RUNNABLE);
+	}
+	put(&s, SPRY_SWITCH, spry_switch, .prev_tid = prev->pid, .prev_policy = prev->policy,
+	    .is_preempted = preempt, .next_tid = next->pid, .next_policy = next->policy, .state = state,
+	    .prev_prio = prev->prio, .next_prio = next->prio, .uncounted_ns = uncounted);
+	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
+		put_stack(ctx, &s, prev);
+	leave(&s);
+	return 0;
+}
+
+SEC("tp_btf/sched_waking")
+int BPF_PROG(spry_sched_waking, struct task_struct *task)
+{
+	struct task_struct *waker;
+	struct stay s;
+
+	if (!enter(&s))
+		return 0;
+	waker = bpf_get_current_task_btf();
+	put(&s, SPRY_WAKING, spry_waking, .waker = waker->pid, .context = waker_context(s.c, waker),
+	    .wakee = task->pid);
+	leave(&s);
+	return 0;
+}
+
+static __always_inline void put_move(u32 kind, struct task_struct *task, u32 extra, u32 cpu)
+{
+	struct stay s;
+
+	if (!enter(&s))
+		return;
+	put(&s, kind, spry_move, .tid = task->pid, .extra = extra, .cpu = cpu);
+	leave(&s);
+}
+
+SEC("tp_btf/sched_wakeup")
+int BPF_PROG(spry_sched_wakeup, struct task_struct *task)
+{
+	put_move(SPRY_WAKEUP, task, 0, task_cpu(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_wakeup_new")
+int BPF_PROG(spry_sched_wakeup_new, struct task_struct *task)
+{
+	put_move(SPRY_WAKEUP_NEW, task, 0, task_cpu(task));
+	return 0;
+}
+
+SEC("tp_btf/sched_migrate_task")
+int BPF_PROG(spry_sched_migrate_task, struct task_struct *task, int to_cpu)
+{
+	put_move(SPRY_MIGRATE, task, task_cpu(task), to_cpu);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_fork")
+int BPF_PROG(spry_sched_process_fork, struct task_struct *parent, struct task_struct *child)
+{
+	struct spry_fork *fork;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		fork = reserve_meta(&s, sizeof(*fork), SPRY_FORK, parent->pid);
+		if (fork) {
+			fork->child = child->pid;
+			fork->child_tgid = child->tgid;
+			BPF_CORE_READ_INTO(&fork->comm, child, comm);
+			bpf_ringbuf_submit(fork, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+	return 0;
+}
+
+static __always_inline void put_life(u32 kind, struct task_struct *task, u64 value)
+{
+	struct spry_life *life;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		life = reserve_meta(&s, sizeof(*life), kind, task->pid);
+		if (life) {
+			life->value = value;
+			bpf_ringbuf_submit(life, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+}
+
+SEC("tp_btf/sched_process_exec")
+int BPF_PROG(spry_sched_process_exec, struct task_struct *task, pid_t old_tid)
+{
+	put_life(SPRY_EXEC, task, old_tid);
+	return 0;
+}
+
+SEC("tp_btf/sched_process_exit")
+int BPF_PROG(spry_sched_process_exit, struct task_struct *task)
+{
+	put_life(SPRY_EXIT, task, 0);
+	return 0;
+}
+
+SEC("tp_btf/task_rename")
+int BPF_PROG(spry_task_rename, struct task_struct *task, const char *comm)
+{
+	struct spry_rename *rename;
+	struct stay s;
+
+	stay_on_cpu();
+	if (enter(&s)) {
+		rename = reserve_meta(&s, sizeof(*rename), SPRY_RENAME, task->pid);
+		if (rename) {
+			rename->tgid = task->tgid;
+			rename->pad = 0;
+			bpf_probe_read_kernel_str(rename->comm, sizeof(rename->comm), comm);
+			bpf_ringbuf_submit(rename, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+	return 0;
+}
+
+/*
+ * Brings the account of a running task up to now: the kernel itself does so only at ticks and switches. Until
+ * a CPU's first switch after recording began, its running task is not known here, and the account stays as it
+ * is.
+ */
+static __always_inline void bring_up_to_date(struct spry_stat *stat, u32 cpu, u64 now)
+{
+	struct spry_cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
+	u64 since, exec;
+
+	if (!c || *(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN))
+		return;
+	since = *(volatile u64 *)&c->since_ns;
+	exec = *(volatile u64 *)&c->exec_ns;
+	barrier();
+	/* The task may have left its CPU since the first look. */
+	if (*(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN) || since > now ||
+	    *(volatile u64 *)&c->since_ns != since)
+		return;
+	exec += now - since;
+	if (exec > stat->exec_ns)
+		stat->exec_ns = exec;
+}
+
+/* An account and its time may be this far apart, ns. Reading the account takes about 1 us. */
+#define ACCOUNT_OFF_NS 10000
+#define ACCOUNT_TRIES  8
+
+/* Reads the account of a task; returns the time of the account. */
+static __always_inline u64 read_account(struct spry_stat *stat, struct task_struct *task)
+{
+	u64 now = bpf_ktime_get_ns();
+	u32 state;
+
+	if (task_has_cpu(task))
+		state = SPRY_STAT_RUNNING;
+	else if (task_is_queued(task) && !task_state(task))
+		state = SPRY_STAT_RUNNABLE;
+	else
+		state = SPRY_STAT_BLOCKED;
+	stat->meta.stamp = stamp(now, SPRY_STAT);
+	stat->meta.cpu = task_cpu(task);
+	stat->meta.tid = task->pid;
+	fill_stat(stat, task, state);
+	if (state == SPRY_STAT_RUNNING)
+		bring_up_to_date(stat, stat->meta.cpu, now);
+	return now;
+}
+
+/*
+ * Writes an account of every thread that exists: the recording needs the threads that were there before it,
+ * and the accounts at its end. The reading thread can be preempted, and its CPU can be stolen, between the
+ * look at the clock and the read of the account. Then the account is read again.
+ */
+SEC("iter/task")
+int spry_tasks(struct bpf_iter__task *ctx)
+{
+	struct task_struct *task = ctx->task;
+	struct spry_stat stat = {};
+	int tries;
+	u64 now;
+
+	if (!task)
+		return 0;
+	for (tries = 0; tries < ACCOUNT_TRIES; tries++) {
+		now = read_account(&stat, task);
+		if (bpf_ktime_get_ns() - now <= ACCOUNT_OFF_NS)
+			break;
+	}
+	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
+	return 0;
+}
+
+#endif

@@ -1,0 +1,103 @@
+/* What the programs that split a sampler's latency share with their driver. */
+/* SPDX-License-Identifier: MIT OR Apache-2.0 */
+#ifndef SPRY_SPLIT_H
+#define SPRY_SPLIT_H
+
+#ifndef __bpf__
+#include <linux/types.h>
+#endif
+
+/* A thread's seat is found by the low bits of its tid, so there are many more seats than sampler threads. */
+#define SPRY_SEATS 4096
+
+#define SPRY_SPLIT_FRAMES 48
+
+/* A sampler thread's seat: a cache line that the thread and the BPF programs write alternately. Times are
+ * those of CLOCK_MONOTONIC, ns; 0 is a time that was not seen. */
+struct spry_seat {
+	/* The thread that sits here; 0 if the seat is free. */
+	__u32 tid;
+	__u32 pad;
+	/* When the thread wants to run next; the thread writes it. */
+	__u64 due_ns;
+	/*
+	 * The programs write these: the latest interrupt's entry on the CPU that woke the thread, when the
+	 * thread was woken, the entry of the schedule() that chose the thread, and the switch to the thread.
+	 */
+	__u64 irq_ns;
+	__u64 resched_ns;
+	__u64 schedule_ns;
+	__u64 switch_ns;
+	__u64 more[2];
+};
+
+struct spry_split_knobs {
+	/* The process that has the threads with seats. */
+	__u32 tgid;
+	/* Whether the entry of schedule() can be seen; if not, the time of the switch is taken for it. */
+	__u8 has_entry;
+	__u8 pad[3];
+	/* A thread that runs at least this late leaves a record of what was in its way, ns; 0: no thread
+	 * does. */
+	__u64 threshold_ns;
+};
+
+/* The moments at which a program looks at what its CPU is doing. */
+enum spry_look {
+	/* At the first interrupt after the thread's due time. */
+	SPRY_LOOK_DUE = 0,
+	/* At the latest interrupt while the thread was late by the threshold. */
+	SPRY_LOOK_LATE = 1,
+	/* When the thread got the CPU. */
+	SPRY_LOOK_SWITCH = 2,
+	SPRY_LOOKS = 3,
+};
+
+/* What a CPU was doing at one moment: the task that it ran, and where in the code. */
+struct spry_looked {
+	/* When the program looked; 0 if it did not. */
+	__u64 time_ns;
+	__u32 tid;
+	__u32 tgid;
+	char comm[16];
+	/* Bytes of each stack; negative if it could not be taken. */
+	__s32 kernel_bytes;
+	__s32 user_bytes;
+	__u64 kernel[SPRY_SPLIT_FRAMES];
+	__u64 user[SPRY_SPLIT_FRAMES];
+};
+
+enum spry_span_kind {
+	SPRY_SPAN_NONE = 0,
+	/* `id` is the interrupt's number. */
+	SPRY_SPAN_IRQ = 1,
+	/* `id` is the softirq's number. */
+	SPRY_SPAN_SOFTIRQ = 2,
+	/* `function` is the address of the timer's function, for this kind and the two below. */
+	SPRY_SPAN_HRTIMER = 3,
+	SPRY_SPAN_SOFT_HRTIMER = 4,
+	SPRY_SPAN_TIMER = 5,
+	SPRY_SPAN_KINDS = 6,
+};
+
+/* A time in which an interrupt, a softirq or a timer's function ran, between the due time and the switch. */
+struct spry_span {
+	__u32 kind;
+	__u32 id;
+	__u64 function;
+	__u64 length_ns;
+};
+
+#define SPRY_SPANS 4
+
+/* A thread that ran late. */
+struct spry_late {
+	struct spry_seat seat;
+	__u32 cpu;
+	__u32 pad;
+	/* The longest of these times. */
+	struct spry_span spans[SPRY_SPANS];
+	struct spry_looked looked[SPRY_LOOKS];
+};
+
+#endif

@@ -1,0 +1,355 @@
+//! Takes records out of the rings, puts them in order and writes the trace.
+//!
+//! Each CPU's ring is in time order by itself. The shared ring holds what must be known before an event that
+//! mentions it (a fork before the child's first wake-up), so it is read after the heads of all other rings,
+//! and its records are barriers: what is earlier on any CPU is written before, what is later after.
+
+use std::io::Write;
+use std::thread;
+use std::time::Duration;
+
+use spry_sys::clock;
+use spry_trace::Tid;
+use spry_trace::event::{Event, Stack, Stamped, Switch, TaskInfo};
+use spry_trace::writer::{Writer, Written};
+
+use crate::decode::{Decoder, Hot, Rare, RawSwitch, What};
+use crate::error::{Error, Result, corrupt};
+use crate::flight::Lookout;
+use crate::ring::{Reached, Rings, Shared};
+use crate::symbols::Symbols;
+use crate::tasks::Tasks;
+use crate::wire::{Kind, Nonsense, SPRY_CHUNK_BYTES};
+
+/// A record that a CPU began this long ago shows in that CPU's count of writers: a store reaches other CPUs
+/// sooner than this.
+const MARGIN_NS: u64 = 200_000;
+
+/// How often to look whether a CPU's writer has finished before a sleep, how often to sleep, and how long.
+const LOOKS: usize = 200;
+const NAPS: usize = 20;
+const NAP: Duration = Duration::from_micros(50);
+
+/// The name of the ring that all CPUs share, in errors.
+const SHARED: &str = "the shared";
+
+/// Whether a round could be taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[must_use]
+pub(crate) enum Round {
+    /// Everything that was certainly complete was written.
+    Written,
+    /// A CPU was stopped in the middle of a record (by a hypervisor, say); nothing was taken.
+    Postponed,
+}
+
+/// One CPU's progress.
+struct CpuRing {
+    position: u64,
+    head: u64,
+    /// The task that the CPU's last switch brought, and when, if that is known.
+    switched: Option<(Tid, u64)>,
+    shared_lost: u64,
+    lost: u64,
+}
+
+/// The reader of the rings.
+pub(crate) struct Drain<W: Write> {
+    rings: Rings,
+    shared: Shared,
+    writer: Writer<W>,
+    decoder: Decoder,
+    tasks: Tasks,
+    symbols: Symbols,
+    cpus: Vec<CpuRing>,
+    waiting: Vec<Rare>,
+    lookout: Option<Lookout>,
+}
+
+impl<W: Write> Drain<W> {
+    pub(crate) fn new(
+        rings: Rings,
+        shared: Shared,
+        writer: Writer<W>,
+        decoder: Decoder,
+        symbols: Symbols,
+    ) -> Drain<W> {
+        let cpus = (0..rings.cpus())
+            .map(|_| CpuRing { position: 0, head: 0, switched: None, shared_lost: 0, lost: 0 })
+            .collect();
+        Drain {
+            rings,
+            shared,
+            writer,
+            decoder,
+            tasks: Tasks::default(),
+            symbols,
+            cpus,
+            waiting: Vec::new(),
+            lookout: None,
+        }
+    }
+
+    /// Shows all events from now on to `lookout`.
+    pub(crate) fn look_out(&mut self, lookout: Lookout) {
+        self.lookout = Some(lookout);
+    }
+
+    /// Adds records that did not come through a ring; their tasks are known from now on.
+    pub(crate) fn add(&mut self, records: Vec<Rare>) {
+        for record in &records {
+            if let What::Account(info, ..) = record.what {
+                self.name(info);
+            }
+        }
+        self.waiting.extend(records);
+    }
+
+    /// How full the fullest ring is, 0 to 1.
+    pub(crate) fn fill(&self) -> f64 {
+        let of = |cpu| (self.rings.head(cpu) - self.rings.tail(cpu)) as f64 / self.rings.ring_bytes() as f64;
+        (0..self.rings.cpus()).map(of).fold(self.shared.fill(), f64::max)
+    }
+
+    /// What has been written so far.
+    pub(crate) fn written(&self) -> &Written {
+        self.writer.written()
+    }
+
+    /// How many events of each CPU have been lost so far.
+    pub(crate) fn lost_per_cpu(&self) -> Vec<u64> {
+        self.cpus.iter().map(|cpu| cpu.lost).collect()
+    }
+
+    /// Writes everything that is certainly complete.
+    pub(crate) fn round(&mut self) -> Result<Round> {
+        let safe_ns = clock::monotonic_ns() - MARGIN_NS;
+        self.take_up_to(safe_ns)
+    }
+
+    /// Writes everything; the programs must have been switched off.
+    pub(crate) fn last_round(&mut self) -> Result<Round> {
+        self.take_up_to(u64::MAX)
+    }
+
+    fn take_up_to(&mut self, safe_ns: u64) -> Result<Round> {
+        if !self.look_at_heads() || !self.read_shared()? {
+            return Ok(Round::Postponed);
+        }
+        self.waiting.sort_by_key(|record| record.time_ns);
+        let due = self.waiting.partition_point(|record| record.time_ns <= safe_ns);
+        let later = self.waiting.split_off(due);
+        for record in std::mem::replace(&mut self.waiting, later) {
+            for cpu in 0..self.cpus.len() {
+                self.take_hot(cpu, record.time_ns)?;
+            }
+            self.write_rare(record)?;
+        }
+        for cpu in 0..self.cpus.len() {
+            self.take_hot(cpu, safe_ns)?;
+            self.rings.set_tail(cpu, self.cpus[cpu].position);
+        }
+        let now_ns = safe_ns.min(clock::monotonic_ns());
+        self.count_shared_losses(now_ns)?;
+        self.writer.round(now_ns).map_err(Error::Write)?;
+        Ok(Round::Written)
+    }
+
+    /// Reads each CPU's head at a moment when no program on that CPU is in the middle of a record. False if a
+    /// CPU stays in the middle of one.
+    fn look_at_heads(&mut self) -> bool {
+        for cpu in 0..self.cpus.len() {
+            let mut naps = 0;
+            while (0..LOOKS).all(|_| self.rings.is_busy(cpu)) {
+                if naps == NAPS {
+                    return false;
+                }
+                naps += 1;
+                thread::sleep(NAP);
+            }
+            self.cpus[cpu].head = self.rings.head(cpu);
+        }
+        true
+    }
+
+    /// Reads the shared ring up to what was in it when the heads were read.
+    fn read_shared(&mut self) -> Result<bool> {
+        for _ in 0..NAPS {
+            let (decoder, waiting) = (&self.decoder, &mut self.waiting);
+            let mut nonsense = None;
+            let reached = self.shared.read(|words| match decoder.rare(words) {
+                Ok(rare) => waiting.push(rare),
+                Err(found) => nonsense = Some(found),
+            });
+            if let Some(nonsense) = nonsense {
+                return Err(corrupt(SHARED)(nonsense));
+            }
+            match reached {
+                Reached::Everything => return Ok(true),
+                Reached::Unfinished => thread::sleep(NAP),
+            }
+        }
+        Ok(false)
+    }
+
+    /// Writes a CPU's hot records up to a time.
+    fn take_hot(&mut self, cpu: usize, up_to_ns: u64) -> Result<()> {
+        let CpuRing { mut position, head, .. } = self.cpus[cpu];
+        while position < head {
+            let corrupt = |nonsense| corrupt(&format!("CPU {cpu}'s"))(nonsense);
+            let words = self.rings.words(cpu, position, head);
+            let (time_ns, kind) = self.decoder.stamp(words[0]).map_err(corrupt)?;
+            if time_ns > up_to_ns {
+                break;
+            }
+            let kind = match kind {
+                Kind::Pad => {
+                    position = (position / u64::from(SPRY_CHUNK_BYTES) + 1) * u64::from(SPRY_CHUNK_BYTES);
+                    continue;
+                }
+                Kind::Hot(kind) => kind,
+                Kind::Rare(_) => return Err(corrupt(Nonsense::of("a hot record's stamp", words[0]))),
+            };
+            let hot = self.decoder.hot(time_ns, kind, words).map_err(corrupt)?;
+            self.write_hot(cpu, time_ns, hot)?;
+            position += kind.words() as u64 * 8;
+        }
+        self.cpus[cpu].position = position;
+        Ok(())
+    }
+
+    fn write_hot(&mut self, cpu: usize, time_ns: u64, hot: Hot) -> Result<()> {
+        match hot {
+            Hot::Event(event) => self.write(cpu, time_ns, event),
+            Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
+            Hot::Lost(count) => {
+                self.cpus[cpu].switched = None;
+                self.lose(cpu, time_ns, count)
+            }
+        }
+    }
+
+    fn write_switch(&mut self, cpu: usize, time_ns: u64, raw: &RawSwitch) -> Result<()> {
+        let switch = raw.switch;
+        let last = self.cpus[cpu].switched.replace((switch.next, time_ns));
+        let mut stolen_ns = 0;
+        if !switch.prev.is_idle() {
+            if let Some(prio) = self.tasks.seen(switch.prev, raw.prev_policy, switch.prev_prio) {
+                self.write(cpu, time_ns, Event::Prio(prio))?;
+            }
+            if let Some((running, since_ns)) = last {
+                let (tid, since_switch_ns) = (switch.prev, time_ns - since_ns);
+                stolen_ns = match running == tid {
+                    true => self.tasks.stolen(tid, raw.uncounted_ns, since_switch_ns),
+                    // The kernel hid the switch to this task and the task that ran before it. Since the last
+                    // known switch the hidden task ran, too: its time is left out as well.
+                    false => self.tasks.stolen_before(tid, raw.uncounted_ns, since_switch_ns),
+                };
+            }
+        }
+        if !switch.next.is_idle() {
+            if let Some(prio) = self.tasks.seen(switch.next, raw.next_policy, switch.next_prio) {
+                self.write(cpu, time_ns, Event::Prio(prio))?;
+            }
+        }
+        self.write(cpu, time_ns, Event::Switch(Switch { stolen_ns, ..switch }))
+    }
+
+    fn write_rare(&mut self, record: Rare) -> Result<()> {
+        let Rare { time_ns, cpu, what } = record;
+        let cpu = usize::from(cpu);
+        match what {
+            What::Event(event) => self.write(cpu, time_ns, event),
+            What::Named(info, event) => {
+                if let Event::Fork(fork) = event {
+                    self.tasks.forget(fork.child);
+                    self.symbols.forget(fork.child_tgid);
+                }
+                self.named(info, cpu, time_ns, event)
+            }
+            What::Account(info, stat, policy, prio) => {
+                self.named(info, cpu, time_ns, Event::Stat(stat))?;
+                match self.tasks.seen(info.tid, policy, prio) {
+                    Some(prio) => self.write(cpu, time_ns, Event::Prio(prio)),
+                    None => Ok(()),
+                }
+            }
+            What::Stack(raw) => {
+                let (frames, _) = self.symbols.frames(&raw, time_ns);
+                self.write(cpu, time_ns, Event::Stack(Stack { tid: raw.tid, frames }))
+            }
+            What::Hot(words) => {
+                let corrupt = corrupt(SHARED);
+                let (time_ns, kind) = self.decoder.stamp(words[0]).map_err(&corrupt)?;
+                let Kind::Hot(kind) = kind else {
+                    return Err(corrupt(Nonsense::of("a nested record's stamp", words[0])));
+                };
+                let hot = self.decoder.hot(time_ns, kind, &words).map_err(corrupt)?;
+                self.write_hot(cpu, time_ns, hot)
+            }
+            What::Resumed => {
+                for cpu in 0..self.cpus.len() {
+                    self.cpus[cpu].switched = None;
+                    self.lose(cpu, time_ns, 0)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    fn name(&mut self, info: TaskInfo) {
+        self.writer.task(info);
+        if let Some(lookout) = &mut self.lookout {
+            lookout.name(info);
+        }
+    }
+
+    fn named(&mut self, info: TaskInfo, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+        self.name(info);
+        self.write(cpu, time_ns, event)
+    }
+
+    fn write(&mut self, cpu: usize, time_ns: u64, event: Event) -> Result<()> {
+        let stamped = Stamped { time_ns, cpu: cpu as u16, event };
+        if let Some(lookout) = &mut self.lookout {
+            lookout.see(&stamped);
+        }
+        self.writer.event(&stamped).map_err(Error::Write)
+    }
+
+    fn lose(&mut self, cpu: usize, time_ns: u64, count: u64) -> Result<()> {
+        self.cpus[cpu].lost += count;
+        self.writer.lost(cpu as u16, time_ns, count).map_err(Error::Write)
+    }
+
+    fn count_shared_losses(&mut self, now_ns: u64) -> Result<()> {
+        for cpu in 0..self.cpus.len() {
+            let lost = self.rings.shared_lost(cpu);
+            let before = std::mem::replace(&mut self.cpus[cpu].shared_lost, lost);
+            if lost > before {
+                self.lose(cpu, now_ns, lost - before)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Ends the trace. Before that it writes the losses not told yet: records that found no room at the end,
+    /// and events that the kernel skipped because their program was already running.
+    pub(crate) fn finish(mut self, end_ns: u64, recursion_misses: u64) -> Result<(W, Written, Vec<u64>)> {
+        for cpu in 0..self.cpus.len() {
+            // The kernel does not say on which CPU a program ran into itself.
+            let misses = if cpu == 0 { recursion_misses } else { 0 };
+            let count = self.rings.missed(cpu) + misses;
+            if count > 0 {
+                self.lose(cpu, end_ns, count)?;
+            }
+        }
+        let lost = self.lost_per_cpu();
+        let (sink, written) = self.writer.finish(end_ns).map_err(Error::Write)?;
+        Ok((sink, written, lost))
+    }
+}
+
+#[cfg(test)]
+#[path = "drain_tests.rs"]
+mod tests;

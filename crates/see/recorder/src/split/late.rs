@@ -1,0 +1,147 @@
+//! A sample that was late: what was in its way, with names.
+
+use std::sync::Arc;
+
+use spry_trace::event::{Comm, Softirq, Tgid, Tid};
+
+use super::seat::Seen;
+use crate::decode::RawStack;
+use crate::symbols::Symbols;
+use crate::wire::*;
+
+/// A sampler thread that ran later than the threshold.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Late {
+    /// The thread that waited.
+    pub tid: Tid,
+    /// The CPU that it got.
+    pub cpu: u16,
+    /// When it wanted to run, ns of `CLOCK_MONOTONIC`.
+    pub due_ns: u64,
+    /// What was seen of the thread's wake-up.
+    pub seen: Seen,
+    /// What the CPU was doing while the thread was late, in order of time.
+    pub looks: Vec<Look>,
+    /// Interrupts, softirqs and timers' functions between the due time and the switch to the thread, the
+    /// longest first; one may have run inside another.
+    pub stretches: Vec<Stretch>,
+}
+
+/// What a CPU was doing at one moment.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Look {
+    /// Why the CPU was looked at.
+    pub when: When,
+    /// ns of `CLOCK_MONOTONIC`.
+    pub time_ns: u64,
+    /// The task that had the CPU.
+    pub tid: Tid,
+    /// The task's process.
+    pub tgid: Tgid,
+    /// The task's name.
+    pub comm: Comm,
+    /// Where the task was in the code: kernel frames first, the innermost first, without the frames of the
+    /// interrupt in which the BPF program looked.
+    pub frames: Box<[Arc<str>]>,
+    /// How many of the frames are the kernel's; 0 if the task was in its own program.
+    pub kernel_frames: usize,
+}
+
+/// Why a CPU was looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum When {
+    /// The first interrupt after the thread's due time came.
+    Due,
+    /// The latest interrupt came while the thread was already late by the threshold.
+    Late,
+    /// The thread got the CPU.
+    Switch,
+}
+
+/// A stretch of time in which something ran that is not a task.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Stretch {
+    /// What ran.
+    pub span: Span,
+    /// How long it ran after the thread's due time, ns.
+    pub length_ns: u64,
+}
+
+/// What runs outside of tasks.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Span {
+    /// A device's interrupt, by its number.
+    Irq(u32),
+    /// A softirq.
+    Softirq(Softirq),
+    /// A timer's function.
+    Timer(Arc<str>),
+}
+
+impl Late {
+    pub(super) fn of(raw: &spry_late, symbols: &mut Symbols, now_ns: u64) -> Late {
+        let whens = [When::Due, When::Late, When::Switch];
+        let mut looks: Vec<Look> = whens
+            .into_iter()
+            .zip(&raw.looked)
+            .filter(|(_, looked)| looked.time_ns != 0)
+            .map(|(when, looked)| look(when, looked, symbols, now_ns))
+            .collect();
+        looks.sort_by_key(|look| look.time_ns);
+        let mut stretches: Vec<Stretch> =
+            raw.spans.iter().filter_map(|span| stretch(span, symbols, now_ns)).collect();
+        stretches.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
+        Late {
+            tid: Tid(raw.seat.tid),
+            cpu: raw.cpu as u16,
+            due_ns: raw.seat.due_ns,
+            seen: Seen {
+                irq_ns: raw.seat.irq_ns,
+                resched_ns: raw.seat.resched_ns,
+                schedule_ns: raw.seat.schedule_ns,
+                switch_ns: raw.seat.switch_ns,
+            },
+            looks,
+            stretches,
+        }
+    }
+}
+
+fn look(when: When, raw: &spry_looked, symbols: &mut Symbols, now_ns: u64) -> Look {
+    let addresses = |frames: &[u64], bytes: i32| {
+        let count = usize::try_from(bytes).unwrap_or(0) / size_of::<u64>();
+        frames[..count.min(frames.len())].to_vec()
+    };
+    let stack = RawStack {
+        tid: Tid(raw.tid),
+        tgid: Tgid(raw.tgid),
+        kernel: addresses(&raw.kernel, raw.kernel_bytes),
+        user: addresses(&raw.user, raw.user_bytes),
+    };
+    let (frames, kernel_frames) = match when {
+        When::Switch => symbols.frames(&stack, now_ns),
+        When::Due | When::Late => symbols.interrupted(&stack, now_ns),
+    };
+    let name = raw.comm.map(|byte| byte as u8);
+    Look {
+        when,
+        time_ns: raw.time_ns,
+        tid: Tid(raw.tid),
+        tgid: Tgid(raw.tgid),
+        comm: Comm::new(&name),
+        frames,
+        kernel_frames,
+    }
+}
+
+fn stretch(raw: &spry_span, symbols: &mut Symbols, now_ns: u64) -> Option<Stretch> {
+    let span = match raw.kind {
+        SPRY_SPAN_IRQ => Span::Irq(raw.id),
+        SPRY_SPAN_SOFTIRQ => Span::Softirq(Softirq(raw.id as u8)),
+        SPRY_SPAN_HRTIMER | SPRY_SPAN_SOFT_HRTIMER | SPRY_SPAN_TIMER => {
+            Span::Timer(symbols.kernel_name(raw.function, now_ns))
+        }
+        _ => return None,
+    };
+    Some(Stretch { span, length_ns: raw.length_ns })
+}

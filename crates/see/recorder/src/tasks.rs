@@ -1,0 +1,151 @@
+//! What the drain remembers of each task: how it is scheduled, and stolen time that is not written yet.
+
+use spry_trace::Tid;
+use spry_trace::event::{Policy, Prio};
+use spry_trace::format::STOLEN_GRAIN_NS;
+
+/// Differences between a task's wall time and its run time are kept back until their sum is what the task has
+/// run divided by this. So no byte is spent on less, and the run time in the trace is never further off.
+const STOLEN_SHARE: u64 = 2000;
+/// A sum of differences below this is always kept back, ns.
+const STOLEN_MIN_NS: u64 = 10_000;
+/// A sum of differences from this on is always written at once, ns.
+const STOLEN_MIN_MOST_NS: u64 = 50_000;
+
+const PAGE: usize = 1024;
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Known {
+    policy: Policy,
+    prio: u8,
+    owed_ns: i64,
+    ran_ns: u64,
+}
+
+/// What holds for a task until a switch tells another policy or priority.
+const ORDINARY: Known = Known { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
+
+/// A table by tid, in pages that appear when used.
+#[derive(Default)]
+pub(crate) struct Tasks {
+    pages: Vec<Option<Box<[Known; PAGE]>>>,
+}
+
+impl Tasks {
+    fn task(&mut self, tid: Tid) -> &mut Known {
+        let number = tid.0 as usize;
+        let page = number / PAGE;
+        if page >= self.pages.len() {
+            self.pages.resize_with(page + 1, || None);
+        }
+        &mut self.pages[page].get_or_insert_with(|| Box::new([ORDINARY; PAGE]))[number % PAGE]
+    }
+
+    /// Forgets the task of a tid: a new task has it.
+    pub(crate) fn forget(&mut self, tid: Tid) {
+        *self.task(tid) = ORDINARY;
+    }
+
+    /// The change to tell of, if a task is scheduled in another way than was known.
+    #[must_use]
+    pub(crate) fn seen(&mut self, tid: Tid, policy: Policy, prio: u8) -> Option<Prio> {
+        let task = self.task(tid);
+        if (task.policy, task.prio) == (policy, prio) {
+            return None;
+        }
+        (task.policy, task.prio) = (policy, prio);
+        Some(Prio { tid, policy, prio })
+    }
+
+    /// How much of a task's stay on a CPU, which took `stay_ns`, to call stolen, when the kernel did not
+    /// count `uncounted_ns` of it as the task's run time.
+    ///
+    /// The kernel bills between its readings of the run queue's clock, which are before the tracepoints by
+    /// 100 ns to, where it reuses a wake-up's reading, many microseconds. So a difference may be below 0
+    /// (billed for more than the stay), and a small one is carried over until it is large enough to tell.
+    #[must_use]
+    pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> i32 {
+        let task = self.task(tid);
+        task.owed_ns += i64::from(uncounted_ns);
+        task.ran_ns += stay_ns;
+        let least_ns = (task.ran_ns / STOLEN_SHARE).clamp(STOLEN_MIN_NS, STOLEN_MIN_MOST_NS);
+        if task.owed_ns.unsigned_abs() < least_ns {
+            return 0;
+        }
+        task.tell(stay_ns)
+    }
+
+    /// The same as [`Tasks::stolen`] for a stay that a hidden switch began. The result is never 0: a value
+    /// other than 0 tells the reader of the trace that the length of the stay is known.
+    #[must_use]
+    pub(crate) fn stolen_before(&mut self, tid: Tid, uncounted_ns: i32, since_switch_ns: u64) -> i32 {
+        let task = self.task(tid);
+        task.owed_ns += i64::from(uncounted_ns);
+        match task.tell(since_switch_ns) {
+            0 => {
+                task.owed_ns -= i64::from(STOLEN_GRAIN_NS);
+                STOLEN_GRAIN_NS
+            }
+            stolen => stolen,
+        }
+    }
+}
+
+impl Known {
+    /// Takes from the owed time what a stay of this length can have lost, in whole grains, which take less
+    /// room in the trace. The rest stays owed.
+    fn tell(&mut self, stay_ns: u64) -> i32 {
+        let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
+        let stolen = i32::try_from(self.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);
+        let stolen = stolen - stolen % STOLEN_GRAIN_NS;
+        self.owed_ns -= i64::from(stolen);
+        stolen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_change_of_class_or_priority_is_told() {
+        let mut tasks = Tasks::default();
+        let tid = Tid(4_000_000);
+        assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
+        assert_eq!(tasks.seen(tid, Policy::Fifo, 98), Some(Prio { tid, policy: Policy::Fifo, prio: 98 }));
+        assert_eq!(tasks.seen(tid, Policy::Fifo, 98), None);
+        tasks.forget(tid);
+        assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
+    }
+
+    #[test]
+    fn small_differences_add_up_and_cancel_out() {
+        let mut tasks = Tasks::default();
+        let tid = Tid(7);
+        const GRAIN: i32 = STOLEN_GRAIN_NS;
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN + 5, 100_000), 3 * GRAIN);
+        assert_eq!(tasks.stolen(tid, -GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, GRAIN, 100_000), 0);
+        assert_eq!(tasks.stolen(tid, -3 * GRAIN - 5, 100_000), -3 * GRAIN);
+    }
+
+    #[test]
+    fn what_is_kept_back_grows_with_what_the_task_has_run() {
+        let mut tasks = Tasks::default();
+        assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 36_864);
+        assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 0);
+        assert_eq!(tasks.stolen(Tid(7), 60_000, 900_000_000), 102_400);
+    }
+
+    #[test]
+    fn no_more_is_stolen_from_a_stay_than_it_lasted() {
+        let mut tasks = Tasks::default();
+        assert_eq!(
+            tasks.stolen(Tid(7), 12 * STOLEN_GRAIN_NS, 7 * STOLEN_GRAIN_NS as u64),
+            7 * STOLEN_GRAIN_NS
+        );
+        assert_eq!(tasks.stolen(Tid(7), 0, 30_000), 5 * STOLEN_GRAIN_NS);
+    }
+}

@@ -1,0 +1,46 @@
+//! `wakeup` on a terminal: the parts of wake-up latency, and what had the CPU meanwhile.
+
+use spry_analysis::findings::Findings;
+use spry_analysis::histogram::Histogram;
+use spry_page::words::{count, duration};
+
+use super::style::{Style, Table};
+use super::{ROWS_MAX, or_dash, shown};
+use crate::words;
+
+pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
+    let found = findings.wakeup.as_ref()?;
+    let mut table = Table::new("part", &["count", "mean", "p50", "p99", "max", "group"]);
+    let parts: [(&str, Option<&Histogram>, &str); 7] = [
+        ("deadline to timer handler", found.timer.as_ref(), "timer"),
+        ("timer handler to waking", found.expiry.as_ref(), "timer"),
+        ("waking to run queue", Some(&found.enqueue), ""),
+        ("waking to need-resched", found.resched.as_ref(), "resched"),
+        ("need-resched to switch", found.switch.as_ref(), "resched"),
+        ("waking to switch", Some(&found.total), ""),
+        ("deadline to switch", found.deadline_to_switch.as_ref(), "timer"),
+    ];
+    for (name, part, group) in parts {
+        let summary = part.and_then(Histogram::summary);
+        table.row([
+            name.to_owned(),
+            or_dash(part, |part| count(part.count())),
+            or_dash(summary, |summary| duration(summary.mean.round() as u64)),
+            or_dash(summary, |summary| duration(summary.p50)),
+            or_dash(summary, |summary| duration(summary.p99)),
+            or_dash(summary, |summary| duration(summary.max)),
+            if part.is_none() { format!("needs {group}") } else { group.to_owned() },
+        ]);
+    }
+    let mut culprits = Table::new("had the CPU meanwhile", &["for"]);
+    for culprit in found.culprits.iter().take(ROWS_MAX / 2) {
+        culprits.row([words::party(&culprit.party), duration(culprit.ran_ns)]);
+    }
+    let mut by_task = Table::new("task", &["wake-ups", "mean to switch", "max to switch"]);
+    let (tasks, note) = shown(findings, ROWS_MAX / 2);
+    for (task, parts) in tasks.iter().filter_map(|task| Some((task, task.wakeup.as_ref()?))) {
+        let mean = or_dash(parts.total.mean_ns(), |mean| duration(mean.round() as u64));
+        by_task.row([words::who(&task.who), count(parts.total.count), mean, duration(parts.total.max_ns)]);
+    }
+    Some(table.render(style) + &culprits.render(style) + &by_task.render(style) + &note)
+}

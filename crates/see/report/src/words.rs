@@ -1,0 +1,259 @@
+//! Names, losses and delays in plain words, the same in the terminal and in HTML.
+
+use std::fmt::Write as _;
+
+use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, NameShare, Party, TraceFinding, Who};
+use spry_page::words::{count, duration};
+use spry_trace::event::{Comm, Context};
+
+/// A moment since the start of the trace, to the microsecond: `12.345678 s`.
+pub(crate) fn moment(ns: u64) -> String {
+    format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
+}
+
+/// What was lost and where: `15: 15 on CPU 1`.
+pub(crate) fn losses(trace: &TraceFinding) -> String {
+    let by_cpu = trace.lost_by_cpu.iter().enumerate().filter(|&(_, &lost)| lost > 0);
+    let mut parts: Vec<String> = by_cpu.map(|(cpu, &lost)| format!("{} on CPU {cpu}", count(lost))).collect();
+    let elsewhere = trace.lost.saturating_sub(trace.lost_by_cpu.iter().sum());
+    if elsewhere > 0 {
+        parts.push(format!("{} in damaged blocks", count(elsewhere)));
+    }
+    format!("{}: {}", count(trace.lost), parts.join(", "))
+}
+
+/// A part of a whole as a share; `None` of nothing.
+pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A part of a whole as a share, where the part may be below 0; `None` of nothing.
+pub(crate) fn signed_share(part: i64, whole: u64) -> Option<f64> {
+    (whole > 0).then(|| part as f64 / whole as f64)
+}
+
+/// A name without the control characters that a task may have put into it.
+pub(crate) fn comm(comm: &Comm) -> String {
+    plain(&String::from_utf8_lossy(comm.as_bytes()))
+}
+
+/// A text on one line: no control characters, which a terminal might obey.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
+}
+
+/// Control characters, and those that turn the direction of writing.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
+
+/// A task's name and number: `mplayer 1234`.
+pub(crate) fn who(who: &Who) -> String {
+    match comm(&who.comm) {
+        name if name.is_empty() => format!("task {}", who.tid),
+        name => format!("{name} {}", who.tid),
+    }
+}
+
+/// What had a CPU, in words: a party as the subject of a sentence.
+pub(crate) fn party(party: &Party) -> String {
+    match party {
+        Party::Task(task) => who(task),
+        Party::Interrupt(kind) => kind.to_string(),
+        Party::Idle => "idle".into(),
+        Party::Unknown => "unknown".into(),
+        Party::Others => "others".into(),
+    }
+}
+
+/// How a wait began: `woken by Xorg 900`.
+pub(crate) fn cause(cause: &DelayCause) -> String {
+    match cause {
+        DelayCause::Woken { waker: Some(waker), context: Context::Task } => {
+            format!("woken by {}", who(waker))
+        }
+        DelayCause::Woken { context: Context::Softirq, .. } => "woken by a softirq".into(),
+        DelayCause::Woken { context: Context::Hardirq, .. } => "woken by an interrupt".into(),
+        DelayCause::Woken { .. } => "woken".into(),
+        DelayCause::Preempted { by: Some(by) } => format!("preempted by {}", who(by)),
+        DelayCause::Preempted { by: None } => "preempted".into(),
+        DelayCause::New => "new".into(),
+        DelayCause::Unknown => "waiting since before the trace".into(),
+    }
+}
+
+/// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
+pub fn culprits(delay: &Delay) -> String {
+    let parts = parts(delay);
+    let largest_ns = parts.iter().map(|part| part.1).max().unwrap_or(0);
+    let (named, gathered): (Vec<&Part>, Vec<&Part>) =
+        parts.iter().partition(|part| matches!(part.0, Doer::Task(_) | Doer::Name(_)));
+    // A named culprit comes first, but gathered time is not left out where it is most of the wait.
+    let mut shown: Vec<&Part> = named.into_iter().chain(gathered).collect();
+    let mut at = 0;
+    shown.retain(|part| {
+        at += 1;
+        at == 1 || part.1 >= largest_ns / 20
+    });
+    if shown.len() > 3 {
+        shown.drain(2..shown.len() - 1);
+    }
+    let mut text = String::new();
+    for (doer, ran_ns) in shown {
+        let joint = if text.is_empty() { "" } else { ", " };
+        let ran = if text.is_empty() { " ran" } else { "" };
+        let name = match doer {
+            Doer::Task(task) => who(task) + ran,
+            Doer::Name(name) => many(name) + ran,
+            Doer::Other(Party::Idle) => "the CPU was idle".into(),
+            Doer::Other(Party::Unknown) => "not known for".into(),
+            Doer::Other(other) => party(other) + ran,
+        };
+        _ = write!(text, "{joint}{name} {}", duration(*ran_ns));
+    }
+    if text.is_empty() { "nobody else had the CPU".into() } else { text }
+}
+
+/// What did something during a wait.
+enum Doer<'a> {
+    Task(&'a Who),
+    Name(&'a NameShare),
+    Other(&'a Party),
+}
+
+type Part<'a> = (Doer<'a>, u64);
+
+/// The parts of a wait: by task, or by name where no task had much of it but those of one name together had.
+fn parts(delay: &Delay) -> Vec<Part<'_>> {
+    let task_ns = |culprit: &Culprit| task_of(culprit).map_or(0, |_| culprit.ran_ns);
+    let most_of_task_ns = delay.culprits.iter().map(task_ns).max().unwrap_or(0);
+    let most_of_name_ns = delay.names.first().map_or(0, |name| name.ran_ns);
+    if most_of_task_ns >= delay.wait_ns / 4 || most_of_name_ns <= 2 * most_of_task_ns {
+        let part =
+            |culprit| (task_of(culprit).map_or(Doer::Other(&culprit.party), Doer::Task), culprit.ran_ns);
+        return delay.culprits.iter().map(part).collect();
+    }
+    let mut parts: Vec<Part<'_>> = delay.names.iter().map(|name| (Doer::Name(name), name.ran_ns)).collect();
+    let named_ns: u64 = delay.names.iter().map(|name| name.ran_ns).sum();
+    let tasks_ns: u64 = delay.culprits.iter().map(task_ns).sum();
+    for culprit in delay.culprits.iter().filter(|culprit| task_of(culprit).is_none()) {
+        // Some tasks that count as others in `culprits` are shown under their names here.
+        let ran_ns = match culprit.party {
+            Party::Others => (tasks_ns + culprit.ran_ns).saturating_sub(named_ns),
+            _ => culprit.ran_ns,
+        };
+        parts.push((Doer::Other(&culprit.party), ran_ns));
+    }
+    parts
+}
+
+fn task_of(culprit: &Culprit) -> Option<&Who> {
+    match &culprit.party {
+        Party::Task(task) => Some(task),
+        _ => None,
+    }
+}
+
+/// A name, and how many tasks have it: `hackbench (398 tasks)`.
+fn many(name: &NameShare) -> String {
+    let tasks = if name.tasks == 1 { "task" } else { "tasks" };
+    match comm(&name.comm) {
+        text if text.is_empty() => format!("{} {tasks} without a name", name.tasks),
+        text => format!("{text} ({} {tasks})", name.tasks),
+    }
+}
+
+/// Tells one delay in a sentence.
+pub fn sentence(delay: &Delay) -> String {
+    let mut text = format!(
+        "{} was ready to run for {} on CPU {} at {} ({})",
+        who(&delay.victim),
+        duration(delay.wait_ns),
+        delay.cpu,
+        moment(delay.start_ns),
+        cause(&delay.cause),
+    );
+    let parts = parts(delay);
+    let named = parts.iter().filter(|part| matches!(part.0, Doer::Task(_) | Doer::Name(_)));
+    // What had a small part of the wait is not to blame for it.
+    match named.max_by_key(|part| part.1).filter(|part| part.1 >= delay.wait_ns / 10) {
+        Some((Doer::Task(task), ran_ns)) => {
+            _ = write!(text, ", while {} ran for {}", who(task), duration(*ran_ns));
+        }
+        Some((Doer::Name(name), ran_ns)) => {
+            _ = write!(text, ", while {} ran for {}", many(name), duration(*ran_ns));
+        }
+        _ => {}
+    }
+    if delay.end == DelayEnd::Cut {
+        text += ", and still waited when the trace ended";
+    }
+    text + "."
+}
+
+/// The verdict in at most two sentences: the longest wait, and which task lost most to which.
+pub(crate) fn verdict(delays: Option<&spry_analysis::findings::Delays>) -> String {
+    let Some(delays) = delays else { return "Delays were not looked at.".into() };
+    let Some(worst) = delays.worst.first() else { return "No task waited for a CPU.".into() };
+    let mut text = format!("Longest wait: {}", sentence(worst));
+    let most = delays.blame.iter().find(|blame| matches!(blame.culprit, Party::Task(_)));
+    if let Some(blame) = most {
+        _ = write!(
+            text,
+            " Most time lost: {} to {}, {} in {} {}.",
+            who(&blame.victim),
+            party(&blame.culprit),
+            duration(blame.total_ns),
+            count(blame.waits),
+            if blame.waits == 1 { "wait" } else { "waits" },
+        );
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use spry_trace::{Tgid, Tid};
+
+    use super::*;
+
+    #[test]
+    fn a_crowd_of_one_name_is_to_blame_together() {
+        let victim = Who { tid: Tid(7), tgid: Tgid(7), comm: Comm::new(b"player") };
+        let party = |tid| Party::Task(Who { tid: Tid(tid), tgid: Tgid(100), comm: Comm::new(b"crowd") });
+        let culprit = |party, ran_ns| Culprit { party, ran_ns };
+        let mut delay = Delay {
+            victim,
+            start_ns: 0,
+            wait_ns: 2_000_000_000,
+            cpu: 0,
+            cause: DelayCause::New,
+            end: DelayEnd::Dispatched,
+            culprits: vec![
+                culprit(Party::Others, 1_900_000_000),
+                culprit(party(1), 60_000_000),
+                culprit(party(2), 40_000_000),
+            ],
+            names: vec![NameShare { comm: Comm::new(b"crowd"), tasks: 398, ran_ns: 1_950_000_000 }],
+            slices: Vec::new(),
+            culprit_stack: Vec::new(),
+        };
+        assert_eq!(culprits(&delay), "crowd (398 tasks) ran 1.95 s");
+        assert!(sentence(&delay).ends_with(", while crowd (398 tasks) ran for 1.95 s."));
+        delay.culprits = vec![culprit(party(1), 1_500_000_000), culprit(party(2), 500_000_000)];
+        assert_eq!(culprits(&delay), "crowd 1 ran 1.50 s, crowd 2 500 ms");
+        assert!(sentence(&delay).ends_with(", while crowd 1 ran for 1.50 s."));
+    }
+
+    #[test]
+    fn losses_of_no_cpu_are_told_too() {
+        let trace = TraceFinding { lost: 1_020, lost_by_cpu: vec![0, 15], ..TraceFinding::default() };
+        assert_eq!(losses(&trace), "1,020: 15 on CPU 1, 1,005 in damaged blocks");
+    }
+
+    #[test]
+    fn a_name_cannot_command_the_terminal() {
+        assert_eq!(comm(&Comm::new(b"\x1b[2Jx\ny")), "?[2Jx?y");
+        assert_eq!(plain("a\u{202e}b"), "a?b");
+    }
+}

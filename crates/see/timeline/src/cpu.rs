@@ -1,0 +1,160 @@
+//! The state of one CPU: which task has it, which had it lately, and which interrupts are being handled.
+
+use crate::interval::{InterruptKind, Interrupted};
+use crate::task::TaskIndex;
+
+/// What has a CPU.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Holder {
+    /// It is not known what has the CPU: before its first switch, or after lost events.
+    #[default]
+    Unknown,
+    /// The idle task.
+    Idle,
+    /// A task.
+    Task(TaskIndex),
+}
+
+impl Holder {
+    /// The task, if it is one.
+    pub const fn task(self) -> Option<TaskIndex> {
+        match self {
+            Holder::Task(task) => Some(task),
+            Holder::Unknown | Holder::Idle => None,
+        }
+    }
+}
+
+/// A stay on a CPU that is over.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Slice {
+    /// The start, ns.
+    pub start_ns: u64,
+    /// The end, ns.
+    pub end_ns: u64,
+    /// What had the CPU.
+    pub holder: Holder,
+}
+
+/// How many of each CPU's latest slices are remembered.
+const RECENT: usize = 256;
+/// How deep interrupts inside interrupts are followed; no machine nests them deeper.
+const NESTING_MAX: usize = 8;
+
+/// One CPU.
+#[derive(Clone, Debug)]
+pub struct Cpu {
+    /// What has the CPU.
+    pub(crate) holder: Holder,
+    /// Since when the holder has the CPU; if the holder is unknown, since when no event of the CPU is
+    /// missing.
+    pub(crate) since_ns: u64,
+    /// What lost the CPU to the holder.
+    pub(crate) left: Holder,
+    /// Whether the holder may have had the CPU even before `since_ns`.
+    pub(crate) start_cut: bool,
+    /// The time of the CPU's latest event, ns.
+    pub(crate) last_event_ns: u64,
+    /// When events were last found lost; 0 if never.
+    pub(crate) lost_at_ns: u64,
+    /// How many events were lost.
+    pub(crate) lost: u64,
+    /// The latest slices, as a ring; `pushed` counts all slices that ever went in.
+    recent: Option<Box<[Slice; RECENT]>>,
+    pushed: usize,
+    /// Ticks since the last switch, ns: the next switch tells which task they hit.
+    pub(crate) ticks_ns: Vec<u64>,
+    nesting: [Open; NESTING_MAX],
+    depth: usize,
+}
+
+/// An interrupt being handled.
+#[derive(Clone, Copy, Debug)]
+struct Open {
+    kind: InterruptKind,
+    start_ns: u64,
+    inner_ns: u64,
+}
+
+impl Cpu {
+    pub(crate) fn new(start_ns: u64) -> Cpu {
+        let open =
+            Open { kind: InterruptKind::Softirq(spry_trace::event::Softirq(0)), start_ns: 0, inner_ns: 0 };
+        Cpu {
+            holder: Holder::Unknown,
+            since_ns: start_ns,
+            left: Holder::Unknown,
+            start_cut: true,
+            last_event_ns: start_ns,
+            lost_at_ns: 0,
+            lost: 0,
+            recent: None,
+            pushed: 0,
+            ticks_ns: Vec::new(),
+            nesting: [open; NESTING_MAX],
+            depth: 0,
+        }
+    }
+
+    /// What has the CPU.
+    pub const fn holder(&self) -> Holder {
+        self.holder
+    }
+
+    /// Since when the holder has the CPU, ns; meaningless where the holder is unknown.
+    pub const fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Events lost.
+    pub const fn lost(&self) -> u64 {
+        self.lost
+    }
+
+    /// One of the latest 256 stays: the newest one for 0, the one before it for 1.
+    #[inline]
+    pub fn recent(&self, back: usize) -> Option<&Slice> {
+        let ring = self.recent.as_ref().filter(|_| back < self.pushed.min(RECENT))?;
+        Some(&ring[(self.pushed - 1 - back) % RECENT])
+    }
+
+    #[inline]
+    pub(crate) fn remember(&mut self, slice: Slice) {
+        let ring = self.recent.get_or_insert_with(|| Box::new([Slice::default(); RECENT]));
+        ring[self.pushed % RECENT] = slice;
+        self.pushed += 1;
+    }
+
+    /// Forgets the holder, since events were lost; `since_ns` is the end of the loss.
+    pub(crate) fn forget(&mut self, since_ns: u64) {
+        self.holder = Holder::Unknown;
+        self.left = Holder::Unknown;
+        self.since_ns = since_ns;
+        self.start_cut = true;
+    }
+
+    pub(crate) fn enter(&mut self, kind: InterruptKind, time_ns: u64) {
+        if self.depth == NESTING_MAX {
+            self.depth = 0;
+        }
+        self.nesting[self.depth] = Open { kind, start_ns: time_ns, inner_ns: 0 };
+        self.depth += 1;
+    }
+
+    /// The interrupt that ends here; `None` if its entry was not seen.
+    pub(crate) fn leave(&mut self, cpu: u16, kind: InterruptKind, time_ns: u64) -> Option<Interrupted> {
+        let open = (0..self.depth).rev().find(|&at| self.nesting[at].kind == kind)?;
+        self.depth = open;
+        let Open { start_ns, inner_ns, .. } = self.nesting[open];
+        let whole_ns = time_ns.saturating_sub(start_ns);
+        if let Some(outer) = open.checked_sub(1) {
+            self.nesting[outer].inner_ns += whole_ns;
+        }
+        let own_ns = whole_ns.saturating_sub(inner_ns);
+        Some(Interrupted { cpu, kind, start_ns, end_ns: time_ns, own_ns, holder: self.holder })
+    }
+
+    pub(crate) fn forget_interrupts(&mut self) {
+        self.depth = 0;
+    }
+}

@@ -1,0 +1,321 @@
+//! Switches: which task lost the CPU, which got it, and what the switch says of the two tasks.
+
+use spry_trace::Tid;
+use spry_trace::event::{PrevState, Switch};
+
+use crate::cpu::{Holder, Slice};
+use crate::interval::{Cut, Idled, Observer, Ran, RunEnd, Slept, Switched, WaitCause, Waited};
+use crate::machine::Timeline;
+use crate::task::{State, TaskIndex};
+use crate::tick::Turn;
+
+impl Timeline {
+    #[inline]
+    pub(crate) fn switch(&mut self, cpu: u16, switch: &Switch, to: &mut impl Observer) {
+        let at = usize::from(cpu);
+        let holder = self.cpus[at].holder;
+        let known = self.leaver(cpu, switch);
+        let last_ns = self.cpus[at].since_ns;
+        // A known holder whose tid an exec has changed stays the same task; every other task is found by its
+        // tid.
+        let prev = match (known, self.cpus[at].holder) {
+            (Known::Since(_), Holder::Task(task)) if self.tasks.get(task).tid == switch.prev => {
+                Holder::Task(task)
+            }
+            _ => self.holder(switch.prev),
+        };
+        let next = self.holder(switch.next);
+        let later = known.since_ns().map(|since_ns| (prev, since_ns));
+        self.tell_ticks(cpu, Turn { holder, later }, to);
+        if self.in_window() {
+            let (time_ns, state) = (self.now_ns, switch.prev_state);
+            to.switched(self, &Switched { time_ns, cpu, prev, next, state });
+        }
+        match known {
+            Known::Since(start_ns) => {
+                let end = RunEnd::Switched { state: switch.prev_state, next };
+                let cut = Cut { start: self.cpus[at].start_cut, end: false };
+                self.stay(
+                    cpu,
+                    prev,
+                    Slice { start_ns, end_ns: self.now_ns, holder: prev },
+                    i64::from(switch.stolen_ns) - (start_ns - last_ns) as i64,
+                    end,
+                    cut,
+                    to,
+                );
+            }
+            Known::Not => {}
+        }
+        if let Holder::Task(task) = prev {
+            self.leave_cpu(cpu, task, switch, next, to);
+        }
+        if let Holder::Task(task) = next {
+            self.get_cpu(cpu, task, switch.next_prio, to);
+        }
+        let since_ns = self.now_ns;
+        let cpu = &mut self.cpus[at];
+        cpu.holder = next;
+        cpu.left = prev;
+        cpu.since_ns = since_ns;
+        cpu.start_cut = false;
+    }
+
+    /// Tells since when the task that leaves had the CPU, and repairs what was known of tasks and CPUs where
+    /// that contradicts the switch.
+    #[inline]
+    fn leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
+        let prev = switch.prev;
+        let (holder, since_ns) = (self.cpus[usize::from(cpu)].holder, self.cpus[usize::from(cpu)].since_ns);
+        match holder {
+            Holder::Idle if prev.is_idle() => Known::Since(since_ns),
+            Holder::Task(task) if self.tasks.get(task).tid == prev => Known::Since(since_ns),
+            Holder::Unknown => self.first_leaver(prev, since_ns),
+            Holder::Task(task) if self.took_over(task, prev) => Known::Since(since_ns),
+            _ => self.wrong_leaver(cpu, switch),
+        }
+    }
+
+    /// Since when, at the earliest, the leaving task had the CPU, if it was not seen to get the CPU. Some
+    /// kernels do not show certain tasks' switches away (in some virtual machines, those of init's threads).
+    /// If the leaving task had lost the CPU to such a hidden task and stayed runnable, it has had the CPU
+    /// since that last seen switch. So has any task if this switch tells how much of the time since the last
+    /// seen switch the kernel did not count: the hidden task had the CPU for that much of it. A CPU whose
+    /// idle task leaves has been idle: for a short unseen stay the whole idle time is not given up.
+    fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
+        let this = &self.cpus[usize::from(cpu)];
+        if switch.prev.is_idle() {
+            return Known::Since(this.since_ns);
+        }
+        let Some(index) = self.tasks.find(switch.prev) else { return Known::Not };
+        let task = self.tasks.get(index);
+        let is_waiting = task.state == State::Waiting;
+        let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
+        let uncounted_ns = u64::try_from(switch.stolen_ns).unwrap_or(0);
+        let came_ns = (this.since_ns + uncounted_ns).min(self.now_ns);
+        match (stayed || switch.stolen_ns != 0, task.state) {
+            (true, State::Waiting | State::Blocked) => Known::Since(came_ns.max(task.since_ns)),
+            (true, State::Unknown) => Known::Since(came_ns),
+            _ => Known::Not,
+        }
+    }
+
+    /// For a CPU's first switch after the start of the trace or a loss: `prev` has had the CPU since that
+    /// start or loss, unless `prev` was seen elsewhere later.
+    #[cold]
+    fn first_leaver(&mut self, prev: Tid, since_ns: u64) -> Known {
+        let Some(index) = self.tasks.find(prev).filter(|_| !prev.is_idle()) else {
+            return Known::Since(since_ns);
+        };
+        let task = self.tasks.get(index);
+        match task.state {
+            State::Running => {
+                self.take_away(index);
+                self.odd.missing_switch_in += 1;
+                Known::Not
+            }
+            _ if task.guessed || task.since_ns <= since_ns => Known::Since(since_ns),
+            _ => {
+                self.odd.missing_switch_in += 1;
+                Known::Not
+            }
+        }
+    }
+
+    /// A task leaves that was not known to have the CPU: a switch is missing.
+    #[cold]
+    fn wrong_leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
+        self.odd.missing_switch_in += 1;
+        let known = self.unseen_since(cpu, switch);
+        let this = &mut self.cpus[usize::from(cpu)];
+        let (holder, since_ns) = (this.holder, this.since_ns);
+        this.start_cut = true;
+        if let Holder::Task(task) = holder {
+            self.forget_task(task);
+            self.tasks.get_mut(task).since_ns = since_ns;
+        }
+        if let Some(index) = self.tasks.find(switch.prev).filter(|_| !switch.prev.is_idle()) {
+            if self.tasks.get(index).state == State::Running {
+                self.take_away(index);
+            }
+        }
+        known
+    }
+
+    /// The task is in no known state from now on.
+    pub(crate) fn forget_task(&mut self, task: TaskIndex) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(task);
+        task.state = State::Unknown;
+        task.since_ns = now_ns;
+        task.clear_pending();
+    }
+
+    /// A running task turns up elsewhere: the CPU that it was on has lost it at some unknown time before now.
+    pub(crate) fn take_away(&mut self, task: TaskIndex) {
+        let now_ns = self.now_ns;
+        for cpu in &mut self.cpus {
+            if cpu.holder == Holder::Task(task) {
+                cpu.forget(now_ns);
+            }
+        }
+        self.forget_task(task);
+    }
+
+    /// Tells of a stay on a CPU that is over.
+    #[expect(clippy::too_many_arguments, reason = "the parts of one interval")]
+    pub(crate) fn stay(
+        &mut self,
+        cpu: u16,
+        holder: Holder,
+        slice: Slice,
+        stolen_ns: i64,
+        end: RunEnd,
+        cut: Cut,
+        to: &mut impl Observer,
+    ) {
+        self.cpus[usize::from(cpu)].remember(slice);
+        let Some((start_ns, end_ns, cut)) = self.clip(slice.start_ns, slice.end_ns, cut) else { return };
+        match holder {
+            Holder::Task(task) => {
+                // Of a stay that the window cuts, it is not known in which part the time was stolen.
+                let most_ns = if start_ns > slice.start_ns { (end_ns - start_ns) as i64 } else { i64::MAX };
+                let stolen_ns = stolen_ns.clamp(-most_ns, most_ns);
+                to.ran(self, &Ran { task, cpu, start_ns, end_ns, stolen_ns, end, cut });
+            }
+            Holder::Idle => to.idled(self, &Idled { cpu, start_ns, end_ns }),
+            Holder::Unknown => {}
+        }
+    }
+
+    #[inline]
+    fn leave_cpu(
+        &mut self,
+        cpu: u16,
+        index: TaskIndex,
+        switch: &Switch,
+        next: Holder,
+        to: &mut impl Observer,
+    ) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.since_ns = now_ns;
+        task.cpu = cpu;
+        task.guessed = false;
+        task.prio = switch.prev_prio;
+        if switch.prev_state.is_runnable() {
+            task.state = State::Waiting;
+            task.cause = WaitCause::Preempted { by: next };
+            task.waking_ns = now_ns;
+            task.has_moved = false;
+            // A waking that came while the task ran found it runnable, and has no wake-up.
+            task.clear_pending();
+        } else if switch.prev_state.is_exit() {
+            self.end(index, to);
+        } else {
+            task.state = State::Blocked;
+            task.slept_in = Some(switch.prev_state);
+        }
+    }
+
+    fn end(&mut self, index: TaskIndex, to: &mut impl Observer) {
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.state = State::Ended;
+        task.end_at(now_ns);
+        to.ended(self, index);
+    }
+
+    #[inline]
+    fn get_cpu(&mut self, cpu: u16, index: TaskIndex, prio: u8, to: &mut impl Observer) {
+        match self.tasks.get(index).state {
+            State::Waiting => self.close_wait(index, cpu, Cut::default(), to),
+            State::Blocked => self.get_cpu_unwoken(cpu, index, to),
+            State::Unknown | State::Ended => {}
+            State::Running => {
+                self.odd.missing_switch_out += 1;
+                self.take_away(index);
+            }
+        }
+        let now_ns = self.now_ns;
+        let task = self.tasks.get_mut(index);
+        task.state = State::Running;
+        task.since_ns = now_ns;
+        task.cpu = cpu;
+        task.guessed = false;
+        task.prio = prio;
+        task.clear_pending();
+    }
+
+    /// A blocked task gets a CPU without a wake-up. If there was a waking, the task has waited since that
+    /// waking; without one, it is not known when the task's sleep ended.
+    #[cold]
+    fn get_cpu_unwoken(&mut self, cpu: u16, index: TaskIndex, to: &mut impl Observer) {
+        match self.tasks.get(index).pending() {
+            Some(pending) => {
+                self.odd.waking_without_wakeup += 1;
+                self.wake(index, cpu, pending.time_ns, pending, to);
+                self.close_wait(index, cpu, Cut::default(), to);
+            }
+            None => self.odd.missing_wakeup += 1,
+        }
+    }
+
+    /// Tells of a wait that is over, unless it is not known whether the task waited all the time.
+    #[inline]
+    pub(crate) fn close_wait(&mut self, index: TaskIndex, cpu: u16, end_cut: Cut, to: &mut impl Observer) {
+        let task = self.tasks.get(index);
+        if self.tainted(task.cpu, task.since_ns) {
+            return;
+        }
+        let cut = Cut { start: task.guessed && task.cause == WaitCause::Unknown, ..end_cut };
+        let (cause, waking_ns, moved) = (task.cause, task.waking_ns, task.has_moved.then_some(task.moved));
+        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, self.now_ns, cut) {
+            to.waited(self, &Waited { task: index, cpu, start_ns, end_ns, cause, waking_ns, moved, cut });
+        }
+    }
+
+    /// Tells of a sleep that ends at `end_ns`, unless it is not known whether the task slept all the time.
+    #[inline]
+    pub(crate) fn close_sleep(
+        &mut self,
+        index: TaskIndex,
+        end_ns: u64,
+        end_cut: Cut,
+        to: &mut impl Observer,
+    ) {
+        let task = self.tasks.get(index);
+        if self.tainted(task.cpu, task.since_ns) {
+            return;
+        }
+        let state: Option<PrevState> = task.slept_in;
+        let cut = Cut { start: task.guessed, ..end_cut };
+        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, end_ns.max(task.since_ns), cut) {
+            to.slept(self, &Slept { task: index, start_ns, end_ns, state, cut });
+        }
+    }
+
+    /// Whether events of the CPU have been lost since `since_ns`. A task that was last known to be on that
+    /// CPU may then have done anything.
+    #[inline]
+    fn tainted(&self, cpu: u16, since_ns: u64) -> bool {
+        let lost_at_ns = self.cpus.get(usize::from(cpu)).map_or(0, |cpu| cpu.lost_at_ns);
+        lost_at_ns > since_ns
+    }
+}
+
+/// Since when a leaving task had the CPU.
+#[derive(Clone, Copy)]
+enum Known {
+    Since(u64),
+    Not,
+}
+
+impl Known {
+    const fn since_ns(self) -> Option<u64> {
+        match self {
+            Known::Since(since_ns) => Some(since_ns),
+            Known::Not => None,
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! Tasks by incarnation, with their names, processes and present state.
+
+use std::collections::HashMap;
+
+use spry_trace::event::{Comm, Context, Policy, PrevState, TaskInfo};
+use spry_trace::{Tgid, Tid};
+
+use crate::cpu::Holder;
+use crate::interval::WaitCause;
+use crate::machine::PendingWaking;
+
+/// One incarnation of a tid: a reused tid gets a new index. Indices count up from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct TaskIndex(u32);
+
+impl TaskIndex {
+    /// The index as a position in a list.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// One incarnation of a tgid. Indices count up from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ProcessIndex(u32);
+
+impl ProcessIndex {
+    /// The index as a position in a list.
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What a task is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum State {
+    /// The trace does not tell.
+    Unknown,
+    /// Has a CPU.
+    Running,
+    /// Is on a run queue without a CPU.
+    Waiting,
+    /// Blocked, or created and not yet woken.
+    Blocked,
+    /// Has left the CPU for the last time.
+    Ended,
+}
+
+/// One task. What events change comes first and fills one cache line.
+#[derive(Clone, Debug)]
+#[repr(C, align(64))]
+pub struct Task {
+    /// Since when the task is in its state.
+    pub(crate) since_ns: u64,
+    /// When the task's waking began, while the task waits.
+    pub(crate) waking_ns: u64,
+    /// When a waking came of which the wake-up has not come yet; [`NEVER`] if there is none.
+    pending_ns: u64,
+    /// Why the task waits; means something only while the task waits.
+    pub(crate) cause: WaitCause,
+    pending_by: Holder,
+    pub(crate) tid: Tid,
+    pub(crate) process: ProcessIndex,
+    /// The CPU on which the task runs, in whose queue it waits, or on which it was last.
+    pub(crate) cpu: u16,
+    pub(crate) prio: u8,
+    pending_context: Context,
+    pub(crate) state: State,
+    /// In which state the task blocked; means something only while the task is blocked.
+    pub(crate) slept_in: Option<PrevState>,
+    /// Whether the state is only the best guess so far: a stronger sign overrides it without contradiction.
+    pub(crate) guessed: bool,
+    /// Whether any event told of the task; its names alone do not count.
+    pub(crate) touched: bool,
+    pub(crate) named: bool,
+    /// Whether the task has moved to another CPU since it began to wait.
+    pub(crate) has_moved: bool,
+    /// From which CPU the task moved, and when; means something only if `has_moved`.
+    pub(crate) moved: (u16, u64),
+    pub(crate) comm: Comm,
+    pub(crate) policy: Option<Policy>,
+    /// When the task was created; [`NEVER`] if that was before the trace.
+    born_ns: u64,
+    /// When the task left the CPU for the last time; [`NEVER`] if it has not.
+    ended_ns: u64,
+}
+
+/// Stands for a time that has not come or is not known.
+const NEVER: u64 = u64::MAX;
+/// Stands for the priority of a task if no switch has told it; the kernel gives no task this priority.
+pub(crate) const NO_PRIO: u8 = 254;
+const _: () = assert!(size_of::<Task>() == 128 && std::mem::offset_of!(Task, has_moved) < 64);
+
+impl Task {
+    /// The thread's number.
+    pub const fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// The task's last name.
+    pub const fn comm(&self) -> Comm {
+        self.comm
+    }
+
+    /// The task's process.
+    pub const fn process(&self) -> ProcessIndex {
+        self.process
+    }
+
+    /// What it is doing.
+    pub const fn state(&self) -> State {
+        self.state
+    }
+
+    /// Since when the task is in its state, ns.
+    pub const fn since_ns(&self) -> u64 {
+        self.since_ns
+    }
+
+    /// Why the task waits; `None` if it does not wait.
+    pub fn wait_cause(&self) -> Option<WaitCause> {
+        (self.state == State::Waiting).then_some(self.cause)
+    }
+
+    /// When the task's waking began, ns; `None` if it does not wait.
+    pub fn waking_ns(&self) -> Option<u64> {
+        (self.state == State::Waiting).then_some(self.waking_ns)
+    }
+
+    /// When it was created; `None` if before the trace.
+    pub const fn born_ns(&self) -> Option<u64> {
+        if self.born_ns == NEVER { None } else { Some(self.born_ns) }
+    }
+
+    /// When it left the CPU for the last time; `None` if it has not.
+    pub const fn ended_ns(&self) -> Option<u64> {
+        if self.ended_ns == NEVER { None } else { Some(self.ended_ns) }
+    }
+
+    /// The kernel's priority at its last switch.
+    pub const fn prio(&self) -> Option<u8> {
+        if self.prio == NO_PRIO { None } else { Some(self.prio) }
+    }
+
+    /// The task's policy; `None` if the trace shows no change of it.
+    pub const fn policy(&self) -> Option<Policy> {
+        self.policy
+    }
+
+    /// A waking of which the wake-up has not come yet.
+    #[inline]
+    pub(crate) fn pending(&self) -> Option<PendingWaking> {
+        let (time_ns, by, context) = (self.pending_ns, self.pending_by, self.pending_context);
+        (time_ns != NEVER).then_some(PendingWaking { time_ns, by, context })
+    }
+
+    #[inline]
+    pub(crate) fn set_pending(&mut self, pending: PendingWaking) {
+        self.pending_ns = pending.time_ns;
+        self.pending_by = pending.by;
+        self.pending_context = pending.context;
+    }
+
+    #[inline]
+    pub(crate) fn clear_pending(&mut self) {
+        self.pending_ns = NEVER;
+    }
+
+    pub(crate) fn end_at(&mut self, time_ns: u64) {
+        self.ended_ns = time_ns;
+    }
+
+    /// Whether the trace tells more of it than its names.
+    pub const fn is_seen(&self) -> bool {
+        self.touched
+    }
+}
+
+/// One process.
+#[derive(Clone, Copy, Debug)]
+pub struct Process {
+    /// The process's number.
+    pub tgid: Tgid,
+    /// The leader of the process, or its first known thread.
+    pub leader: TaskIndex,
+}
+
+/// The kernel's limit of tids (`PID_MAX_LIMIT`).
+const TID_LIMIT: usize = 1 << 22;
+
+/// All tasks, and which incarnation each tid means now.
+#[derive(Debug)]
+pub(crate) struct Tasks {
+    list: Vec<Task>,
+    processes: Vec<Process>,
+    /// For each tid, the index of its present incarnation plus 1, or 0. Pages of this table that are all 0
+    /// take no memory.
+    by_tid: Box<[u32]>,
+    /// The same as `by_tid`, for tids beyond the kernel's limit, which no kernel gives out.
+    beyond: HashMap<Tid, u32>,
+    by_tgid: HashMap<Tgid, ProcessIndex>,
+    /// Names that the trace restated for a tid after its incarnation had ended: they may be of the tid's next
+    /// incarnation.
+    restated: HashMap<Tid, TaskInfo>,
+}
+
+impl Tasks {
+    pub(crate) fn new() -> Tasks {
+        Tasks {
+            list: Vec::new(),
+            processes: Vec::new(),
+            by_tid: vec![0; TID_LIMIT].into_boxed_slice(),
+            beyond: HashMap::new(),
+            by_tgid: HashMap::new(),
+            restated: HashMap::new(),
+        }
+    }
+
+    pub(crate) fn list(&self) -> &[Task] {
+        &self.list
+    }
+
+    pub(crate) fn processes(&self) -> &[Process] {
+        &self.processes
+    }
+
+    #[inline]
+    pub(crate) fn get(&self, index: TaskIndex) -> &Task {
+        &self.list[index.at()]
+    }
+
+    #[inline]
+    pub(crate) fn get_mut(&mut self, index: TaskIndex) -> &mut Task {
+        &mut self.list[index.at()]
+    }
+
+    pub(crate) fn index_at(&self, position: usize) -> Option<TaskIndex> {
+        (position < self.list.len()).then_some(TaskIndex(position as u32))
+    }
+
+    pub(crate) fn indices(&self) -> impl Iterator<Item = TaskIndex> + use<> {
+        (0..self.list.len() as u32).map(TaskIndex)
+    }
+
+    /// The present incarnation of a tid, ended or not.
+    #[inline]
+    pub(crate) fn find(&self, tid: Tid) -> Option<TaskIndex> {
+        let entry = match self.by_tid.get(tid.0 as usize) {
+            Some(&entry) => entry,
+            None => self.beyond.get(&tid).copied().unwrap_or(0),
+        };
+        entry.checked_sub(1).map(TaskIndex)
+    }
+
+    /// Makes the tid mean the incarnation `index`, or none.
+    pub(crate) fn bind(&mut self, tid: Tid, index: Option<TaskIndex>) {
+        let entry = index.map_or(0, |index| index.0 + 1);
+        match self.by_tid.get_mut(tid.0 as usize) {
+            Some(slot) => *slot = entry,
+            None => _ = self.beyond.insert(tid, entry),
+        }
+    }
+
+    /// The living incarnation of a tid that an event names; makes a new one if there is none.
+    #[inline]
+    pub(crate) fn touch(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
+        if let Some(index) = self.find(tid) {
+            let task = self.get_mut(index);
+            if task.state != State::Ended {
+                task.touched = true;
+                return index;
+            }
+        }
+        self.revive(tid, time_ns)
+    }
+
+    #[cold]
+    fn revive(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
+        let born = self.find(tid).map(|_| time_ns);
+        let index = match self.restated.remove(&tid) {
+            Some(info) => self.create(tid, info.tgid, info.comm, born),
+            None => self.create(tid, Tgid(tid.0), Comm::default(), born),
+        };
+        let task = self.get_mut(index);
+        task.named = task.comm != Comm::default();
+        task.touched = true;
+        index
+    }
+
+    /// Makes a new incarnation of a tid.
+    pub(crate) fn create(&mut self, tid: Tid, tgid: Tgid, comm: Comm, born_ns: Option<u64>) -> TaskIndex {
+        let index = TaskIndex(u32::try_from(self.list.len()).expect("fewer tasks than bytes of memory"));
+        if tgid.0 == tid.0 && born_ns.is_some() {
+            self.by_tgid.remove(&tgid);
+        }
+        let process = self.process(tgid, index);
+        if self.list.len() == self.list.capacity() {
+            self.list.reserve_exact(self.list.len() / 4 + 64);
+        }
+        self.list.push(Task {
+            since_ns: born_ns.unwrap_or(0),
+            waking_ns: 0,
+            pending_ns: NEVER,
+            cause: WaitCause::Unknown,
+            pending_by: Holder::Unknown,
+            tid,
+            process,
+            cpu: 0,
+            prio: NO_PRIO,
+            pending_context: Context::Unknown,
+            state: State::Unknown,
+            slept_in: None,
+            guessed: true,
+            touched: false,
+            named: true,
+            has_moved: false,
+            moved: (0, 0),
+            comm,
+            policy: None,
+            born_ns: born_ns.unwrap_or(NEVER),
+            ended_ns: NEVER,
+        });
+        self.bind(tid, Some(index));
+        index
+    }
+
+    fn process(&mut self, tgid: Tgid, thread: TaskIndex) -> ProcessIndex {
+        let processes = &mut self.processes;
+        *self.by_tgid.entry(tgid).or_insert_with(|| {
+            processes.push(Process { tgid, leader: thread });
+            ProcessIndex(processes.len() as u32 - 1)
+        })
+    }
+
+    /// Gives a task its process; the leader is the thread with the tgid as its tid.
+    pub(crate) fn join(&mut self, index: TaskIndex, tgid: Tgid) {
+        let process = self.process(tgid, index);
+        let task = self.get_mut(index);
+        task.process = process;
+        if task.tid.0 == tgid.0 {
+            self.processes[process.at()].leader = index;
+        }
+    }
+
+    pub(crate) fn tgid(&self, index: TaskIndex) -> Tgid {
+        self.processes[self.get(index).process.at()].tgid
+    }
+
+    /// Gives a task the names that the trace restates, unless the task has names already.
+    pub(crate) fn describe(&mut self, info: &TaskInfo) {
+        if info.tid.is_idle() {
+            return;
+        }
+        let Some(index) = self.find(info.tid) else {
+            let index = self.create(info.tid, info.tgid, info.comm, None);
+            return self.join(index, info.tgid);
+        };
+        let task = self.get_mut(index);
+        if task.state == State::Ended {
+            self.restated.insert(info.tid, *info);
+        } else if !task.named {
+            task.named = true;
+            task.comm = info.comm;
+            self.join(index, info.tgid);
+        }
+    }
+
+    /// The task that a fork has made.
+    pub(crate) fn fork(&mut self, tid: Tid, tgid: Tgid, comm: Comm, time_ns: u64) -> TaskIndex {
+        self.restated.remove(&tid);
+        let untouched = self.find(tid).filter(|&index| !self.get(index).touched);
+        let index = match untouched {
+            // So far the trace has only stated the child's names, for this very fork.
+            Some(index) => {
+                let known = self.by_tgid.get(&tgid).map(|process| self.processes[process.at()].leader);
+                if tgid.0 == tid.0 && known != Some(index) {
+                    self.by_tgid.remove(&tgid);
+                }
+                self.join(index, tgid);
+                let task = self.get_mut(index);
+                task.comm = comm;
+                task.born_ns = time_ns;
+                index
+            }
+            None => {
+                let index = self.create(tid, tgid, comm, Some(time_ns));
+                self.join(index, tgid);
+                index
+            }
+        };
+        self.get_mut(index).touched = true;
+        index
+    }
+}

@@ -1,0 +1,240 @@
+//! One CPU's stream on its way through the reader: segments in, one event at a time out.
+
+use std::collections::VecDeque;
+
+use zstd::stream::raw::{DParameter, Decoder as Unpacker, InBuffer, Operation, OutBuffer};
+
+use crate::decode::{Decoder, Told};
+use crate::event::{Event, Lost, Stamped};
+use crate::reader::Totals;
+use crate::varint::Cursor;
+
+/// The fixed part of a block.
+pub(crate) struct BlockStart {
+    /// The time of the block's first event, ns of the trace's clock.
+    pub(crate) first_ns: u64,
+    /// Events of this CPU in the blocks before.
+    pub(crate) events_before: u64,
+    /// Events of this CPU that were lost before the block.
+    pub(crate) lost_before: u64,
+}
+
+/// A piece of a CPU's stream, as it stands in the file.
+pub(crate) struct Segment {
+    pub(crate) starts: Option<BlockStart>,
+    /// Events in the segment.
+    pub(crate) count: u64,
+    /// The segment's length before compression, if it is compressed.
+    pub(crate) raw_len: Option<usize>,
+    pub(crate) data: Vec<u8>,
+}
+
+impl Segment {
+    pub(crate) fn len(&self) -> usize {
+        self.data.len()
+    }
+}
+
+/// The time of a lane that has no event ready.
+pub(crate) const NEVER: u64 = u64::MAX;
+
+/// What a lane is given, in the file's order.
+enum Waiting {
+    Segment(Segment),
+    /// Segments may be missing here.
+    Gap,
+}
+
+/// How far back a compressed block may refer, as a power of two; the writer stays below.
+const WINDOW_LOG_MAX: u32 = 21;
+
+/// One CPU's stream.
+pub(crate) struct Lane {
+    cpu: u16,
+    tick_ns: u64,
+    waiting: VecDeque<Waiting>,
+    raw: Vec<u8>,
+    position: usize,
+    /// The decoder of the block; `None` between damage and the next block.
+    decoder: Option<Decoder>,
+    unpacker: Option<Unpacker<'static>>,
+    /// Events of this CPU up to here, by the blocks' own count; `None` before the first block.
+    events: Option<u64>,
+    /// Events that the segment has promised and not given yet.
+    owed: u64,
+    lost: u64,
+    /// The event to give out next, where `is_ready` says that there is one.
+    next: Stamped,
+    is_ready: bool,
+}
+
+impl Lane {
+    pub(crate) fn new(cpu: u16, tick_ns: u64) -> Lane {
+        Lane {
+            cpu,
+            tick_ns,
+            waiting: VecDeque::new(),
+            raw: Vec::new(),
+            position: 0,
+            decoder: None,
+            unpacker: None,
+            events: None,
+            owed: 0,
+            lost: 0,
+            next: Stamped { time_ns: 0, cpu, event: Event::ScheduleEnter },
+            is_ready: false,
+        }
+    }
+
+    pub(crate) fn add(&mut self, segment: Segment) {
+        self.waiting.push_back(Waiting::Segment(segment));
+    }
+
+    /// Notes that segments may be missing here, so that the block cannot go on.
+    pub(crate) fn gap(&mut self) {
+        self.waiting.push_back(Waiting::Gap);
+    }
+
+    /// When the next event is; [`NEVER`] if none is ready.
+    #[inline]
+    pub(crate) fn time_ns(&self) -> u64 {
+        if self.is_ready { self.next.time_ns } else { NEVER }
+    }
+
+    /// The event that is ready, or was given out last.
+    #[inline]
+    pub(crate) fn event(&self) -> &Stamped {
+        &self.next
+    }
+
+    /// Gives out the ready event; if it is older than `time_ns`, it gets that time. Returns its time.
+    #[inline]
+    pub(crate) fn give(&mut self, time_ns: u64) -> u64 {
+        self.next.time_ns = self.next.time_ns.max(time_ns);
+        self.next.time_ns
+    }
+
+    /// Gets the next event ready, if what has been read holds one. It is inlined, since it is the body of a
+    /// loop.
+    #[inline(always)]
+    pub(crate) fn decode(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) {
+        self.is_ready = false;
+        loop {
+            while self.position < self.raw.len() {
+                let Some(decoder) = &mut self.decoder else { break };
+                let mut cursor = Cursor::at(&self.raw, self.position);
+                let told = decoder.next(&mut cursor, &mut self.next.event);
+                match told {
+                    Some(Told::Event) => {
+                        self.position = cursor.position();
+                        match self.next.event {
+                            Event::Task(_) => {}
+                            Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
+                            _ => self.owed = self.owed.saturating_sub(1),
+                        }
+                        self.next.time_ns = decoder.last_ns();
+                        self.is_ready = true;
+                        return;
+                    }
+                    Some(Told::Nothing) => self.position = cursor.position(),
+                    None => {
+                        totals.damaged_bytes += (self.raw.len() - self.position) as u64;
+                        self.break_block();
+                    }
+                }
+            }
+            if !self.next_segment(waiting_bytes, totals) || self.is_ready {
+                return;
+            }
+        }
+    }
+
+    /// Gives up the rest of the block, which cannot be read; the next block says how many events these were.
+    fn break_block(&mut self) {
+        self.events = self.events.map(|events| events.saturating_sub(self.owed));
+        self.owed = 0;
+        self.decoder = None;
+        self.raw.clear();
+        self.position = 0;
+    }
+
+    /// Takes up the next segment. Returns whether there was one. May leave a `Lost` event ready.
+    fn next_segment(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) -> bool {
+        self.raw.clear();
+        self.position = 0;
+        if let Some(events) = &mut self.events {
+            // A segment that promised more events than it held.
+            *events = events.saturating_sub(std::mem::take(&mut self.owed));
+        }
+        let segment = match self.waiting.pop_front() {
+            Some(Waiting::Segment(segment)) => segment,
+            Some(Waiting::Gap) => {
+                self.break_block();
+                return true;
+            }
+            None => return false,
+        };
+        *waiting_bytes = waiting_bytes.saturating_sub(segment.len());
+        if let Some(starts) = &segment.starts {
+            self.start_block(starts);
+        }
+        if self.decoder.is_none() {
+            totals.damaged_bytes += segment.len() as u64;
+            return true;
+        }
+        match segment.raw_len {
+            None => self.raw = segment.data,
+            Some(raw_len) => {
+                if self.unpack(&segment.data, raw_len).is_none() {
+                    totals.damaged_bytes += segment.len() as u64;
+                    self.break_block();
+                    return true;
+                }
+            }
+        }
+        // Every event takes two bytes at least.
+        let count = segment.count.min(self.raw.len() as u64);
+        self.events = self.events.map(|events| events.saturating_add(count));
+        self.owed = count;
+        true
+    }
+
+    /// Begins a block. Events that the block counts as before it and that this reader has not seen were lost.
+    fn start_block(&mut self, starts: &BlockStart) {
+        self.decoder = Some(Decoder::new(self.cpu, self.tick_ns, starts.first_ns));
+        self.unpacker = None;
+        let missing = match self.events {
+            Some(events) => {
+                starts.events_before.saturating_sub(events) + starts.lost_before.saturating_sub(self.lost)
+            }
+            None => 0,
+        };
+        self.events = Some(starts.events_before);
+        self.lost = starts.lost_before;
+        if missing > 0 {
+            let event = Event::Lost(Lost { count: missing });
+            self.next = Stamped { time_ns: starts.first_ns, cpu: self.cpu, event };
+            self.is_ready = true;
+        }
+    }
+
+    fn unpack(&mut self, data: &[u8], raw_len: usize) -> Option<()> {
+        if self.unpacker.is_none() {
+            let mut unpacker = Unpacker::new().ok()?;
+            unpacker.set_parameter(DParameter::WindowLogMax(WINDOW_LOG_MAX)).ok()?;
+            self.unpacker = Some(unpacker);
+        }
+        let unpacker = self.unpacker.as_mut()?;
+        self.raw.resize(raw_len, 0);
+        let mut input = InBuffer::around(data);
+        let mut output = OutBuffer::around(self.raw.as_mut_slice());
+        while output.pos() < raw_len {
+            let before = (input.pos(), output.pos());
+            unpacker.run(&mut input, &mut output).ok()?;
+            if before == (input.pos(), output.pos()) {
+                return None;
+            }
+        }
+        Some(())
+    }
+}

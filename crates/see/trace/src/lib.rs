@@ -1,0 +1,24 @@
+//! Spry's trace: what was recorded of a machine, in a form that survives a crash and reads fast.
+//!
+//! [`event`] is the model that every part of Spry speaks, [`header`] describes the machine. The bytes of a
+//! file are specified in `docs/trace-format.md`.
+
+mod decode;
+mod encode;
+pub mod event;
+pub mod flight;
+pub mod format;
+mod frame;
+pub mod header;
+pub mod index;
+mod lane;
+mod predict;
+pub mod reader;
+pub mod varint;
+pub mod writer;
+
+pub use event::{Event, Stamped, Tgid, Tid};
+pub use flight::Flight;
+pub use header::{Group, Groups, Header};
+pub use reader::{ReadError, Reader, Totals};
+pub use writer::{Compression, Options, Writer};

@@ -1,0 +1,61 @@
+//! The command line of `run-tests`.
+
+use std::path::PathBuf;
+
+use anyhow::{Context, Result, bail};
+
+use crate::group::Group;
+
+/// What the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Arguments {
+    /// The file with cargo's messages.
+    pub messages: String,
+    /// The file for how many tests passed and failed.
+    pub counts: String,
+    /// The groups whose tests run.
+    pub groups: Vec<Group>,
+    /// The tests run under so many perturbations; `None`: each test runs once, as it is.
+    pub shakes: Option<Asked>,
+}
+
+/// The perturbations that the command line asks for.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Asked {
+    /// How many times each test runs, each time with other unused bytes.
+    pub count: u32,
+    /// The directory in which is noted what passed.
+    pub kept: PathBuf,
+    /// Parts of the names of the tests that run; none: all of them.
+    pub only: Vec<String>,
+}
+
+const USAGE: &str = "usage: run-tests [--shakes N --kept DIR [--only NAME]...] MESSAGES COUNTS GROUP...";
+
+impl Arguments {
+    /// Reads the words of the command line.
+    ///
+    /// # Errors
+    /// If the words are not as the usage says.
+    pub fn of(words: &[String]) -> Result<Arguments> {
+        let mut words = words.iter();
+        let (mut plain, mut count, mut kept, mut only) = (Vec::new(), None, None, Vec::new());
+        while let Some(word) = words.next() {
+            let mut value = || words.next().with_context(|| format!("{word} needs a value"));
+            match word.as_str() {
+                "--shakes" => count = Some(value()?.parse().context("--shakes needs a number")?),
+                "--kept" => kept = Some(PathBuf::from(value()?)),
+                "--only" => only.push(value()?.clone()),
+                _ => plain.push(word.clone()),
+            }
+        }
+        let shakes = match (count, kept) {
+            (Some(count), Some(kept)) => Some(Asked { count, kept, only }),
+            (None, None) if only.is_empty() => None,
+            _ => bail!(USAGE),
+        };
+        let [messages, counts, groups @ ..] = &plain[..] else { bail!(USAGE) };
+        let groups = groups.iter().map(|name| name.parse()).collect::<Result<Vec<Group>>>()?;
+        Ok(Arguments { messages: messages.clone(), counts: counts.clone(), groups, shakes })
+    }
+}
