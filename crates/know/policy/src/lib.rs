@@ -5,11 +5,9 @@
 //! decide alike. "Thesis" is Etsion's *Scheduling of interactive processes* (2003), chapters 7 and 8. Each
 //! second a [`Policy`] takes what was drawn and received, and which process waited for which ([`Graph`]). It
 //! gives each process that the user's information passes through a [`Standing`]: level, quantum and why.
-//! [`Epochs`] is the class that spends the quanta.
 
 mod constants;
 mod device;
-mod epoch;
 mod graph;
 mod quanta;
 mod rating;
@@ -19,7 +17,6 @@ mod trigger;
 
 pub use constants::{Constants, InputRank, LevelQuanta, Served, ServerEdges, Waits, WakeRule, Writers};
 pub use device::{Device, Place, Sample, Server, Whose};
-pub use epoch::{Epochs, OnWake};
 pub use graph::{EDGES_MAX, Edge, Graph};
 pub use quanta::quantum_us;
 pub use rating::{Changes, Rating};
