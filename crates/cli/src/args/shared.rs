@@ -41,6 +41,9 @@ impl SocketArgs {
     }
 }
 
+/// The most unused bytes, as clap counts.
+const SHAKE_MOST: i64 = spry_lab::SHAKE_MOST_BYTES as i64;
+
 /// How the cells of a run are played.
 #[derive(Clone, clap::Args)]
 pub struct CellArgs {
@@ -53,7 +56,7 @@ pub struct CellArgs {
     pub jobs: Option<u16>,
     /// In the lab, gives each guest N unused bytes: another draw of the same case. Figures that differ much
     /// between draws say little.
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=1 << 24))]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=SHAKE_MOST))]
     pub shake: Option<u32>,
     /// No progress.
     #[arg(short, long)]

@@ -28,8 +28,22 @@ pub enum LabError {
     )]
     NoMirror,
     /// The environment asks for a number of unused bytes that is none.
-    #[error("SPRY_LAB_SHAKE={0}: this is the number of unused bytes that each guest gets, such as 4099")]
+    #[error(
+        "SPRY_LAB_SHAKE={0}: this is the number of unused bytes that each guest gets, such as 4099; \
+         at most {most}",
+        most = crate::lab::SHAKE_MOST_BYTES
+    )]
     Shake(String),
+    /// Packages, or their lists, could not be fetched.
+    #[error("could not fetch {what}: check the network and the archive ({archive}), then try again\n{detail}")]
+    NotFetched {
+        /// What was to be fetched.
+        what: &'static str,
+        /// The address of the archive.
+        archive: String,
+        /// The end of apt's messages.
+        detail: String,
+    },
     /// The archive's signatures cannot be checked.
     #[error(
         "the keys on this machine do not verify the {suite} suite: bring them up to date with \

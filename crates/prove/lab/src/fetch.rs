@@ -212,7 +212,17 @@ impl Archive {
             Err(LabError::Tool { stderr, .. }) if is_about_keys(&stderr) => {
                 Err(LabError::Keyring { suite: suite.to_owned(), detail: stderr })
             }
-            Err(error) => Err(error),
+            Err(error) => Err(self.not_fetched("the lists of packages", error)),
+        }
+    }
+
+    /// Says of a failed program of apt what it could not fetch. Other errors stay as they are.
+    fn not_fetched(&self, what: &'static str, error: LabError) -> LabError {
+        match error {
+            LabError::Tool { stderr, .. } => {
+                LabError::NotFetched { what, archive: self.uri().to_owned(), detail: stderr }
+            }
+            other => other,
         }
     }
 
@@ -343,7 +353,8 @@ impl Archive {
             let wanted = missing.iter().map(|package| format!("{}={}", package.name(), package.version()));
             let mut command = self.apt("apt-get");
             command.current_dir(&debs).args(["-qq", "download"]).args(wanted);
-            run_watched(&mut command, stop, &look)?;
+            run_watched(&mut command, stop, &look)
+                .map_err(|error| self.not_fetched("packages", error))?;
         }
         Ok(packages.iter().map(|package| debs.join(&package.file)).collect())
     }
@@ -367,7 +378,7 @@ impl Archive {
             packages.retain(&keep);
             match self.download(&packages, progress, stop) {
                 Ok(files) => return Ok(packages.into_iter().zip(files).collect()),
-                Err(LabError::Tool { stderr, .. }) if !is_fresh && stderr.contains("404") => {
+                Err(LabError::NotFetched { detail, .. }) if !is_fresh && detail.contains("404") => {
                     self.refresh(progress, stop)?;
                     is_fresh = true;
                 }

@@ -63,10 +63,16 @@ pub struct LabOptions {
 /// The environment variable with the number of unused bytes that each guest gets.
 pub const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 
+/// How many unused bytes a guest can get at most: 16 MiB.
+pub const SHAKE_MOST_BYTES: u32 = 16 << 20;
+
 /// The number of bytes that the environment asks for.
 fn shake_of_environment() -> Result<u32, LabError> {
     match std::env::var(SHAKE_VARIABLE) {
-        Ok(text) if !text.is_empty() => text.parse().map_err(|_| LabError::Shake(text)),
+        Ok(text) if !text.is_empty() => match text.parse() {
+            Ok(bytes) if bytes <= SHAKE_MOST_BYTES => Ok(bytes),
+            _ => Err(LabError::Shake(text)),
+        },
         _ => Ok(0),
     }
 }

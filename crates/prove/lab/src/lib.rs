@@ -40,7 +40,7 @@ pub use guest::{Guest, GuestError, side_by_side};
 pub use image::Image;
 pub use job::{Begins, FileSource, Job, Outcome, Record, TRACE};
 pub use kernel::{Flavour, Kernel, KernelChoice};
-pub use lab::{Lab, LabMachine, LabOptions, MachineSpec, SHAKE_VARIABLE, model_of_time};
+pub use lab::{Lab, LabMachine, LabOptions, MachineSpec, SHAKE_MOST_BYTES, SHAKE_VARIABLE, model_of_time};
 pub use progress::{Event, Progress, Stage, Stop};
 pub use protocol::{Ended, GuestCommand};
 pub use saved::{SavedMachine, saved_machines};
