@@ -180,7 +180,14 @@ fn users_reserve_for_their_own_tasks_within_their_limits_and_see_no_others() {
         };
         is_theirs(&mine).and(is_theirs(&other)).and(is_theirs(&third))
     });
-    let nobody = |words: &str| as_nobody(&mut world.reserve(words)).output().expect("spry starts");
+    // The daemon answers each user for a few milliseconds of a second: the next second it answers again.
+    let nobody = |words: &str| {
+        await_some("an answer", || {
+            let output = as_nobody(&mut world.reserve(words)).output().expect("spry starts");
+            let is_later = String::from_utf8_lossy(&output.stderr).contains("ask again later");
+            (!is_later).then_some(output)
+        })
+    };
     let ask = |terms: &str, program: &Program| nobody(&format!("{terms} --tid {}", program.tgid()));
     let absent = nobody(&format!("--budget 1ms --period 10ms --tid {ABSENT}"));
     let theirs = ask("--budget 1ms --period 10ms", &roots);
