@@ -109,7 +109,7 @@ pub fn script(text: &str) -> Job {
 
 /// Adds the endless loop `/spry/spin` to a job's files.
 pub fn with_spin(mut job: Job) -> Job {
-    job.files.insert("/spry/spin".to_owned(), FileSource::File(example("spry-lab-tests", "spin")));
+    job.files.insert("/spry/spin".to_owned(), FileSource::File(example("spry-scheduler", "spin")));
     job
 }
 

@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 
 use serde_json::Value;
 use spry_lab::{FileSource, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Outcome};
-use spry_lab_tests::{example, machine, printed, programs, run, shell};
+use spry_lab_tests::{example, is_long, machine, printed, programs, run, shell};
 
 /// Runs a script that can use `spry`, cyclictest and the planter of delays.
 fn ran(machine: &LabMachine, seed: u64, cmdline: &[&str], text: &str) -> Outcome {
@@ -65,8 +65,8 @@ fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
 /// a file in memory.
 const BOTH: &str = "
 (while :; do dd if=/dev/zero of=/tmp/x bs=8M count=4; rm /tmp/x; done >/dev/null 2>&1) & load=$!
-cyclictest -q -m -p80 -i500 -a0 -t1 -l6000 -h20000 --histfile=c >/dev/null
-spry latency --quiet --rate 2000 --cpus 0 --samples 6000 --histfile s >/dev/null
+cyclictest -q -m -p80 -i500 -a0 -t1 -l4000 -h20000 --histfile=c >/dev/null
+spry latency --quiet --rate 2000 --cpus 0 --samples 4000 --histfile s >/dev/null
 kill $load
 lines() { awk -v name=$1 '!/^#/ && NF >= 2 && $2 > 0 { print name, $1 + 0, $2 }' $2; }
 lines cyclictest c; lines spry s";
@@ -74,8 +74,9 @@ lines cyclictest c; lines spry s";
 #[test]
 fn quantiles_are_cyclictest_s() {
     let machine = with(KernelChoice::default());
+    let seeds = if is_long() { 4 } else { 2 };
     let texts: Vec<String> =
-        (1..=3).map(|seed| printed(&ran(&machine, seed, &["preempt=lazy"], BOTH))).collect();
+        (1..=seeds).map(|seed| printed(&ran(&machine, seed, &["preempt=lazy"], BOTH))).collect();
     let all = pooled(&texts);
     assert_eq!(all.len(), 2, "{texts:?}");
     for per_mille in [500, 900, 990, 999] {
