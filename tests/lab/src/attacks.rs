@@ -100,6 +100,8 @@ pub struct Beside<'a> {
     pub loops: u32,
     /// The loops' nice value.
     pub nice: i32,
+    /// The CPU that the loops are bound to; `None`: they may use all CPUs.
+    pub bound: Option<u32>,
     /// How many CPUs the machine has.
     pub cpus: u32,
     /// How long the measurement lasts, s.
@@ -112,7 +114,7 @@ impl<'a> Beside<'a> {
     /// A setting with four loops for each CPU beside an attack; all have nice value 0.
     pub fn four_a_cpu(attack: &'a str, by: By, cpus: u32, seconds: u32) -> Beside<'a> {
         let kernel = KernelChoice::default();
-        Beside { attack, attack_nice: 0, by, loops: 4 * cpus, nice: 0, cpus, seconds, kernel }
+        Beside { attack, attack_nice: 0, by, loops: 4 * cpus, nice: 0, bound: None, cpus, seconds, kernel }
     }
 }
 
@@ -145,15 +147,16 @@ fn last_tid(text: &str) -> Option<u32> {
 /// # Panics
 /// If the loops do not print what they got.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
-    let Beside { attack, attack_nice, by, loops, nice, cpus, seconds, ref kernel } = *beside;
+    let Beside { attack, attack_nice, by, loops, nice, bound, cpus, seconds, ref kernel } = *beside;
     let program = Program {
         file: example("spry-scheduler", "scx_stack"),
         args: vec!["hog=1:200000".to_owned()],
         sign: Sign::SchedExt,
     };
     let begin = begin(attack, attack_nice, by);
+    let on = bound.map_or_else(String::new, |cpu| format!("/spry/attack on {cpu}"));
     let text = format!(
-        "{begin} sleep 1; /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; \
+        "{begin} sleep 1; {on} /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; \
          echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
     );
     let mut job = with_spin(Job {

@@ -31,6 +31,7 @@
 //! `idle-bound CPUS`: two processes of SCHED_IDLE spin on each of the first CPUs, and one wherever it may.
 //! `sets COUNT`: so many threads spin on, each of which may use another set of CPUs and changes it now and
 //! then.
+//! `hops COUNT`: so many processes spin for 2.9 ms on the first CPU, and wake from a short sleep on the second.
 //! `loop CPU`: an endless loop on one CPU.
 //! `idle-loop CPU`: the same of SCHED_IDLE.
 //!
@@ -384,6 +385,21 @@ fn sets(count: u32) -> ! {
     }
 }
 
+/// Each process runs its turn on the first CPU and wakes on the second, where no task waits.
+fn hops(count: u32) -> ! {
+    for _ in 1..count {
+        if fork() {
+            break;
+        }
+    }
+    loop {
+        allow(0, 0..1);
+        spin(Duration::from_micros(2_900));
+        allow(0, 0..2);
+        thread::sleep(Duration::from_micros(50));
+    }
+}
+
 fn policy(tid: u32) -> ! {
     loop {
         for policy in [Policy::Batch, Policy::Other] {
@@ -472,6 +488,7 @@ fn main() -> Result<()> {
         "pump" => pump(number),
         "idle-bound" => idle_bound(number),
         "sets" => sets(number),
+        "hops" => hops(number),
         "loop" | "idle-loop" => {
             if kind == "idle-loop" {
                 become_of(Policy::Idle);

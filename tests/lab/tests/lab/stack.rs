@@ -101,6 +101,37 @@ fn a_limit_of_a_group_holds_by_itself_and_beside_others() {
     }
 }
 
+/// Lets a cgroup with forty loops spend its limit. From then on a program changes a loop's class again and
+/// again, so that the loop is put back into its queue. Prints what that loop ran meanwhile, ms.
+const PUT_BACK: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a
+ran() { cut -d' ' -f1 /proc/$1/schedstat; }
+for loop in $(seq 40); do /spry/spin & echo $! >a/cgroup.procs; done; last=$!
+sleep 1; echo 1000 1000000 >a/cpu.max; sleep 1
+/spry/attack policy $last & before=$(ran $last); sleep 10
+echo ran $((($(ran $last) - before) / 1000))";
+
+#[test]
+fn a_task_over_its_limit_that_is_put_back_runs_in_time() {
+    let text = under_the_stack(1, PUT_BACK);
+    println!("{text}");
+    assert!(number_after(&text, "ran") > 0.0, "{text}");
+}
+
+#[test]
+fn an_idle_task_that_is_put_back_keeps_its_place() {
+    // The last loop of SCHED_IDLE is put back again and again by a program that changes its CPUs.
+    let text = under_the_stack(
+        2,
+        "/spry/attack idle-crowd 8 & /spry/attack idle-crowd 1 & last=$!; sleep 1
+        ran() { cut -d' ' -f1 /proc/$last/schedstat; }
+        /spry/attack masks $last & sleep 1; before=$(ran); sleep 4
+        echo ran $((($(ran) - before) / 1000))",
+    );
+    println!("{text}");
+    assert!(number_after(&text, "ran") > 0.0, "{text}");
+}
+
 #[test]
 fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
     let hotplug = "for online in 0 1; do echo $online >/sys/devices/system/cpu/cpu1/online; sleep 1; done";

@@ -75,6 +75,17 @@ static __always_inline u64 gives_place(struct task_struct *creator, struct threa
 	return at_least(place, now - CLASS_LEADS);
 }
 
+/* Records what a new task descends from: its end is charged by this. */
+static __always_inline void descends(struct task_struct *p, struct thread_ctx *t, struct task_struct *creator,
+				     const struct thread_ctx *from, const struct where *at)
+{
+	/* The line stays what it was for a user's first task, whatever other users its descendants become. */
+	t->line = from && from->line ? from->line : p->cred->uid.val;
+	t->creator = creator->tgid;
+	t->llc = at->llc;
+	cgroup_find(p, t);
+}
+
 /* A task begins: the current task has created it. */
 static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t, const struct where *at)
 {
@@ -83,10 +94,7 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	struct thread_ctx *from = find_thread(creator), *process = find_thread(creator->group_leader);
 	u64 now = l->vtime, vtime = now;
 
-	/* The line stays what it was for a user's first task, whatever other users its descendants become. */
-	t->line = from && from->line ? from->line : p->cred->uid.val;
-	t->creator = creator->tgid;
-	cgroup_find(p, t);
+	descends(p, t, creator, from, at);
 	if (from)
 		vtime = gives_place(creator, from, at, now);
 	if (process)
@@ -98,7 +106,6 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 		vtime = joins_at(t, l, vtime);
 	t->class = SPRY_CLASS_OTHER;
 	t->vtime = vtime;
-	t->llc = at->llc;
 	set_key(p, KEY(SPRY_CLASS_OTHER, vtime));
 }
 

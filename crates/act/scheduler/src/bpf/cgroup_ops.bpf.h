@@ -109,6 +109,8 @@ void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 
 	if (reserved_all && deq_flags & SCX_DEQ_SLEEP)
 		reserved_sleeps(p);
+	if (nr_cpus > 1 && deq_flags & SCX_DEQ_SLEEP)
+		other_sleeps(p, &at);
 	if (p->exit_state)
 		dies(p, &at);
 	if (!cgroups_used)

@@ -20,11 +20,24 @@ struct asking {
 	enum asked asked;
 };
 
-/* An order for tasks that are all alike: the task that came first runs first, whichever queue of a CPU it
- * waits in. */
-static __always_inline u64 first_come(u32 class)
+/* The order of a task that comes now to a class whose tasks are all alike. */
+static __always_inline u64 comes_now(u32 class)
 {
 	return KEY(class, scx_bpf_now() >> VTIME_UNIT_SHIFT);
+}
+
+/*
+ * An order for tasks that are all alike: the task that came first runs first, whichever queue of a CPU it
+ * waits in. A task that was taken out of its queue and put back, and has not run meanwhile, keeps its order.
+ * Otherwise a user who changes a waiting task's CPUs again and again would keep the task from running.
+ */
+static __always_inline u64 first_come(const struct asking *a, u32 class)
+{
+	u64 key = a->p->scx.dsq_vtime;
+
+	if (a->asked == ASKED_AS_IT_IS_PUT && a->t && !a->ran_ns && key >> KEY_SHIFT == class)
+		return key;
+	return comes_now(class);
 }
 
 /* The task that had the CPU and would go on running. `class` is SPRY_CLASSES if there is no such task. */

@@ -35,7 +35,7 @@ static __always_inline bool daemon_may(struct cpu_ctx *c, struct thread_ctx *t)
 
 static __always_inline u64 daemon_key(const struct asking *a)
 {
-	return first_come(SPRY_CLASS_DAEMON);
+	return first_come(a, SPRY_CLASS_DAEMON);
 }
 
 static __always_inline u64 daemon_slice(struct thread_ctx *t)

@@ -19,7 +19,7 @@ static __always_inline bool idle_may(struct cpu_ctx *c, struct thread_ctx *t)
 
 static __always_inline u64 idle_key(const struct asking *a)
 {
-	return first_come(SPRY_CLASS_IDLE);
+	return first_come(a, SPRY_CLASS_IDLE);
 }
 
 static __always_inline u64 idle_slice(struct thread_ctx *t)

@@ -233,13 +233,12 @@ static __always_inline bool interactive_wakes_over(u64 key, struct task_struct *
 }
 
 /* A child gets half of what its parent has left, and is given no quantum after that. */
-static __always_inline void interactive_fork(struct thread_ctx *t, struct task_struct *parent)
+static __always_inline void interactive_fork(struct thread_ctx *t, struct thread_ctx *from)
 {
-	struct thread_ctx *from = find_thread(parent);
 	struct in_use *process;
 	s64 share_ns;
 
-	if (!from || from->class != SPRY_CLASS_INTERACTIVE)
+	if (from->class != SPRY_CLASS_INTERACTIVE)
 		return;
 	process = process_of(from);
 	share_ns = left_of(from);

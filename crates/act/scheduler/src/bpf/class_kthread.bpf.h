@@ -27,7 +27,7 @@ static __always_inline bool kthread_may(struct cpu_ctx *c, struct thread_ctx *t)
 
 static __always_inline u64 kthread_key(const struct asking *a)
 {
-	return first_come(SPRY_CLASS_KTHREAD);
+	return first_come(a, SPRY_CLASS_KTHREAD);
 }
 
 static __always_inline u64 kthread_slice(struct thread_ctx *t)

@@ -129,14 +129,26 @@ static __always_inline bool other_may(struct cpu_ctx *c, struct thread_ctx *t)
 	return true;
 }
 
+/* A task goes to sleep on this CPU. */
+static __always_inline void other_sleeps(struct task_struct *p, const struct where *at)
+{
+	struct thread_ctx *t;
+
+	if (!waiting(at, SPRY_CLASS_OTHER))
+		return;
+	t = find_thread(p);
+	if (t)
+		t->contended = 1;
+}
+
 /* Whether a task ran on, or slept and wakes on an idle CPU, while no task waited that the CPU could have run.
- * Such a task owes nothing, and does not move the class' virtual time on: tasks that are bound to other CPUs
- * go by that time, too. */
+ * Such a task pays nothing, and does not move the class' virtual time on: tasks that are bound to other CPUs
+ * go by that time, too. A task pays if other tasks waited for the CPU on which it went to sleep. */
 static __always_inline bool ran_alone(const struct asking *a)
 {
 	struct task_struct *curr;
 
-	if (nr_cpus == 1 || !a->t || waiting(a->at, SPRY_CLASS_OTHER))
+	if (nr_cpus == 1 || !a->t || a->t->contended || waiting(a->at, SPRY_CLASS_OTHER))
 		return false;
 	if (a->asked == ASKED_WHICH_TO_RUN)
 		return true;
@@ -150,8 +162,12 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 	struct llc_ctx *l = llc_at(a->at->llc);
 	u64 charge = a->t ? other_charge(a->p, a->t, a->ran_ns) : 0;
 
+	/* What a task ran alone, no other task could have had. So much of the task's debt is forgiven, but no
+	 * more: the rest is for run time that other tasks wanted. */
 	if (ran_alone(a))
-		return l->vtime;
+		return at_least(vtime - charge, l->vtime);
+	if (a->t)
+		a->t->contended = 0;
 	/* The task had its turn, so the class' virtual time has come as far as the task's. A task that was
 	 * only put elsewhere had no turn, and is charged nothing. */
 	if (charge) {

@@ -64,6 +64,25 @@ static __always_inline bool is_over_limit(struct thread_ctx *t)
 	return cgroups_limited && t && t->slot >= 2 && has_spent(t->slot - 1);
 }
 
+/*
+ * Whether a thread that is put into a queue must wait for its cgroup's next period. A thread that has not run
+ * since it was parked has waited since then, however often it was put back; after `parked_most_ns` it waits
+ * in its class' queue, whatever its cgroup has spent.
+ */
+static __always_inline bool parks(const struct task_struct *p, struct thread_ctx *t)
+{
+	u64 now;
+
+	if (!is_over_limit(t))
+		return false;
+	now = scx_bpf_now();
+	if (!t->parked_ns || t->parked_ran_ns != p->se.sum_exec_runtime) {
+		t->parked_ns = now;
+		t->parked_ran_ns = p->se.sum_exec_runtime;
+	}
+	return (s64)(now - t->parked_ns) < (s64)parked_most_ns;
+}
+
 /* Begins the next period of each cgroup whose period is over. */
 __noinline int limit_refill(u64 now)
 {

@@ -23,10 +23,16 @@ static __always_inline void first_order(struct task_struct *p, struct thread_ctx
 
 	if (p->se.sum_exec_runtime)
 		return;
-	if (is_child && key_class(creator->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE)
-		interactive_fork(t, creator);
-	else
+	if (is_child && key_class(creator->scx.dsq_vtime) == SPRY_CLASS_INTERACTIVE) {
+		struct thread_ctx *from = find_thread(creator);
+
+		/* What the child owes at its end goes to its parent, not to tasks of root. */
+		descends(p, t, creator, from, at);
+		if (from)
+			interactive_fork(t, from);
+	} else {
 		is_born(p, t, at);
+	}
 }
 
 /* Puts a task into the queue of its class, where it waits. */
@@ -80,8 +86,7 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 			first_order(p, t, &at);
 		key = order(p, t, &at, enq_flags & SCX_ENQ_WAKEUP ? ASKED_AS_IT_WAKES : ASKED_AS_IT_IS_PUT);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
-		if (t && key_class(key) != SPRY_CLASS_RESERVED && is_over_limit(t)) {
-			t->parked_ns = scx_bpf_now();
+		if (t && key_class(key) != SPRY_CLASS_RESERVED && parks(p, t)) {
 			put(p, at.place, QUEUE_PARKED, slice_ns, key, enq_flags);
 			return;
 		}

@@ -188,7 +188,9 @@ struct thread_ctx {
 	/* Whether the time that the thread has left was given by its parent: it is given no quantum after
 	 * that. */
 	u8 inherited;
-	u8 pad;
+	/* OTHER, several CPUs: whether tasks waited for the thread's CPU when the thread last went to sleep,
+	 * so that it pays for what it ran there, wherever it wakes. */
+	u8 contended;
 	/* The place of the thread's set of CPUs, and which use of the place that is; 0: the place is not
 	 * known. */
 	u32 mask;
@@ -198,8 +200,9 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* Since when the thread has waited for its cgroup's next period. */
+	/* Since when the thread has waited for its cgroup's next period, and how long it had run then, ns. */
 	u64 parked_ns;
+	u64 parked_ran_ns;
 	/* The thread's reservation, plus 1 (0: it has none), and the value of reserve_round when this was
 	 * looked up. */
 	u32 reserved;

@@ -59,7 +59,7 @@ __noinline int move_workers_up(u32 place)
 		t->wanted_until_ns = work_wanted_until_ns;
 		t->class = SPRY_CLASS_KTHREAD;
 		move_up(BPF_FOR_EACH_ITER, p, &at, SPRY_CLASS_OTHER, SPRY_CLASS_KTHREAD,
-			first_come(SPRY_CLASS_KTHREAD), kthread_slice(t));
+			comes_now(SPRY_CLASS_KTHREAD), kthread_slice(t));
 	}
 	*first_at(place, SPRY_CLASS_OTHER) = 0;
 	return 0;

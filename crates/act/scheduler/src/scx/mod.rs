@@ -331,6 +331,12 @@ impl Actuator for Scx {
                     bss.cgroups_left_out
                 ));
             }
+            if bss.masks_left_out > 0 {
+                warnings.push(format!(
+                    "{} times a set of CPUs found no place: a task with such a set waited for one CPU of it",
+                    bss.masks_left_out
+                ));
+            }
             if bss.miscounted > 0 {
                 warnings.push(format!(
                     "{} tasks were counted in queues in which they were not; the counts were put right",
