@@ -6,7 +6,7 @@ use std::env;
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, KernelChoice, LabError, MachineSpec, Topology};
 
-use crate::{example, machine, printed, printed_before, run, shell, with_spin};
+use crate::{SLOW_CPU, example, machine, printed, printed_before, run, shell, with_spin};
 
 /// The attacks that the scheduler's example `attack` knows, each with its number.
 pub const ATTACKS: [&str; 23] = [
@@ -100,10 +100,12 @@ pub struct Beside<'a> {
     pub loops: u32,
     /// The loops' nice value.
     pub nice: i32,
-    /// The CPU that the loops are bound to; `None`: they may use all CPUs.
-    pub bound: Option<u32>,
+    /// The loops may use so many CPUs, from the first on; `None`: they may use all CPUs.
+    pub within: Option<u32>,
     /// How many CPUs the machine has.
     pub cpus: u32,
+    /// An instruction takes 2 to the power of this, ns.
+    pub shift: u8,
     /// How long the measurement lasts, s.
     pub seconds: u32,
     /// The kernel of the machine.
@@ -114,7 +116,18 @@ impl<'a> Beside<'a> {
     /// A setting with four loops for each CPU beside an attack; all have nice value 0.
     pub fn four_a_cpu(attack: &'a str, by: By, cpus: u32, seconds: u32) -> Beside<'a> {
         let kernel = KernelChoice::default();
-        Beside { attack, attack_nice: 0, by, loops: 4 * cpus, nice: 0, bound: None, cpus, seconds, kernel }
+        Beside {
+            attack,
+            attack_nice: 0,
+            by,
+            loops: 4 * cpus,
+            nice: 0,
+            within: None,
+            cpus,
+            shift: SLOW_CPU,
+            seconds,
+            kernel,
+        }
     }
 }
 
@@ -147,20 +160,21 @@ fn last_tid(text: &str) -> Option<u32> {
 /// # Panics
 /// If the loops do not print what they got.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
-    let Beside { attack, attack_nice, by, loops, nice, bound, cpus, seconds, ref kernel } = *beside;
+    let Beside { attack, attack_nice, by, loops, nice, within, cpus, shift, seconds, ref kernel } = *beside;
     let program = Program {
         file: example("spry-scheduler", "scx_stack"),
         args: vec!["hog=1:200000".to_owned()],
         sign: Sign::SchedExt,
     };
     let begin = begin(attack, attack_nice, by);
-    let on = bound.map_or_else(String::new, |cpu| format!("/spry/attack on {cpu}"));
+    let on = within.map_or_else(String::new, |cpus| format!("/spry/attack within {cpus}"));
     let text = format!(
         "{begin} sleep 1; {on} /spry/crowd {loops} {seconds} {nice}; set -- /proc/[0-9]*; \
          echo processes $# $(cat /proc/loadavg); cat /sys/kernel/sched_ext/state"
     );
     let mut job = with_spin(Job {
         topology: Topology::of_cores(cpus),
+        shift,
         setup: Setup { program: (under == Under::Stack).then_some(program), ..Setup::default() },
         commands: vec![shell(&text, seconds + 60)],
         ..Job::default()

@@ -101,6 +101,11 @@ pub const DAEMON_ACTS: &str = "spry-sched run --actuator scx 2>/tmp/log & daemon
 until spry sched status --json 2>/dev/null | grep -q '\"acting\"'; do sleep 0.5; done
 ";
 
+/// The shift of machines on which an instruction takes 4 ns instead of 1 ns, so that a second of a busy CPU
+/// takes the host a quarter of the time. Tests of shares and turns use them: these do not depend on the CPU's
+/// speed.
+pub const SLOW_CPU: u8 = 2;
+
 /// A job that runs one shell script.
 pub fn script(text: &str) -> Job {
     let job = Job { commands: vec![shell(text, 60)], ..Job::default() };

@@ -37,6 +37,7 @@
 //!
 //! `attack as UID COMMAND [ARGUMENT...]`: a command of another user's, in a session of its own.
 //! `attack on CPU COMMAND [ARGUMENT...]`: a command on one CPU.
+//! `attack within COUNT COMMAND [ARGUMENT...]`: a command on the first CPUs.
 
 mod common;
 
@@ -430,8 +431,8 @@ fn main() -> Result<()> {
     if kind == "as" {
         return become_of_user(number, &args.collect::<Vec<_>>());
     }
-    if kind == "on" {
-        allow(0, number..number + 1);
+    if kind == "on" || kind == "within" {
+        allow(0, if kind == "on" { number..number + 1 } else { 0..number });
         return become_command(&args.collect::<Vec<_>>(), None);
     }
     let run = Duration::from_micros(u64::from(number));

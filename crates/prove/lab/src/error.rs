@@ -35,7 +35,9 @@ pub enum LabError {
     )]
     Shake(String),
     /// Packages, or their lists, could not be fetched.
-    #[error("could not fetch {what}: check the network and the archive ({archive}), then try again\n{detail}")]
+    #[error(
+        "could not fetch {what}: check the network and the archive ({archive}), then try again\n{detail}"
+    )]
     NotFetched {
         /// What was to be fetched.
         what: &'static str,

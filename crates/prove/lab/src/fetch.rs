@@ -353,8 +353,7 @@ impl Archive {
             let wanted = missing.iter().map(|package| format!("{}={}", package.name(), package.version()));
             let mut command = self.apt("apt-get");
             command.current_dir(&debs).args(["-qq", "download"]).args(wanted);
-            run_watched(&mut command, stop, &look)
-                .map_err(|error| self.not_fetched("packages", error))?;
+            run_watched(&mut command, stop, &look).map_err(|error| self.not_fetched("packages", error))?;
         }
         Ok(packages.iter().map(|package| debs.join(&package.file)).collect())
     }

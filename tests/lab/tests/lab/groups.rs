@@ -3,7 +3,7 @@
 
 use spry_lab_tests::attacks::number_after;
 
-use crate::stack::under_the_stack;
+use crate::stack::{under_the_stack, under_the_stack_at};
 
 /// Cgroups of a user, beside four loops of another session. The function `beside NAME` prints what these
 /// loops get of one CPU.
@@ -25,7 +25,8 @@ fn beside(text: &str, name: &str) -> (f64, f64) {
 
 #[test]
 fn a_group_has_its_weight_whatever_its_owner_does() {
-    let text = under_the_stack(
+    let text = under_the_stack_at(
+        0,
         1,
         &format!(
             "{OWN}

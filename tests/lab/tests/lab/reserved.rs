@@ -6,7 +6,7 @@ use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{DAEMON_ACTS, example, machine, printed, run, script_with_programs};
 
-use crate::stack::with_places;
+use crate::stack::with_places_at;
 
 /// What a probe said of itself.
 fn said_by<'a>(text: &'a str, name: &str) -> &'a str {
@@ -25,7 +25,8 @@ const HOGS: &str = "hogs=''; for i in 1 2 3 4; do /spry/spin & hogs=\"$hogs $!\"
 
 #[test]
 fn the_two_threads_of_table_1_have_their_budgets_beside_four_loops() {
-    let text = with_places(
+    let text = with_places_at(
+        0,
         "one=reserve:3276.8:8192:wait two=reserve:102.4:512:wait",
         1,
         &format!(
@@ -53,7 +54,8 @@ fn the_two_threads_of_table_1_have_their_budgets_beside_four_loops() {
 
 #[test]
 fn on_two_cpus_reservations_hold_beside_loops_and_a_cpu_that_goes_takes_no_task_with_it() {
-    let text = with_places(
+    let text = with_places_at(
+        0,
         "one=reserve:3276.8:8192:wait:1 two=reserve:500:2000:demote:1 three=reserve:5000:20000:wait:0",
         2,
         &format!(

@@ -4,21 +4,32 @@
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{example, machine, printed, programs, run, script};
+use spry_lab_tests::{SLOW_CPU, example, machine, printed, programs, run, script};
 
 /// The output of a script under the scheduler. Processes with the name `hog` are interactive. Checks that the
 /// scheduler is in charge at the end.
 pub fn under_the_stack(cpus: u32, text: &str) -> String {
-    with_places("hog=1:200000", cpus, text)
+    under_the_stack_at(SLOW_CPU, cpus, text)
+}
+
+/// The same on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
+pub fn under_the_stack_at(shift: u8, cpus: u32, text: &str) -> String {
+    with_places_at(shift, "hog=1:200000", cpus, text)
 }
 
 /// The output of a script under the scheduler. The rules give processes their places, and reservations, by
 /// their names.
 pub fn with_places(rules: &str, cpus: u32, text: &str) -> String {
+    with_places_at(SLOW_CPU, rules, cpus, text)
+}
+
+/// The same on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
+pub fn with_places_at(shift: u8, rules: &str, cpus: u32, text: &str) -> String {
     let args = rules.split(' ').map(str::to_owned).collect();
     let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
         topology: Topology::of_cores(cpus),
+        shift,
         setup: Setup { program: Some(program), ..Setup::default() },
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };
@@ -35,7 +46,7 @@ pub fn with_places(rules: &str, cpus: u32, text: &str) -> String {
 
 #[test]
 fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
-    let text = under_the_stack(1, "/spry/crowd 8 4 0 1");
+    let text = under_the_stack_at(0, 1, "/spry/crowd 8 4 0 1");
     let (crowd, hog) = (number_after(&text, "crowd had"), number_after(&text, "hogs had"));
     assert!((4.0..6.5).contains(&crowd), "{text}");
     assert!(hog > 93.0, "{text}");
@@ -50,7 +61,7 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
     for (nice, phase_ms) in [(0, 0), (19, 80), (0, 170)] {
         let in_use = "/spry/crowd 1 7 0 2 >/dev/null & sleep 1.5";
         let crowd = format!("{in_use}; sleep 0.{phase_ms:03}; /spry/crowd 100 4 {nice}; wait $!");
-        let text = under_the_stack(1, &crowd);
+        let text = under_the_stack_at(0, 1, &crowd);
         assert!(number_after(&text, "longest wait") <= 1000.0, "nice {nice}, {phase_ms} ms: {text}");
     }
 }
@@ -160,7 +171,7 @@ echo 1 >/sys/devices/system/cpu/cpu1/online";
 
 #[test]
 fn tasks_of_every_class_that_are_bound_to_a_cpu_run_elsewhere_when_it_goes() {
-    let text = under_the_stack(2, OFFLINE);
+    let text = under_the_stack_at(0, 2, OFFLINE);
     println!("{text}");
     assert!(number_after(&text, "gone after") <= 200.0, "{text}");
     assert!(number_after(&text, "hog had") >= 850.0, "{text}");
@@ -235,7 +246,8 @@ fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_doe
     // tasks below it get 5 %, which is 11 ms. The rest of the bound is for threads of the kernel.
     for threads in [1, 50] {
         let places = "attack=1:200000 hog=5:200000";
-        let text = with_places(places, 1, &format!("/spry/attack crowd {threads} & /spry/crowd 0 4 0 1"));
+        let text =
+            with_places_at(0, places, 1, &format!("/spry/attack crowd {threads} & /spry/crowd 0 4 0 1"));
         assert!(number_after(&text, "hogs' longest wait") <= 230.0, "{threads}: {text}");
         assert!((42.0..58.0).contains(&number_after(&text, "hogs had")), "{threads}: {text}");
     }
@@ -243,7 +255,7 @@ fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_doe
 
 #[test]
 fn ten_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
-    let text = under_the_stack(4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
+    let text = under_the_stack_at(0, 4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
     // The crowd must get two CPUs, except for what the kernel uses.
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
