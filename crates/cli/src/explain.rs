@@ -39,7 +39,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
         let mut whole =
             explanation.map_or(Ok(Value::Object(serde_json::Map::new())), serde_json::to_value)?;
         if let Some(delayed) = &delayed {
-            whole["delays"] = serde_json::to_value(delayed)?;
+            whole["delays"] = serde_json::to_value(&delayed.delays)?;
         }
         output::print(&(serde_json::to_string(&whole)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);

@@ -9,15 +9,23 @@ use spry_analysis::{Engine, Options, Progress, Selection, TaskPattern, TraceTota
 use spry_control::Explanation;
 use spry_page::words::duration;
 use spry_report::text::{Style, Tone};
-use spry_report::words::{culprits, plain, sentence};
+use spry_report::words::{culprits, plain, sentence, unknown};
 
 use crate::source;
 
 /// The greatest number of delays that are printed.
 const TOLD_MAX: usize = 5;
 
-/// Finds the longest waits of a process' threads, and the tasks that delayed the process most.
-pub fn find(trace: &Path, tgid: u32) -> Result<Delays> {
+/// What a trace tells of one process.
+pub struct Delayed {
+    /// The longest waits of the process' threads, and the tasks that delayed the process most.
+    pub delays: Delays,
+    /// What of its waits the trace does not tell.
+    pub unknown: Option<String>,
+}
+
+/// Finds what delayed a process.
+pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
     let mut reader = source::open(trace, 0)?;
     let bytes = std::fs::metadata(trace).map_or(0, |data| data.len());
     let selection = Selection { tasks: Some(TaskPattern::Number(tgid)), from_ns: 0, to_ns: None };
@@ -31,21 +39,29 @@ pub fn find(trace: &Path, tgid: u32) -> Result<Delays> {
     })
     .with_context(|| trace.display().to_string())?;
     let totals = TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() };
-    Ok(engine.finish(totals).delays.unwrap_or_default())
+    let findings = engine.finish(totals);
+    let unknown = unknown(&findings.trace, &findings.cpus);
+    Ok(Delayed { delays: findings.delays.unwrap_or_default(), unknown })
 }
 
 /// The delays in words. `standing` asks the daemon whether the task that caused a delay is in use; without a
 /// daemon there is no answer.
 pub fn say(
-    delays: &Delays,
+    delayed: &Delayed,
     trace: &Path,
     explanation: Option<&Explanation>,
     standing: &mut impl FnMut(u32) -> Option<Explanation>,
     style: Style,
 ) -> String {
     let mut text = style.heading(&format!("What delayed it, by {}", trace.display()));
+    let Delayed { delays, unknown } = delayed;
+    text += &unknown.as_ref().map_or_else(String::new, |line| style.wrap(Tone::Bad, 0, line));
     let Some(worst) = delays.worst.first() else {
-        return text + &style.wrap(Tone::Good, 0, "Nothing: none of its threads waited for a CPU there.");
+        let none = match unknown {
+            Some(_) => "None of its threads was seen to wait for a CPU there.",
+            None => "Nothing: none of its threads waited for a CPU there.",
+        };
+        return text + &style.wrap(Tone::Good, 0, none);
     };
     text += &style.wrap(Tone::Plain, 0, &late_because(worst, explanation, standing));
     for delay in delays.worst.iter().take(TOLD_MAX) {

@@ -197,14 +197,17 @@ impl Party {
                 lengths.merge(&quanta.lengths, &mut budget);
             }
             switches += task.switches.voluntary + task.switches.involuntary;
-            voluntary += task.reasons.as_ref().map_or(0, |reasons| reasons.thesis_voluntary);
+            voluntary += task
+                .reasons
+                .as_ref()
+                .map_or(0, |reasons| reasons.by_wakings.map_or(0, |by| by.thesis_voluntary));
         }
         lengths.shrink();
         let cpu_ns: u64 = tasks.iter().map(|task| task.runtime_ns).sum();
         Some(Party {
             cpu_percent: percent(cpu_ns, window_ns),
             thread: main.who.comm.to_string(),
-            dispatch_mean_ns: dispatch.and_then(|dispatch| dispatch.all.mean()),
+            dispatch_mean_ns: dispatch.and_then(|dispatch| dispatch.all.as_ref()?.mean()),
             waiting_percent: dispatch.and_then(|dispatch| dispatch.wait_share).map(|share| 100.0 * share),
             switches,
             voluntary,

@@ -133,9 +133,9 @@ impl Analysis for Cpus {
         for (at, finding) in findings.cpus.iter_mut().enumerate() {
             let counts = self.counts.get(at).copied().unwrap_or_default();
             finding.irq_ns = closing.groups.contains(Group::Irq).then_some(counts.irq_ns);
-            finding.ticks = counts.ticks;
-            finding.migrations_in = counts.migrations_in;
-            finding.migrations_out = counts.migrations_out;
+            finding.ticks = Some(counts.ticks);
+            finding.migrations_in = Some(counts.migrations_in);
+            finding.migrations_out = Some(counts.migrations_out);
         }
         findings.drawing = Some(self.canvas.finish(closing, findings.cpus.len()));
     }

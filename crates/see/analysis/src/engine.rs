@@ -5,7 +5,7 @@ use spry_timeline::{
     Waking, Window, Woken,
 };
 use spry_trace::event::{Event, TaskStat};
-use spry_trace::{Header, Stamped, Tgid};
+use spry_trace::{Header, Kinds, Stamped, Tgid};
 
 use crate::analysis::{ALL, About, Analysis, Closing, Counter, Hook, Parts, Setup};
 use crate::batch::{Batch, Fill, Run, Wait};
@@ -14,6 +14,7 @@ use crate::culprits::{Culprits, Stay, put_stays};
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
 use crate::tasks::{Tasks, task_findings};
+use crate::withheld::withhold;
 
 /// Choices beside the tasks and the window.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -96,6 +97,8 @@ pub struct Engine {
     counting: Option<Counting>,
     chosen: Vec<&'static About>,
     events: u64,
+    /// Kinds of events of which none has come and which the source may lack.
+    unseen: Kinds,
     window_end_ns: u64,
     is_over: bool,
     last_ns: u64,
@@ -177,6 +180,7 @@ impl Engine {
             counting: Some(Counting::new(counters, culprits)),
             chosen,
             events: 0,
+            unseen: header.unproven,
             window_end_ns: to_ns,
             is_over: false,
             last_ns: header.start_ns,
@@ -187,6 +191,9 @@ impl Engine {
     #[inline]
     pub fn push(&mut self, event: &Stamped) -> Progress {
         self.events += u64::from(!matches!(event.event, Event::Task(_) | Event::Lost(_)));
+        if !self.unseen.is_empty() {
+            self.unseen = self.unseen.minus(Kinds::of(&event.event));
+        }
         if event.time_ns >= self.window_end_ns {
             return self.over(event);
         }
@@ -289,6 +296,7 @@ impl Engine {
             }
             end.finish(&closing, &mut findings);
         }
+        withhold(&mut findings);
         findings
     }
 
@@ -314,6 +322,7 @@ impl Engine {
             start_unix_ns: header.start_unix_ns,
             command: header.command.clone(),
             groups: header.groups,
+            lacks: self.unseen,
             oddities: self.timeline.oddities(),
         }
     }

@@ -12,7 +12,7 @@ pub use graph::{ChannelFinding, ChannelUser, Channels, Component, Edge, Graph, N
 use serde::{Serialize, Serializer};
 pub use spry_timeline::{InterruptKind, Oddities};
 use spry_trace::event::{Comm, Policy, PrevState, TimerKind};
-use spry_trace::{Group, Groups, Tgid, Tid};
+use spry_trace::{Group, Groups, Kinds, Tgid, Tid};
 
 use crate::histogram::{Histogram, Tally};
 
@@ -103,6 +103,8 @@ pub struct TraceFinding {
     pub command: Option<Vec<String>>,
     /// Groups in the trace.
     pub groups: Groups,
+    /// Kinds of events of group `sched` that the trace lacks: what they would tell is `None`.
+    pub lacks: Kinds,
     /// Events that contradict the ones before them, by kind.
     pub oddities: Oddities,
 }
@@ -141,34 +143,37 @@ pub enum Party {
 
 /// One task.
 ///
-/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`.
+/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`, where what is `None`
+/// counts as 0: its time is part of `unknown_ns`.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskFinding {
     /// The task's numbers and its name.
     pub who: Who,
-    /// When the task was created; 0 if before the trace.
-    pub start_ns: u64,
+    /// When the task was created; 0 if before the trace, `None` if the trace tells of no births.
+    pub start_ns: Option<u64>,
     /// When the task ended; `None` if it outlived the trace.
     pub end_ns: Option<u64>,
     /// How long the task lived inside the window.
     pub life_ns: u64,
     /// Wall time on a CPU minus what the kernel did not count (`stolen_ns`): `sum_exec_runtime`'s notion.
     pub runtime_ns: u64,
-    /// Time on a run queue without a CPU.
-    pub runnable_wait_ns: u64,
-    /// Time blocked.
-    pub blocked_ns: u64,
+    /// Time on a run queue without a CPU; `None` if the trace has no wake-ups.
+    pub runnable_wait_ns: Option<u64>,
+    /// Time blocked; `None` if the trace has no wake-ups.
+    pub blocked_ns: Option<u64>,
     /// The part of the task's life of which the trace does not tell.
     pub unknown_ns: u64,
     /// Wall time on a CPU that the kernel did not count as the task's run time (hypervisor's steal); below 0
-    /// where the kernel counted more than the task's time on CPUs.
-    pub stolen_ns: i64,
+    /// where the kernel counted more than the task's time on CPUs. `None` if the trace does not tell what the
+    /// kernel counted; `runtime_ns` is then wall time.
+    pub stolen_ns: Option<i64>,
     /// Switches away from the task, as the kernel counts them.
     pub switches: Switches,
-    /// Wake-ups of the task when it was blocked, and its first wake-up when it was new.
-    pub wakeups: u64,
-    /// How often the task moved to another CPU.
-    pub migrations: u64,
+    /// Wake-ups of the task when it was blocked, and its first wake-up when it was new; `None` if the trace
+    /// has no wake-ups.
+    pub wakeups: Option<u64>,
+    /// How often the task moved to another CPU; `None` if the trace does not tell.
+    pub migrations: Option<u64>,
     /// Policy, where a change was seen.
     pub policy: Option<Policy>,
     /// The kernel's priority of the task at its last switch; `None` if the trace does not tell it.
@@ -218,14 +223,14 @@ pub struct KernelAccount {
 /// Dispatch latency (thesis, section 6.3.1).
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct DispatchFinding {
-    /// Waits after a wake-up, the first one of a new task included.
-    pub wakeup: Histogram,
+    /// Waits after a wake-up, the first one of a new task included; `None` if the trace has no wake-ups.
+    pub wakeup: Option<Histogram>,
     /// Waits after the task was preempted.
     pub preemption: Histogram,
-    /// All waits.
-    pub all: Histogram,
+    /// All waits; `None` if the trace has no wake-ups.
+    pub all: Option<Histogram>,
     /// The task's waiting time divided by its runnable time (waiting and running), 0 to 1; `None` if it was
-    /// never runnable.
+    /// never runnable, or if the trace has no wake-ups.
     pub wait_share: Option<f64>,
 }
 
@@ -285,6 +290,13 @@ pub struct StepCell {
 pub struct Reasons {
     /// Switches by the state in which the task left, in the order of [`PrevState::ALL`].
     pub by_state: [u64; PrevState::ALL.len()],
+    /// What needs wakings; `None` if the trace has none.
+    pub by_wakings: Option<ByWakings>,
+}
+
+/// Why a task left the CPU, as far as wakings tell, in switches.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+pub struct ByWakings {
     /// The task stayed runnable and gave way to a task that it had itself woken in that quantum.
     pub preempted_by_own_wakee: u64,
     /// The task stayed runnable and gave way to a task that someone else woke during that quantum.
@@ -333,16 +345,16 @@ pub struct CpuFinding {
     /// Time in interrupts and softirqs, which is part of the times above; `None` without group `irq`.
     pub irq_ns: Option<u64>,
     /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where the kernel counted
-    /// more.
-    pub stolen_ns: i64,
+    /// more, `None` if the trace does not tell.
+    pub stolen_ns: Option<i64>,
     /// Switches.
     pub switches: u64,
-    /// Clock ticks handled.
-    pub ticks: u64,
-    /// How many tasks moved from this CPU to another one.
-    pub migrations_out: u64,
-    /// How many tasks moved to this CPU from another one.
-    pub migrations_in: u64,
+    /// Clock ticks handled; `None` if the trace has no ticks.
+    pub ticks: Option<u64>,
+    /// How many tasks moved from this CPU to another one; `None` if the trace does not tell.
+    pub migrations_out: Option<u64>,
+    /// How many tasks moved to this CPU from another one; `None` if the trace does not tell.
+    pub migrations_in: Option<u64>,
 }
 
 /// Distributions over all selected tasks.

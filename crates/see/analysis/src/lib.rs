@@ -30,6 +30,7 @@ mod stolen;
 mod tasks;
 mod timers;
 mod wakeup;
+mod withheld;
 
 pub use counting::{Counting, Full};
 pub use engine::{Engine, Error, Options, Progress, TraceTotals};

@@ -4,7 +4,7 @@ use spry_timeline::{Holder, Observer, Switched, TaskIndex, Timeline, WaitCause};
 use spry_trace::event::{Context, PrevState};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Parts, PerTask};
-use crate::findings::{Findings, Reasons};
+use crate::findings::{ByWakings, Findings, Reasons};
 
 pub(crate) const ABOUT: About = About {
     name: "reasons",
@@ -60,11 +60,13 @@ impl Why {
         let blocked: u64 = blocked.map(|&state| by_state[state as usize]).sum();
         Reasons {
             by_state,
-            preempted_by_own_wakee: gave_way(GaveWay::OwnWakee),
-            preempted_by_other_wakee: gave_way(GaveWay::OtherWakee),
-            end_of_slice: gave_way(GaveWay::EndOfSlice),
-            other_involuntary: gave_way(GaveWay::Other),
-            thesis_voluntary: blocked + gave_way(GaveWay::OwnWakee),
+            by_wakings: Some(ByWakings {
+                preempted_by_own_wakee: gave_way(GaveWay::OwnWakee),
+                preempted_by_other_wakee: gave_way(GaveWay::OtherWakee),
+                end_of_slice: gave_way(GaveWay::EndOfSlice),
+                other_involuntary: gave_way(GaveWay::Other),
+                thesis_voluntary: blocked + gave_way(GaveWay::OwnWakee),
+            }),
         }
     }
 }

@@ -110,7 +110,7 @@ impl Tasks {
             finding.busy_ns = counts.busy_ns;
             finding.idle_ns = counts.idle_ns;
             finding.unknown_ns = window_ns.saturating_sub(counts.busy_ns + counts.idle_ns);
-            finding.stolen_ns = counts.stolen_ns;
+            finding.stolen_ns = Some(counts.stolen_ns);
             finding.switches = counts.switches;
         }
     }
@@ -204,17 +204,17 @@ fn finding(closing: &Closing<'_>, index: TaskIndex, counts: Counts) -> TaskFindi
     let known_ns = counts.wall_ns + counts.wait_ns + counts.blocked_ns;
     TaskFinding {
         who: closing.who(index),
-        start_ns: task.born_ns().map_or(0, |born_ns| closing.since_start_ns(born_ns)),
+        start_ns: Some(task.born_ns().map_or(0, |born_ns| closing.since_start_ns(born_ns))),
         end_ns: task.ended_ns().map(|ended_ns| closing.since_start_ns(ended_ns)),
         life_ns,
         runtime_ns: counts.runtime_ns(),
-        runnable_wait_ns: counts.wait_ns,
-        blocked_ns: counts.blocked_ns,
+        runnable_wait_ns: Some(counts.wait_ns),
+        blocked_ns: Some(counts.blocked_ns),
         unknown_ns: life_ns.saturating_sub(known_ns),
-        stolen_ns: counts.stolen_ns,
+        stolen_ns: Some(counts.stolen_ns),
         switches: counts.switches,
-        wakeups: counts.wakeups,
-        migrations: counts.migrations,
+        wakeups: Some(counts.wakeups),
+        migrations: Some(counts.migrations),
         policy: task.policy(),
         prio: task.prio(),
         kernel: None,

@@ -2,6 +2,7 @@
 
 mod toy;
 
+use spry_analysis::findings::TaskFinding;
 use spry_analysis::{Engine, Findings, Options, Selection, TraceTotals};
 use toy::{Made, Plan, START_NS, make};
 
@@ -25,6 +26,11 @@ fn analyse(made: &Made, selection: Selection) -> Findings {
     engine.finish(TraceTotals { end_ns: Some(made.end_ns), ..TraceTotals::default() })
 }
 
+/// How long a task waited and slept.
+fn off_cpu_ns(task: &TaskFinding) -> u64 {
+    task.runnable_wait_ns.unwrap() + task.blocked_ns.unwrap()
+}
+
 #[test]
 fn every_task_has_the_times_and_counts_that_really_were() {
     for plan in plans() {
@@ -39,12 +45,12 @@ fn every_task_has_the_times_and_counts_that_really_were() {
             assert_eq!(rows.len(), lives.len(), "a reused tid is a task of its own");
             for (row, truth) in rows.into_iter().zip(lives) {
                 assert_eq!(row.runtime_ns, truth.run_ns, "seed {} tid {tid}", plan.seed);
-                assert_eq!(row.runnable_wait_ns, truth.wait_ns);
-                assert_eq!(row.blocked_ns, truth.blocked_ns);
+                assert_eq!(row.runnable_wait_ns, Some(truth.wait_ns));
+                assert_eq!(row.blocked_ns, Some(truth.blocked_ns));
                 assert_eq!(row.switches.voluntary, truth.voluntary);
                 assert_eq!(row.switches.involuntary, truth.involuntary);
                 assert_eq!(row.quanta.as_ref().unwrap().lengths.count(), truth.quanta);
-                assert_eq!(row.dispatch.as_ref().unwrap().all.count(), truth.waits);
+                assert_eq!(row.dispatch.as_ref().unwrap().all.as_ref().unwrap().count(), truth.waits);
                 assert_eq!(row.end_ns, truth.died_ns.map(|died_ns| died_ns - START_NS));
                 assert_eq!(row.unknown_ns, 0);
             }
@@ -57,8 +63,8 @@ fn running_waiting_and_blocked_make_up_every_life() {
     for plan in plans() {
         let made = make(plan);
         for task in analyse(&made, Selection::default()).tasks {
-            let on_cpu_ns = task.runtime_ns.checked_add_signed(task.stolen_ns).unwrap();
-            assert_eq!(on_cpu_ns + task.runnable_wait_ns + task.blocked_ns, task.life_ns);
+            let on_cpu_ns = task.runtime_ns.checked_add_signed(task.stolen_ns.unwrap()).unwrap();
+            assert_eq!(on_cpu_ns + off_cpu_ns(&task), task.life_ns);
         }
     }
 }
@@ -87,10 +93,11 @@ fn two_halves_of_a_trace_add_up_to_the_whole() {
         let second = analyse(&made, Selection { from_ns: half_ns, ..Selection::default() });
         let of = |findings: &Findings, tid| {
             let task = findings.tasks.iter().find(|task| task.who.tid == tid).unwrap();
-            assert_eq!(task.runtime_ns + task.runnable_wait_ns + task.blocked_ns, task.life_ns);
+            assert_eq!(task.runtime_ns + off_cpu_ns(task), task.life_ns);
             let shares: u64 = task.cpu_shares.iter().flatten().map(|share| share.runtime_ns).sum();
             assert_eq!(shares, task.runtime_ns);
-            [task.runtime_ns, task.runnable_wait_ns, task.blocked_ns, task.switches.voluntary, task.wakeups]
+            let (wait_ns, blocked_ns) = (task.runnable_wait_ns.unwrap(), task.blocked_ns.unwrap());
+            [task.runtime_ns, wait_ns, blocked_ns, task.switches.voluntary, task.wakeups.unwrap()]
         };
         for task in &whole.tasks {
             let (first, second) = (of(&first, task.who.tid), of(&second, task.who.tid));
@@ -174,7 +181,7 @@ fn losing_any_stretch_of_events_invents_no_time() {
         for task in &findings.tasks {
             let truth = made.truth[&task.who.tid.0][0];
             assert!(task.runtime_ns <= truth.run_ns, "seed {} {:?}", plan.seed, task.who);
-            let known = task.runtime_ns + task.runnable_wait_ns + task.blocked_ns;
+            let known = task.runtime_ns + off_cpu_ns(task);
             assert_eq!(known + task.unknown_ns, task.life_ns, "seed {} {:?}", plan.seed, task.who);
         }
         for (cpu, &busy_ns) in findings.cpus.iter().zip(&made.busy_ns) {

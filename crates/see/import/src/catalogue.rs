@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use spry_trace::event::{Irq, WakeupKind};
-use spry_trace::{Group, Groups};
+use spry_trace::{Group, Groups, Kind, Kinds};
 
 use crate::format::{Format, Number, Text};
 use crate::states::States;
@@ -65,7 +65,7 @@ pub(crate) struct Catalogue {
 }
 
 /// Tracepoints that decide what is made of other tracepoints.
-const TELLING: [&str; 16] = [
+const TELLING: [&str; 18] = [
     "sched_switch",
     "sched_waking",
     "sched_wakeup",
@@ -82,6 +82,8 @@ const TELLING: [&str; 16] = [
     "softirq_entry",
     "softirq_exit",
     "local_timer_entry",
+    "sched_migrate_task",
+    "sched_stat_runtime",
 ];
 
 impl Catalogue {
@@ -146,6 +148,23 @@ impl Catalogue {
     /// Whether the file has a tracepoint (one of [`TELLING`]).
     pub(crate) fn has(&self, name: &str) -> bool {
         self.has.contains(&name)
+    }
+
+    /// The kinds of events that the file has no tracepoint for.
+    pub(crate) fn lacks(&self) -> Kinds {
+        let tracepoints = |kind| -> &[&str] {
+            match kind {
+                Kind::Waking => &["sched_waking"],
+                Kind::Wakeup => &["sched_waking", "sched_wakeup"],
+                Kind::Migration => &["sched_migrate_task"],
+                // Only a few files tell which timers are ticks.
+                Kind::Tick => &[],
+                Kind::Birth => &["task_newtask", "sched_process_fork"],
+                Kind::Stolen => &["sched_stat_runtime"],
+            }
+        };
+        let has = |kind: &Kind| tracepoints(*kind).iter().any(|name| self.has(name));
+        Kind::ALL.into_iter().filter(|kind| !has(kind)).collect()
     }
 
     /// Whether switches can be read.

@@ -7,7 +7,7 @@ use std::io::Cursor;
 use spry_import::{Import, ImportError};
 use spry_trace::event::{Event, PrevState};
 use spry_trace::reader::Ending;
-use spry_trace::{Group, Groups, Stamped, Tgid, Totals};
+use spry_trace::{Group, Groups, Kind, Stamped, Tgid, Totals};
 
 /// How many rounds of records there are: every form has several pages or rounds of them.
 const ROUNDS: u64 = 30;
@@ -71,6 +71,13 @@ fn the_header_says_what_the_file_does() {
         assert_eq!(header.start_ns, 1_000_000, "{name}");
         assert_eq!(header.groups, Groups::NONE.with(Group::Sched), "{name}: nothing else was recorded");
         assert!(import.notes().is_empty(), "{name}");
+        // perf describes what it recorded, and tells of births; trace-cmd may describe what it did not record.
+        let unproven: Vec<Kind> = if name.starts_with("perf") {
+            vec![Kind::Migration, Kind::Tick, Kind::Stolen]
+        } else {
+            Kind::ALL.to_vec()
+        };
+        assert_eq!(header.unproven.iter().collect::<Vec<_>>(), unproven, "{name}");
     }
 }
 

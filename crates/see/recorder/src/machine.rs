@@ -67,6 +67,7 @@ pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Opti
         clock: "monotonic".into(),
         recorder_tgid: Some(process::id()),
         groups,
+        unproven: spry_trace::Kinds::NONE,
         command,
         start_ns: 0,
         start_unix_ns: None,

@@ -2,8 +2,11 @@
 
 use std::fmt::Write as _;
 
-use spry_analysis::findings::{Culprit, Delay, DelayCause, DelayEnd, NameShare, Party, TraceFinding, Who};
+use spry_analysis::findings::{
+    CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, NameShare, Party, TraceFinding, Who,
+};
 use spry_page::words::{count, duration};
+use spry_trace::Kind;
 use spry_trace::event::{Comm, Context};
 
 /// A moment since the start of the trace, to the microsecond: `12.345678 s`.
@@ -191,16 +194,46 @@ pub fn sentence(delay: &Delay) -> String {
     text + "."
 }
 
+/// If more than one in this many switches is to a task of which the wake-up is missing, the report says so.
+const MISSING_SHARE: u64 = 50;
+
+/// What of waits and wakers the trace does not tell, and what to record; `None` if it tells all.
+pub fn unknown(trace: &TraceFinding, cpus: &[CpuFinding]) -> Option<String> {
+    let (missing, switches) = (trace.oddities.missing_wakeup, cpus.iter().map(|cpu| cpu.switches).sum::<u64>());
+    if trace.lacks.contains(Kind::Wakeup) {
+        Some(
+            "No wake-ups in this file: record `sched_waking` too. How long tasks slept, and waited after wake-ups, \
+             is not known."
+                .to_owned(),
+        )
+    } else if missing > switches / MISSING_SHARE {
+        Some(format!(
+            "{} wake-ups are missing. The waits after them, and the sleeps before them, are not known.",
+            count(missing)
+        ))
+    } else if trace.lacks.contains(Kind::Waking) {
+        let line = "No wakings in this file: record `sched_waking` too. Which task woke which is not known.";
+        Some(line.to_owned())
+    } else {
+        None
+    }
+}
+
 /// The verdict in at most two sentences: the longest wait, and which task lost most to which.
-pub(crate) fn verdict(delays: Option<&spry_analysis::findings::Delays>) -> String {
-    let Some(delays) = delays else { return "Delays were not looked at.".into() };
-    let Some(worst) = delays.worst.first() else { return "No task waited for a CPU.".into() };
-    let mut text = format!("Longest wait: {}", sentence(worst));
+pub(crate) fn verdict(findings: &Findings) -> String {
+    let Some(delays) = &findings.delays else { return "Delays were not looked at.".into() };
+    let is_partial = findings.trace.lacks.contains(Kind::Wakeup);
+    let Some(worst) = delays.worst.first() else {
+        let none = if is_partial { "No task was seen to wait for a CPU." } else { "No task waited for a CPU." };
+        return none.into();
+    };
+    let known = if is_partial { "known " } else { "" };
+    let mut text = format!("Longest {known}wait: {}", sentence(worst));
     let most = delays.blame.iter().find(|blame| matches!(blame.culprit, Party::Task(_)));
     if let Some(blame) = most {
         _ = write!(
             text,
-            " Most time lost: {} to {}, {} in {} {}.",
+            " Most {known}time lost: {} to {}, {} in {} {}.",
             who(&blame.victim),
             party(&blame.culprit),
             duration(blame.total_ns),

@@ -2,6 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::kinds::Kinds;
+
 /// The machine and the recording, written once at the start of the file as JSON.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
@@ -35,6 +37,10 @@ pub struct Header {
     pub recorder_tgid: Option<u32>,
     /// The recorded groups.
     pub groups: Groups,
+    /// Kinds of events that the source may lack without saying so: if the trace has no event of such a kind,
+    /// what the kind would tell is not known. Not in files: Spry's own traces have all kinds.
+    #[serde(skip)]
+    pub unproven: Kinds,
     /// The command that was recorded, if one was given.
     pub command: Option<Vec<String>>,
 }

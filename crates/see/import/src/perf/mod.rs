@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::{Read, Seek};
 
 use spry_trace::reader::Ending;
-use spry_trace::{Header, Stamped};
+use spry_trace::{Header, Kind, Stamped};
 
 use crate::catalogue::Catalogue;
 use crate::convert::Converter;
@@ -87,7 +87,9 @@ impl<R: Read + Seek> PerfData<R> {
         let Some(converter) = &data.converter else { return Err(ImportError::NoFormats) };
         let start_ns = data.first_ns().ok_or(ImportError::NoEvents)?;
         let groups = converter.catalogue().groups();
-        data.header = Header { groups, ..data.parts.header(start_ns) };
+        // perf describes the tracepoints that it recorded, and tells of births by itself.
+        let unproven = converter.catalogue().lacks().minus(Kind::Birth.into());
+        data.header = Header { groups, unproven, ..data.parts.header(start_ns) };
         data.given_ns = start_ns;
         Ok(data)
     }

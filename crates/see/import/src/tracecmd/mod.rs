@@ -11,7 +11,7 @@ use std::io::{Read, Seek};
 
 use spry_trace::format::CPU_MAX;
 use spry_trace::reader::Ending;
-use spry_trace::{Header, Stamped};
+use spry_trace::{Header, Kind, Stamped};
 
 use crate::catalogue::Catalogue;
 use crate::convert::{Converter, Record};
@@ -218,6 +218,8 @@ fn header(head: &Head, catalogue: &Catalogue, last_cpu: u16) -> Header {
         cpus: cpus.max(last_cpu + 1),
         clock: if head.clock == "mono" { "monotonic".into() } else { head.clock.clone() },
         groups: catalogue.groups(),
+        // Some versions describe all the kernel's tracepoints, whether they recorded them or not.
+        unproven: Kind::ALL.into_iter().collect(),
         ..Header::default()
     }
 }

@@ -116,7 +116,7 @@ fn curves(findings: &Findings) -> Vec<Curve> {
     let each = findings.tasks.iter().take(CURVES_MAX).map(|task| Curve {
         name: words::who(&task.who),
         quanta: task.quanta.as_ref().map(|quanta| thin(&quanta.lengths)),
-        dispatch: task.dispatch.as_ref().map(|dispatch| thin(&dispatch.all)),
+        dispatch: task.dispatch.as_ref().and_then(|dispatch| Some(thin(dispatch.all.as_ref()?))),
     });
     [all].into_iter().chain(each).collect()
 }

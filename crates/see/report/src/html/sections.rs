@@ -57,7 +57,7 @@ fn head(findings: &Findings) -> String {
         "<header><h1>Spry <small>what delayed whom</small></h1><p class=\"machine\">{}</p></header>\n\
          <p id=\"verdict\">{}</p><dl id=\"facts\">",
         escape(&words::plain(&machine)),
-        escape(&words::verdict(findings.delays.as_ref()))
+        escape(&words::verdict(findings))
     );
     let mut fact = |class: &str, name: &str, value: &str| {
         _ = write!(html, "<div{class}><dt>{name}</dt><dd>{}</dd></div>", escape(value));
@@ -74,7 +74,11 @@ fn head(findings: &Findings) -> String {
         "recording's own cost",
         &cost.map_or("not in this trace".into(), |cost| percent(cost) + " of a CPU"),
     );
-    html + "</dl>\n" + &lacking(findings)
+    html += "</dl>\n";
+    if let Some(unknown) = words::unknown(&findings.trace, &findings.cpus) {
+        _ = writeln!(html, "<p id=\"unknown\" class=\"note\">{}</p>", escape(&unknown));
+    }
+    html + &lacking(findings)
 }
 
 /// Which groups the trace lacks, and so why dashes are in the tables.
@@ -175,7 +179,7 @@ fn tasks(findings: &Findings) -> String {
     let mut table = Table::new(&columns, TASKS_MAX);
     let window_ns = findings.trace.to_ns.saturating_sub(findings.trace.from_ns);
     for task in &findings.tasks {
-        let waits = task.dispatch.as_ref().and_then(|dispatch| dispatch.all.summary());
+        let waits = task.dispatch.as_ref().and_then(|dispatch| dispatch.all.as_ref()?.summary());
         let quanta = task.quanta.as_ref();
         table.row([
             Cell::Text(words::who(&task.who)),
@@ -190,7 +194,7 @@ fn tasks(findings: &Findings) -> String {
             Cell::maybe_duration(quanta.and_then(|quanta| quanta.lengths.quantile(0.5))),
             Cell::count(task.switches.voluntary),
             Cell::count(task.switches.involuntary),
-            Cell::count(task.migrations),
+            Cell::maybe_count(task.migrations),
             Cell::percent(billed(findings, task)),
         ]);
     }

@@ -28,14 +28,19 @@ impl Cell {
         Cell::Figure(spry_page::words::duration(ns), ns as f64)
     }
 
-    /// A duration that may be below 0.
-    pub(super) fn signed_duration(ns: i64) -> Cell {
-        Cell::Figure(spry_page::words::duration_f64(ns as f64), ns as f64)
+    /// A duration that may be below 0, or unknown.
+    pub(super) fn signed_duration(ns: Option<i64>) -> Cell {
+        Cell::of(ns, |ns| (spry_page::words::duration_f64(ns as f64), ns as f64))
     }
 
     /// A number.
     pub(super) fn count(number: u64) -> Cell {
         Cell::Figure(spry_page::words::count(number), number as f64)
+    }
+
+    /// A number, or unknown.
+    pub(super) fn maybe_count(number: Option<u64>) -> Cell {
+        number.map_or(Cell::Unknown, Cell::count)
     }
 
     /// A share, or unknown.

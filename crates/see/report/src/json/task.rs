@@ -8,10 +8,11 @@ use spry_analysis::histogram::{Histogram, Tally};
 use spry_trace::event::{Policy, PrevState};
 use spry_trace::{Tgid, Tid};
 
-/// A distribution's figures, ns; null where there are no values.
+/// A distribution's figures, ns; null where there are no values. The count is null, too, where it is not
+/// known.
 #[derive(Serialize)]
 pub(super) struct Figures {
-    count: u64,
+    count: Option<u64>,
     mean: Option<f64>,
     p50: Option<u64>,
     p90: Option<u64>,
@@ -22,9 +23,13 @@ pub(super) struct Figures {
 
 impl Figures {
     pub(super) fn of(histogram: &Histogram) -> Figures {
-        let summary = histogram.summary();
+        Figures::of_known(Some(histogram))
+    }
+
+    fn of_known(histogram: Option<&Histogram>) -> Figures {
+        let summary = histogram.and_then(Histogram::summary);
         Figures {
-            count: histogram.count(),
+            count: histogram.map(Histogram::count),
             mean: summary.map(|summary| summary.mean),
             p50: summary.map(|summary| summary.p50),
             p90: summary.map(|summary| summary.p90),
@@ -41,20 +46,20 @@ pub(super) struct TaskRow<'a> {
     tid: Tid,
     tgid: Tgid,
     comm: String,
-    start_ns: u64,
+    start_ns: Option<u64>,
     runtime_ns: u64,
-    runnable_wait_ns: u64,
-    blocked_ns: u64,
+    runnable_wait_ns: Option<u64>,
+    blocked_ns: Option<u64>,
     switches: Switches,
-    wakeups: u64,
-    migrations: u64,
+    wakeups: Option<u64>,
+    migrations: Option<u64>,
     dispatch_latency_ns: Option<Dispatch>,
     quantum_ns: Option<Quanta>,
     billing: Option<&'a [BillingFinding]>,
     end_ns: Option<u64>,
     life_ns: u64,
     unknown_ns: u64,
-    stolen_ns: i64,
+    stolen_ns: Option<i64>,
     wait_share: Option<f64>,
     policy: Option<Policy>,
     prio: Option<u8>,
@@ -86,11 +91,11 @@ struct Quanta {
 #[derive(Serialize)]
 struct ReasonCounts {
     by_state: States,
-    preempted_by_own_wakee: u64,
-    preempted_by_other_wakee: u64,
-    end_of_slice: u64,
-    other_involuntary: u64,
-    thesis_voluntary: u64,
+    preempted_by_own_wakee: Option<u64>,
+    preempted_by_other_wakee: Option<u64>,
+    end_of_slice: Option<u64>,
+    other_involuntary: Option<u64>,
+    thesis_voluntary: Option<u64>,
 }
 
 /// Counts by state, in the order of [`PrevState::ALL`].
@@ -116,8 +121,8 @@ impl<'a> TaskRow<'a> {
             wakeups: task.wakeups,
             migrations: task.migrations,
             dispatch_latency_ns: task.dispatch.as_ref().map(|dispatch| Dispatch {
-                all: Figures::of(&dispatch.all),
-                after_wakeup: Figures::of(&dispatch.wakeup),
+                all: Figures::of_known(dispatch.all.as_ref()),
+                after_wakeup: Figures::of_known(dispatch.wakeup.as_ref()),
                 after_preemption: Figures::of(&dispatch.preemption),
             }),
             quantum_ns: task.quanta.as_ref().map(|quanta| Quanta {
@@ -146,11 +151,11 @@ impl ReasonCounts {
     fn of(reasons: &Reasons) -> ReasonCounts {
         ReasonCounts {
             by_state: States(reasons.by_state),
-            preempted_by_own_wakee: reasons.preempted_by_own_wakee,
-            preempted_by_other_wakee: reasons.preempted_by_other_wakee,
-            end_of_slice: reasons.end_of_slice,
-            other_involuntary: reasons.other_involuntary,
-            thesis_voluntary: reasons.thesis_voluntary,
+            preempted_by_own_wakee: reasons.by_wakings.map(|by| by.preempted_by_own_wakee),
+            preempted_by_other_wakee: reasons.by_wakings.map(|by| by.preempted_by_other_wakee),
+            end_of_slice: reasons.by_wakings.map(|by| by.end_of_slice),
+            other_involuntary: reasons.by_wakings.map(|by| by.other_involuntary),
+            thesis_voluntary: reasons.by_wakings.map(|by| by.thesis_voluntary),
         }
     }
 }

@@ -19,11 +19,11 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             duration(cpu.idle_ns),
             duration(cpu.unknown_ns),
             or_dash(cpu.irq_ns, duration),
-            duration_f64(cpu.stolen_ns as f64),
+            or_dash(cpu.stolen_ns, |ns| duration_f64(ns as f64)),
             count(cpu.switches),
-            count(cpu.ticks),
-            count(cpu.migrations_in),
-            count(cpu.migrations_out),
+            or_dash(cpu.ticks, count),
+            or_dash(cpu.migrations_in, count),
+            or_dash(cpu.migrations_out, count),
             or_dash(findings.trace.lost_by_cpu.get(usize::from(cpu.cpu)), |&lost| count(lost)),
         ]);
     }
@@ -41,7 +41,7 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
         places.row([
             words::who(&task.who),
             duration(task.runtime_ns),
-            count(task.migrations),
+            or_dash(task.migrations, count),
             parts.join(", "),
         ]);
     }

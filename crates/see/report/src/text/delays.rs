@@ -9,7 +9,7 @@ use crate::words::{self, moment};
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let found = findings.delays.as_ref()?;
-    let mut text = style.wrap(Tone::Heading, 2, &words::verdict(Some(found)));
+    let mut text = style.wrap(Tone::Heading, 2, &words::verdict(findings));
     text += &worst(found, ROWS_MAX, style);
     for delay in found.worst.iter().filter(|delay| !delay.culprit_stack.is_empty()).take(3) {
         let frames: Vec<String> = delay.culprit_stack.iter().map(|frame| words::plain(frame)).collect();

@@ -9,16 +9,18 @@ use super::{ROWS_MAX, or_dash, shown};
 use crate::words;
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
-    let overall = findings.overall.dispatch.as_ref()?;
+    if findings.tasks.iter().all(|task| task.dispatch.is_none()) {
+        return None;
+    }
     let mut table = Table::new(
         "task",
         &["waits", "mean", "p50", "p99", "p99.9", "max", "after preemption", "wait share"],
     );
-    let line = |name: String, all: &Histogram, preempted: Option<u64>, wait_share: Option<f64>| {
-        let summary = all.summary();
+    let line = |name: String, all: Option<&Histogram>, preempted: Option<u64>, wait_share: Option<f64>| {
+        let summary = all.and_then(Histogram::summary);
         [
             name,
-            count(all.count()),
+            or_dash(all, |all| count(all.count())),
             or_dash(summary, |summary| duration(summary.mean.round() as u64)),
             or_dash(summary, |summary| duration(summary.p50)),
             or_dash(summary, |summary| duration(summary.p99)),
@@ -28,12 +30,12 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             or_dash(wait_share, percent),
         ]
     };
-    table.row(line("all tasks".into(), overall, None, None));
+    table.row(line("all tasks".into(), findings.overall.dispatch.as_ref(), None, None));
     let (tasks, note) = shown(findings, ROWS_MAX);
     for task in tasks {
         if let Some(dispatch) = &task.dispatch {
             let preempted = Some(dispatch.preemption.count());
-            table.row(line(words::who(&task.who), &dispatch.all, preempted, dispatch.wait_share));
+            table.row(line(words::who(&task.who), dispatch.all.as_ref(), preempted, dispatch.wait_share));
         }
     }
     Some(table.render(style) + &note)

@@ -52,11 +52,12 @@ pub fn analysis(name: &str, findings: &Findings, style: Style) -> Option<String>
                 "The trace lacks the events of group `{0}`: record with --events sched,{0}.",
                 group.name()
             ),
+            None if findings.analyses.contains(&name) => "The trace lacks the events for it.".to_owned(),
             None => "This analysis did not run.".to_owned(),
         };
         style.wrap(Tone::Plain, 2, &why)
     });
-    Some(style.heading(name) + &body + &losses(findings, style))
+    Some(style.heading(name) + &body + &unknown(findings, style) + &losses(findings, style))
 }
 
 /// The names that [`analysis`] knows, in order.
@@ -71,6 +72,12 @@ fn losses(findings: &Findings, style: Style) -> String {
         return style.paint(Tone::Good, "  No event was lost.") + "\n";
     }
     style.wrap(Tone::Bad, 2, &format!("Events lost: {}.", crate::words::losses(trace)))
+}
+
+/// The line about waits and wakers that the trace does not tell of, or nothing.
+fn unknown(findings: &Findings, style: Style) -> String {
+    let line = crate::words::unknown(&findings.trace, &findings.cpus);
+    line.map_or_else(String::new, |line| style.wrap(Tone::Bad, 2, &line))
 }
 
 /// A figure, or a dash where the trace does not give it.

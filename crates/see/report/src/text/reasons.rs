@@ -5,7 +5,7 @@ use spry_page::words::count;
 use spry_trace::event::PrevState;
 
 use super::style::{Style, Table, Tone};
-use super::{ROWS_MAX, shown};
+use super::{ROWS_MAX, or_dash, shown};
 use crate::words;
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
@@ -22,10 +22,10 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             count(of(PrevState::Sleeping)),
             count(of(PrevState::DiskSleep)),
             count(blocked - of(PrevState::Sleeping) - of(PrevState::DiskSleep)),
-            count(reasons.preempted_by_own_wakee),
-            count(reasons.preempted_by_other_wakee),
-            count(reasons.end_of_slice),
-            count(reasons.other_involuntary),
+            or_dash(reasons.by_wakings.map(|by| by.preempted_by_own_wakee), count),
+            or_dash(reasons.by_wakings.map(|by| by.preempted_by_other_wakee), count),
+            or_dash(reasons.by_wakings.map(|by| by.end_of_slice), count),
+            or_dash(reasons.by_wakings.map(|by| by.other_involuntary), count),
         ]);
     }
     let legend = "the last four stayed runnable and gave way: to a task they woke, to one that another woke, \

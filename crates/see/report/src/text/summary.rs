@@ -5,7 +5,7 @@ use spry_page::words::{bytes, count, duration, percent};
 use spry_trace::Group;
 
 use super::style::{Style, Table, Tone, bar};
-use super::{delays, losses, or_dash, shown};
+use super::{delays, losses, or_dash, shown, unknown};
 use crate::recorder;
 use crate::words::{self, share, signed_share};
 
@@ -17,7 +17,8 @@ const CPUS: usize = 4;
 /// The summary: some 40 lines of the style's width.
 pub fn summary(findings: &Findings, style: Style) -> String {
     let mut text = machine(findings, style);
-    text += &style.wrap(Tone::Heading, 0, &words::verdict(findings.delays.as_ref()));
+    text += &style.wrap(Tone::Heading, 0, &words::verdict(findings));
+    text += &unknown(findings, style);
     text.push('\n');
     if let Some(found) = findings.delays.as_ref().filter(|found| !found.worst.is_empty()) {
         text += &style.heading("Worst delays");
@@ -75,7 +76,7 @@ fn tasks(findings: &Findings, style: Style) -> String {
     }
     for task in tasks {
         let dispatch = task.dispatch.as_ref();
-        let summary = dispatch.and_then(|dispatch| dispatch.all.summary());
+        let summary = dispatch.and_then(|dispatch| dispatch.all.as_ref()?.summary());
         table.row([
             words::who(&task.who),
             duration(task.runtime_ns),
@@ -113,16 +114,16 @@ fn cpus(findings: &Findings, style: Style) -> String {
             or_dash(busy, |busy| bar(busy, 20)),
             or_dash(busy, percent),
             or_dash(cpu.irq_ns.and_then(|irq_ns| share(irq_ns, known_ns)), percent),
-            or_dash(signed_share(cpu.stolen_ns, known_ns), percent),
+            or_dash(cpu.stolen_ns.and_then(|stolen_ns| signed_share(stolen_ns, known_ns)), percent),
             count(cpu.switches),
-            count(cpu.migrations_in),
+            or_dash(cpu.migrations_in, count),
             or_dash(findings.trace.lost_by_cpu.get(usize::from(cpu.cpu)), |&lost| count(lost)),
         ]);
     }
     let left = findings.cpus.len().saturating_sub(CPUS);
     let note = if left > 0 { format!("  and {left} more CPUs: --analysis cpu\n") } else { String::new() };
     let mut legend = "stolen: wall time of tasks that the kernel did not count as their run time".to_owned();
-    if findings.cpus.iter().any(|cpu| cpu.stolen_ns < 0) {
+    if findings.cpus.iter().any(|cpu| cpu.stolen_ns.is_some_and(|stolen_ns| stolen_ns < 0)) {
         legend += "; below 0: it counted more than they had the CPU, from before their switches";
     }
     style.heading("CPUs") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, &legend)

@@ -4,7 +4,7 @@
 use spry_analysis::findings::*;
 use spry_analysis::histogram::{Budget, Histogram, Tally};
 use spry_trace::event::{ChannelKind, Comm, Context, Direction, Irq, Policy, Softirq, TimerKind};
-use spry_trace::{Group, Groups, Tgid, Tid};
+use spry_trace::{Group, Groups, Kinds, Tgid, Tid};
 
 const MS: u64 = 1_000_000;
 const US: u64 = 1_000;
@@ -55,17 +55,17 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
     };
     TaskFinding {
         who,
-        start_ns: 0,
+        start_ns: Some(0),
         end_ns: None,
         life_ns: 1_000 * MS,
         runtime_ns,
-        runnable_wait_ns,
-        blocked_ns: 1_000 * MS - runtime_ns - runnable_wait_ns,
+        runnable_wait_ns: Some(runnable_wait_ns),
+        blocked_ns: Some(1_000 * MS - runtime_ns - runnable_wait_ns),
         unknown_ns: 0,
-        stolen_ns: 0,
+        stolen_ns: Some(0),
         switches: Switches { voluntary: 1_200, involuntary: quanta.len() as u64 },
-        wakeups: half as u64,
-        migrations: 1,
+        wakeups: Some(half as u64),
+        migrations: Some(1),
         policy: (who.tid.0 == 400).then_some(Policy::Fifo),
         prio: Some(120),
         kernel: Some(KernelAccount {
@@ -76,9 +76,9 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
             runtime_ns,
         }),
         dispatch: Some(Box::new(DispatchFinding {
-            wakeup: histogram(&waits[..half]),
+            wakeup: Some(histogram(&waits[..half])),
             preemption: histogram(&waits[half..]),
-            all: histogram(waits),
+            all: Some(histogram(waits)),
             wait_share: Some(runnable_wait_ns as f64 / (runnable_wait_ns + runtime_ns) as f64),
         })),
         quanta: Some(Box::new(QuantaFinding {
@@ -94,11 +94,13 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
         ])),
         reasons: Some(Box::new(Reasons {
             by_state: [4, 1, 1_190, 8, 0, 0, 0, 2, 0, 0, 0],
-            preempted_by_own_wakee: 1,
-            preempted_by_other_wakee: 2,
-            end_of_slice: 1,
-            other_involuntary: 1,
-            thesis_voluntary: 3,
+            by_wakings: Some(ByWakings {
+                preempted_by_own_wakee: 1,
+                preempted_by_other_wakee: 2,
+                end_of_slice: 1,
+                other_involuntary: 1,
+                thesis_voluntary: 3,
+            }),
         })),
         cpu_shares: Some(Box::new([
             CpuShare { cpu: Some(0), runtime_ns: runtime_ns / 4 },
@@ -202,6 +204,7 @@ fn trace(groups: Groups) -> TraceFinding {
         start_unix_ns: Some(1_700_000_000_000_000_000),
         command: Some(vec!["make".into(), "-j8".into()]),
         groups,
+        lacks: Kinds::NONE,
         oddities: Oddities { missing_wakeup: 2, ..Oddities::default() },
     }
 }
@@ -213,11 +216,11 @@ fn cpu(cpu: u16, groups: Groups, busy_ns: u64) -> CpuFinding {
         idle_ns: 1_000 * MS - busy_ns,
         unknown_ns: 0,
         irq_ns: groups.contains(Group::Irq).then_some(3 * MS),
-        stolen_ns: 0,
+        stolen_ns: Some(0),
         switches: 4_321,
-        ticks: 250,
-        migrations_out: 3,
-        migrations_in: 4,
+        ticks: Some(250),
+        migrations_out: Some(3),
+        migrations_in: Some(4),
     }
 }
 

@@ -36,10 +36,10 @@ pub(super) fn reasons(findings: &Findings) -> String {
             Cell::count(of(PrevState::Sleeping)),
             Cell::count(of(PrevState::DiskSleep)),
             Cell::count(other),
-            Cell::count(reasons.preempted_by_own_wakee),
-            Cell::count(reasons.preempted_by_other_wakee),
-            Cell::count(reasons.end_of_slice),
-            Cell::count(reasons.other_involuntary),
+            Cell::maybe_count(reasons.by_wakings.map(|by| by.preempted_by_own_wakee)),
+            Cell::maybe_count(reasons.by_wakings.map(|by| by.preempted_by_other_wakee)),
+            Cell::maybe_count(reasons.by_wakings.map(|by| by.end_of_slice)),
+            Cell::maybe_count(reasons.by_wakings.map(|by| by.other_involuntary)),
         ]);
     }
     section("reasons", "Why tasks left the CPU", "Switches by their reason.", &folded(&table.finish()))
@@ -72,9 +72,9 @@ pub(super) fn cpus(findings: &Findings) -> String {
             Cell::maybe_duration(cpu.irq_ns),
             Cell::signed_duration(cpu.stolen_ns),
             Cell::count(cpu.switches),
-            Cell::count(cpu.ticks),
-            Cell::count(cpu.migrations_in),
-            Cell::count(cpu.migrations_out),
+            Cell::maybe_count(cpu.ticks),
+            Cell::maybe_count(cpu.migrations_in),
+            Cell::maybe_count(cpu.migrations_out),
             Cell::of(lost, |lost| (count(lost), lost as f64)),
         ]);
     }
