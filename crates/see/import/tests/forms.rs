@@ -137,6 +137,41 @@ fn any_flipped_byte_is_survived() {
 }
 
 #[test]
+fn version_6_has_its_clock_after_the_list_of_cpus() {
+    let records = forge::happening(1);
+    for (clocks, clock, is_exact) in [
+        ("local global counter [mono] boot\n", "monotonic", true),
+        ("[local] global counter mono\n", "local", false),
+        ("local [global] counter mono", "global", true),
+        ("local global counter mono [tai]\n", "tai", true),
+        // trace-cmd itself takes the default where the list is damaged.
+        ("local global counter mono\n", "local", false),
+        ("", "local", false),
+    ] {
+        let import = Import::open(Cursor::new(forge::trace_dat_6_of(&records, clocks.as_bytes()))).unwrap();
+        assert_eq!(import.header().clock, clock, "{clocks}");
+        assert_eq!(import.notes().is_empty(), is_exact, "{clocks}");
+    }
+}
+
+#[test]
+fn a_clock_that_counts_no_time_is_refused_by_name() {
+    let records = forge::happening(1);
+    for clock in ["counter", "uptime", "x86-tsc", "s390-tod", "of-next-year"] {
+        let file = forge::trace_dat_6_of(&records, format!("local [{clock}] mono\n").as_bytes());
+        match read(&file) {
+            Err(ImportError::Clock(named)) => assert_eq!(named, clock),
+            other => panic!("{clock}: {other:?}"),
+        }
+    }
+    // In version 7 the buffer names its clock.
+    let mut seven = forge::trace_dat_7(&records, forge::Packing::None);
+    let at = seven.windows(6).rposition(|bytes| bytes == b"\0mono\0").unwrap() + 1;
+    seven[at..at + 4].copy_from_slice(b"tick");
+    assert!(matches!(read(&seven), Err(ImportError::Clock(named)) if named == "tick"));
+}
+
+#[test]
 fn what_cannot_be_read_is_named() {
     let error = |file: &[u8]| read(file).expect_err("it cannot be read").to_string();
     assert!(matches!(read(b"SPRY"), Err(ImportError::Unknown)));

@@ -12,6 +12,10 @@ use crate::tracecmd::unpack::Packing;
 /// Options are at most this long, and this many.
 const OPTION_BYTES_MAX: u64 = 16 << 20;
 const OPTIONS_MAX: usize = 1 << 16;
+/// The kernel's list of clocks is at most this long.
+const CLOCK_BYTES_MAX: u64 = 4096;
+/// The clock that ftrace has if no other was chosen. trace-cmd takes it where the file names none.
+const DEFAULT_CLOCK: &str = "local";
 /// How many sections of options are read at most; each says where the next one is.
 const OPTION_SECTIONS_MAX: usize = 64;
 /// A section's head: kind, flags, text and size.
@@ -115,6 +119,7 @@ impl Head {
     /// Reads how many CPUs there are, the options, and where each CPU's pages are.
     fn read_places<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<()> {
         self.cpus = input.u32()?;
+        let mut has_clock = false;
         let mut tag = input.block(10, 10)?;
         if tag == b"options  \0" {
             for _ in 0..OPTIONS_MAX {
@@ -124,6 +129,7 @@ impl Head {
                 }
                 let len = input.u32()?;
                 let data = input.block(u64::from(len), OPTION_BYTES_MAX)?;
+                has_clock |= kind == OPTION_TRACECLOCK;
                 // In version 6 an option of this kind is of another buffer: the top buffer is not an option.
                 if kind != OPTION_BUFFER {
                     self.option(kind, &data);
@@ -139,6 +145,15 @@ impl Head {
             let place = Place { at: input.u64()?, len: input.u64()? };
             self.buffer.cpus.push((cpu as u16, place));
         }
+        if has_clock && self.clock.is_empty() {
+            // trace-cmd copied the kernel's `trace_clock` after the list. Some versions damaged it.
+            if let Ok(text) = input.u64().and_then(|len| input.block(len, CLOCK_BYTES_MAX)) {
+                self.choose_clock(&String::from_utf8_lossy(&text));
+            }
+        }
+        if self.clock.is_empty() {
+            DEFAULT_CLOCK.clone_into(&mut self.clock);
+        }
         Ok(())
     }
 
@@ -150,13 +165,7 @@ impl Head {
         };
         let number = |at| self.order.number_at(data, at, 4).map(|number| number as u32);
         match kind {
-            OPTION_TRACECLOCK => {
-                let text = text();
-                let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-                if let Some((clock, _)) = chosen.filter(|_| self.clock.is_empty()) {
-                    clock.clone_into(&mut self.clock);
-                }
-            }
+            OPTION_TRACECLOCK => self.choose_clock(&text()),
             // `Linux NODE RELEASE MACHINE`
             OPTION_UNAME => {
                 let text = text();
@@ -171,6 +180,14 @@ impl Head {
             }
             OPTION_CPUSTAT => self.stat(&text()),
             _ => {}
+        }
+    }
+
+    /// Takes the clock in brackets: `local global [mono] boot`. The first one told counts.
+    fn choose_clock(&mut self, text: &str) {
+        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
+        if let Some((clock, _)) = chosen.filter(|_| self.clock.is_empty()) {
+            clock.trim().clone_into(&mut self.clock);
         }
     }
 

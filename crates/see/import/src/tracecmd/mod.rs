@@ -22,8 +22,8 @@ use crate::tracecmd::lane::{Lane, Next, Shape};
 
 /// Pages are a power of two between these.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 256..=1 << 20;
-/// Clocks that count something else than nanoseconds.
-const OTHER_CLOCKS: [&str; 5] = ["counter", "uptime", "x86-tsc", "ppc-tb", "tsc2nsec"];
+/// The clocks of ftrace that count nanoseconds. The others count events, ticks or cycles.
+const TIME_CLOCKS: [&str; 7] = ["local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
 
 /// A trace.dat being read.
 pub(crate) struct TraceDat<R> {
@@ -77,7 +77,7 @@ impl<R: Read + Seek> TraceDat<R> {
         if !catalogue.has_switches() {
             return Err(ImportError::NoSwitches);
         }
-        if head.scale.is_none() && OTHER_CLOCKS.contains(&head.clock.as_str()) {
+        if head.scale.is_none() && !TIME_CLOCKS.contains(&head.clock.as_str()) {
             return Err(ImportError::Clock(head.clock));
         }
         let lanes = lanes(&head)?;

@@ -297,9 +297,9 @@ fn option(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), data].concat()
 }
 
-fn options() -> Vec<u8> {
+fn options(clock: &[u8]) -> Vec<u8> {
     [
-        option(4, b"local global [mono] boot\0"),
+        option(4, clock),
         option(5, b"Linux node 6.1.0 x86_64\0"),
         option(8, &2u32.to_le_bytes()),
     ]
@@ -308,18 +308,25 @@ fn options() -> Vec<u8> {
 
 /// A trace.dat of version 6.
 pub fn trace_dat_6(records: &[Record]) -> Vec<u8> {
+    trace_dat_6_of(records, b"local global [mono] boot\n")
+}
+
+/// A trace.dat of version 6 with this list of clocks. The option is empty: the list stands after the list of CPUs.
+pub fn trace_dat_6_of(records: &[Record], clocks: &[u8]) -> Vec<u8> {
     let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
     file.extend_from_slice(b"options  \0");
-    file.extend(options());
+    file.extend(options(b""));
     file.extend_from_slice(&[0, 0]);
     file.extend_from_slice(b"flyrecord\0");
-    let mut at = (file.len() + 32).next_multiple_of(4096);
+    let mut at = (file.len() + 32 + 8 + clocks.len()).next_multiple_of(4096);
     let cpus = [pages(records, 0), pages(records, 1)];
     for pages in &cpus {
         file.extend_from_slice(&(at as u64).to_le_bytes());
         file.extend_from_slice(&(pages.len() as u64).to_le_bytes());
         at += pages.len();
     }
+    file.extend_from_slice(&(clocks.len() as u64).to_le_bytes());
+    file.extend_from_slice(clocks);
     file.resize(file.len().next_multiple_of(4096), 0);
     cpus.iter().for_each(|pages| file.extend_from_slice(pages));
     file
@@ -376,7 +383,7 @@ pub fn trace_dat_7(records: &[Record], packing: Packing) -> Vec<u8> {
     file.extend_from_slice(b"\x001.0\0");
     let options_place = file.len();
     file.extend_from_slice(&[0; 8]);
-    let mut all = options();
+    let mut all = options(b"local global [mono] boot\0");
     let meta = meta();
     let parts =
         [(16, &meta.pages), (17, &meta.own), (18, &meta.formats), (19, &meta.kallsyms), (21, &meta.names)];
