@@ -5,7 +5,7 @@ use spry_trace::event::{Irq, WakeupKind};
 use spry_trace::{Group, Groups, Kind, Kinds};
 
 use crate::format::{Format, Number, Text};
-use crate::states::States;
+use crate::states::{Numbering, States};
 
 /// A tracepoint that is read.
 #[derive(Debug)]
@@ -170,6 +170,15 @@ impl Catalogue {
     /// Whether switches can be read.
     pub(crate) fn has_switches(&self) -> bool {
         self.points.values().any(|point| matches!(point, Point::Switch(_)))
+    }
+
+    /// How switches name the state in which a task leaves.
+    pub(crate) fn numbering(&self) -> Numbering {
+        let of = |point: &Point| match point {
+            Point::Switch(point) => Some(point.states.numbering()),
+            _ => None,
+        };
+        self.points.values().find_map(of).unwrap_or(Numbering::Bits)
     }
 
     /// Where every record has the number of its tracepoint.

@@ -8,6 +8,7 @@ use spry_trace::{Header, Stamped, Totals};
 
 use crate::error::{ImportError, in_part};
 use crate::meta;
+use crate::states::Numbering;
 use crate::perf::{MAGIC_BIG, MAGIC_LITTLE, PerfData};
 use crate::tracecmd::TraceDat;
 
@@ -22,6 +23,8 @@ pub enum Note {
     /// Switches are missing without being counted as lost: not the whole machine was recorded, or a filter
     /// was set.
     MissingSwitches,
+    /// The kernel recorded the place of a state's bit instead of the bit; the file is read so.
+    Places,
 }
 
 impl std::fmt::Display for Note {
@@ -31,6 +34,11 @@ impl std::fmt::Display for Note {
                 f,
                 "the stamps are of the clock `{clock}`, which may differ by microseconds between CPUs; \
                  record with `-k CLOCK_MONOTONIC` (perf) or `-C mono` (trace-cmd) for exact ones"
+            ),
+            Note::Places => write!(
+                f,
+                "the kernel (one of the first of Linux 4.14) recorded states by their places, although its text \
+                 says bits; they are read as places"
             ),
             Note::MissingSwitches => write!(
                 f,
@@ -130,7 +138,13 @@ impl<R: Read + Seek> Import<R> {
         let is_one_for_all = clock.starts_with("mono")
             || matches!(clock.as_str(), "boottime" | "boot" | "realtime" | "tai" | "global");
         let clock = (!is_one_for_all).then(|| Note::Clock(clock.clone()));
-        clock.into_iter().chain((broken_share > BROKEN_SHARE_MAX).then_some(Note::MissingSwitches)).collect()
+        let numbering = match &self.form {
+            Form::Perf(data) => data.numbering(),
+            Form::TraceCmd(data) => data.numbering(),
+        };
+        let missing = (broken_share > BROKEN_SHARE_MAX).then_some(Note::MissingSwitches);
+        let places = (numbering == Numbering::Places).then_some(Note::Places);
+        clock.into_iter().chain(missing).chain(places).collect()
     }
 
     /// The next event of any CPU, in order of time; `None` at the end.

@@ -20,6 +20,7 @@ use crate::perf::head::{Form, Parts};
 use crate::perf::layout::Attr;
 use crate::perf::rounds::Rounds;
 use crate::perf::stream::Stream;
+use crate::states::Numbering;
 use crate::timers::Timers;
 
 pub(crate) use head::{MAGIC_BIG, MAGIC_LITTLE};
@@ -115,6 +116,10 @@ impl<R: Read> PerfData<R> {
 
     pub(crate) fn broken_share(&self) -> f64 {
         self.converter.as_ref().map_or(0.0, Converter::broken_share)
+    }
+
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.converter.as_ref().map_or(Numbering::Bits, |converter| converter.catalogue().numbering())
     }
 
     fn first_ns(&self) -> Option<u64> {

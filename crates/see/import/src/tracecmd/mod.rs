@@ -16,6 +16,7 @@ use spry_trace::{Header, Kind, Stamped};
 use crate::catalogue::Catalogue;
 use crate::convert::{Converter, Record};
 use crate::error::ImportError;
+use crate::states::Numbering;
 use crate::timers::Timers;
 use crate::tracecmd::head::{Head, Scale};
 use crate::tracecmd::lane::{Lane, Next, Shape};
@@ -185,6 +186,10 @@ impl<R: Read + Seek> TraceDat<R> {
 
     pub(crate) fn ending(&self) -> Ending {
         if self.lanes.iter().any(Lane::is_cut) { Ending::Cut } else { Ending::Finished }
+    }
+
+    pub(crate) fn numbering(&self) -> Numbering {
+        self.converter.catalogue().numbering()
     }
 
     pub(crate) fn broken_share(&self) -> f64 {
