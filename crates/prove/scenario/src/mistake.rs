@@ -51,7 +51,7 @@ pub(crate) fn unknown(what: &str, found: &str, allowed: &[&str]) -> String {
 }
 
 /// The allowed word of which `found` is probably a misspelling; `None` if there is no such word.
-fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
+pub(crate) fn closest<'a>(found: &str, allowed: &[&'a str]) -> Option<&'a str> {
     let lower = found.to_lowercase();
     let limit = (found.chars().count() / 3).max(1);
     let near = allowed.iter().map(|&word| (distance(&lower, &word.to_lowercase()), word));

@@ -115,6 +115,37 @@ fn classes_take_their_parameters() {
 }
 
 #[test]
+fn texts_may_have_every_escape_of_json() {
+    let scenario = parse(
+        r#"{ "tasks": { "caf\u00e9": { "lock": "\ud83d\ude00", "unlock": "\b\f\r\n\t\"\\\/", "run": 1 } } }"#,
+    );
+    assert_eq!(scenario.tasks[0].name, "café");
+    let names: Vec<&str> = scenario.objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(names, ["mutex 😀", "mutex \u{8}\u{c}\r\n\t\"\\/"]);
+    let raw = parse("{ \"tasks\": { \"a\tb\": { \"run\": 1 } } }");
+    assert_eq!(raw.tasks[0].name, "a\tb", "rt-app's reader takes a tab as it is");
+    for wrong in [r"\ud83d", r"\x41", r"\u12", r"\"] {
+        let found = said(&format!(r#"{{ "tasks": {{ "a{wrong}": {{ "run": 1 }} }} }}"#));
+        assert!(found.contains("this is not JSON: a"), "{wrong}: {found}");
+    }
+}
+
+#[test]
+fn keys_that_rt_app_passes_over_are_noted() {
+    let scenario = parse(
+        "{ \"tasks\": { \"half\": { \"loop\": 1, \"__comment\": \"x\", \"phases\": { \"p\": { \"loop\": 300, \"run\": 2000,\n\
+         \"origin\": { \"tool\": 1 }, \"timer\": { \"ref\": \"half\", \"period\": 4000 } } }, \"delay\": 0 } },\n\
+         \"global\": { \"duration\": -1, \"logstats\": false, \"ftrace\": \"loop\", \"kernel_hint\": null } }",
+    );
+    let notes = scenario.notes.join("\n");
+    for (line, key) in [(1, "__comment"), (2, "origin"), (3, "kernel_hint")] {
+        assert!(notes.contains(&format!("line {line}: \"{key}\" is not known and is passed over")), "{notes}");
+    }
+    assert!(notes.contains("logstats, ftrace"), "{notes}");
+    assert!(matches!(steps(&scenario, 0), [Step::Repeat(phase)] if phase.steps.len() == 2));
+}
+
+#[test]
 fn what_is_not_supported_or_wrong_is_named_with_its_line() {
     let cases = [
         (

@@ -1,5 +1,5 @@
 //! Reads JSON as the files of rt-app have it: with comments, with trailing commas, with keys that occur more
-//! than once, and with keys that have no value.
+//! than once, and with keys that have no value. Texts and numbers are read by serde_json.
 
 use crate::doc::{Entry, Lines, Node, Value};
 use crate::mistake::Mistake;
@@ -112,27 +112,26 @@ impl Reader<'_> {
         Ok(items)
     }
 
-    /// A text in quotes.
+    /// A text in quotes, with JSON's escapes. rt-app's reader takes control characters as they are, too.
     fn text(&mut self) -> Result<String, Mistake> {
-        let mut found = String::new();
-        let mut signs = self.rest().char_indices().skip(1);
-        while let Some((at, sign)) = signs.next() {
+        let mut is_escaped = false;
+        let end = self.rest().char_indices().skip(1).find(|&(_, sign)| {
+            let is_end = sign == '\n' || (sign == '"' && !is_escaped);
+            is_escaped = sign == '\\' && !is_escaped;
+            is_end
+        });
+        let Some((at, '"')) = end else { return Err(self.mistake("a text does not end")) };
+        let quoted = &self.rest()[..=at];
+        let mut strict = String::with_capacity(quoted.len());
+        for sign in quoted.chars() {
             match sign {
-                '"' => {
-                    self.at += at + 1;
-                    return Ok(found);
-                }
-                '\\' => match signs.next().map(|(_, sign)| sign) {
-                    Some('n') => found.push('\n'),
-                    Some('t') => found.push('\t'),
-                    Some(sign @ ('"' | '\\' | '/')) => found.push(sign),
-                    _ => return Err(self.mistake("an escape other than \\n \\t \\\" \\\\ \\/")),
-                },
-                '\n' => break,
-                sign => found.push(sign),
+                '\0'..='\u{1f}' => strict += &format!("\\u{:04x}", u32::from(sign)),
+                sign => strict.push(sign),
             }
         }
-        Err(self.mistake("a text does not end"))
+        let found = serde_json::from_str(&strict).map_err(|_| self.mistake("an escape is wrong in a text"))?;
+        self.at += at + 1;
+        Ok(found)
     }
 
     /// A number, true, false or null.
@@ -144,9 +143,9 @@ impl Reader<'_> {
             "true" | "True" => Value::Flag(true),
             "false" | "False" => Value::Flag(false),
             "null" => Value::Null,
-            _ => match (word.parse(), word.parse::<f64>()) {
+            _ => match (serde_json::from_str(word), serde_json::from_str(word)) {
                 (Ok(whole), _) => Value::Whole(whole),
-                (_, Ok(number)) if number.is_finite() => Value::Real(number),
+                (_, Ok(number)) => Value::Real(number),
                 _ => return Err(self.mistake("a value is missing")),
             },
         };

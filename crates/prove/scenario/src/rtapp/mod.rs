@@ -6,7 +6,7 @@ mod json;
 use std::path::Path;
 
 use crate::doc::{Entry, Node, Value};
-use crate::mistake::{Mistake, unknown};
+use crate::mistake::{Mistake, closest, unknown};
 use crate::model::{Action, Class, FOREVER_NS, Machine, Scenario, Task};
 use crate::program::{Object, ObjectId, ObjectKind, Program, Step};
 
@@ -23,11 +23,12 @@ const UNSUPPORTED: [(&str, &str); 3] = [
 ];
 /// The keys of the "global" object that change nothing of what runs: they are about rt-app's own logs and
 /// calibration.
-const WITHOUT_EFFECT: [&str; 9] = [
+const WITHOUT_EFFECT: [&str; 10] = [
     "calibration",
     "logdir",
     "log_basename",
     "log_size",
+    "logstats",
     "ftrace",
     "gnuplot",
     "frag",
@@ -188,11 +189,11 @@ impl Reader<'_> {
                 "io_device" => self.global.io_device = self.text(entry)?.to_owned(),
                 "mem_buffer_size" => self.global.buffer_bytes = self.positive(entry)?.max(1),
                 key if WITHOUT_EFFECT.contains(&key) => without_effect.push(entry.key.clone()),
-                key => {
+                _ => {
                     let mut known =
                         vec!["duration", "default_policy", "pi_enabled", "io_device", "mem_buffer_size"];
                     known.extend(WITHOUT_EFFECT);
-                    return Err(self.wrong(entry, unknown("key of \"global\"", key, &known)));
+                    self.pass_over(entry, "key of \"global\"", &known)?;
                 }
             }
         }
@@ -259,8 +260,19 @@ impl Reader<'_> {
         entries.iter().filter(is_event).map(|entry| self.event(entry, events)).collect()
     }
 
-    /// Fails at a key that is neither a property nor an event.
-    fn known(&self, entry: &Entry, more: &[&str]) -> Result<(), Mistake> {
+    /// Notes a key that neither rt-app nor Spry knows: rt-app passes over it. A key that is probably a misspelling
+    /// of a known key is a mistake.
+    fn pass_over(&mut self, entry: &Entry, what: &str, known: &[&str]) -> Result<(), Mistake> {
+        if closest(&entry.key, known).is_some() {
+            return Err(self.wrong(entry, unknown(what, &entry.key, known)));
+        }
+        let note = format!("line {}: \"{}\" is not known and is passed over, as by rt-app", entry.line, entry.key);
+        self.notes.push(note);
+        Ok(())
+    }
+
+    /// Takes a property or an event. Fails at a key that is not supported.
+    fn known(&mut self, entry: &Entry, more: &[&str]) -> Result<(), Mistake> {
         let key = entry.key.as_str();
         if let Some((_, what)) = UNSUPPORTED.iter().find(|(unsupported, _)| *unsupported == key) {
             return Err(self.wrong(entry, format!("\"{key}\" is not supported: {what}")));
@@ -269,7 +281,7 @@ impl Reader<'_> {
             return Ok(());
         }
         let known: Vec<&str> = PROPERTIES.iter().chain(more).chain(&events::WORDS).copied().collect();
-        Err(self.wrong(entry, unknown("key of rt-app", key, &known)))
+        self.pass_over(entry, "key of rt-app", &known)
     }
 
     fn times(&self, entries: &[Entry], default: Option<u64>) -> Result<Option<u64>, Mistake> {
