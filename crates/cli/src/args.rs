@@ -204,7 +204,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = REPORT_EXAMPLES)]
 pub struct ReportArgs {
-    /// The trace; also a perf.data, or a trace.dat of trace-cmd.
+    /// The trace; also a perf.data, or a trace.dat of trace-cmd; `-` is standard input.
     #[arg(value_name = "FILE", default_value = TRACE_DEFAULT)]
     pub file: PathBuf,
     /// Only these analyses, in detail; can be given several times.
@@ -251,7 +251,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXPORT_EXAMPLES)]
 pub struct ExportArgs {
-    /// The trace; also a perf.data, or a trace.dat of trace-cmd.
+    /// The trace; also a perf.data, or a trace.dat of trace-cmd; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
     /// The format.

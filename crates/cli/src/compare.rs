@@ -1,7 +1,7 @@
 //! The command `spry compare`.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -11,23 +11,25 @@ use spry_latency::Results;
 use spry_latency::compare::{self as latencies, Basis, Pooling};
 
 use crate::args::CompareArgs;
+use crate::input::Named;
 use crate::output::{self, say};
 
 /// Compares results of scenarios, or of latency measurements. The content of the files decides which kind it
 /// is.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
-    for path in &args.results {
-        fs::metadata(path).with_context(|| format!("cannot read {}", path.display()))?;
+    let results = args.results.iter().map(|path| Named::new(path)).collect::<Result<Vec<_>>>()?;
+    for result in &results {
+        fs::metadata(&result.path).with_context(|| format!("cannot read {}", result.name))?;
     }
-    let (latencies, others): (Vec<&PathBuf>, Vec<&PathBuf>) =
-        args.results.iter().partition(|path| Results::are_in(path));
+    let (latencies, others): (Vec<&Named>, Vec<&Named>) =
+        results.iter().partition(|result| Results::are_in(&result.path));
     let worse = match (latencies.first(), others.first()) {
-        (Some(_), None) => of_latencies(args)?,
-        (None, _) => of_scenarios(args)?,
+        (Some(_), None) => of_latencies(args, &results)?,
+        (None, _) => of_scenarios(args, &results)?,
         (Some(one), Some(other)) => bail!(
             "{} holds latencies (`spry latency -o`) and {} does not: compare results of one kind at a time",
-            one.display(),
-            other.display()
+            one.name,
+            other.name
         ),
     };
     if args.fail_if_worse && worse > 0 {
@@ -39,9 +41,9 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
 
 /// Prints all latency results side by side. Returns how many values are worse than those of the first
 /// results.
-fn of_latencies(args: &CompareArgs) -> Result<usize> {
-    let load = |path: &PathBuf| Ok((path.display().to_string(), Results::load(path)?));
-    let results = args.results.iter().map(load).collect::<Result<Vec<_>>>()?;
+fn of_latencies(args: &CompareArgs, results: &[Named]) -> Result<usize> {
+    let load = |result: &Named| Ok((result.name.clone(), Results::load(&result.path)?));
+    let results = results.iter().map(load).collect::<Result<Vec<_>>>()?;
     let pooling = if args.pool { Pooling::Alike } else { Pooling::Each };
     let basis = if args.corrected { Basis::Corrected } else { Basis::Raw };
     let comparison = latencies::Comparison::of(results, pooling, basis)?;
@@ -59,28 +61,25 @@ fn of_latencies(args: &CompareArgs) -> Result<usize> {
 
 /// Compares the first results of scenarios with each of the others. Returns how many values are worse than
 /// those of the first results.
-fn of_scenarios(args: &CompareArgs) -> Result<usize> {
+fn of_scenarios(args: &CompareArgs, results: &[Named]) -> Result<usize> {
     let only_latencies = [
         ("--pool", args.pool),
         ("--corrected", args.corrected),
         ("--json", args.json),
         ("--html", args.html.is_some()),
     ];
-    let (base, others) = args.results.split_first().context("nothing to compare")?;
-    let first = directory::read(base)?;
+    let (base, others) = results.split_first().context("nothing to compare")?;
+    let first = directory::read(&base.path)?;
     if let Some((name, _)) = only_latencies.into_iter().find(|(_, is_given)| *is_given) {
-        bail!(
-            "{name} is for latencies (`spry latency -o`), and {} holds a scenario's results",
-            base.display()
-        );
+        bail!("{name} is for latencies (`spry latency -o`), and {} holds a scenario's results", base.name);
     }
     let mut worse = 0;
     for other in others {
-        let second = directory::read(other)?;
+        let second = directory::read(&other.path)?;
         let comparison = Comparison::of(&first, &second)?;
-        let (one, two) = names(base, other);
+        let (one, two) = names(Path::new(&base.name), Path::new(&other.name));
         let text = comparison.text(&one, &two);
-        output::print(&format!("{} and {}\n{text}\n", base.display(), other.display()))?;
+        output::print(&format!("{} and {}\n{text}\n", base.name, other.name))?;
         worse += comparison.worse();
     }
     Ok(worse)

@@ -14,8 +14,7 @@ use crate::source::{self, FileReader};
 
 /// Exports a whole trace.
 pub fn run(args: &ExportArgs) -> Result<ExitCode> {
-    let reader = source::open(&args.file, 0)?;
-    let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
+    let (reader, bytes) = source::open(&args.file, 0)?;
     let format = match args.to {
         FormatArg::Perfetto => Format::Perfetto,
         FormatArg::Parquet => Format::Parquet,

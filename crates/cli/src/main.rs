@@ -14,6 +14,7 @@ mod exit;
 mod explain;
 mod export;
 mod flight;
+mod input;
 mod lab;
 mod latency;
 mod load;

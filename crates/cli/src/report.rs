@@ -16,18 +16,16 @@ use crate::source::{self, FileReader};
 /// Reads the trace once and prints, or writes to a file, what the analyses found.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let from_ns = args.from.map_or(0, |time| time.ns());
-    let reader = source::open(&args.file, from_ns)?;
-    let bytes = std::fs::metadata(&args.file).map_or(0, |data| data.len());
+    let (reader, bytes) = source::open(&args.file, from_ns)?;
+    let name = source::name_of(&args.file);
     let engine = engine(args, &reader, from_ns)?;
     let extent = if args.to.is_some() { Extent::Part } else { Extent::Whole };
     let threads = args.threads.map_or_else(useful_threads, usize::from);
-    let findings =
-        analyse(reader, engine, bytes, extent, threads).with_context(|| args.file.display().to_string())?;
+    let findings = analyse(reader, engine, bytes, extent, threads).with_context(|| name.clone())?;
     let trace = &findings.trace;
     ensure!(
         trace.from_ns == 0 || trace.from_ns < trace.duration_ns,
-        "{}: the trace ends {:.3} s after its start, which is before --from; choose an earlier time",
-        args.file.display(),
+        "{name}: the trace ends {:.3} s after its start, which is before --from; choose an earlier time",
         trace.duration_ns as f64 / 1e9
     );
     if let (Some(root), Some(graph)) = (&args.root, &findings.graph) {

@@ -6,12 +6,22 @@ use std::path::Path;
 use anyhow::{Context, Result, bail};
 use spry_experiment::Source;
 
+use crate::input;
+
 /// The file names and texts of the scenarios that come with Spry, sorted by name.
 pub const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// Finds a scenario: a file, or else a scenario that comes with Spry (`movie`, `movie.toml`).
+/// Finds a scenario: a file, standard input (`-`), or else a scenario that comes with Spry (`movie`,
+/// `movie.toml`).
 pub fn find(path: &Path) -> Result<Source> {
     let name = path.display().to_string();
+    if input::is_standard(path) {
+        let text = input::text()?;
+        // rt-app's JSON is an object, perhaps after a comment; no TOML begins so.
+        let is_json = text.trim_start().starts_with(['{', '/']);
+        let name = if is_json { "stdin.json" } else { "stdin.toml" };
+        return Ok(Source { name: name.to_owned(), text });
+    }
     // A directory of results may have the same name as a scenario that comes with Spry.
     if path.exists() && !path.is_dir() {
         let text = fs::read_to_string(path).with_context(|| format!("cannot read {name}"))?;

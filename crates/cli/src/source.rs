@@ -9,6 +9,7 @@ use spry_import::Import;
 use spry_trace::reader::Ending;
 use spry_trace::{Header, Reader, Stamped, Totals};
 
+use crate::input;
 use crate::output::say;
 use crate::progress;
 
@@ -49,15 +50,20 @@ impl FileReader {
 
 /// Opens a trace. It is read from its start, or from this many nanoseconds after it. Traces of perf and
 /// trace-cmd are always read from their start, because tasks get their names there.
-pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
-    let name = path.display();
-    let mut file = File::open(path)
-        .with_context(|| format!("cannot open {name} (record one with `spry record -o {name}`)"))?;
+///
+/// The path `-` is standard input. Also returns how many bytes the trace has.
+pub fn open(path: &Path, from_ns: u64) -> Result<(FileReader, u64)> {
+    let (name, opened) = (name_of(path), input::open(path));
+    let mut file = opened.with_context(|| {
+        let hint = if input::is_standard(path) { "" } else { " (record one with `spry record -o FILE`)" };
+        format!("cannot open {name}{hint}")
+    })?;
+    let bytes = file.metadata().map_or(0, |data| data.len());
     let is_directory = file.metadata().is_ok_and(|data| data.is_dir());
     ensure!(!is_directory, "{name} is a directory; give a file (`perf record` without --threads writes one)");
     if Import::recognises(&mut file).with_context(|| format!("cannot read {name}"))? {
-        let import = Import::open(file).with_context(|| name.to_string())?;
-        return Ok(FileReader::Imported(Box::new(import)));
+        let import = Import::open(file).with_context(|| name.clone())?;
+        return Ok((FileReader::Imported(Box::new(import)), bytes));
     }
     let reader = if from_ns == 0 {
         Reader::new(file)
@@ -65,7 +71,12 @@ pub fn open(path: &Path, from_ns: u64) -> Result<FileReader> {
         let start_ns = Reader::new(&file).map(|reader| reader.header().start_ns);
         start_ns.and_then(|start_ns| Reader::starting_at(file, start_ns.saturating_add(from_ns)))
     };
-    Ok(FileReader::Own(Box::new(reader.with_context(|| name.to_string())?)))
+    Ok((FileReader::Own(Box::new(reader.with_context(|| name.clone())?)), bytes))
+}
+
+/// What messages call the trace at a path.
+pub fn name_of(path: &Path) -> String {
+    if input::is_standard(path) { "standard input".to_owned() } else { path.display().to_string() }
 }
 
 /// How many events are read between two updates of the progress bar.

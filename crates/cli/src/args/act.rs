@@ -169,7 +169,7 @@ pub struct ExplainArgs {
     /// The process, or one of its threads.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub tgid: u32,
-    /// A trace to say from what delayed it.
+    /// A trace to say from what delayed it; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
     /// Print JSON.

@@ -30,8 +30,8 @@ Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the
 #[derive(clap::Args)]
 #[command(after_help = RUN_EXAMPLES)]
 pub struct RunArgs {
-    /// A scenario file (TOML, or rt-app's JSON), or the name of one that comes with Spry (`spry scenario
-    /// list`).
+    /// A scenario file (TOML, or rt-app's JSON; `-` is standard input), or the name of one that comes with
+    /// Spry (`spry scenario list`).
     #[arg(value_name = "SCENARIO")]
     pub scenario: PathBuf,
     /// Where it runs: this machine, or the lab's virtual one.
@@ -89,7 +89,7 @@ Exit codes: 0 done, 1 failed, or worse with --fail-if-worse.";
 #[command(after_help = COMPARE_EXAMPLES)]
 pub struct CompareArgs {
     /// Directories of `spry run`'s results, or their results.json: the first is compared with each of the
-    /// others. Or any number of files that `spry latency -o` kept.
+    /// others. Or any number of files that `spry latency -o` kept. `-` is standard input.
     #[arg(value_name = "RESULTS", num_args = 2.., required = true)]
     pub results: Vec<PathBuf>,
     /// Exit with 1 if any figure is worse than the first's by more than its spread.
@@ -127,7 +127,7 @@ pub enum ScenarioCommand {
     #[command(after_help = "Example:\n  spry scenario check mine.toml taskset.json\n\n\
                       Exit code 2 if there is a mistake.")]
     Check {
-        /// The files, or names of scenarios that come with Spry.
+        /// The files (`-` is standard input), or names of scenarios that come with Spry.
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
         /// Only mistakes.

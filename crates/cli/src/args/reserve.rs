@@ -71,7 +71,7 @@ pub struct ReserveArgs {
     /// End the reservation in this slot.
     #[arg(long, value_name = "SLOT", conflicts_with_all = ["budget", "period"])]
     pub release: Option<u32>,
-    /// Propose a budget and a period for a task of this trace.
+    /// Propose a budget and a period for a task of this trace; `-` is standard input.
     #[arg(long, value_name = "FILE", requires = "task", conflicts_with_all = ["budget", "period"])]
     pub from_trace: Option<PathBuf>,
     /// The task in the trace: a name, a pattern (`play*`), a tid or a tgid.

@@ -26,8 +26,7 @@ pub struct Delayed {
 
 /// Finds what delayed a process.
 pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
-    let mut reader = source::open(trace, 0)?;
-    let bytes = std::fs::metadata(trace).map_or(0, |data| data.len());
+    let (mut reader, bytes) = source::open(trace, 0)?;
     let selection = Selection { tasks: Some(TaskPattern::Number(tgid)), from_ns: 0, to_ns: None };
     let options = Options { analyses: vec!["delays".to_owned()], ..Options::default() };
     let mut engine = Engine::new(reader.header(), selection, options)?;
@@ -37,7 +36,7 @@ pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
             Progress::Enough => ControlFlow::Break(()),
         })
     })
-    .with_context(|| trace.display().to_string())?;
+    .with_context(|| source::name_of(trace))?;
     let totals = TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() };
     let findings = engine.finish(totals);
     let unknown = unknown(&findings.trace, &findings.cpus);
@@ -53,7 +52,7 @@ pub fn say(
     standing: &mut impl FnMut(u32) -> Option<Explanation>,
     style: Style,
 ) -> String {
-    let mut text = style.heading(&format!("What delayed it, by {}", trace.display()));
+    let mut text = style.heading(&format!("What delayed it, by {}", source::name_of(trace)));
     let Delayed { delays, unknown } = delayed;
     text += &unknown.as_ref().map_or_else(String::new, |line| style.wrap(Tone::Bad, 0, line));
     let Some(worst) = delays.worst.first() else {

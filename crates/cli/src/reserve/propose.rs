@@ -21,19 +21,21 @@ const ROUGH_PERCENT: u64 = 50;
 
 /// Reads the trace, and prints what would fit the task that ran longest of those that are meant.
 pub fn run(trace: &Path, task: &str) -> Result<ExitCode> {
-    let mut reader = source::open(trace, 0)?;
-    let bytes = std::fs::metadata(trace).map_or(0, |data| data.len());
+    let (mut reader, bytes) = source::open(trace, 0)?;
     let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
     let mut seen = Seen { pattern: TaskPattern::parse(task), by_task: BTreeMap::new() };
     source::read(&mut reader, bytes, |stamped| {
         timeline.push(stamped, &mut seen);
         Ok(ControlFlow::Continue(()))
     })
-    .with_context(|| trace.display().to_string())?;
+    .with_context(|| source::name_of(trace))?;
     timeline.finish(reader.totals().end_ns, &mut seen);
     let longest = seen.by_task.iter().max_by_key(|(_, activity)| activity.total_ns());
     let (&index, activity) = longest.ok_or_else(|| {
-        anyhow!("{}: no task like `{task}` was woken there (`spry report` lists the tasks)", trace.display())
+        anyhow!(
+            "{}: no task like `{task}` was woken there (`spry report` lists the tasks)",
+            source::name_of(trace)
+        )
     })?;
     let found = timeline.task(index);
     let name = format!(

@@ -139,7 +139,10 @@ fn keys_that_rt_app_passes_over_are_noted() {
     );
     let notes = scenario.notes.join("\n");
     for (line, key) in [(1, "__comment"), (2, "origin"), (3, "kernel_hint")] {
-        assert!(notes.contains(&format!("line {line}: \"{key}\" is not known and is passed over")), "{notes}");
+        assert!(
+            notes.contains(&format!("line {line}: \"{key}\" is not known and is passed over")),
+            "{notes}"
+        );
     }
     assert!(notes.contains("logstats, ftrace"), "{notes}");
     assert!(matches!(steps(&scenario, 0), [Step::Repeat(phase)] if phase.steps.len() == 2));

@@ -8,8 +8,8 @@ use spry_trace::{Header, Stamped, Totals};
 
 use crate::error::{ImportError, in_part};
 use crate::meta;
-use crate::states::Numbering;
 use crate::perf::{MAGIC_BIG, MAGIC_LITTLE, PerfData};
+use crate::states::Numbering;
 use crate::tracecmd::TraceDat;
 
 /// If more than this share of switches does not fit the switch before it on its CPU, switches are missing.

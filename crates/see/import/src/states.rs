@@ -16,15 +16,16 @@ pub(crate) struct States {
 pub(crate) enum Numbering {
     /// A bit for each state.
     Bits,
-    /// The first kernels of Linux 4.14: the place of the state's bit, counted from 1, although the text says bits.
+    /// The first kernels of Linux 4.14: the place of the state's bit, counted from 1, although the text says
+    /// bits.
     Places,
 }
 
 impl States {
     /// Out of the line that says how `sched_switch` is printed:
-    /// `REC->prev_state & 0xff ? __print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }, { 0x2, "D" }) : "R",
-    /// REC->prev_state & 0x100 ? "+" : ""`. The bit before `? "+"` says that the task was pushed off. If there is
-    /// no such text, it is the bit after the highest of the states.
+    /// `REC->prev_state & 0xff ? __print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }, { 0x2, "D" }) :
+    /// "R", REC->prev_state & 0x100 ? "+" : ""`. The bit before `? "+"` says that the task was pushed off. If
+    /// there is no such text, it is the bit after the highest of the states.
     pub(crate) fn parse(print: &str) -> States {
         let mut bits: Vec<(u64, PrevState)> = print.split('{').skip(1).filter_map(parse_bit).collect();
         if bits.is_empty() {
@@ -35,7 +36,8 @@ impl States {
         let preempted = preempted.filter(|bit| bit.is_power_of_two() && *bit > highest);
         let shown = print.split_once(", \"|\"").and_then(|(before, _)| last_mask(before));
         // These kernels say that they preempt by a bit that is far above the states that they show.
-        let is_places = matches!((preempted, shown), (Some(bit), Some(shown)) if bit > shown.saturating_add(1));
+        let is_places =
+            matches!((preempted, shown), (Some(bit), Some(shown)) if bit > shown.saturating_add(1));
         States {
             bits,
             preempted: preempted.unwrap_or(highest.checked_mul(2).unwrap_or(0)),
@@ -189,7 +191,10 @@ mod tests {
     fn the_text_names_the_bit_of_preemption() {
         let states = States::parse(TEXT_4_9);
         assert_eq!((states.of(4096), states.of(4096 | 1)), (PrevState::Preempted, PrevState::Preempted));
-        assert_eq!((states.of(2048), states.of(1024), states.of(0)), (PrevState::Other, PrevState::Other, PrevState::Runnable));
+        assert_eq!(
+            (states.of(2048), states.of(1024), states.of(0)),
+            (PrevState::Other, PrevState::Other, PrevState::Runnable)
+        );
         assert_eq!((states.of(2), states.numbering()), (PrevState::DiskSleep, Numbering::Bits));
     }
 
@@ -214,8 +219,14 @@ mod tests {
         let states = States::parse(&text);
         assert_eq!(states.numbering(), Numbering::Places);
         assert_eq!((states.of(0x1000), states.of(0)), (PrevState::Preempted, PrevState::Runnable));
-        assert_eq!((states.of(1), states.of(2), states.of(3)), (PrevState::Sleeping, PrevState::DiskSleep, PrevState::Stopped));
-        assert_eq!((states.of(5), states.of(6), states.of(8)), (PrevState::Dead, PrevState::Zombie, PrevState::IdleSleep));
+        assert_eq!(
+            (states.of(1), states.of(2), states.of(3)),
+            (PrevState::Sleeping, PrevState::DiskSleep, PrevState::Stopped)
+        );
+        assert_eq!(
+            (states.of(5), states.of(6), states.of(8)),
+            (PrevState::Dead, PrevState::Zombie, PrevState::IdleSleep)
+        );
         assert_eq!(states.of(9), PrevState::Other);
     }
 
@@ -223,7 +234,8 @@ mod tests {
     fn a_senseless_text_falls_back_to_the_bit_after_the_highest() {
         let deep = "(".repeat(10_000);
         for expression in ["", "0", "3", "1 << 70", "(4096", "4096)(", "0x", "prio", &deep] {
-            let text = format!(r#"{{ 0x1, "S" }}, {{ 0x2, "D" }} : "R", REC->prev_state & {expression} ? "+" : """#);
+            let text =
+                format!(r#"{{ 0x1, "S" }}, {{ 0x2, "D" }} : "R", REC->prev_state & {expression} ? "+" : """#);
             let states = States::parse(&text);
             assert_eq!(states.of(4), PrevState::Preempted, "{expression}");
         }

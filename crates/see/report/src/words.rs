@@ -199,7 +199,8 @@ const MISSING_SHARE: u64 = 50;
 
 /// What of waits and wakers the trace does not tell, and what to record; `None` if it tells all.
 pub fn unknown(trace: &TraceFinding, cpus: &[CpuFinding]) -> Option<String> {
-    let (missing, switches) = (trace.oddities.missing_wakeup, cpus.iter().map(|cpu| cpu.switches).sum::<u64>());
+    let (missing, switches) =
+        (trace.oddities.missing_wakeup, cpus.iter().map(|cpu| cpu.switches).sum::<u64>());
     if trace.lacks.contains(Kind::Wakeup) {
         Some(
             "No wake-ups in this file: record `sched_waking` too. How long tasks slept, and waited after wake-ups, \
@@ -224,7 +225,8 @@ pub(crate) fn verdict(findings: &Findings) -> String {
     let Some(delays) = &findings.delays else { return "Delays were not looked at.".into() };
     let is_partial = findings.trace.lacks.contains(Kind::Wakeup);
     let Some(worst) = delays.worst.first() else {
-        let none = if is_partial { "No task was seen to wait for a CPU." } else { "No task waited for a CPU." };
+        let none =
+            if is_partial { "No task was seen to wait for a CPU." } else { "No task waited for a CPU." };
         return none.into();
     };
     let known = if is_partial { "known " } else { "" };

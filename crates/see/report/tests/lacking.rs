@@ -33,10 +33,9 @@ fn events() -> Vec<Stamped> {
     };
     for tid in [7u32, 8] {
         let comm = Comm::new(b"task");
-        at(0, 0, Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tid), comm }));
+        at(0, 0, Event::Task(TaskInfo::new(Tid(tid), Tgid(tid), comm)));
     }
-    let fork =
-        Fork { parent: Tid(8), child: Tid(9), child_tgid: Tgid(9), comm: Comm::new(b"child") };
+    let fork = Fork { parent: Tid(8), child: Tid(9), child_tgid: Tgid(9), comm: Comm::new(b"child") };
     at(1, 1, switch(0, PrevState::Runnable, 8));
     at(2, 1, Event::Fork(fork));
     at(3, 1, wakeup(9, WakeupKind::New));
@@ -180,7 +179,9 @@ fn cases() -> Vec<(Vec<Group>, Vec<Kind>)> {
 #[test]
 fn no_figure_is_zero_because_its_events_are_missing() {
     let whole = figures_of(&findings(&[], &[]));
-    for wanted in [".tasks[7].wakeups", ".tasks[7].blocked_ns", ".tasks[9].runnable_wait_ns", ".cpus[0].ticks"] {
+    for wanted in
+        [".tasks[7].wakeups", ".tasks[7].blocked_ns", ".tasks[9].runnable_wait_ns", ".cpus[0].ticks"]
+    {
         assert!(whole[wanted].0 > 0, "{wanted} is above 0 in the whole trace");
     }
     for (groups, kinds) in cases() {
@@ -209,7 +210,8 @@ fn each_missing_field_is_null_and_says_what_to_record() {
 
 #[test]
 fn a_kind_that_turns_up_is_not_missing() {
-    let header = Header { start_ns: START_NS, unproven: Kind::ALL.into_iter().collect(), ..Header::default() };
+    let header =
+        Header { start_ns: START_NS, unproven: Kind::ALL.into_iter().collect(), ..Header::default() };
     let mut engine = Engine::new(&header, Selection::default(), Options::default()).unwrap();
     events().iter().for_each(|stamped| _ = engine.push(stamped));
     let found = engine.finish(TraceTotals::default());

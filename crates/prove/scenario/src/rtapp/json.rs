@@ -129,7 +129,8 @@ impl Reader<'_> {
                 sign => strict.push(sign),
             }
         }
-        let found = serde_json::from_str(&strict).map_err(|_| self.mistake("an escape is wrong in a text"))?;
+        let found =
+            serde_json::from_str(&strict).map_err(|_| self.mistake("an escape is wrong in a text"))?;
         self.at += at + 1;
         Ok(found)
     }

@@ -260,13 +260,14 @@ impl Reader<'_> {
         entries.iter().filter(is_event).map(|entry| self.event(entry, events)).collect()
     }
 
-    /// Notes a key that neither rt-app nor Spry knows: rt-app passes over it. A key that is probably a misspelling
-    /// of a known key is a mistake.
+    /// Notes a key that neither rt-app nor Spry knows: rt-app passes over it. A key that is probably a
+    /// misspelling of a known key is a mistake.
     fn pass_over(&mut self, entry: &Entry, what: &str, known: &[&str]) -> Result<(), Mistake> {
         if closest(&entry.key, known).is_some() {
             return Err(self.wrong(entry, unknown(what, &entry.key, known)));
         }
-        let note = format!("line {}: \"{}\" is not known and is passed over, as by rt-app", entry.line, entry.key);
+        let note =
+            format!("line {}: \"{}\" is not known and is passed over, as by rt-app", entry.line, entry.key);
         self.notes.push(note);
         Ok(())
     }

@@ -298,12 +298,7 @@ fn option(kind: u16, data: &[u8]) -> Vec<u8> {
 }
 
 fn options(clock: &[u8]) -> Vec<u8> {
-    [
-        option(4, clock),
-        option(5, b"Linux node 6.1.0 x86_64\0"),
-        option(8, &2u32.to_le_bytes()),
-    ]
-    .concat()
+    [option(4, clock), option(5, b"Linux node 6.1.0 x86_64\0"), option(8, &2u32.to_le_bytes())].concat()
 }
 
 /// A trace.dat of version 6.
@@ -311,7 +306,8 @@ pub fn trace_dat_6(records: &[Record]) -> Vec<u8> {
     trace_dat_6_of(records, b"local global [mono] boot\n")
 }
 
-/// A trace.dat of version 6 with this list of clocks. The option is empty: the list stands after the list of CPUs.
+/// A trace.dat of version 6 with this list of clocks. The option is empty: the list stands after the list of
+/// CPUs.
 pub fn trace_dat_6_of(records: &[Record], clocks: &[u8]) -> Vec<u8> {
     let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
     file.extend_from_slice(b"options  \0");

@@ -60,10 +60,12 @@ const NEEDS_KIND: [(&str, Kind); 25] = [
 pub(crate) fn missing(findings: &Findings) -> BTreeMap<&'static str, &'static str> {
     let lacking = |group| !findings.trace.groups.contains(group);
     let lacks = findings.trace.lacks;
-    let groups = NEEDS.into_iter().filter(|&(_, group)| lacking(group)).map(|(path, group)| (path, group.name()));
+    let groups =
+        NEEDS.into_iter().filter(|&(_, group)| lacking(group)).map(|(path, group)| (path, group.name()));
     let kinds = NEEDS_KIND.into_iter().filter(|&(_, kind)| lacks.contains(kind));
     // A path whose parent is missing is not named a second time.
-    let is_within = |path: &str| path.starts_with("graph.") || path.starts_with("wakeup.") || path.starts_with("edges");
+    let is_within =
+        |path: &str| path.starts_with("graph.") || path.starts_with("wakeup.") || path.starts_with("edges");
     let groups = groups.filter(|(path, _)| !(lacks.contains(Kind::Waking) && is_within(path)));
     groups.chain(kinds.map(|(path, kind)| (path, kind.tracepoint()))).collect()
 }
