@@ -7,6 +7,8 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rustix::net::sockopt::{Timeout, set_socket_timeout};
+use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
 use spry_sys::process::stat_fields;
 
 use crate::peer;
@@ -50,6 +52,15 @@ pub enum ControlError {
     Io(#[from] io::Error),
 }
 
+/// Connects to a socket. Where many callers wait to be let in, this takes [`PATIENCE`] at most; so does
+/// whatever is sent.
+fn connect(path: &Path) -> io::Result<UnixStream> {
+    let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
+    set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
+    net::connect(&socket, &SocketAddrUnix::new(path)?)?;
+    Ok(UnixStream::from(socket))
+}
+
 /// A connection to the daemon.
 #[derive(Debug)]
 pub struct Client {
@@ -63,17 +74,16 @@ impl Client {
     /// Where no daemon listens there, or it does not let this user in.
     pub fn connect(socket: &Path) -> Result<Client, ControlError> {
         // The socket for root is closed to other users; the kernel says so at once.
-        let connected =
-            UnixStream::connect(crate::root_socket(socket)).or_else(|_| UnixStream::connect(socket));
+        let connected = connect(&crate::root_socket(socket)).or_else(|_| connect(socket));
         let stream = connected.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
                 ControlError::NoDaemon(socket.to_owned())
             }
             io::ErrorKind::PermissionDenied => ControlError::Denied(socket.to_owned()),
+            io::ErrorKind::WouldBlock => ControlError::Silent,
             _ => ControlError::Io(error),
         })?;
         stream.set_read_timeout(Some(PATIENCE))?;
-        stream.set_write_timeout(Some(PATIENCE))?;
         Ok(Client { stream: BufReader::new(stream) })
     }
 

@@ -196,6 +196,7 @@ impl Daemon {
                 }
             }
         }
+        system::end_in_time();
         self.end_reservations();
         Ok(())
     }

@@ -21,6 +21,9 @@ const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_FOR_ROOT: usize = 8;
 /// How many connections one user other than root can have.
 const CONNECTIONS_OF_ONE: usize = 8;
+/// How many callers may wait to be let in; others wait as they connect. The kernel turns the waiting callers
+/// away one by one when the daemon ends.
+const BACKLOG: i32 = 64;
 /// How much of the daemon's time in a second the questions of one user other than root may take, ns: the
 /// daemon runs before all other processes, so no user may make it work for long.
 const TIME_OF_ONE_NS: u64 = 5_000_000;
@@ -120,6 +123,7 @@ impl Door {
             _ => {}
         }
         let listener = UnixListener::bind(&path).with_context(cannot)?;
+        rustix::net::listen(&listener, BACKLOG).with_context(cannot)?;
         listener.set_nonblocking(true).with_context(cannot)?;
         refuse_files(listener.as_fd());
         fs::set_permissions(&path, Permissions::from_mode(mode)).with_context(cannot)?;
