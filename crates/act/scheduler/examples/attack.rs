@@ -31,7 +31,10 @@
 //! `idle-bound CPUS`: two processes of SCHED_IDLE spin on each of the first CPUs, and one wherever it may.
 //! `sets COUNT`: so many threads spin on, each of which may use another set of CPUs and changes it now and
 //! then.
-//! `hops COUNT`: so many processes spin for 2.9 ms on the first CPU, and wake from a short sleep on the second.
+//! `asleep COUNT`: so many threads wake now and then, each of which may use another set of CPUs. As many
+//! others as there are CPUs spin on.
+//! `hops COUNT`: so many processes spin for 2.9 ms on the first CPU, and wake from a short sleep on the
+//! second.
 //! `loop CPU`: an endless loop on one CPU.
 //! `idle-loop CPU`: the same of SCHED_IDLE.
 //!
@@ -386,6 +389,19 @@ fn sets(count: u32) -> ! {
     }
 }
 
+/// The bits of a thread's number, from 1, say which CPUs after the first one the thread may use.
+fn asleep(count: u32) -> ! {
+    for bits in 1..=count {
+        drop(thread::Builder::new().stack_size(64 << 10).spawn(move || {
+            allow_all(0, (0..32).filter(|cpu| *cpu == 0 || bits >> (cpu - 1) & 1 == 1));
+            loop {
+                thread::sleep(Duration::from_millis(50));
+            }
+        }));
+    }
+    crowd(thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32))
+}
+
 /// Each process runs its turn on the first CPU and wakes on the second, where no task waits.
 fn hops(count: u32) -> ! {
     for _ in 1..count {
@@ -490,6 +506,7 @@ fn main() -> Result<()> {
         "idle-bound" => idle_bound(number),
         "sets" => sets(number),
         "hops" => hops(number),
+        "asleep" => asleep(number),
         "loop" | "idle-loop" => {
             if kind == "idle-loop" {
                 become_of(Policy::Idle);

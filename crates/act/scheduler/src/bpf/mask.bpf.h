@@ -3,7 +3,8 @@
  * Tasks that may use only some of the CPUs wait apart: each set of CPUs has a place of its own, at which only
  * the CPUs of the set look. In the queues of a cache, any CPU would go through all the tasks that it may not
  * run, with the queue's lock held. Where there are too many sets, a set may find no place: a task with such a
- * set is bound to one CPU of it for as long as the task waits.
+ * set is bound to one CPU of it for as long as the task waits. Each user has sets of its own, and a part of
+ * all places: a user with many sets leaves places to other users.
  */
 #ifndef SPRY_MASK_BPF_H
 #define SPRY_MASK_BPF_H
@@ -16,6 +17,13 @@ enum { MASK_FREE, MASK_USED, MASK_LEFT };
 /* In how many rounds of housekeeping a set without tasks is kept. */
 #define MASK_KEPT 5
 
+/* How many sets one user may have, and how many of the sets that one CPU looks at. Root's services may have
+ * more. */
+#define MASKS_OF_USER	     16
+#define MASKS_OF_ROOT	     32
+#define MASKS_OF_USER_ON_CPU 5
+#define MASKS_OF_ROOT_ON_CPU 10
+
 struct mask {
 	u32 state;
 	/* How often the place was given to another set. A task remembers the place and this number. */
@@ -26,6 +34,8 @@ struct mask {
 	u32 empty_times;
 	/* One of its CPUs. */
 	s32 cpu;
+	/* The user whose tasks have the set. */
+	u32 owner;
 	u64 bits[MASK_WORDS];
 };
 
@@ -45,8 +55,16 @@ static __always_inline u32 llc_of_mask(u32 index)
 	return llc_of(mask_at(index)->cpu);
 }
 
-static __always_inline bool is_mask_of(const struct mask *m, struct task_struct *p)
+/* The user by whom a task's set is counted: the line of a task that was begun under the scheduler. */
+static __always_inline u32 mask_owner(struct task_struct *p, const struct thread_ctx *t)
 {
+	return t->line ?: p->cred->uid.val;
+}
+
+static __always_inline bool is_mask_of(const struct mask *m, struct task_struct *p, u32 owner)
+{
+	if (m->owner != owner)
+		return false;
 #pragma unroll
 	for (u32 i = 0; i < MASK_WORDS; i++) {
 		if (nr_cpus > i * 64 && m->bits[i] != p->cpus_ptr->bits[i])
@@ -55,11 +73,46 @@ static __always_inline bool is_mask_of(const struct mask *m, struct task_struct 
 	return true;
 }
 
-/* Makes a CPU look at a set's place from now on. Returns whether it can. */
-static __always_inline bool mask_join(struct cpu_ctx *c, u32 index)
+/* How many sets one user has. */
+__noinline u32 masks_of(u32 owner)
 {
-	u32 count = __sync_fetch_and_add(&c->masks_count, 1);
+	u32 i, count = 0;
 
+	bpf_for(i, 0, MASKS_MAX)
+	{
+		struct mask *m = mask_at(i);
+
+		if (m->state != MASK_FREE && m->owner == owner)
+			count++;
+	}
+	return count;
+}
+
+/* How many of the sets that a CPU looks at are those of one user. */
+__noinline u32 masks_on_cpu(u32 cpu, u32 owner)
+{
+	struct cpu_ctx *c = cpu_at(cpu);
+	u32 i, count = 0;
+
+	bpf_for(i, 0, MASKS_OF_CPU)
+	{
+		if (i >= c->masks_count)
+			break;
+		if (mask_at(c->masks[i & (MASKS_OF_CPU - 1)])->owner == owner)
+			count++;
+	}
+	return count;
+}
+
+/* Makes a CPU look at a set's place from now on. Returns whether it can. */
+static __always_inline bool mask_join(u32 cpu, u32 index)
+{
+	struct cpu_ctx *c = cpu_at(cpu);
+	u32 owner = mask_at(index)->owner, count;
+
+	if (masks_on_cpu(cpu, owner) >= (owner ? MASKS_OF_USER_ON_CPU : MASKS_OF_ROOT_ON_CPU))
+		return false;
+	count = __sync_fetch_and_add(&c->masks_count, 1);
 	if (count >= MASKS_OF_CPU) {
 		__sync_fetch_and_sub(&c->masks_count, 1);
 		return false;
@@ -77,7 +130,7 @@ __noinline u32 mask_publish(u32 index)
 	bpf_for(cpu, 0, nr_cpus)
 	{
 		if (m->bits[cpu / 64 & (MASK_WORDS - 1)] >> (cpu & 63) & 1)
-			joined += mask_join(cpu_at(cpu), index);
+			joined += mask_join(cpu, index);
 	}
 	return joined;
 }
@@ -118,7 +171,7 @@ static __always_inline bool mask_has_tasks(u32 index)
 static u32 masks_busy;
 
 /* The place for a task's set of CPUs, as index and generation; 0 if there is no place. */
-static __noinline u32 mask_for(struct task_struct *p)
+static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 {
 	u32 i, found = MASKS_MAX;
 	struct mask *m;
@@ -126,13 +179,14 @@ static __noinline u32 mask_for(struct task_struct *p)
 	bpf_for(i, 0, MASKS_MAX)
 	{
 		m = mask_at(i);
-		if (m->state == MASK_USED && is_mask_of(m, p))
+		if (m->state == MASK_USED && is_mask_of(m, p, owner))
 			return m->generation << MASK_BITS | i;
 		if (m->state == MASK_FREE && found == MASKS_MAX)
 			found = i;
 	}
 	m = mask_at(found);
-	if (found >= MASKS_MAX || __sync_lock_test_and_set(&masks_busy, 1))
+	if (found >= MASKS_MAX || masks_of(owner) >= (owner ? MASKS_OF_USER : MASKS_OF_ROOT) ||
+	    __sync_lock_test_and_set(&masks_busy, 1))
 		return 0;
 	if (m->state != MASK_FREE || mask_has_tasks(found)) {
 		found = MASKS_MAX;
@@ -141,6 +195,7 @@ static __noinline u32 mask_for(struct task_struct *p)
 		for (u32 word = 0; word < MASK_WORDS; word++)
 			m->bits[word] = nr_cpus > word * 64 ? p->cpus_ptr->bits[word] : 0;
 		m->generation++;
+		m->owner = owner;
 		m->cpu = scx_bpf_task_cpu(p);
 		m->is_fresh = 1;
 		m->empty_times = 0;
@@ -163,7 +218,7 @@ static __always_inline u32 masked_place(struct task_struct *p, const struct wher
 		return place_of_cpu(at->cpu);
 	m = mask_at(t->mask);
 	if (!t->mask || m->state != MASK_USED || m->generation != t->mask >> MASK_BITS) {
-		t->mask = mask_for(p);
+		t->mask = mask_for(p, mask_owner(p, t));
 		if (!t->mask) {
 			__sync_fetch_and_add(&masks_left_out, 1);
 			return place_of_cpu(at->cpu);
