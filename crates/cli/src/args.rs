@@ -210,7 +210,7 @@ pub struct ReportArgs {
     /// Only these analyses, in detail; can be given several times.
     #[arg(short, long, value_name = "NAME")]
     pub analysis: Vec<String>,
-    /// Only these tasks: a name, a pattern (`cc1*`), a tid or a tgid.
+    /// Only these tasks: a name, a pattern (`cc1*`), a tid or a tgid; `name:` before a name that is a number.
     #[arg(short, long, value_name = "PATTERN")]
     pub task: Option<String>,
     /// Only from this time since the start of the trace (2, 1.5, 300ms).
@@ -225,7 +225,8 @@ pub struct ReportArgs {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     pub rates: Vec<u32>,
-    /// The process whose connected component the graph shows: a name, a tgid or a tid.
+    /// The process whose connected component the graph shows: a name (`name:123`, if it is a number), a tgid
+    /// or a tid.
     #[arg(long, value_name = "PATTERN")]
     pub root: Option<String>,
     /// Write a self-contained page.

@@ -13,6 +13,7 @@ use spry_latency::compare::{self as latencies, Basis, Pooling};
 use crate::args::CompareArgs;
 use crate::input::Named;
 use crate::output::{self, say};
+use crate::source;
 
 /// Compares results of scenarios, or of latency measurements. The content of the files decides which kind it
 /// is.
@@ -20,6 +21,13 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let results = args.results.iter().map(|path| Named::new(path)).collect::<Result<Vec<_>>>()?;
     for result in &results {
         fs::metadata(&result.path).with_context(|| format!("cannot read {}", result.name))?;
+        if source::is_trace(&result.path) {
+            bail!(
+                "{0} is a trace, and compare takes results of `spry run` and `spry latency -o`; `spry report {0}` \
+                 shows it",
+                result.name
+            );
+        }
     }
     let (latencies, others): (Vec<&Named>, Vec<&Named>) =
         results.iter().partition(|result| Results::are_in(&result.path));
@@ -42,7 +50,9 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
 /// Prints all latency results side by side. Returns how many values are worse than those of the first
 /// results.
 fn of_latencies(args: &CompareArgs, results: &[Named]) -> Result<usize> {
-    let load = |result: &Named| Ok((result.name.clone(), Results::load(&result.path)?));
+    let load = |result: &Named| {
+        Ok((result.name.clone(), Results::load(&result.path).map_err(|error| result.told(error))?))
+    };
     let results = results.iter().map(load).collect::<Result<Vec<_>>>()?;
     let pooling = if args.pool { Pooling::Alike } else { Pooling::Each };
     let basis = if args.corrected { Basis::Corrected } else { Basis::Raw };
@@ -69,13 +79,13 @@ fn of_scenarios(args: &CompareArgs, results: &[Named]) -> Result<usize> {
         ("--html", args.html.is_some()),
     ];
     let (base, others) = results.split_first().context("nothing to compare")?;
-    let first = directory::read(&base.path)?;
+    let first = directory::read(&base.path).map_err(|error| base.told(error))?;
     if let Some((name, _)) = only_latencies.into_iter().find(|(_, is_given)| *is_given) {
         bail!("{name} is for latencies (`spry latency -o`), and {} holds a scenario's results", base.name);
     }
     let mut worse = 0;
     for other in others {
-        let second = directory::read(&other.path)?;
+        let second = directory::read(&other.path).map_err(|error| other.told(error))?;
         let comparison = Comparison::of(&first, &second)?;
         let (one, two) = names(Path::new(&base.name), Path::new(&other.name));
         let text = comparison.text(&one, &two);

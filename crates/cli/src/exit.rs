@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 
+use crate::limits;
 use crate::output::say;
 
 /// An error with an exit code of its own.
@@ -50,7 +51,7 @@ pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
     if is_broken_pipe(&error) {
         return ExitCode::SUCCESS;
     }
-    say!("spry: {}", one_line(&format!("{error:#}")));
+    say!("spry: {}", in_words(&format!("{error:#}")));
     ExitCode::from(error.downcast_ref::<WithCode>().map_or(1, |with| with.code))
 }
 
@@ -59,6 +60,14 @@ fn is_broken_pipe(error: &Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
+}
+
+/// An error on one line. An error of a limit says how the limit is raised instead of asking for a report.
+pub fn in_words(error: &str) -> String {
+    match limits::hint(error) {
+        Some(hint) => one_line(&error.replace("; please report this with `uname -a`", "")) + "; " + &hint,
+        None => one_line(error),
+    }
 }
 
 fn one_line(text: &str) -> String {

@@ -7,7 +7,7 @@ use std::os::fd::AsFd;
 use std::os::unix::io::AsRawFd;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 
 /// Whether a path means standard input.
 pub fn is_standard(path: &Path) -> bool {
@@ -58,19 +58,25 @@ pub struct Named {
     /// The path.
     pub path: PathBuf,
     /// Keeps the copy of standard input.
-    _kept: Option<File>,
+    kept: Option<File>,
 }
 
 impl Named {
+    /// An error of reading it, under its own name: the path of a copy says nothing.
+    pub fn told(&self, error: impl Into<Error>) -> Error {
+        let error = error.into();
+        if self.kept.is_some() { error.context(self.name.clone()) } else { error }
+    }
+
     /// The file or directory at a path; a copy of standard input for `-`.
     pub fn new(path: &Path) -> Result<Named> {
         let name = path.display().to_string();
         if !is_standard(path) {
-            return Ok(Named { name, path: path.to_owned(), _kept: None });
+            return Ok(Named { name, path: path.to_owned(), kept: None });
         }
         let file = open(path).context("cannot read standard input")?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        Ok(Named { name: "standard input".to_owned(), path, _kept: Some(file) })
+        Ok(Named { name: "standard input".to_owned(), path, kept: Some(file) })
     }
 }
 

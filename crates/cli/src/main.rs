@@ -17,6 +17,7 @@ mod flight;
 mod input;
 mod lab;
 mod latency;
+mod limits;
 mod load;
 mod man;
 mod mark;
@@ -44,7 +45,7 @@ use crate::args::{Args, Command};
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    let done = match args.command {
+    let done = limits::survive_file_size().and_then(|()| match args.command {
         Command::Record(args) => record::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Export(args) => export::run(&args),
@@ -66,6 +67,6 @@ fn main() -> ExitCode {
         Command::Mark(args) => mark::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Man(args) => man::run(&args),
-    };
+    });
     exit::code(done)
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Error, Result};
 use indicatif::ProgressBar;
 use serde_json::{Value, json};
-use signal_hook::consts::{SIGCHLD, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
+use signal_hook::consts::{SIGCHLD, SIGHUP, SIGINT, SIGTERM, SIGUSR1, SIGUSR2};
 use signal_hook::iterator::Signals;
 use spry_page::words::{bytes, count, duration, percent};
 use spry_recorder::{Recorder, Recording, Statistics, Switch};
@@ -21,8 +21,10 @@ use spry_trace::{Compression, Groups, Options};
 use crate::args::{CompressArg, RecordArgs};
 use crate::exit::{self, WithCode};
 use crate::flight::{After, Condition, Flight};
+use crate::limits;
 use crate::output::{self, say};
 use crate::progress;
+use crate::stopping;
 
 /// How often the progress is shown.
 const SHOW_EVERY: Duration = Duration::from_millis(250);
@@ -34,6 +36,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let code = if args.command.is_empty() { 1 } else { exit::RECORDING_FAILED };
     let failed = |error: Error| WithCode::wrap(code, error);
     let signals = signals().map_err(failed)?;
+    let files_before = limits::raise_files();
     let recording = start(args).map_err(failed)?;
     let mut child = match spawn(&args.command) {
         Ok(child) => child,
@@ -43,6 +46,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
             return Err(error);
         }
     };
+    child.iter().for_each(|child| limits::give_files(child, files_before));
     let mut flight = Flight::new(args);
     let ended = watch(args, &recording, &signals, child.as_mut(), flight.as_mut());
     let kept = flight.as_mut().map_or(Ok(()), |flight| flight.end(&recording));
@@ -51,7 +55,7 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     if let Err(error) = &stopped {
         // The error is printed now, because the command may run for a long time. It is not printed again when
         // the command ends.
-        say!("spry: {}: {error}", args.output.display());
+        say!("spry: {}: {}", args.output.display(), exit::in_words(&error.to_string()));
     }
     let status = match ended {
         Ended::Command(status) => Some(status),
@@ -98,8 +102,12 @@ fn start(args: &RecordArgs) -> Result<Recording> {
 }
 
 fn signals() -> Result<Receiver<i32>> {
-    let mut signals =
-        Signals::new([SIGINT, SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2]).context("cannot listen to signals")?;
+    let mut ends = vec![SIGINT, SIGTERM, SIGCHLD, SIGUSR1, SIGUSR2];
+    // Under nohup the recording outlives its terminal.
+    if !stopping::is_ignored(SIGHUP) {
+        ends.push(SIGHUP);
+    }
+    let mut signals = Signals::new(ends).context("cannot listen to signals")?;
     let (sender, receiver) = channel();
     thread::spawn(move || {
         for signal in signals.forever() {
@@ -151,7 +159,8 @@ fn watch(
             break Ended::Otherwise;
         }
         match signals.recv_timeout(left.min(look_every)) {
-            Ok(SIGINT) => break Ended::Otherwise,
+            // The terminal sends both to the recorded command, too.
+            Ok(SIGINT | SIGHUP) => break Ended::Otherwise,
             Ok(SIGTERM) => {
                 child.as_deref().inspect(|child| forward(child, SIGTERM));
                 break Ended::Otherwise;

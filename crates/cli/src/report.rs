@@ -10,7 +10,7 @@ use spry_report::{html, json, text};
 
 use crate::analyse::{Extent, analyse, useful_threads};
 use crate::args::ReportArgs;
-use crate::output;
+use crate::output::{self, say};
 use crate::source::{self, FileReader};
 
 /// Reads the trace once and prints, or writes to a file, what the analyses found.
@@ -22,6 +22,11 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let extent = if args.to.is_some() { Extent::Part } else { Extent::Whole };
     let threads = args.threads.map_or_else(useful_threads, usize::from);
     let findings = analyse(reader, engine, bytes, extent, threads).with_context(|| name.clone())?;
+    if let (Some(number), true) = (args.task.as_deref(), findings.tasks.is_empty()) {
+        if matches!(TaskPattern::parse(number), TaskPattern::Number(_)) {
+            say!("spry: no task has the number {number}; a task of that name is `--task name:{number}`");
+        }
+    }
     let trace = &findings.trace;
     ensure!(
         trace.from_ns == 0 || trace.from_ns < trace.duration_ns,

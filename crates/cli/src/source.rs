@@ -1,11 +1,13 @@
 //! Opens traces of Spry, perf and trace-cmd. The first bytes of a file say which kind it is.
 
 use std::fs::File;
+use std::io::{self, Read, Seek};
 use std::ops::ControlFlow;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use spry_import::Import;
+use spry_trace::format::MAGIC;
 use spry_trace::reader::Ending;
 use spry_trace::{Header, Reader, Stamped, Totals};
 
@@ -65,6 +67,9 @@ pub fn open(path: &Path, from_ns: u64) -> Result<(FileReader, u64)> {
         let import = Import::open(file).with_context(|| name.clone())?;
         return Ok((FileReader::Imported(Box::new(import)), bytes));
     }
+    if let Some(what) = foreign(&mut file).with_context(|| format!("cannot read {name}"))? {
+        bail!("{name} is {what}");
+    }
     let reader = if from_ns == 0 {
         Reader::new(file)
     } else {
@@ -72,6 +77,35 @@ pub fn open(path: &Path, from_ns: u64) -> Result<(FileReader, u64)> {
         start_ns.and_then(|start_ns| Reader::starting_at(file, start_ns.saturating_add(from_ns)))
     };
     Ok((FileReader::Own(Box::new(reader.with_context(|| name.clone())?)), bytes))
+}
+
+/// The first bytes of files that are no traces for Spry but are taken for some, and what they are.
+const FOREIGN: [(&[u8], &str); 5] = [
+    (
+        b"# tracer:",
+        "text of ftrace (of a latency tracer, for example); `trace-cmd record -e sched` writes what can be read",
+    ),
+    (b"SIMPLEPERF", "a report of simpleperf; give a perf.data of perf, or a trace.dat of trace-cmd"),
+    (b"PAR1", "a table of Parquet; give the trace from which it was exported"),
+    (b"\x1f\x8b", "compressed with gzip; unpack it: `zcat FILE | spry report -`"),
+    (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it: `zstdcat FILE | spry report -`"),
+];
+
+/// What a file is whose first bytes are another format's. Leaves the file at its start.
+fn foreign(file: &mut File) -> io::Result<Option<&'static str>> {
+    let mut start = Vec::new();
+    file.by_ref().take(16).read_to_end(&mut start)?;
+    file.rewind()?;
+    Ok(FOREIGN.iter().find(|(bytes, _)| start.starts_with(bytes)).map(|&(_, what)| what))
+}
+
+/// Whether the file at a path begins as a trace that can be read.
+pub fn is_trace(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    File::open(path).is_ok_and(|mut file| {
+        Import::recognises(&mut file).unwrap_or(false)
+            || file.read_exact(&mut start).is_ok_and(|()| start == MAGIC)
+    })
 }
 
 /// What messages call the trace at a path.

@@ -33,9 +33,12 @@ pub enum TaskPattern {
 }
 
 impl TaskPattern {
-    /// Reads a pattern from text: a number; a glob if it has `*` or `?`; otherwise a part of a name.
+    /// Reads a pattern from text: a number; a whole name after `name:`, which may be a number and may have
+    /// `*` and `?`; a glob if it has `*` or `?`; otherwise a part of a name.
     pub fn parse(text: &str) -> TaskPattern {
-        if let Ok(number) = text.parse() {
+        if let Some(name) = text.strip_prefix("name:") {
+            TaskPattern::Glob(name.to_owned())
+        } else if let Ok(number) = text.parse() {
             TaskPattern::Number(number)
         } else if text.contains(['*', '?']) {
             TaskPattern::Glob(text.to_owned())
@@ -67,8 +70,11 @@ pub enum Root {
 }
 
 impl Root {
-    /// Reads a root from text: a number or a name.
+    /// Reads a root from text: a number or a name; after `name:` a name that may be a number.
     pub fn parse(text: &str) -> Root {
+        if let Some(name) = text.strip_prefix("name:") {
+            return Root::Name(name.to_owned());
+        }
         text.parse().map_or_else(|_| Root::Name(text.to_owned()), |number| Root::Tgid(Tgid(number)))
     }
 }
@@ -113,6 +119,9 @@ mod tests {
         assert!(fits("7", "x") && fits("5", "x") && !fits("6", "6"));
         assert!(fits("play", "mplayer") && !fits("plays", "mplayer"));
         assert!(fits("m*er", "mplayer") && fits("?player*", "mplayer") && !fits("m?er", "mplayer"));
+        assert!(!fits("123", "123") && fits("name:123", "123") && !fits("name:123", "1234"));
+        assert!(fits("name:12*", "1234") && fits("name:name:x", "name:x") && !fits("name:7", "x"));
+        assert_eq!(Root::parse("name:7"), Root::Name("7".into()));
         assert!(fits("*a*a*", "banana") && !fits("*a*b", "banana") && fits("*", ""));
     }
 }

@@ -13,7 +13,7 @@ use spry_trace::{Stamped, Tgid, Tid};
 use crate::catalogue::{Catalogue, Edge, Point, SwitchPoint};
 use crate::input::Order;
 use crate::names::Names;
-use crate::stays::Stays;
+use crate::stays::{Broken, Stays};
 use crate::timers::Timers;
 
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`, `TRACE_FLAG_NMI` of a record's flags.
@@ -81,8 +81,8 @@ impl Converter {
     }
 
     /// How many of the switches seen do not follow from the one before them on their CPU.
-    pub(crate) fn broken_share(&self) -> f64 {
-        self.stays.broken_share()
+    pub(crate) fn broken(&self) -> Broken {
+        self.stays.broken()
     }
 
     /// Whether records like this one are read.

@@ -43,6 +43,17 @@ pub enum ImportError {
         "the time stamps are of the clock `{0}`, which does not count nanoseconds; record with `-C mono`"
     )]
     Clock(String),
+    /// The file has the text of a latency tracer instead of records.
+    #[error(
+        "the file has the text of a latency tracer (such as wakeup or irqsoff) and no records; record events: \
+         `trace-cmd record -e sched`"
+    )]
+    LatencyTracer,
+    /// The file is simpleperf's, and parts that perf would have written are missing or have another form.
+    #[error(
+        "the file is of simpleperf (Android), which differs from perf's: {0}; record with perf or trace-cmd there"
+    )]
+    Simpleperf(Box<ImportError>),
     /// The file has a version of trace-cmd's format that is not known.
     #[error("version {0} of trace-cmd's format is not known; versions 6 and 7 are read")]
     Version(String),

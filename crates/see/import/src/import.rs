@@ -23,6 +23,8 @@ pub enum Note {
     /// Switches are missing without being counted as lost: not the whole machine was recorded, or a filter
     /// was set.
     MissingSwitches,
+    /// Switches are missing, but no more than events were counted as lost.
+    LostSwitches,
     /// The kernel recorded the place of a state's bit instead of the bit; the file is read so.
     Places,
 }
@@ -39,6 +41,11 @@ impl std::fmt::Display for Note {
                 f,
                 "the kernel (one of the first of Linux 4.14) recorded states by their places, although its text \
                  says bits; they are read as places"
+            ),
+            Note::LostSwitches => write!(
+                f,
+                "switches are missing where events were lost; record with larger buffers: `-m 8M` (perf) or \
+                 `-b 20000` (trace-cmd)"
             ),
             Note::MissingSwitches => write!(
                 f,
@@ -130,9 +137,9 @@ impl<R: Read + Seek> Import<R> {
 
     /// What a reader of the findings should know; complete once all events are given out.
     pub fn notes(&self) -> Vec<Note> {
-        let broken_share = match &self.form {
-            Form::Perf(data) => data.broken_share(),
-            Form::TraceCmd(data) => data.broken_share(),
+        let broken = match &self.form {
+            Form::Perf(data) => data.broken(),
+            Form::TraceCmd(data) => data.broken(),
         };
         let clock = &self.header().clock;
         let is_one_for_all = clock.starts_with("mono")
@@ -142,7 +149,10 @@ impl<R: Read + Seek> Import<R> {
             Form::Perf(data) => data.numbering(),
             Form::TraceCmd(data) => data.numbering(),
         };
-        let missing = (broken_share > BROKEN_SHARE_MAX).then_some(Note::MissingSwitches);
+        let missing = (broken.share() > BROKEN_SHARE_MAX).then_some({
+            // A lost switch breaks the chain at most once.
+            if broken.broken > self.totals.lost { Note::MissingSwitches } else { Note::LostSwitches }
+        });
         let places = (numbering == Numbering::Places).then_some(Note::Places);
         clock.into_iter().chain(missing).chain(places).collect()
     }

@@ -15,6 +15,23 @@ struct Stay {
     since_ns: u64,
 }
 
+/// Switches that do not follow: they are away from another task than the one that the CPU's switch before
+/// them brought.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Broken {
+    /// How many do not follow.
+    pub(crate) broken: u64,
+    /// How many switches there are.
+    pub(crate) switches: u64,
+}
+
+impl Broken {
+    /// Which part of the switches do not follow.
+    pub(crate) fn share(self) -> f64 {
+        if self.switches == 0 { 0.0 } else { self.broken as f64 / self.switches as f64 }
+    }
+}
+
 /// Every CPU's holder.
 #[derive(Debug, Default)]
 pub(crate) struct Stays {
@@ -91,10 +108,9 @@ impl Stays {
         self.billed_ns.remove(&tid);
     }
 
-    /// What part of the switches are away from another task than the one that the CPU's switch before them
-    /// brought.
-    pub(crate) fn broken_share(&self) -> f64 {
-        if self.switches == 0 { 0.0 } else { self.broken as f64 / self.switches as f64 }
+    /// How many of the switches do not follow from the one before them.
+    pub(crate) fn broken(&self) -> Broken {
+        Broken { broken: self.broken, switches: self.switches }
     }
 }
 
@@ -137,9 +153,9 @@ mod tests {
         let mut stays = Stays::default();
         stays.switch(0, 0, Tid(1), Tid(2));
         stays.switch(0, 1, Tid(3), Tid(4));
-        assert!(stays.broken_share() > 0.4);
+        assert!(stays.broken().share() > 0.4);
         stays.lost(0);
         stays.switch(0, 2, Tid(9), Tid(4));
-        assert!(stays.broken_share() < 0.4, "after a loss anybody may have it");
+        assert!(stays.broken().share() < 0.4, "after a loss anybody may have it");
     }
 }

@@ -71,7 +71,8 @@ fn the_header_says_what_the_file_does() {
         assert_eq!(header.start_ns, 1_000_000, "{name}");
         assert_eq!(header.groups, Groups::NONE.with(Group::Sched), "{name}: nothing else was recorded");
         assert!(import.notes().is_empty(), "{name}");
-        // perf describes what it recorded, and tells of births; trace-cmd may describe what it did not record.
+        // perf describes what it recorded, and tells of births; trace-cmd may describe what it did not
+        // record.
         let unproven: Vec<Kind> = if name.starts_with("perf") {
             vec![Kind::Migration, Kind::Tick, Kind::Stolen]
         } else {
@@ -169,6 +170,49 @@ fn a_clock_that_counts_no_time_is_refused_by_name() {
     let at = seven.windows(6).rposition(|bytes| bytes == b"\0mono\0").unwrap() + 1;
     seven[at..at + 4].copy_from_slice(b"tick");
     assert!(matches!(read(&seven), Err(ImportError::Clock(named)) if named == "tick"));
+}
+
+/// What the notes of a file say.
+fn notes(file: &[u8]) -> String {
+    let mut import = Import::open(Cursor::new(file)).unwrap();
+    while import.next_event().unwrap().is_some() {}
+    import.notes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn missing_switches_ask_for_what_would_bring_them() {
+    // A switch of the first CPU in four is left out: some are counted as lost, or many more than were lost.
+    let switches = |rounds| {
+        let mut records = forge::happening(rounds);
+        let mut at = 0;
+        records.retain(|record| {
+            at += u32::from(record.cpu == 0 && record.data[..2] == 300u16.to_le_bytes());
+            record.cpu != 0 || record.data[..2] != 300u16.to_le_bytes() || at % 8 != 3
+        });
+        records
+    };
+    assert!(notes(&forge::perf_plain(&switches(10))).contains("larger buffers: `-m 8M`"));
+    assert!(notes(&forge::trace_dat_6(&switches(10))).contains("larger buffers"));
+    assert!(notes(&forge::perf_plain(&switches(300))).contains("without filters"));
+}
+
+#[test]
+fn files_of_related_tools_are_named() {
+    let error = |file: &[u8]| read(file).expect_err("it cannot be read").to_string();
+    let records = forge::happening(1);
+    let mut latency = forge::trace_dat_6(&records);
+    let at = latency.windows(10).position(|bytes| bytes == b"flyrecord\0").unwrap();
+    latency[at..at + 10].copy_from_slice(b"latency  \0");
+    assert!(error(&latency).contains("text of a latency tracer"), "{}", error(&latency));
+    // simpleperf counts its own features from 128 on.
+    let mut simpleperf = forge::perf_plain(&records);
+    simpleperf[72 + 16] |= 1;
+    assert!(read(&simpleperf).is_ok(), "it has all that is needed");
+    // The feature that describes the tracepoints.
+    simpleperf[72] &= !(1 << 1);
+    assert!(error(&simpleperf).contains("simpleperf"), "{}", error(&simpleperf));
+    simpleperf[72 + 16] = 0;
+    assert!(!error(&simpleperf).contains("simpleperf"), "{}", error(&simpleperf));
 }
 
 #[test]

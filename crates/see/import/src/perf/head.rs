@@ -86,6 +86,20 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<(Form, Parts, Order
     Ok((Form::Plain(is_finished.then_some(data_len)), parts, order))
 }
 
+/// Whether the features of a file are simpleperf's: it counts its own from 128 on, and perf has not so many.
+/// Leaves the source at its start.
+pub(crate) fn is_simpleperf<R: Read + Seek>(source: &mut R) -> Result<bool, ImportError> {
+    const FEATURES_AT: usize = 72;
+    let mut head = Vec::new();
+    source.rewind()?;
+    source.by_ref().take(FEATURES_AT as u64 + 32).read_to_end(&mut head)?;
+    source.rewind()?;
+    let order = if head.starts_with(&MAGIC_BIG) { Order::Big } else { Order::Little };
+    let is_plain = order.number_at(&head, 8, 8).is_some_and(|size| size > PIPE_HEAD_BYTES);
+    let own = [16, 24].map(|at| order.number_at(&head, FEATURES_AT + at, 8).unwrap_or(0));
+    Ok(is_plain && own != [0, 0])
+}
+
 fn section<R: Read + Seek>(
     source: &mut R,
     order: Order,

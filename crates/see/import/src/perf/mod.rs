@@ -21,6 +21,7 @@ use crate::perf::layout::Attr;
 use crate::perf::rounds::Rounds;
 use crate::perf::stream::Stream;
 use crate::states::Numbering;
+use crate::stays::Broken;
 use crate::timers::Timers;
 
 pub(crate) use head::{MAGIC_BIG, MAGIC_LITTLE};
@@ -61,6 +62,16 @@ enum State {
 impl<R: Read + Seek> PerfData<R> {
     /// Reads up to the first event.
     pub(crate) fn open(mut source: R) -> Result<PerfData<R>, ImportError> {
+        let is_simpleperf = head::is_simpleperf(&mut source)?;
+        let data = PerfData::open_any(source);
+        data.map_err(|error| match error {
+            ImportError::Io(_) => error,
+            _ if is_simpleperf => ImportError::Simpleperf(Box::new(error)),
+            _ => error,
+        })
+    }
+
+    fn open_any(mut source: R) -> Result<PerfData<R>, ImportError> {
         let (form, parts, order) = head::read(&mut source)?;
         let (len, ending) = match form {
             Form::Piped => (None, Ending::Finished),
@@ -114,8 +125,8 @@ impl<R: Read> PerfData<R> {
         self.ending
     }
 
-    pub(crate) fn broken_share(&self) -> f64 {
-        self.converter.as_ref().map_or(0.0, Converter::broken_share)
+    pub(crate) fn broken(&self) -> Broken {
+        self.converter.as_ref().map_or(Broken::default(), Converter::broken)
     }
 
     pub(crate) fn numbering(&self) -> Numbering {

@@ -33,6 +33,7 @@ const OPTION_HEADER_INFO: u16 = 16;
 const OPTION_FTRACE_EVENTS: u16 = 17;
 const OPTION_EVENT_FORMATS: u16 = 18;
 const OPTION_KALLSYMS: u16 = 19;
+const OPTION_BUFFER_TEXT: u16 = 20;
 const OPTION_CMDLINES: u16 = 21;
 
 /// The pages of the buffers that were recorded.
@@ -64,6 +65,8 @@ pub(crate) struct Head {
     pub(crate) scale: Option<Scale>,
     pub(crate) buffer: Buffer,
     stats_of_others: bool,
+    /// Whether the file has the text of a tracer.
+    is_text: bool,
 }
 
 /// Reads a file's head, wherever its parts are.
@@ -83,6 +86,7 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
         scale: None,
         buffer: Buffer::default(),
         stats_of_others: false,
+        is_text: false,
     };
     match start.version.as_str() {
         "6" => head.read_version_6(&mut input, &start)?,
@@ -113,7 +117,13 @@ impl Head {
         self.meta.read_kallsyms(input).map_err(in_part("list of functions"))?;
         self.meta.read_printk(input).map_err(in_part("list of texts"))?;
         self.meta.read_cmdlines(input).map_err(in_part("list of names"))?;
-        self.read_places(input, start.page_size).map_err(in_part("list of CPUs"))
+        self.read_places(input, start.page_size).map_err(in_part("list of CPUs"))?;
+        self.or_text()
+    }
+
+    /// Fails if the file has a tracer's text instead of records.
+    fn or_text(&self) -> Result<(), ImportError> {
+        if self.is_text && self.buffer.cpus.is_empty() { Err(ImportError::LatencyTracer) } else { Ok(()) }
     }
 
     /// Reads how many CPUs there are, the options, and where each CPU's pages are.
@@ -136,6 +146,10 @@ impl Head {
                 }
             }
             tag = input.block(10, 10)?;
+        }
+        if tag == b"latency  \0" {
+            self.is_text = true;
+            return Ok(());
         }
         if tag != b"flyrecord\0" {
             return Err(io::ErrorKind::InvalidData.into());
@@ -255,6 +269,7 @@ impl<R: Read + Seek> Sections<'_, R> {
                         break;
                     }
                     OPTION_BUFFER => buffers.push(data),
+                    OPTION_BUFFER_TEXT => head.is_text = true,
                     OPTION_HEADER_INFO..=OPTION_CMDLINES => self.part(head, kind, place.unwrap_or(0))?,
                     _ => head.option(kind, &data),
                 }
@@ -263,7 +278,8 @@ impl<R: Read + Seek> Sections<'_, R> {
                 break;
             }
         }
-        self.top_buffer(head, &buffers)
+        self.top_buffer(head, &buffers)?;
+        head.or_text()
     }
 
     /// Reads a section that an option points to.

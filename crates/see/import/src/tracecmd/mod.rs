@@ -17,6 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::convert::{Converter, Record};
 use crate::error::ImportError;
 use crate::states::Numbering;
+use crate::stays::Broken;
 use crate::timers::Timers;
 use crate::tracecmd::head::{Head, Scale};
 use crate::tracecmd::lane::{Lane, Next, Shape};
@@ -192,8 +193,8 @@ impl<R: Read + Seek> TraceDat<R> {
         self.converter.catalogue().numbering()
     }
 
-    pub(crate) fn broken_share(&self) -> f64 {
-        self.converter.broken_share()
+    pub(crate) fn broken(&self) -> Broken {
+        self.converter.broken()
     }
 }
 

@@ -64,8 +64,12 @@ pub(crate) fn missing(findings: &Findings) -> BTreeMap<&'static str, &'static st
         NEEDS.into_iter().filter(|&(_, group)| lacking(group)).map(|(path, group)| (path, group.name()));
     let kinds = NEEDS_KIND.into_iter().filter(|&(_, kind)| lacks.contains(kind));
     // A path whose parent is missing is not named a second time.
-    let is_within =
-        |path: &str| path.starts_with("graph.") || path.starts_with("wakeup.") || path.starts_with("edges");
+    let is_within = |path: &str| {
+        path.starts_with("graph.")
+            || path.starts_with("wakeup.")
+            || path.starts_with("tasks[].wakeup.")
+            || path.starts_with("edges")
+    };
     let groups = groups.filter(|(path, _)| !(lacks.contains(Kind::Waking) && is_within(path)));
     groups.chain(kinds.map(|(path, kind)| (path, kind.tracepoint()))).collect()
 }
