@@ -1,11 +1,11 @@
 //! Numbers in words, the same in the terminal, in HTML and in pictures.
 
 /// A number with about three digits: two decimals below 10, one below 100, none from there on; a value of
-/// zero is `0`.
+/// zero is `0`. What is rounded to 0 gets no sign.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
-        size if size < 9.995 => format!("{value:.2}"),
+        size if size < 9.995 => unsigned_zero(format!("{value:.2}")),
         size if size < 99.95 => format!("{value:.1}"),
         _ => format!("{value:.0}"),
     }
@@ -32,7 +32,7 @@ pub fn duration_f64(ns: f64) -> String {
 /// A round duration without decimals, for an axis: `10 us`. The units are those of [`duration`].
 pub fn duration_round(ns: f64) -> String {
     match ns {
-        _ if ns < 999.5 => format!("{ns:.0} ns"),
+        _ if ns < 999.5 => unsigned_zero(format!("{ns:.0}")) + " ns",
         _ if ns < 999.5e3 => format!("{:.0} us", ns / 1e3),
         _ if ns < 999.5e6 => format!("{:.0} ms", ns / 1e6),
         _ => format!("{:.0} s", ns / 1e9),
@@ -103,9 +103,17 @@ pub fn bytes(number: u64) -> String {
 pub fn percent(share: f64) -> String {
     let percent = share * 100.0;
     if percent != 0.0 && percent.abs() < 0.995 {
-        format!("{percent:.2} %")
+        unsigned_zero(format!("{percent:.2}")) + " %"
     } else {
-        format!("{percent:.1} %")
+        unsigned_zero(format!("{percent:.1}")) + " %"
+    }
+}
+
+/// A rounded number without the sign that a value just below 0 leaves: `0.00`, not `-0.00`.
+fn unsigned_zero(number: String) -> String {
+    match number.strip_prefix('-') {
+        Some(zero) if zero.bytes().all(|byte| matches!(byte, b'0' | b'.')) => zero.to_owned(),
+        _ => number,
     }
 }
 
@@ -175,6 +183,14 @@ mod tests {
     fn small_shares_have_a_digit_more() {
         let shown = [0.0, 0.0012, 0.00994, 0.00996, 0.123, 1.0, 1.5, -0.0012].map(percent);
         assert_eq!(shown, ["0.0 %", "0.12 %", "0.99 %", "1.0 %", "12.3 %", "100.0 %", "150.0 %", "-0.12 %"]);
+    }
+
+    #[test]
+    fn what_rounds_to_zero_has_no_sign() {
+        let shown = [-0.000_01, -0.000_049, -0.0, 0.000_01, -0.000_06].map(percent);
+        assert_eq!(shown, ["0.00 %", "0.00 %", "0.0 %", "0.00 %", "-0.01 %"]);
+        assert_eq!([-0.001, -0.0, -0.004_9, -0.006].map(digits), ["0.00", "0", "0.00", "-0.01"]);
+        assert_eq!([-0.3, -0.0].map(duration_round), ["0 ns", "0 ns"]);
     }
 
     #[test]
