@@ -92,6 +92,12 @@ fn start(args: &RecordArgs) -> Result<Recording> {
         }
         _ => builder.start_into(&args.output)?,
     };
+    if !recording.knows_all_tasks() {
+        say!(
+            "spry: this kernel lists only the tasks of this PID namespace; the others that were there before \
+             have no names: record outside the container, or start it with --pid=host"
+        );
+    }
     for group in groups.iter().filter(|&group| !recording.groups().contains(group)) {
         say!(
             "spry: this kernel cannot tell of the group {}; the report shows what that leaves out",

@@ -6,9 +6,10 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The objects to compile: the recorder's, the latency sampler's, that of an example that makes delays for
-/// tests, and that of an example that does the least that recording can cost.
-const OBJECTS: [&str; 4] = ["src/bpf/recorder", "src/bpf/split", "examples/plant", "examples/floor"];
+/// The objects to compile: the recorder's, the latency sampler's, what tells a process its number, that of an
+/// example that makes delays for tests, and that of an example that does the least that recording can cost.
+const OBJECTS: [&str; 5] =
+    ["src/bpf/recorder", "src/bpf/split", "src/bpf/own", "examples/plant", "examples/floor"];
 
 fn main() {
     for path in ["src/bpf", "examples", "../../base/kernel/include", "build.rs"] {

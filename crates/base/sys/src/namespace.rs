@@ -1,8 +1,9 @@
 //! Namespaces: made, and furnished with what their processes expect.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 
 use rustix::mount::{MountPropagationFlags, mount_change};
 use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
@@ -11,6 +12,16 @@ pub use rustix::thread::{LinkNameSpaceType as Kind, UnshareFlags as Kinds};
 use rustix::thread::{move_into_link_name_space, unshare_unsafe};
 
 use crate::checked;
+
+/// The inode of the outermost PID namespace (`PROC_PID_INIT_INO`).
+const OUTERMOST_PID: u64 = 0xefff_fffc;
+
+/// The inode of this process' PID namespace, by which the kernel calls it; `None` if the namespace is the
+/// outermost one, or if `/proc` does not tell.
+pub fn own_pid_namespace() -> Option<u32> {
+    let inode = fs::metadata("/proc/self/ns/pid").ok()?.ino();
+    (inode != OUTERMOST_PID).then_some(inode)?.try_into().ok()
+}
 
 /// Makes new namespaces of the calling thread. Of a new namespace of processes its next child is the first
 /// process.

@@ -10,6 +10,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/see/recorder/src/ring.rs", "the rings"),
     ("crates/see/recorder/src/split/", "the ring and the seats"),
     ("crates/see/recorder/src/decode.rs", "records as the programs wrote them"),
+    ("crates/see/recorder/src/accounts.rs", "records as the programs wrote them"),
     ("crates/see/recorder/src/wire.rs", "records as the programs wrote them"),
     ("crates/see/recorder/src/load.rs", "what the programs are given, and what libbpf tells of them"),
     ("crates/act/scheduler/src/mapping.rs", "the maps"),

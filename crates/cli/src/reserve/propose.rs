@@ -57,8 +57,7 @@ struct Seen {
 
 impl Seen {
     fn is_meant(&self, now: &Timeline, task: TaskIndex) -> bool {
-        let found = now.task(task);
-        self.pattern.matches(found.tid(), now.tgid(task), found.comm())
+        self.pattern.means(now, task)
     }
 }
 

@@ -66,7 +66,7 @@ fn leave_trace(path: &Path) {
     let header = Header { cpus: 1, start_ns: START_NS, groups, ..Header::default() };
     let file = File::create(path).unwrap();
     let mut writer = Writer::new(file, &header, Options::default()).unwrap();
-    let game = TaskInfo { tid: GAME, tgid: Tgid(GAME.0), comm: Comm::new(b"game") };
+    let game = TaskInfo::new(GAME, Tgid(GAME.0), Comm::new(b"game"));
     let switch = |prev, next, prev_state| {
         Event::Switch(Switch { prev, next, prev_state, prev_prio: 120, next_prio: 120, stolen_ns: 0 })
     };

@@ -77,7 +77,7 @@ fn film(decoder_waits_ms: u64, beside: Beside) -> (Header, Vec<Stamped>) {
     ];
     for (tid, tgid, name) in names {
         let comm = Comm::new(name.as_bytes());
-        tape.at(0, Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tgid), comm }));
+        tape.at(0, Event::Task(TaskInfo::new(Tid(tid), Tgid(tgid), comm)));
     }
     for start_ms in (0..2000).step_by(40) {
         let runs_ms = start_ms + decoder_waits_ms;

@@ -130,8 +130,7 @@ impl WorstDelays {
 
     #[cold]
     fn consider(&mut self, now: &Timeline, waited: &Waited) {
-        let task = now.task(waited.task);
-        if self.worst_max == 0 || !self.selection.matches(task.tid(), now.tgid(waited.task), task.comm()) {
+        if self.worst_max == 0 || !self.selection.matches(now, waited.task) {
             return;
         }
         let mut latest = Vec::new();

@@ -226,7 +226,7 @@ impl Analysis for Edges {
         let list: Vec<Counted> = self.all().filter(|edge| edge.from != edge.to).collect();
         self.to = Vec::new();
         let mut nodes = nodes(&list, &inner, closing);
-        let root = self.root.as_ref().and_then(|root| find_root(root, &nodes));
+        let root = self.root.as_ref().and_then(|root| find_root(root, &nodes, closing.timeline));
         let distances = root.map(|root| distances(&list, root)).unwrap_or_default();
         for (process, node) in &mut nodes {
             node.distance = distances.get(process).copied();
@@ -321,12 +321,17 @@ fn distances(list: &[Counted], root: ProcessIndex) -> BTreeMap<ProcessIndex, u32
     distances
 }
 
-/// The process that `root` means; of several processes of a name, the one with the longest run time.
-fn find_root(root: &Root, nodes: &BTreeMap<ProcessIndex, Node>) -> Option<ProcessIndex> {
-    let fits = |node: &Node| match root {
-        Root::Tgid(tgid) => node.tgid == *tgid,
+/// The process that `root` means; of several processes of a name or number, the one with the longest run
+/// time.
+fn find_root(root: &Root, nodes: &BTreeMap<ProcessIndex, Node>, timeline: &Timeline) -> Option<ProcessIndex> {
+    let inner_tgid = |process: ProcessIndex| {
+        let leader = timeline.processes()[process.at()].leader;
+        timeline.inner(leader).map(|inner| inner.tgid)
+    };
+    let fits = |process: ProcessIndex, node: &Node| match root {
+        Root::Tgid(tgid) => node.tgid == *tgid || inner_tgid(process) == Some(*tgid),
         Root::Name(name) => node.comm.as_bytes() == name.as_bytes(),
     };
-    let candidates = nodes.iter().filter(|(_, node)| fits(node));
+    let candidates = nodes.iter().filter(|&(&process, node)| fits(process, node));
     candidates.max_by_key(|(_, node)| node.runtime_ns).map(|(&process, _)| process)
 }

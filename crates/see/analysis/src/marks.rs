@@ -42,8 +42,7 @@ impl Observer for List {
     fn other(&mut self, now: &Timeline, event: &Stamped) {
         let Event::Mark(mark) = &event.event else { return };
         let task = now.find(mark.tid);
-        let is_selected = task
-            .is_none_or(|index| self.selection.matches(mark.tid, now.tgid(index), now.task(index).comm()));
+        let is_selected = task.is_none_or(|index| self.selection.matches(now, index));
         if !is_selected {
             return;
         }

@@ -1,5 +1,6 @@
 //! Which tasks and which part of the trace to look at.
 
+use spry_timeline::{TaskIndex, Timeline};
 use spry_trace::event::Comm;
 use spry_trace::{Tgid, Tid};
 
@@ -15,16 +16,17 @@ pub struct Selection {
 }
 
 impl Selection {
-    /// Whether a task of those names is selected.
-    pub fn matches(&self, tid: Tid, tgid: Tgid, comm: Comm) -> bool {
-        self.tasks.as_ref().is_none_or(|pattern| pattern.matches(tid, tgid, comm))
+    /// Whether a task is selected.
+    pub fn matches(&self, now: &Timeline, task: TaskIndex) -> bool {
+        self.tasks.as_ref().is_none_or(|pattern| pattern.means(now, task))
     }
 }
 
 /// Tasks by number or name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TaskPattern {
-    /// The thread, or all threads of the process, of that number.
+    /// The thread, or all threads of the process, of that number: outside any PID namespace, or in the
+    /// recorder's.
     Number(u32),
     /// Names with `*` for any bytes and `?` for any one.
     Glob(String),
@@ -45,6 +47,15 @@ impl TaskPattern {
         } else {
             TaskPattern::Part(text.to_owned())
         }
+    }
+
+    /// Whether a task is meant.
+    pub fn means(&self, now: &Timeline, task: TaskIndex) -> bool {
+        let found = now.task(task);
+        self.matches(found.tid(), now.tgid(task), found.comm())
+            || now.inner(task).is_some_and(|inner| {
+                matches!(self, TaskPattern::Number(_)) && self.matches(inner.tid, inner.tgid, found.comm())
+            })
     }
 
     /// Whether a task of those names is meant.

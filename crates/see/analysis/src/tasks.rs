@@ -86,7 +86,7 @@ impl Tasks {
                 task.is_seen()
                     && task.ended_ns().is_none_or(|ended_ns| ended_ns > window.start)
                     && task.born_ns().is_none_or(|born_ns| born_ns <= window.end)
-                    && selection.matches(task.tid(), timeline.tgid(index), task.comm())
+                    && selection.matches(timeline, index)
             })
             .collect();
         let runtime_ns = |index| self.counts.get(index).map_or(0, Counts::runtime_ns);

@@ -66,7 +66,7 @@ fn wakeup(tid: u32) -> Event {
 }
 
 fn named(tid: u32, tgid: u32, name: &str) -> Event {
-    Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tgid), comm: Comm::new(name.as_bytes()) })
+    Event::Task(TaskInfo::new(Tid(tid), Tgid(tgid), Comm::new(name.as_bytes())))
 }
 
 fn task(findings: &Findings, tid: u32) -> &TaskFinding {

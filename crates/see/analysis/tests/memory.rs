@@ -64,7 +64,7 @@ fn turns(tasks: u32, rounds: u32, to: &mut Engine) {
     let mut push = |time_ns: u64, event| _ = to.push(&Stamped { time_ns, cpu: 0, event });
     for tid in 1..=tasks {
         let comm = Comm::new(b"turn");
-        push(0, Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tid), comm }));
+        push(0, Event::Task(TaskInfo::new(Tid(tid), Tgid(tid), comm)));
         let state = StatState::Blocked;
         push(0, Event::Stat(TaskStat { tid: Tid(tid), state, exec_ns: 0, utime_ns: 0, stime_ns: 0 }));
     }

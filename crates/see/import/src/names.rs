@@ -84,7 +84,7 @@ impl Names {
         if !known.is_told {
             known.is_told = true;
             let tgid = known.tgid.unwrap_or(Tgid(tid.0));
-            return Some(Event::Task(TaskInfo { tid, tgid, comm }));
+            return Some(Event::Task(TaskInfo::new(tid, tgid, comm)));
         }
         is_new_name.then_some(Event::Comm(Rename { tid, comm }))
     }
@@ -104,7 +104,7 @@ mod tests {
     fn a_task_is_told_once_and_again_under_a_new_name() {
         let mut names = Names::default();
         names.learn(Tid(7), Some(Tgid(5)), Comm::new(b"old"));
-        let task = TaskInfo { tid: Tid(7), tgid: Tgid(5), comm: Comm::new(b"new") };
+        let task = TaskInfo::new(Tid(7), Tgid(5), Comm::new(b"new"));
         assert_eq!(names.mention(Tid(7), Some(Comm::new(b"new"))), Some(Event::Task(task)));
         assert_eq!(names.mention(Tid(7), Some(Comm::new(b"new"))), None);
         assert_eq!(names.mention(Tid(7), None), None);

@@ -4,8 +4,8 @@ use std::ptr;
 
 use spry_trace::event::{
     Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Mark, Migrate,
-    NeedResched, Policy, PrevState, Rename, Softirq, StatState, Switch, TaskInfo, TaskStat, Tgid, Tick, Tid,
-    TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
+    NeedResched, Numbers, Policy, PrevState, Rename, Softirq, StatState, Switch, TaskInfo, TaskStat, Tgid,
+    Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
 };
 
 use crate::wire::*;
@@ -172,7 +172,10 @@ impl Decoder {
                 let (child, child_tgid) = (Tid(raw.child), Tgid(raw.child_tgid));
                 let comm = Comm::new(&raw.comm);
                 What::Named(
-                    TaskInfo { tid: child, tgid: child_tgid, comm },
+                    TaskInfo {
+                        inner: inner(raw.inner, raw.inner_tgid),
+                        ..TaskInfo::new(child, child_tgid, comm)
+                    },
                     Event::Fork(Fork { parent: tid, child, child_tgid, comm }),
                 )
             }
@@ -184,7 +187,7 @@ impl Decoder {
             RareKind::Rename => {
                 let raw: spry_rename = record(words)?;
                 let comm = Comm::new(&raw.comm);
-                let info = TaskInfo { tid, tgid: Tgid(raw.tgid), comm };
+                let info = TaskInfo::new(tid, Tgid(raw.tgid), comm);
                 What::Named(info, Event::Comm(Rename { tid, comm }))
             }
             RareKind::Stat => account(&record(words)?)?,
@@ -325,6 +328,11 @@ fn irq(value: u64) -> Irq {
     }
 }
 
+/// A task's numbers in the recorder's PID namespace, where 0 stands for none.
+fn inner(tid: u32, tgid: u32) -> Option<Numbers> {
+    (tid != 0).then_some(Numbers { tid: Tid(tid), tgid: Tgid(tgid) })
+}
+
 fn account(raw: &spry_stat) -> Result<What, Nonsense> {
     let tid = Tid(raw.meta.tid);
     let state = match spry_stat_state::from(raw.state) {
@@ -335,7 +343,10 @@ fn account(raw: &spry_stat) -> Result<What, Nonsense> {
         number => return Err(Nonsense::of("a task's state", number)),
     };
     Ok(What::Account(
-        TaskInfo { tid, tgid: Tgid(raw.tgid), comm: Comm::new(&raw.comm) },
+        TaskInfo {
+            inner: inner(raw.inner, raw.inner_tgid),
+            ..TaskInfo::new(tid, Tgid(raw.tgid), Comm::new(&raw.comm))
+        },
         TaskStat { tid, state, exec_ns: raw.exec_ns, utime_ns: raw.utime_ns, stime_ns: raw.stime_ns },
         policy(raw.policy.into()),
         raw.prio,

@@ -299,6 +299,7 @@ impl<W: Write> Drain<W> {
 
     fn name(&mut self, info: TaskInfo) {
         self.writer.task(info);
+        self.symbols.learn(&info);
         if let Some(lookout) = &mut self.lookout {
             lookout.name(info);
         }

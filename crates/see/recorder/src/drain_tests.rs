@@ -6,11 +6,12 @@ use std::mem::offset_of;
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileExt;
 
-use spry_trace::event::{Event, Lost, Prio, Switch, TaskInfo};
+use spry_trace::event::{Event, Lost, Numbers, Prio, Switch, TaskInfo};
 use spry_trace::format::STOLEN_GRAIN_NS;
 use spry_trace::{Header, Reader, Stamped, Tgid, Tid, Writer};
 
 use super::*;
+use crate::numbers::Listing;
 use crate::ring::page_bytes;
 use crate::wire::*;
 
@@ -50,7 +51,13 @@ impl Maps {
         let shared = Shared::new(self.shared.as_fd(), SHARED_BYTES).unwrap();
         let header = Header { cpus: CPUS as u16, start_ns: START_NS, ..Header::default() };
         let writer = Writer::new(Vec::new(), &header, Default::default()).unwrap();
-        Drain::new(rings, shared, writer, Decoder::new(START_NS, 4_000_000), Symbols::new(vec![]))
+        Drain::new(
+            rings,
+            shared,
+            writer,
+            Decoder::new(START_NS, 4_000_000),
+            Symbols::new(vec![], Listing::Outermost),
+        )
     }
 
     fn set(&self, cpu: usize, field: usize, value: u64) {
@@ -88,7 +95,8 @@ impl Maps {
     fn put_fork(&mut self, cpu: u64, time_ns: u64, parent: u64, child: u64) {
         let stamp = (time_ns << SPRY_STAMP_SHIFT) | u64::from(SPRY_FORK);
         let comm = u64::from_ne_bytes(*b"maker\0\0\0");
-        self.put_shared(0, &[stamp, (parent << 32) | cpu, (child << 32) | child, comm, 0]);
+        let inner = (2 << 32) | 2;
+        self.put_shared(0, &[stamp, (parent << 32) | cpu, (child << 32) | child, comm, 0, inner]);
     }
 }
 
@@ -116,8 +124,10 @@ fn a_child_is_known_before_the_other_cpu_mentions_it() {
     wakeup(&mut maps, 0, START_NS + 150, 9);
     let events = finish(maps.drain());
     let info = events.iter().position(|stamped| {
-        let Event::Task(TaskInfo { tid: Tid(9), tgid: Tgid(9), comm }) = &stamped.event else { return false };
-        comm.as_bytes() == b"maker"
+        let Event::Task(TaskInfo { tid: Tid(9), tgid: Tgid(9), comm, inner }) = &stamped.event else {
+            return false;
+        };
+        comm.as_bytes() == b"maker" && *inner == Some(Numbers { tid: Tid(2), tgid: Tgid(2) })
     });
     let mention =
         events.iter().position(|stamped| matches!(stamped.event, Event::Wakeup(w) if w.tid == Tid(9)));

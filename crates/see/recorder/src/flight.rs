@@ -12,7 +12,7 @@ use spry_sys::clock;
 use spry_trace::event::{Comm, Event, Stamped, TaskInfo, WakeupKind};
 use spry_trace::flight::{Flight, KeepError};
 use spry_trace::writer::Written;
-use spry_trace::{Options, Tid};
+use spry_trace::{Options, Tgid, Tid};
 
 use crate::error::{Error, Result};
 use crate::queue::Destination;
@@ -65,18 +65,21 @@ pub(crate) struct Lookout {
     when: When,
     woken_ns: HashMap<Tid, u64>,
     names: HashMap<Tid, Comm>,
+    own_tgid: Tgid,
     /// The recorder's own threads, which do not count.
     own: HashSet<Tid>,
     happened: Arc<Mutex<Option<Happened>>>,
 }
 
 impl Lookout {
-    pub(crate) fn new(when: When, happened: Arc<Mutex<Option<Happened>>>) -> Lookout {
-        Lookout { when, woken_ns: HashMap::new(), names: HashMap::new(), own: HashSet::new(), happened }
+    /// Looks for `when` among the tasks of all processes but the recorder's, which has the number `own_tgid`.
+    pub(crate) fn new(when: When, own_tgid: Tgid, happened: Arc<Mutex<Option<Happened>>>) -> Lookout {
+        let (woken_ns, names, own) = (HashMap::new(), HashMap::new(), HashSet::new());
+        Lookout { when, woken_ns, names, own_tgid, own, happened }
     }
 
     pub(crate) fn name(&mut self, info: TaskInfo) {
-        if info.tgid.0 == std::process::id() {
+        if info.tgid == self.own_tgid {
             self.own.insert(info.tid);
         }
         self.rename(info.tid, info.comm);
@@ -108,9 +111,7 @@ impl Lookout {
                 }
             }
             Event::Comm(renamed) => self.rename(renamed.tid, renamed.comm),
-            Event::Fork(fork) => {
-                self.name(TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm })
-            }
+            Event::Fork(fork) => self.name(TaskInfo::new(fork.child, fork.child_tgid, fork.comm)),
             Event::Exit(exit) => drop(self.names.remove(&exit.tid)),
             Event::Lost(_) => self.woken_ns.clear(),
             _ => {}
@@ -178,8 +179,8 @@ mod tests {
 
     fn seen(when: When, events: Vec<(u64, Event)>) -> Option<Happened> {
         let happened = Arc::new(Mutex::new(None));
-        let mut lookout = Lookout::new(when, Arc::clone(&happened));
-        lookout.name(TaskInfo { tid: Tid(7), tgid: spry_trace::Tgid(7), comm: Comm::new(b"player") });
+        let mut lookout = Lookout::new(when, Tgid(1), Arc::clone(&happened));
+        lookout.name(TaskInfo::new(Tid(7), Tgid(7), Comm::new(b"player")));
         for (time_ns, event) in events {
             lookout.see(&Stamped { time_ns, cpu: 1, event });
         }

@@ -15,6 +15,7 @@
 //! sooner, orders and encodes them; another writes and synchronises the file. Programs make their own events
 //! by writing to [`MARK_PATH`].
 
+mod accounts;
 mod decode;
 mod drain;
 mod error;
@@ -22,6 +23,7 @@ mod flight;
 mod load;
 mod machine;
 mod mark;
+mod numbers;
 mod programs;
 mod queue;
 mod recording;

@@ -1,17 +1,17 @@
 //! Chooses, loads and attaches the BPF programs.
 
 use std::io;
-use std::io::Read;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::slice;
 
 use libbpf_rs::{
-    ErrorKind, Iter, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut,
-    OpenObject, PrintLevel,
+    ErrorKind, Link, MapCore, MapFlags, MapHandle, MapType, Object, ObjectBuilder, OpenMapMut, OpenObject,
+    PrintLevel,
 };
 use spry_kernel::{Functions, Kernel};
 use spry_trace::{Group, Groups};
 
+use crate::accounts::{self, Accounts, List};
 use crate::error::{Error, Result, last_error, system};
 use crate::mark::Target;
 use crate::ring::{Control, Rings, Shared};
@@ -61,6 +61,9 @@ const PROGRAMS: &[(&str, &[Group])] = &[
     ("sys_enter", &[Group::Mark]),
 ];
 
+/// The programs that run when the recorder asks, and not at a tracepoint.
+const ON_DEMAND: [&str; 2] = ["spry_tasks", accounts::WALK];
+
 /// The tracepoints without which nothing can be recorded.
 const NEEDED: [&str; 2] = ["sched_switch", "sched_waking"];
 
@@ -91,6 +94,8 @@ pub(crate) struct Loaded {
     ring_bytes: usize,
     shared_bytes: usize,
     cpus: usize,
+    accounts: Accounts,
+    knows_all_tasks: bool,
 }
 
 pub(crate) fn load(
@@ -107,9 +112,14 @@ pub(crate) fn load(
     let cpus = libbpf_rs::num_possible_cpus().map_err(|error| Error::Load(error.to_string()))?;
     let mut open = ObjectBuilder::default().open_memory(OBJECT).map_err(refused)?;
     let tick_is_irq = crate::tick::comes_as_interrupt();
+    let namespace = spry_sys::namespace::own_pid_namespace();
+    let list = List::of(namespace, functions);
     for mut program in open.progs_mut() {
         let name = program.name().to_string_lossy().into_owned();
         let tracepoint = name.trim_start_matches("spry_");
+        if name == accounts::WALK {
+            program.set_autoload(list == List::Walk);
+        }
         let Some((_, needing)) = PROGRAMS.iter().find(|(known, _)| *known == tracepoint) else { continue };
         let wanted = needing.iter().any(|&group| groups.contains(group))
             || (tick_is_irq && tracepoint == "local_timer_entry");
@@ -119,14 +129,19 @@ pub(crate) fn load(
         return Err(Error::NoTracepoint(missing));
     }
     let shared_bytes = if groups.contains(Group::Stack) { SHARED_BYTES_WITH_STACKS } else { SHARED_BYTES };
-    let knobs = knobs(kernel, functions, groups, ring_bytes, tick_is_irq, node);
+    let knobs = spry_knobs {
+        namespace_inode: namespace.unwrap_or(0),
+        ..knobs(kernel, functions, groups, ring_bytes, tick_is_irq, node)
+    };
+    let accounts_bytes = list.bytes();
     let failed = |error| match io_kind(&error) {
         Some(libc::ENOMEM) => Error::NoMemory(ring_bytes),
         _ => refused(error),
     };
     let pieces = make_pieces(&knobs, cpus).map_err(failed)?;
-    size_maps(&mut open, &knobs, cpus, shared_bytes, &pieces).map_err(refused)?;
+    size_maps(&mut open, &knobs, cpus, shared_bytes, accounts_bytes, &pieces).map_err(refused)?;
     let object = open.load().map_err(failed)?;
+    let accounts = Accounts::new(list, &object, accounts_bytes)?;
     let mut loaded = Loaded {
         object,
         groups,
@@ -135,6 +150,8 @@ pub(crate) fn load(
         ring_bytes,
         shared_bytes: shared_bytes as usize,
         cpus,
+        knows_all_tasks: namespace.is_none() || accounts.list() == List::Walk,
+        accounts,
     };
     loaded.fill_in_pieces()?;
     loaded.attach()?;
@@ -198,6 +215,7 @@ fn size_maps(
     knobs: &spry_knobs,
     cpus: usize,
     shared_bytes: u32,
+    accounts_bytes: u32,
     pieces: &[MapHandle],
 ) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut() {
@@ -208,6 +226,7 @@ fn size_maps(
                 map.set_inner_map_fd(pieces[0].as_fd())?;
             }
             Some("shared") => map.set_max_entries(shared_bytes)?,
+            Some(accounts::MAP) => map.set_max_entries(accounts_bytes)?,
             Some(".rodata.knobs") => set_knobs(&mut map, knobs)?,
             _ => {}
         }
@@ -286,7 +305,7 @@ impl Loaded {
 
     fn attach(&mut self) -> Result<()> {
         for program in self.object.progs_mut() {
-            if program.autoload() && program.name() != "spry_tasks" {
+            if program.autoload() && !ON_DEMAND.iter().any(|name| program.name() == *name) {
                 self.links.push(program.attach().map_err(refused)?);
             }
         }
@@ -311,21 +330,14 @@ impl Loaded {
         Shared::new(self.map("shared")?.as_fd(), self.shared_bytes).map_err(system("mapping the shared ring"))
     }
 
-    /// The kernel's account of every thread there is.
+    /// The kernel's account of every thread there is, or of those in the recorder's PID namespace.
     pub(crate) fn accounts(&self) -> Result<Vec<spry_stat>> {
-        let program = self.object.progs_mut().find(|program| program.name() == "spry_tasks");
-        let program = program.ok_or_else(|| Error::Load("the task iterator is missing".into()))?;
-        let link = program.attach().map_err(refused)?;
-        let mut bytes = Vec::new();
-        Iter::new(&link)
-            .map_err(refused)?
-            .read_to_end(&mut bytes)
-            .map_err(system("reading the threads that exist"))?;
-        Ok(bytes
-            .chunks_exact(size_of::<spry_stat>())
-            // SAFETY: the chunk has the size of the record, which is plain data; it need not be aligned.
-            .map(|chunk| unsafe { chunk.as_ptr().cast::<spry_stat>().read_unaligned() })
-            .collect())
+        self.accounts.read(&self.object)
+    }
+
+    /// Whether the accounts are those of all threads, whatever their PID namespace.
+    pub(crate) const fn knows_all_tasks(&self) -> bool {
+        self.knows_all_tasks
     }
 
     /// Events that were not recorded because their program was already running on the CPU.

@@ -2,7 +2,7 @@
 
 use std::ffi::CStr;
 use std::fs;
-use std::process::{self, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use spry_trace::{Groups, Header};
 
@@ -49,7 +49,8 @@ impl RunningKernel {
     }
 }
 
-/// Describes the machine under the name `machine`. The caller fills in when recording starts.
+/// Describes the machine under the name `machine`. The caller fills in when recording starts, and by which
+/// process.
 pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
     let config = configuration(&uname().0);
     let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
@@ -65,7 +66,7 @@ pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Opti
         scheduler: running.scheduler,
         boot_parameters: running.boot_parameters,
         clock: "monotonic".into(),
-        recorder_tgid: Some(process::id()),
+        recorder_tgid: None,
         groups,
         unproven: spry_trace::Kinds::NONE,
         command,

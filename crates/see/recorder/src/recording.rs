@@ -22,6 +22,7 @@ use crate::flight::{Happened, Hold, Lookout, When};
 use crate::load::{self, Loaded};
 use crate::machine;
 use crate::mark::Target;
+use crate::numbers::{self, Listing};
 use crate::queue::{Destination, Queue, Sink};
 use crate::ring::Control;
 use crate::symbols::Symbols;
@@ -184,8 +185,10 @@ impl Builder {
         let rings = loaded.rings()?;
         let mut header = machine::header(self.machine, rings.cpus(), groups, self.command);
         let tick_ns = header.hz.map_or(0, |hz| 1_000_000_000 / u64::from(hz));
-        let symbols =
-            Symbols::new(if groups.contains(Group::Stack) { functions.into_sorted() } else { vec![] });
+        let own_tgid = numbers::own_tgid()?;
+        header.recorder_tgid = Some(own_tgid.0);
+        let names = if groups.contains(Group::Stack) { functions.into_sorted() } else { vec![] };
+        let symbols = Symbols::new(names, Listing::of(own_tgid));
         let shared = loaded.shared()?;
         let queue = Arc::new(Queue::default());
         let file = open()?;
@@ -198,7 +201,7 @@ impl Builder {
         let mut drain = Drain::new(rings, shared, writer, decoder, symbols);
         let flight = flight.map(|(hold, when)| {
             let happened = Arc::default();
-            drain.look_out(Lookout::new(when, Arc::clone(&happened)));
+            drain.look_out(Lookout::new(when, own_tgid, Arc::clone(&happened)));
             Flown { hold, happened, options: self.options }
         });
         let recording = Recording::start(loaded, control, header.start_ns, queue, drain, file)?;
@@ -295,6 +298,11 @@ impl Recording {
     /// The groups that are recorded: those asked for that this kernel can tell of without harm.
     pub const fn groups(&self) -> Groups {
         self.loaded.groups()
+    }
+
+    /// Whether the recording names the tasks that were there before it, whatever their PID namespace.
+    pub const fn knows_all_tasks(&self) -> bool {
+        self.loaded.knows_all_tasks()
     }
 
     /// Whether recording has ended by itself because the trace could not be written.

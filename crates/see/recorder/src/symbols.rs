@@ -6,8 +6,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use spry_trace::Tgid;
+use spry_trace::event::TaskInfo;
 
 use crate::decode::RawStack;
+use crate::numbers::Listing;
 use crate::programs::Programs;
 
 /// The most processes with maps in memory at a time.
@@ -48,6 +50,7 @@ pub(crate) struct Symbols {
     programs: Programs,
     kernel_names: HashMap<u64, Arc<str>>,
     processes: HashMap<Tgid, Process>,
+    listing: Listing,
 }
 
 #[derive(Default)]
@@ -58,8 +61,8 @@ struct Process {
 }
 
 impl Symbols {
-    /// Takes the kernel's functions, in order of address.
-    pub(crate) fn new(kernel: Vec<(u64, String)>) -> Symbols {
+    /// Takes the kernel's functions, in order of address, and by which numbers `/proc` lists processes.
+    pub(crate) fn new(kernel: Vec<(u64, String)>, listing: Listing) -> Symbols {
         let kernel_end =
             kernel.iter().find(|(_, name)| name == LAST_OF_KERNEL).map_or(u64::MAX, |&(address, _)| address);
         Symbols {
@@ -68,7 +71,13 @@ impl Symbols {
             programs: Programs::default(),
             kernel_names: HashMap::new(),
             processes: HashMap::new(),
+            listing,
         }
+    }
+
+    /// Learns the numbers of a task's process.
+    pub(crate) fn learn(&mut self, info: &TaskInfo) {
+        self.listing.learn(info);
     }
 
     /// Forgets a process: another one has its number now.
@@ -149,7 +158,7 @@ impl Symbols {
         // samples late.
         let is_new = process.maps_read_ns.is_none_or(|read_ns| time_ns > read_ns + MAPS_AGE_MIN_NS);
         if is_new && addresses.iter().any(|&address| process.place(address).is_none()) {
-            process.maps = read_maps(tgid);
+            process.maps = self.listing.number(tgid).map(read_maps).unwrap_or_default();
             process.maps_read_ns = Some(time_ns);
         }
         addresses.iter().map(|&address| process.name(address)).collect()
@@ -226,7 +235,7 @@ mod tests {
             kernel: vec![110, 220, 330, 440],
             user: vec![],
         };
-        let (frames, of_kernel) = Symbols::new(kernel).frames(&raw, 0);
+        let (frames, of_kernel) = Symbols::new(kernel, Listing::Outermost).frames(&raw, 0);
         assert_eq!(of_kernel, 3);
         assert_eq!(
             frames.iter().map(|name| &**name).collect::<Vec<_>>(),
@@ -238,7 +247,7 @@ mod tests {
     fn a_module_s_function_behind_the_kernel_s_own_is_named_by_the_list() {
         let kernel = [(100, "schedule"), (200, "_etext"), (300, "uinput_open")];
         let kernel = kernel.map(|(address, name)| (address, name.to_owned())).to_vec();
-        let mut symbols = Symbols::new(kernel);
+        let mut symbols = Symbols::new(kernel, Listing::Outermost);
         assert_eq!(
             [110, 310].map(|address| symbols.kernel_name(address, 0).to_string()),
             ["schedule", "uinput_open"]

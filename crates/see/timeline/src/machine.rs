@@ -1,7 +1,7 @@
 //! The state machine: takes events one by one and tells an observer what they mean.
 
 use serde::Serialize;
-use spry_trace::event::{Context, Event, Ipc, Mark, Migrate, Stack, TimerExpire};
+use spry_trace::event::{Context, Event, Ipc, Mark, Migrate, Numbers, Stack, TimerExpire};
 use spry_trace::{Header, Stamped, Tgid, Tid};
 
 use crate::cpu::{Cpu, Holder};
@@ -122,6 +122,12 @@ impl Timeline {
     /// The number of a task's process.
     pub fn tgid(&self, index: TaskIndex) -> Tgid {
         self.tasks.tgid(index)
+    }
+
+    /// A task's numbers in the recorder's PID namespace; `None` if the recorder was in the outermost one, or
+    /// the task was outside the recorder's.
+    pub fn inner(&self, index: TaskIndex) -> Option<Numbers> {
+        self.tasks.inner(index)
     }
 
     /// All CPUs, by number.

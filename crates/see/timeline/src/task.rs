@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use spry_trace::event::{Comm, Context, Policy, PrevState, TaskInfo};
+use spry_trace::event::{Comm, Context, Numbers, Policy, PrevState, TaskInfo};
 use spry_trace::{Tgid, Tid};
 
 use crate::cpu::Holder;
@@ -202,6 +202,8 @@ pub(crate) struct Tasks {
     /// Names that the trace restated for a tid after its incarnation had ended: they may be of the tid's next
     /// incarnation.
     restated: HashMap<Tid, TaskInfo>,
+    /// The numbers of tasks in the recorder's PID namespace, if it had one of its own.
+    inner: HashMap<TaskIndex, Numbers>,
 }
 
 impl Tasks {
@@ -213,6 +215,7 @@ impl Tasks {
             beyond: HashMap::new(),
             by_tgid: HashMap::new(),
             restated: HashMap::new(),
+            inner: HashMap::new(),
         }
     }
 
@@ -278,7 +281,11 @@ impl Tasks {
     fn revive(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
         let born = self.find(tid).map(|_| time_ns);
         let index = match self.restated.remove(&tid) {
-            Some(info) => self.create(tid, info.tgid, info.comm, born),
+            Some(info) => {
+                let index = self.create(tid, info.tgid, info.comm, born);
+                self.number(index, info.inner);
+                index
+            }
             None => self.create(tid, Tgid(tid.0), Comm::default(), born),
         };
         let task = self.get_mut(index);
@@ -346,6 +353,17 @@ impl Tasks {
         self.processes[self.get(index).process.at()].tgid
     }
 
+    /// The task's numbers in the recorder's PID namespace.
+    pub(crate) fn inner(&self, index: TaskIndex) -> Option<Numbers> {
+        self.inner.get(&index).copied()
+    }
+
+    fn number(&mut self, index: TaskIndex, inner: Option<Numbers>) {
+        if let Some(inner) = inner {
+            self.inner.entry(index).or_insert(inner);
+        }
+    }
+
     /// Gives a task the names that the trace restates, unless the task has names already.
     pub(crate) fn describe(&mut self, info: &TaskInfo) {
         if info.tid.is_idle() {
@@ -353,12 +371,16 @@ impl Tasks {
         }
         let Some(index) = self.find(info.tid) else {
             let index = self.create(info.tid, info.tgid, info.comm, None);
+            self.number(index, info.inner);
             return self.join(index, info.tgid);
         };
-        let task = self.get_mut(index);
-        if task.state == State::Ended {
+        if self.get(index).state == State::Ended {
             self.restated.insert(info.tid, *info);
-        } else if !task.named {
+            return;
+        }
+        self.number(index, info.inner);
+        let task = self.get_mut(index);
+        if !task.named {
             task.named = true;
             task.comm = info.comm;
             self.join(index, info.tgid);

@@ -132,7 +132,7 @@ fn first_wakeup(tid: u32, target_cpu: u16) -> Event {
 }
 
 fn named(tid: u32, tgid: u32, name: &str) -> Event {
-    Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tgid), comm: Comm::new(name.as_bytes()) })
+    Event::Task(TaskInfo::new(Tid(tid), Tgid(tgid), Comm::new(name.as_bytes())))
 }
 
 fn stat(tid: u32, state: StatState) -> Event {

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use crate::encode::{NEXT_LONG, PRIO_DEFAULT};
 use crate::event::{
     Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Lost, Mark, Migrate,
-    NeedResched, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch, TaskInfo, TaskStat,
-    Tgid, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
+    NeedResched, Numbers, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch, TaskInfo,
+    TaskStat, Tgid, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
     CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS,
-    SYMBOL_BYTES_MAX, SYMBOLS_MAX, TID_MAX, code,
+    SYMBOL_BYTES_MAX, SYMBOLS_MAX, TID_MAX, code, extended,
 };
 use crate::predict::{Predictor, Shape};
 use crate::varint::{Cursor, unzigzag};
@@ -93,7 +93,8 @@ impl Decoder {
     /// Reads a record that has no time.
     fn own(&mut self, code: u8, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
         if code == code::DEFINE {
-            *to = self.define(cursor)?;
+            let info = self.define(cursor)?;
+            *to = Event::Task(TaskInfo { inner: self.inner(cursor)?, ..info });
             return Some(Told::Event);
         }
         self.current = Some(self.index(cursor)?);
@@ -148,7 +149,27 @@ impl Decoder {
         Some(self.tasks[index as usize].tid)
     }
 
-    fn define(&mut self, cursor: &mut Cursor<'_>) -> Option<Event> {
+    /// Reads the numbers in the recorder's PID namespace of the task that was just introduced, if they
+    /// follow.
+    fn inner(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<Numbers>> {
+        let mut ahead = cursor.clone();
+        if ahead.byte() != Some(code::EXTENDED) || ahead.varint() != Some(0) {
+            return Some(None);
+        }
+        let rest_at = ahead.position();
+        if ahead.varint() != Some(extended::INNER) {
+            return Some(None);
+        }
+        let len = usize::try_from(ahead.varint()?).ok()?;
+        let mut content = Cursor::new(ahead.take(len)?);
+        let numbers = Numbers { tid: raw_tid(&mut content)?, tgid: Tgid(raw_tid(&mut content)?.0) };
+        let shape = Shape::at(code::EXTENDED, ahead.bytes(), rest_at, ahead.position() - rest_at);
+        self.predictor.learn(shape);
+        *cursor = ahead;
+        Some(Some(numbers))
+    }
+
+    fn define(&mut self, cursor: &mut Cursor<'_>) -> Option<TaskInfo> {
         let tid = raw_tid(cursor)?;
         let tgid = i64::from(tid.0).checked_sub(unzigzag(cursor.varint()?))?;
         let tgid = Tgid(u32::try_from(tgid).ok().filter(|&tgid| u64::from(tgid) <= TID_MAX)?);
@@ -157,7 +178,7 @@ impl Decoder {
             return None;
         }
         self.tasks.push(Known { tid, prio: PRIO_DEFAULT });
-        Some(Event::Task(TaskInfo { tid, tgid, comm }))
+        Some(TaskInfo::new(tid, tgid, comm))
     }
 
     #[inline(always)]

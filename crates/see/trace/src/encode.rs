@@ -10,7 +10,7 @@ use crate::event::{
 };
 use crate::format::{
     CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS, SYMBOL_BYTES_MAX,
-    SYMBOLS_MAX, code,
+    SYMBOLS_MAX, code, extended,
 };
 use crate::predict::{Predictor, Shape};
 use crate::varint::{put, zigzag};
@@ -131,13 +131,33 @@ impl Stream {
         }
         self.tasks_defined += 1;
         let index = self.tasks_defined;
-        let info = names.get(&tid).copied().unwrap_or(TaskInfo { tid, tgid: Tgid(0), comm: Comm::default() });
+        let unknown = || TaskInfo::new(tid, Tgid(0), Comm::default());
+        let info = names.get(&tid).copied().unwrap_or_else(unknown);
         self.tasks.insert(tid, Known { index, prio: PRIO_DEFAULT });
         self.bytes.push(code::DEFINE);
         put(&mut self.bytes, u64::from(tid.0));
         put(&mut self.bytes, zigzag(i64::from(tid.0) - i64::from(info.tgid.0)));
         put_comm(&mut self.bytes, &info.comm);
+        if let Some(inner) = info.inner {
+            self.extended(extended::INNER, &[u64::from(inner.tid.0), u64::from(inner.tgid.0)]);
+        }
         u64::from(index)
+    }
+
+    /// Writes a record that readers of an earlier minor version pass over. The record has the time of the
+    /// event before it. It is never shortened, but readers learn its shape as that of any record.
+    fn extended(&mut self, number: u64, numbers: &[u64]) {
+        let first_at = self.bytes.len();
+        self.bytes.push(code::EXTENDED);
+        put(&mut self.bytes, 0);
+        let rest_at = self.bytes.len();
+        let mut content = Vec::with_capacity(16);
+        numbers.iter().for_each(|&number| put(&mut content, number));
+        put(&mut self.bytes, number);
+        put(&mut self.bytes, content.len() as u64);
+        self.bytes.extend(content);
+        let shape = Shape::new(self.bytes[first_at], &self.bytes[rest_at..]);
+        self.predictor.learn(shape);
     }
 
     fn prio(&self, tid: Tid) -> u8 {

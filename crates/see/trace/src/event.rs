@@ -510,6 +510,25 @@ pub struct TaskInfo {
     pub tgid: Tgid,
     /// The thread's name.
     pub comm: Comm,
+    /// The task's numbers in the recorder's PID namespace; `None` if that is the outermost one, or if the
+    /// task is outside of it.
+    pub inner: Option<Numbers>,
+}
+
+impl TaskInfo {
+    /// A task of which no numbers in another PID namespace are known.
+    pub const fn new(tid: Tid, tgid: Tgid, comm: Comm) -> TaskInfo {
+        TaskInfo { tid, tgid, comm, inner: None }
+    }
+}
+
+/// A task's numbers in a PID namespace. Everywhere else numbers are those of the outermost namespace.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Numbers {
+    /// The thread.
+    pub tid: Tid,
+    /// The thread's process.
+    pub tgid: Tgid,
 }
 
 /// The kernel's own account of a task.

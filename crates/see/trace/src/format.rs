@@ -5,7 +5,7 @@ pub const MAGIC: [u8; 8] = *b"SPRYTRC\n";
 /// A reader refuses another major version.
 pub const VERSION_MAJOR: u16 = 1;
 /// A reader accepts any minor version.
-pub const VERSION_MINOR: u16 = 0;
+pub const VERSION_MINOR: u16 = 1;
 /// Bytes before the header's JSON: magic, versions, length.
 pub const HEADER_FIXED_BYTES: usize = 16;
 /// A longer header is not a header.
@@ -95,4 +95,10 @@ pub mod code {
     pub const CURRENT: u8 = 24;
     pub const PREDICTED: u8 = 25;
     pub const EXTENDED: u8 = 31;
+}
+
+/// Numbers of [`code::EXTENDED`] records.
+pub mod extended {
+    /// The numbers that the task introduced just before has in the recorder's PID namespace.
+    pub const INNER: u64 = 1;
 }

@@ -177,8 +177,8 @@ impl<R: Read> Reader<R> {
                 return true;
             }
             Event::Fork(fork) => {
-                self.names
-                    .insert(fork.child, TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm });
+                let info = TaskInfo::new(fork.child, fork.child_tgid, fork.comm);
+                self.names.insert(fork.child, info);
             }
             Event::Comm(rename) => {
                 if let Some(info) = self.names.get_mut(&rename.tid) {

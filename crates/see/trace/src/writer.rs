@@ -176,8 +176,12 @@ impl<W: Write> Writer<W> {
 
     /// Names a task, for every block that mentions it from now on. Forks, renames and exits change the name
     /// without a call of this.
+    ///
+    /// If `info` lacks the numbers in the recorder's PID namespace, the task keeps those it was named with.
     pub fn task(&mut self, info: TaskInfo) {
-        self.names.insert(info.tid, info);
+        let before = self.names.get(&info.tid).filter(|before| before.tgid == info.tgid);
+        let inner = info.inner.or(before.and_then(|before| before.inner));
+        self.names.insert(info.tid, TaskInfo { inner, ..info });
     }
 
     /// Appends an event. The events of each CPU must come in order of time; an event on a CPU that the header
@@ -246,9 +250,7 @@ impl<W: Write> Writer<W> {
     fn learn(&mut self, event: &Event) {
         match *event {
             Event::Task(info) => self.task(info),
-            Event::Fork(fork) => {
-                self.task(TaskInfo { tid: fork.child, tgid: fork.child_tgid, comm: fork.comm })
-            }
+            Event::Fork(fork) => self.task(TaskInfo::new(fork.child, fork.child_tgid, fork.comm)),
             Event::Comm(rename) => {
                 if let Some(info) = self.names.get_mut(&rename.tid) {
                     info.comm = rename.comm;

@@ -112,6 +112,25 @@ fn every_task_is_named_before_it_is_mentioned() {
 }
 
 #[test]
+fn numbers_in_a_namespace_come_back_from_any_place() {
+    for compression in BOTH {
+        let whole = file(&events(12, 3000), compression);
+        let mut reader = Reader::starting_at(Cursor::new(&whole[..]), START_NS + 30_000_000).unwrap();
+        let mut seen = BTreeSet::new();
+        while let Some(stamped) = reader.next_event().unwrap() {
+            let Event::Task(info) = stamped.event else { continue };
+            if info.tid.0 >= 40 * 97 {
+                continue;
+            }
+            let expected = (info.tid.0 % 2 == 0).then(|| (info.tid.0 / 97 + 1, 1));
+            assert_eq!(info.inner.map(|inner| (inner.tid.0, inner.tgid.0)), expected, "{info:?}");
+            seen.insert(info.tid);
+        }
+        assert_eq!((seen.len(), reader.totals().damaged_bytes), (39, 0));
+    }
+}
+
+#[test]
 fn a_file_cut_anywhere_reads_to_its_last_whole_frame() {
     let written = events(3, 160);
     for compression in BOTH {

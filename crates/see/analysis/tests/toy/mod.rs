@@ -163,7 +163,7 @@ impl World {
             });
             let comm = Comm::new(format!("toy{}", at % 16).as_bytes());
             let tgid = Tgid(100 + at / 4 * 4);
-            world.emit(0, Event::Task(TaskInfo { tid: Tid(tid), tgid, comm }));
+            world.emit(0, Event::Task(TaskInfo::new(Tid(tid), tgid, comm)));
             let stat =
                 TaskStat { tid: Tid(tid), state: StatState::Blocked, exec_ns: 0, utime_ns: 0, stime_ns: 0 };
             world.emit(0, Event::Stat(stat));

@@ -144,6 +144,23 @@ static __always_inline void may_leave_cpu(void)
 		bpf_preempt_enable();
 }
 
+/*
+ * Kernels from 6.7 on let a program walk over all tasks. Before that only the task iterator did, which lists
+ * the tasks of its opener's PID namespace. The structure has the kernel's size (24 bytes) and room for more.
+ */
+struct task_walk {
+	u64 opaque[8];
+};
+
+#define WALK_ALL_THREADS 1
+
+extern int bpf_iter_task_new(struct task_walk *walk, struct task_struct *task,
+			     unsigned int flags) __ksym __weak;
+extern struct task_struct *bpf_iter_task_next(struct task_walk *walk) __ksym __weak;
+extern void bpf_iter_task_destroy(struct task_walk *walk) __ksym __weak;
+extern void bpf_rcu_read_lock(void) __ksym __weak;
+extern void bpf_rcu_read_unlock(void) __ksym __weak;
+
 /* Stores a value that the recorder reads; the recorder sees the value only after all earlier stores. */
 static __always_inline void publish(u64 *place, u64 value)
 {

@@ -18,6 +18,12 @@ static __always_inline void fill_stat(struct spry_stat *stat, struct task_struct
 	BPF_CORE_READ_INTO(&stat->comm, task, comm);
 }
 
+static __always_inline void fill_inner(struct spry_stat *stat, struct task_struct *task)
+{
+	stat->inner = inner_tid(task);
+	stat->inner_tgid = inner_tgid(task);
+}
+
 /* Writes the account of a task that is leaving its CPU: at that moment the kernel's run time is exact. */
 static __noinline void put_stat(struct stay *s, struct task_struct *task, u32 state)
 {
@@ -29,6 +35,7 @@ static __noinline void put_stat(struct stay *s, struct task_struct *task, u32 st
 	if (!stat)
 		return;
 	fill_stat(stat, task, state);
+	fill_inner(stat, task);
 	bpf_ringbuf_submit(stat, BPF_RB_NO_WAKEUP);
 }
 
@@ -129,6 +136,8 @@ int BPF_PROG(spry_sched_process_fork, struct task_struct *parent, struct task_st
 			fork->child = child->pid;
 			fork->child_tgid = child->tgid;
 			BPF_CORE_READ_INTO(&fork->comm, child, comm);
+			fork->inner = inner_tid(child);
+			fork->inner_tgid = inner_tgid(child);
 			bpf_ringbuf_submit(fork, BPF_RB_NO_WAKEUP);
 		}
 		leave(&s);
@@ -186,79 +195,6 @@ int BPF_PROG(spry_task_rename, struct task_struct *task, const char *comm)
 		leave(&s);
 	}
 	may_leave_cpu();
-	return 0;
-}
-
-/*
- * Brings the account of a running task up to now: the kernel itself does so only at ticks and switches. Until
- * a CPU's first switch after recording began, its running task is not known here, and the account stays as it
- * is.
- */
-static __always_inline void bring_up_to_date(struct spry_stat *stat, u32 cpu, u64 now)
-{
-	struct spry_cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
-	u64 since, exec;
-
-	if (!c || *(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN))
-		return;
-	since = *(volatile u64 *)&c->since_ns;
-	exec = *(volatile u64 *)&c->exec_ns;
-	barrier();
-	/* The task may have left its CPU since the first look. */
-	if (*(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN) || since > now ||
-	    *(volatile u64 *)&c->since_ns != since)
-		return;
-	exec += now - since;
-	if (exec > stat->exec_ns)
-		stat->exec_ns = exec;
-}
-
-/* An account and its time may be this far apart, ns. Reading the account takes about 1 us. */
-#define ACCOUNT_OFF_NS 10000
-#define ACCOUNT_TRIES  8
-
-/* Reads the account of a task; returns the time of the account. */
-static __always_inline u64 read_account(struct spry_stat *stat, struct task_struct *task)
-{
-	u64 now = bpf_ktime_get_ns();
-	u32 state;
-
-	if (task_has_cpu(task))
-		state = SPRY_STAT_RUNNING;
-	else if (task_is_queued(task) && !task_state(task))
-		state = SPRY_STAT_RUNNABLE;
-	else
-		state = SPRY_STAT_BLOCKED;
-	stat->meta.stamp = stamp(now, SPRY_STAT);
-	stat->meta.cpu = task_cpu(task);
-	stat->meta.tid = task->pid;
-	fill_stat(stat, task, state);
-	if (state == SPRY_STAT_RUNNING)
-		bring_up_to_date(stat, stat->meta.cpu, now);
-	return now;
-}
-
-/*
- * Writes an account of every thread that exists: the recording needs the threads that were there before it,
- * and the accounts at its end. The reading thread can be preempted, and its CPU can be stolen, between the
- * look at the clock and the read of the account. Then the account is read again.
- */
-SEC("iter/task")
-int spry_tasks(struct bpf_iter__task *ctx)
-{
-	struct task_struct *task = ctx->task;
-	struct spry_stat stat = {};
-	int tries;
-	u64 now;
-
-	if (!task)
-		return 0;
-	for (tries = 0; tries < ACCOUNT_TRIES; tries++) {
-		now = read_account(&stat, task);
-		if (bpf_ktime_get_ns() - now <= ACCOUNT_OFF_NS)
-			break;
-	}
-	bpf_seq_write(ctx->meta->seq, &stat, sizeof(stat));
 	return 0;
 }
 

@@ -58,21 +58,38 @@ static __always_inline struct spry_seat *seat_at(u32 number)
 	return bpf_map_lookup_elem(&seats, &number);
 }
 
+/* The number by which a thread of the sampler's process knows itself: that of its innermost PID namespace. */
+static __always_inline u32 own_tid(struct task_struct *task)
+{
+	struct pid *pid;
+	u32 level;
+
+	if (!knobs.in_namespace)
+		return task->pid;
+	pid = BPF_CORE_READ(task, thread_pid);
+	level = BPF_CORE_READ(pid, level);
+	return BPF_CORE_READ((struct upid *)((void *)pid + bpf_core_field_offset(struct pid, numbers) +
+					     level * bpf_core_type_size(struct upid)),
+			     nr);
+}
+
 /* The number by which a CPU remembers the thread that waits for it: its seat's place plus 1; 0 is no
  * thread. */
 static __always_inline u64 seat_number(struct task_struct *task)
 {
-	return (task->pid & (SPRY_SEATS - 1)) + 1;
+	return (own_tid(task) & (SPRY_SEATS - 1)) + 1;
 }
 
 static __always_inline struct spry_seat *seat_of(struct task_struct *task)
 {
 	struct spry_seat *seat;
+	u32 tid;
 
 	if (task->tgid != knobs.tgid)
 		return NULL;
-	seat = seat_at(task->pid & (SPRY_SEATS - 1));
-	return seat && seat->tid == task->pid ? seat : NULL;
+	tid = own_tid(task);
+	seat = seat_at(tid & (SPRY_SEATS - 1));
+	return seat && seat->tid == tid ? seat : NULL;
 }
 
 /* The seat of the thread that waits for this CPU, if the thread's time to run has come. */

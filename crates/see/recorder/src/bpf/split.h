@@ -32,11 +32,13 @@ struct spry_seat {
 };
 
 struct spry_split_knobs {
-	/* The process that has the threads with seats. */
+	/* The process that has the threads with seats, by its number outside all PID namespaces. */
 	__u32 tgid;
 	/* Whether the entry of schedule() can be seen; if not, the time of the switch is taken for it. */
 	__u8 has_entry;
-	__u8 pad[3];
+	/* Whether that process is in a PID namespace of its own; a seat's tid is then the number there. */
+	__u8 in_namespace;
+	__u8 pad[2];
 	/* A thread that runs at least this late leaves a record of what was in its way, ns; 0: no thread
 	 * does. */
 	__u64 threshold_ns;

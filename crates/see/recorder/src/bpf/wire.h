@@ -175,6 +175,9 @@ struct spry_fork {
 	__u32 child;
 	__u32 child_tgid;
 	__u8 comm[SPRY_COMM_BYTES];
+	/* The child's numbers in the recorder's PID namespace; 0 where there are none. */
+	__u32 inner;
+	__u32 inner_tgid;
 };
 
 /* A record of an exec (value: the thread's tid before it) or of an exit (value is unused). */
@@ -204,6 +207,9 @@ struct spry_stat {
 	__u64 utime_ns;
 	__u64 stime_ns;
 	__u8 comm[SPRY_COMM_BYTES];
+	/* The numbers in the recorder's PID namespace; 0 where there are none. */
+	__u32 inner;
+	__u32 inner_tgid;
 };
 
 enum spry_stat_state {
@@ -303,7 +309,8 @@ struct spry_knobs {
 	__s64 count_from_rq;
 	/* The preemption count's bits of hard interrupts. */
 	__u32 hardirq_mask;
-	__u32 pad_mask;
+	/* The inode of the recorder's PID namespace; 0 if that is the outermost one. */
+	__u32 namespace_inode;
 	/* Hides kernel addresses in channel ids. */
 	__u64 channel_key;
 };

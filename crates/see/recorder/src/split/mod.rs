@@ -21,6 +21,7 @@ use self::seat::Seats;
 pub use self::seat::{Seat, Seen};
 use crate::error::{Error, Result, system};
 use crate::load::{map, refused, set_knobs};
+use crate::numbers::{self, Listing};
 use crate::ring::{Mapping, Shared, page_bytes};
 use crate::symbols::Symbols;
 use crate::wire::{spry_late, spry_split_knobs};
@@ -91,8 +92,10 @@ impl Split {
             let wanted = threshold.is_some() || !CULPRITS.contains(&tracepoint);
             program.set_autoload(wanted && kernel.tracepoint(tracepoint).is_some());
         }
+        let own = numbers::own_tgid()?;
         let knobs = spry_split_knobs {
-            tgid: std::process::id(),
+            tgid: own.0,
+            in_namespace: u8::from(spry_sys::namespace::own_pid_namespace().is_some()),
             has_entry: u8::from(sees.schedule),
             threshold_ns: threshold.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)),
             ..spry_split_knobs::default()
@@ -115,7 +118,7 @@ impl Split {
                 links.push(program.attach().map_err(refused)?);
             }
         }
-        Ok(Split { _links: links, object, seats, ring, sees, symbols: Symbols::new(names) })
+        Ok(Split { _links: links, object, seats, ring, sees, symbols: Symbols::new(names, Listing::of(own)) })
     }
 
     /// What this kernel lets the programs see.

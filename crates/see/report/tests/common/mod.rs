@@ -28,7 +28,7 @@ fn at(time_ns: u64, cpu: u16, event: Event) -> Stamped {
 }
 
 fn task(tid: u32, tgid: u32, name: &str) -> Event {
-    Event::Task(TaskInfo { tid: Tid(tid), tgid: Tgid(tgid), comm: Comm::new(name.as_bytes()) })
+    Event::Task(TaskInfo::new(Tid(tid), Tgid(tgid), Comm::new(name.as_bytes())))
 }
 
 fn switch(prev: u32, next: u32, prev_state: PrevState) -> Event {

@@ -137,11 +137,9 @@ pub fn events(seed: u64, count: usize) -> Vec<Stamped> {
 pub fn file(events: &[Stamped], compression: Compression) -> Vec<u8> {
     let mut writer = Writer::new(Vec::new(), &header(), options(compression)).unwrap();
     for task in (0..40).map(|number| number * 97) {
-        writer.task(TaskInfo {
-            tid: Tid(task),
-            tgid: Tgid(task),
-            comm: Comm::new(format!("task {task}").as_bytes()),
-        });
+        let inner = (task % 2 == 0).then_some(Numbers { tid: Tid(task / 97 + 1), tgid: Tgid(1) });
+        let comm = Comm::new(format!("task {task}").as_bytes());
+        writer.task(TaskInfo { inner, ..TaskInfo::new(Tid(task), Tgid(task), comm) });
     }
     for (number, stamped) in events.iter().enumerate() {
         writer.event(stamped).unwrap();

@@ -1,0 +1,133 @@
+//! The kernel's accounts of all threads, from the one of its two lists that has all of them.
+
+use std::fs;
+use std::io::Read;
+use std::os::fd::AsFd;
+use std::sync::{Mutex, PoisonError};
+
+use libbpf_rs::{Iter, Object, ProgramInput, ProgramMut};
+use spry_kernel::Functions;
+
+use crate::error::{Error, Result, system};
+use crate::load::{map, refused};
+use crate::ring::{Reached, Shared, page_bytes};
+use crate::wire::spry_stat;
+
+/// The program that walks over all tasks, and what of the kernel it needs.
+pub(crate) const WALK: &str = "spry_walk";
+const WALK_NEEDS: [&str; 2] = ["bpf_iter_task_new", "bpf_rcu_read_lock"];
+
+/// The map of the walk's accounts, and how much room it has for threads that begin after it was made, bytes.
+pub(crate) const MAP: &str = "accounts";
+const BYTES_MORE: u32 = 1 << 20;
+const BYTES_MAX: u32 = 256 << 20;
+/// The ring's own part of each account, bytes.
+const HEAD_BYTES: u32 = 8;
+
+/// Which list of threads is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum List {
+    /// The task iterator's. It lists the threads of the reader's PID namespace; in the outermost one these
+    /// are all threads.
+    Iterator,
+    /// The walk's, which has all threads.
+    Walk,
+}
+
+impl List {
+    /// The list for a recorder in a PID namespace of this inode, or in the outermost one.
+    pub(crate) fn of(namespace: Option<u32>, functions: &Functions) -> List {
+        let can_walk = || WALK_NEEDS.iter().all(|name| functions.address(name).is_some());
+        if namespace.is_some() && can_walk() { List::Walk } else { List::Iterator }
+    }
+
+    /// Bytes of the walk's map: enough for all threads there are, and some more.
+    pub(crate) fn bytes(self) -> u32 {
+        match self {
+            List::Iterator => page_bytes() as u32,
+            List::Walk => {
+                let each = size_of::<spry_stat>() as u32 + HEAD_BYTES;
+                let needed = threads().saturating_mul(each).saturating_mul(2).saturating_add(BYTES_MORE);
+                needed.min(BYTES_MAX).next_power_of_two()
+            }
+        }
+    }
+}
+
+/// How many threads there are on the whole machine; 0 if that is not known.
+fn threads() -> u32 {
+    let line = fs::read_to_string("/proc/loadavg").unwrap_or_default();
+    let number = || line.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok();
+    number().unwrap_or(0)
+}
+
+/// What reads the list.
+pub(crate) struct Accounts {
+    list: List,
+    /// The walk's ring.
+    ring: Option<Mutex<Shared>>,
+}
+
+impl Accounts {
+    pub(crate) fn new(list: List, object: &Object, bytes: u32) -> Result<Accounts> {
+        let ring = match list {
+            List::Iterator => None,
+            List::Walk => Some(
+                Shared::new(map(object, MAP)?.as_fd(), bytes as usize)
+                    .map_err(system("mapping the ring of accounts"))?,
+            ),
+        };
+        Ok(Accounts { list, ring: ring.map(Mutex::new) })
+    }
+
+    pub(crate) const fn list(&self) -> List {
+        self.list
+    }
+
+    /// The account of every thread that the list has.
+    pub(crate) fn read(&self, object: &Object) -> Result<Vec<spry_stat>> {
+        match &self.ring {
+            None => iterate(&program(object, "spry_tasks")?),
+            Some(ring) => {
+                let mut ring = ring.lock().unwrap_or_else(PoisonError::into_inner);
+                walk(&program(object, WALK)?, &mut ring)
+            }
+        }
+    }
+}
+
+fn program<'object>(object: &'object Object, name: &str) -> Result<ProgramMut<'object>> {
+    let found = object.progs_mut().find(|program| program.name() == name);
+    found.ok_or_else(|| Error::Load(format!("the program {name} is missing")))
+}
+
+fn iterate(program: &ProgramMut<'_>) -> Result<Vec<spry_stat>> {
+    let link = program.attach().map_err(refused)?;
+    let mut bytes = Vec::new();
+    Iter::new(&link)
+        .map_err(refused)?
+        .read_to_end(&mut bytes)
+        .map_err(system("reading the threads that exist"))?;
+    Ok(bytes
+        .chunks_exact(size_of::<spry_stat>())
+        // SAFETY: the chunk has the size of the record, which is plain data; it need not be aligned.
+        .map(|chunk| unsafe { chunk.as_ptr().cast::<spry_stat>().read_unaligned() })
+        .collect())
+}
+
+/// Lets the program write all accounts into its ring, and takes them out. Threads that began after the ring
+/// was made may find no room; their names come with their forks.
+fn walk(program: &ProgramMut<'_>, ring: &mut Shared) -> Result<Vec<spry_stat>> {
+    program.test_run(ProgramInput::default()).map_err(refused)?;
+    let mut accounts = Vec::new();
+    let reached = ring.read(|words| {
+        if size_of_val(words) >= size_of::<spry_stat>() {
+            // SAFETY: there are enough bytes, and the record is plain data of which any bytes make one.
+            accounts.push(unsafe { words.as_ptr().cast::<spry_stat>().read_unaligned() });
+        }
+    });
+    match reached {
+        Reached::Everything => Ok(accounts),
+        Reached::Unfinished => Err(Error::Load("the walk over all tasks did not end".into())),
+    }
+}
