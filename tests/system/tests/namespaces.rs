@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use serde_json::Value;
-use spry_system_tests::{need_root, report, run, spry, spry_says, task};
+use spry_system_tests::{need_root, number, report, run, spry, spry_says, task};
 use tempfile::TempDir;
 
 /// A process that was there before the recording, outside of any namespace, and that runs now and then.
@@ -106,10 +106,47 @@ fn stacks_inside_a_pid_namespace_name_the_files_of_their_process() {
     }
 }
 
+/// What the timers of a recording within namespaces are late in the mean and at most, ns: of those that end
+/// sleeps, as the wheel's count jiffies.
+fn lateness(namespaces: &[&str]) -> (f64, f64) {
+    let (_directory, trace) = record_within(namespaces, "sched,timer", "for i in 1 2 3; do sleep 0.05; done");
+    let report = report(&trace);
+    let timers = report["timers"].as_array().expect("the report lists timers");
+    let sleeps = timers.iter().find(|timer| timer["kind"] == "sleep").expect("the shell's children slept");
+    let length_ns = number(&report["trace"]["duration_ns"]);
+    assert!((0.15e9..60e9).contains(&length_ns), "{namespaces:?}: {length_ns} ns");
+    assert!(number(&report["trace"]["start_unix_ns"]) > 0.0);
+    let shell = report["tasks"].as_array().expect("the report lists tasks");
+    let shell = shell.iter().find(|task| task["comm"] == "spry-drain").expect("the recorder is listed");
+    assert!(number(&shell["runtime_ns"]) < length_ns, "{shell}");
+    (number(&sleeps["lateness_ns"]["mean"]), number(&sleeps["lateness_ns"]["max"]))
+}
+
 #[test]
-fn samples_inside_a_pid_namespace_are_split() {
+fn timers_in_a_time_namespace_are_as_late_as_outside() {
     need_root();
-    let output = run(Command::new("unshare").args(PID).arg(spry()).args([
+    let ahead = ["--time", "--fork", "--monotonic", "100000"];
+    let behind = ["--time", "--fork", "--monotonic", "-20"];
+    let other_clock = ["--time", "--fork", "--boottime", "100000"];
+    let both = ["--time", "--pid", "--mount-proc", "--fork", "--monotonic", "100000"];
+    for namespaces in [ahead.as_slice(), &behind, &other_clock, &both] {
+        let (mean_ns, max_ns) = lateness(namespaces);
+        assert!(mean_ns > 0.0 && max_ns < 10e9, "{namespaces:?}: {mean_ns} ns, at most {max_ns} ns");
+    }
+}
+
+#[test]
+fn samples_inside_namespaces_are_split() {
+    need_root();
+    for namespaces in
+        [PID, &["--time", "--fork", "--monotonic", "1000"], &["--time", "--fork", "--monotonic=-9"]]
+    {
+        split(namespaces);
+    }
+}
+
+fn split(namespaces: &[&str]) {
+    let output = run(Command::new("unshare").args(namespaces).arg(spry()).args([
         "latency",
         "--duration",
         "0.3",
@@ -119,6 +156,9 @@ fn samples_inside_a_pid_namespace_are_split() {
     let said: Value = serde_json::from_slice(&output.stdout).expect("latency --json prints JSON");
     let split = &said["parts"];
     for part in ["timer_ns", "irq_ns", "preemption_ns", "scheduling_ns"] {
-        assert!(split[part]["mean_ns"].as_f64().is_some_and(|mean_ns| mean_ns > 0.0), "{part}: {split}");
+        assert!(
+            split[part]["mean_ns"].as_f64().is_some_and(|mean_ns| mean_ns > 0.0),
+            "{part} in {namespaces:?}: {split}"
+        );
     }
 }

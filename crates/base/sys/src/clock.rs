@@ -1,8 +1,10 @@
 //! The kernel's clocks and timers, all in ns.
 
+use std::fs;
 use std::io;
 use std::num::NonZeroU64;
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
+use std::sync::OnceLock;
 
 use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
@@ -17,6 +19,50 @@ const PROCESSES_MAX: u32 = 1 << 22;
 #[inline]
 pub fn monotonic_ns() -> u64 {
     now_ns(libc::CLOCK_MONOTONIC)
+}
+
+/// The time of the kernel's own monotonic clock, ns. BPF programs, tracepoints and `/proc/timer_list` tell
+/// times of this clock. In a time namespace the process' monotonic clock differs from it.
+#[inline]
+pub fn kernel_ns() -> u64 {
+    to_kernel_ns(monotonic_ns())
+}
+
+/// The time of the kernel's own monotonic clock that is `ns` on this process' monotonic clock.
+#[inline]
+pub fn to_kernel_ns(ns: u64) -> u64 {
+    ns.saturating_add_signed(ahead_of_kernel_ns().saturating_neg())
+}
+
+/// The time of this process' monotonic clock that is `ns` on the kernel's own monotonic clock.
+#[inline]
+pub fn from_kernel_ns(ns: u64) -> u64 {
+    ns.saturating_add_signed(ahead_of_kernel_ns())
+}
+
+/// How far this process' monotonic clock is ahead of the kernel's own, ns; 0 outside of time namespaces. A
+/// process keeps its time namespace until it ends.
+fn ahead_of_kernel_ns() -> i64 {
+    static AHEAD: OnceLock<i64> = OnceLock::new();
+    *AHEAD.get_or_init(|| {
+        let namespace = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
+        // The offsets are those of the namespace of this process' next child.
+        let is_own = namespace("time") == namespace("time_for_children");
+        let text = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
+        monotonic_offset_ns(&text).filter(|_| is_own).unwrap_or(0)
+    })
+}
+
+/// The monotonic clock's offset in a list of the clocks' offsets. Before 5.7 kernels named the clocks by
+/// their numbers.
+fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
+    offsets.lines().find_map(|line| {
+        let mut words = line.split_ascii_whitespace();
+        let _clock = words.next().filter(|&clock| clock == "monotonic" || clock == "1")?;
+        let seconds: i64 = words.next()?.parse().ok()?;
+        let ns: i64 = words.next()?.parse().ok()?;
+        seconds.checked_mul(1_000_000_000)?.checked_add(ns)
+    })
 }
 
 /// Wall-clock time since the UNIX epoch, ns.
@@ -173,6 +219,18 @@ mod tests {
         let unix = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_nanos() as u64;
         assert!(unix_ns().abs_diff(unix) < 1_000_000_000);
         assert!((1_000_000..=10_000_000).contains(&tick_ns()), "{}", tick_ns());
+    }
+
+    #[test]
+    fn the_kernels_clock_is_told_by_the_namespaces_offset() {
+        let text = "monotonic      100000         5\nboottime           -7         0\n";
+        assert_eq!(monotonic_offset_ns(text), Some(100_000_000_000_005));
+        assert_eq!(monotonic_offset_ns("7 3 0\n1 -2 500000000\n"), Some(-1_500_000_000));
+        for odd in ["", "boottime 1 0\n", "monotonic\n", "monotonic 1e3 0\n", "monotonic 9999999999999 0\n"] {
+            assert_eq!(monotonic_offset_ns(odd), None, "{odd:?}");
+        }
+        let (now_ns, kernel_ns) = (monotonic_ns(), kernel_ns());
+        assert!(from_kernel_ns(kernel_ns) >= now_ns && to_kernel_ns(now_ns) <= kernel_ns);
     }
 
     #[test]

@@ -131,7 +131,9 @@ fn play(
         return Err(RunError::Interrupted);
     }
     let from_ns = t0_ns.saturating_add(scenario.warmup_ns);
-    Ok(Measured { from_ns, to_ns: clock::monotonic_ns().clamp(from_ns, end_ns) })
+    let to_ns = clock::monotonic_ns().clamp(from_ns, end_ns);
+    // A trace of the run has the kernel's own times.
+    Ok(Measured { from_ns: clock::to_kernel_ns(from_ns), to_ns: clock::to_kernel_ns(to_ns) })
 }
 
 fn until(end_ns: u64) -> Duration {

@@ -123,7 +123,7 @@ impl<W: Write> Drain<W> {
 
     /// Writes everything that is certainly complete.
     pub(crate) fn round(&mut self) -> Result<Round> {
-        let safe_ns = clock::monotonic_ns() - MARGIN_NS;
+        let safe_ns = clock::kernel_ns() - MARGIN_NS;
         self.take_up_to(safe_ns)
     }
 
@@ -149,7 +149,7 @@ impl<W: Write> Drain<W> {
             self.take_hot(cpu, safe_ns)?;
             self.rings.set_tail(cpu, self.cpus[cpu].position);
         }
-        let now_ns = safe_ns.min(clock::monotonic_ns());
+        let now_ns = safe_ns.min(clock::kernel_ns());
         self.count_shared_losses(now_ns)?;
         self.writer.round(now_ns).map_err(Error::Write)?;
         Ok(Round::Written)

@@ -43,7 +43,7 @@ pub struct Happened {
     pub comm: Option<Comm>,
     /// The CPU that the task got.
     pub cpu: u16,
-    /// When the task got the CPU, ns of `CLOCK_MONOTONIC`.
+    /// When the task got the CPU, ns of the kernel's own monotonic clock.
     pub time_ns: u64,
     /// How long the task had waited, ns.
     pub latency_ns: u64,
@@ -163,7 +163,7 @@ impl Hold {
 
 impl Destination for Hold {
     fn take(&mut self, piece: &[u8]) -> io::Result<()> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(piece, clock::monotonic_ns());
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).take(piece, clock::kernel_ns());
         Ok(())
     }
 

@@ -194,7 +194,7 @@ impl Builder {
         let file = open()?;
         // All that takes time is done by now: the trace begins at the moment when its first event may come.
         header.start_unix_ns = Some(clock::unix_ns());
-        header.start_ns = clock::monotonic_ns();
+        header.start_ns = clock::kernel_ns();
         control.set(self.begin == Switch::On);
         let writer = Writer::new(Sink(Arc::clone(&queue)), &header, self.options).map_err(Error::Write)?;
         let decoder = Decoder::new(header.start_ns, tick_ns);
@@ -344,7 +344,7 @@ impl Recording {
             Switch::On => {
                 let rings = self.loaded.rings()?;
                 (0..rings.cpus()).for_each(|cpu| rings.forget_running(cpu));
-                let resumed = Rare { time_ns: clock::monotonic_ns(), cpu: 0, what: What::Resumed };
+                let resumed = Rare { time_ns: clock::kernel_ns(), cpu: 0, what: What::Resumed };
                 self.control.set(true);
                 let mut records = accounts(&self.loaded, self.start_ns)?;
                 records.push(resumed);
@@ -362,7 +362,7 @@ impl Recording {
     pub fn stop(self) -> Result<Statistics> {
         let last = accounts(&self.loaded, self.start_ns);
         self.control.set(false);
-        let end_ns = clock::monotonic_ns();
+        let end_ns = clock::kernel_ns();
         let recursion_misses = self.loaded.recursion_misses();
         let (last, recursion_misses) = (last?, recursion_misses?);
         // The drain is gone only if writing failed, which joining it tells.
@@ -436,7 +436,7 @@ impl Pump {
                 Ok(Command::Add(records)) => self.drain.add(records),
                 Ok(Command::Stop { end_ns, recursion_misses }) => return Ok((end_ns, recursion_misses)),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => return Ok((clock::monotonic_ns(), 0)),
+                Err(RecvTimeoutError::Disconnected) => return Ok((clock::kernel_ns(), 0)),
             }
             if self.queue.has_failed() {
                 let error =
@@ -477,7 +477,7 @@ impl Pump {
         statistics.lost_per_cpu = self.drain.lost_per_cpu();
         statistics.lost = statistics.lost_per_cpu.iter().sum();
         statistics.drain_cpu_ns = clock::thread_cpu_ns();
-        statistics.duration_ns = clock::monotonic_ns().saturating_sub(self.start_ns);
+        statistics.duration_ns = clock::kernel_ns().saturating_sub(self.start_ns);
     }
 }
 

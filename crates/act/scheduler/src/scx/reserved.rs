@@ -14,7 +14,7 @@ use rustix::time::{
 };
 use spry_kernel::Kernel;
 use spry_reservations::{CLIENTS_MAX, Covers, Enforcer, Measured, OnExhaustion, Reservation, Served, Terms};
-use spry_sys::clock::monotonic_ns;
+use spry_sys::clock::{kernel_ns, monotonic_ns};
 use spry_sys::{cpus, outlive, process};
 
 use super::Scx;
@@ -321,17 +321,17 @@ impl Words<'_> {
     fn watch(&self) -> io::Result<Ways> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
         let (mut switches, mut stops, mut returns) = (Vec::new(), Vec::new(), Vec::new());
-        let mut last_ns = monotonic_ns();
+        let mut last_ns = kernel_ns();
         let until_ns = last_ns + watched_ns();
         while last_ns < until_ns {
-            let now_ns = monotonic_ns();
+            let now_ns = kernel_ns();
             let returned_ns = self.returned.load(Ordering::Relaxed);
             // Between two periods there is a long gap.
             if now_ns - last_ns >= MEASURING.budget_ns {
                 switches.push(now_ns.saturating_sub(self.switched.load(Ordering::Relaxed)));
                 stops.push(self.stopped.load(Ordering::Relaxed).saturating_sub(last_ns));
                 timerfd_settime(&timer, TimerfdTimerFlags::empty(), &INTERRUPTED)?;
-                last_ns = monotonic_ns();
+                last_ns = kernel_ns();
                 continue;
             }
             if (last_ns..=now_ns).contains(&returned_ns) {

@@ -16,9 +16,9 @@ pub struct Late {
     pub tid: Tid,
     /// The CPU that it got.
     pub cpu: u16,
-    /// When it wanted to run, ns of `CLOCK_MONOTONIC`.
+    /// When it wanted to run, ns of the kernel's own monotonic clock.
     pub due_ns: u64,
-    /// What was seen of the thread's wake-up.
+    /// What was seen of the thread's wake-up, ns of the kernel's own monotonic clock.
     pub seen: Seen,
     /// What the CPU was doing while the thread was late, in order of time.
     pub looks: Vec<Look>,
@@ -32,7 +32,7 @@ pub struct Late {
 pub struct Look {
     /// Why the CPU was looked at.
     pub when: When,
-    /// ns of `CLOCK_MONOTONIC`.
+    /// ns of the kernel's own monotonic clock.
     pub time_ns: u64,
     /// The task that had the CPU.
     pub tid: Tid,

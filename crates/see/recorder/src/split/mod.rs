@@ -145,7 +145,7 @@ impl Split {
         if records.is_empty() {
             return Vec::new();
         }
-        let now_ns = clock::monotonic_ns();
+        let now_ns = clock::kernel_ns();
         records.iter().map(|record| Late::of(record, &mut self.symbols, now_ns)).collect()
     }
 

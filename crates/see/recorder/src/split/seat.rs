@@ -5,6 +5,8 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::{io, mem};
 
+use spry_sys::clock;
+
 use crate::error::{Error, Result, system};
 use crate::ring::Mapping;
 use crate::wire::{SPRY_SEATS, spry_seat};
@@ -31,7 +33,8 @@ impl Seats {
     }
 }
 
-/// What was seen of a thread's latest wake-up, ns of `CLOCK_MONOTONIC`; 0 is what was not seen.
+/// What was seen of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is what was not
+/// seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// The latest interrupt's entry on the CPU that woke the thread.
@@ -66,14 +69,19 @@ impl Seat {
         Ok(seat)
     }
 
-    /// Notes when the seat's thread wants to run next, ns of `CLOCK_MONOTONIC`.
+    /// Notes when the seat's thread wants to run next, ns of this process' `CLOCK_MONOTONIC`; 0 for never.
+    /// The programs compare it with the kernel's own clock.
     pub fn expect(&self, due_ns: u64) {
+        let due_ns = if due_ns == 0 { 0 } else { clock::to_kernel_ns(due_ns) };
         self.seats.word(self.place, mem::offset_of!(spry_seat, due_ns)).store(due_ns, Ordering::Release);
     }
 
     /// What was seen of the latest wake-up of the seat's thread.
     pub fn seen(&self) -> Seen {
-        let word = |offset| self.seats.word(self.place, offset).load(Ordering::Acquire);
+        let word = |offset| match self.seats.word(self.place, offset).load(Ordering::Acquire) {
+            0 => 0,
+            kernel_ns => clock::from_kernel_ns(kernel_ns),
+        };
         Seen {
             irq_ns: word(mem::offset_of!(spry_seat, irq_ns)),
             resched_ns: word(mem::offset_of!(spry_seat, resched_ns)),
