@@ -64,7 +64,8 @@ found() {
 }
 # A window that goes while it is asked about ends xdotool.
 seen() { until xdotool search --sync --onlyvisible --class "$1" >&2; do sleep 0.1; done; }
-hands() { xdotool mousemove 200 150; xdotool type --delay 100 'the quick brown fox jumps over the lazy dog' & hands=$!; }
+# A key that is down when xdotool is killed repeats into the next window, so it is none that ends a player.
+hands() { xdotool mousemove 200 150; xdotool type --delay 100 aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa & hands=$!; }
 xterm -geometry 80x24+0+0 -e vi letter & shown=$!
 seen XTerm; sleep 2; hands; found vi; kill $shown $hands
 emacs-lucid -Q --no-splash -g 80x24+0+0 note & shown=$!

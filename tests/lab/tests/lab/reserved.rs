@@ -84,8 +84,8 @@ fn on_two_cpus_reservations_hold_beside_loops_and_a_cpu_that_goes_takes_no_task_
     // So is the task that was demoted when its CPU went.
     assert!((8.0..=22.0).contains(&had("stranded had")), "{text}");
     assert!((38.0..=44.0).contains(&had("again had")), "{text}");
-    // A quarter of the CPU, and a part of what the others leave.
-    assert!((26.0..=50.0).contains(&had("demoted had")), "{text}");
+    // A quarter of the CPU, and a part of the 35 % that the reservations leave: 48 to 52 % in four draws.
+    assert!((26.0..=60.0).contains(&had("demoted had")), "{text}");
 }
 
 /// Opens and closes a hundred reservations a second, for 12 s.
