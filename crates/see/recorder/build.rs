@@ -29,6 +29,7 @@ fn shared_records(out: &Path) {
         .header("src/bpf/split.h")
         .allowlist_item("(spry|SPRY)_.*")
         .derive_default(true)
+        .derive_partialeq(true)
         .prepend_enum_name(false)
         .layout_tests(true)
         .generate_comments(false)

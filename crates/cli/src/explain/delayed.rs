@@ -67,14 +67,13 @@ pub fn say(
         text += &style.wrap(Tone::Plain, 2, &sentence(delay));
     }
     let most = delays.blame.iter().find_map(|blame| match &blame.culprit {
-        Party::Task(who) => Some((who, blame)),
-        _ => None,
+        Party::Task(who) => Some((format!("{} ({})", plain(&who.comm.to_string()), who.tgid), blame)),
+        Party::Quota => Some(("the quota of its group".to_owned(), blame)),
+        Party::Interrupt(_) | Party::Idle | Party::Unknown | Party::Others => None,
     });
-    if let Some((who, blame)) = most {
-        let name = plain(&who.comm.to_string());
+    if let Some((most, blame)) = most {
         let line = format!(
-            "In all it lost most to {name} ({}): {} in {} {}.",
-            who.tgid,
+            "In all it lost most to {most}: {} in {} {}.",
             duration(blame.total_ns),
             blame.waits,
             if blame.waits == 1 { "wait" } else { "waits" }

@@ -95,7 +95,9 @@ impl From<WaitCause> for After {
         match cause {
             WaitCause::Woken { .. } => After::Wakeup,
             WaitCause::New => After::Birth,
-            WaitCause::Preempted { .. } => After::Preemption,
+            WaitCause::Preempted { .. } | WaitCause::Throttled { .. } | WaitCause::Released { .. } => {
+                After::Preemption
+            }
             WaitCause::Unknown => After::Unknown,
         }
     }

@@ -71,6 +71,10 @@ pub(crate) fn put_stays(now: &Timeline, waited: &Waited, batch: &mut Batch<Stay>
             fill = Fill::Full;
         }
     };
+    if matches!(waited.cause, WaitCause::Throttled { .. }) {
+        put(QUOTA, left_ns);
+        return fill;
+    }
     each_stay(now, waited, STAYS_MAX, |_, slice| {
         let ran_ns = slice.end_ns - slice.start_ns;
         left_ns -= ran_ns;
@@ -106,6 +110,7 @@ const IDLE: u32 = u32::MAX;
 const UNKNOWN: u32 = u32::MAX - 1;
 const NOBODY: u32 = u32::MAX - 2;
 const OTHERS: u32 = u32::MAX - 3;
+const QUOTA: u32 = u32::MAX - 4;
 
 /// A task's position, or a number that no task has.
 #[inline]
@@ -201,7 +206,7 @@ impl Culprits {
             if stay.is_after_wakeup() {
                 match stay.holder {
                     IDLE => self.idle_ns += ran_ns,
-                    UNKNOWN | OTHERS => self.others_ns += ran_ns,
+                    UNKNOWN | OTHERS | QUOTA => self.others_ns += ran_ns,
                     task => *self.caused_ns.at_position(task as usize) += ran_ns,
                 }
             }
@@ -264,6 +269,7 @@ fn party(closing: &Closing<'_>, code: u32) -> Party {
     match closing.timeline.index_at(code as usize) {
         Some(task) => Party::Task(closing.who(task)),
         None if code == IDLE => Party::Idle,
+        None if code == QUOTA => Party::Quota,
         None => Party::Unknown,
     }
 }

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use spry_timeline::{
     Holder, InterruptKind, Interrupted, Migrated, Observer, State, TaskIndex, Timeline, WaitCause, Waited,
 };
-use spry_trace::event::{Comm, Event, Irq, Softirq, Stack};
+use spry_trace::event::{Comm, Event, Irq, Limit, Softirq, Stack};
 use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Parts, Setup};
@@ -50,6 +50,12 @@ struct Draft {
 }
 
 impl Draft {
+    /// A wait of a task that might not run, whatever had the CPU.
+    fn without_culprits(waited: &Waited) -> Draft {
+        let (ran, interrupts) = (Box::default(), Box::default());
+        Draft { waited: *waited, ran, others_ns: 0, interrupts, latest: Vec::new(), stack: None }
+    }
+
     fn wait_ns(&self) -> u64 {
         self.waited.end_ns - self.waited.start_ns
     }
@@ -133,6 +139,11 @@ impl WorstDelays {
         if self.worst_max == 0 || !self.selection.matches(now, waited.task) {
             return;
         }
+        if matches!(waited.cause, WaitCause::Throttled { .. }) {
+            self.moves.remove(&waited.task);
+            self.push(Draft::without_culprits(waited));
+            return;
+        }
         let mut latest = Vec::new();
         let queues = self.queues(waited);
         // This must come first: a history that grows uses the sums, too.
@@ -160,7 +171,11 @@ impl WorstDelays {
         let (interrupts, _) = self.sums.take();
         let last = latest.last().and_then(|(_, span)| task_of(now, span.whose));
         self.cpu(waited.cpu).awaited = last.map(|culprit| (waited.start_ns, waited.task, culprit));
-        self.worst.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, stack: None });
+        self.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, stack: None });
+    }
+
+    fn push(&mut self, draft: Draft) {
+        self.worst.push(draft);
         // Sorting now and then is cheaper than a heap: most waits are far under the threshold.
         if self.worst.len() >= 2 * self.worst_max {
             self.keep_worst();
@@ -258,6 +273,9 @@ impl Draft {
     }
 
     fn culprits(&self, closing: &Closing<'_>) -> Vec<Culprit> {
+        if matches!(self.waited.cause, WaitCause::Throttled { .. }) {
+            return vec![Culprit { party: Party::Quota, ran_ns: self.wait_ns() }];
+        }
         let mut others_ns = self.others_ns;
         let mut unknown_ns = self.wait_ns().saturating_sub(others_ns);
         let mut culprits = Vec::new();
@@ -366,6 +384,13 @@ fn cause(cause: WaitCause, closing: &Closing<'_>) -> DelayCause {
         WaitCause::Woken { by, context } => DelayCause::Woken { waker: who(by), context },
         WaitCause::Preempted { by } => DelayCause::Preempted { by: who(by) },
         WaitCause::New => DelayCause::New,
+        WaitCause::Throttled { limit } => {
+            let Limit { group, quota_ns, period_ns } = closing.timeline.limit(limit).clone();
+            DelayCause::Throttled { group, quota_ns, period_ns }
+        }
+        WaitCause::Released { limit } => {
+            DelayCause::Released { group: closing.timeline.limit(limit).group.clone() }
+        }
         WaitCause::Unknown => DelayCause::Unknown,
     }
 }

@@ -190,7 +190,8 @@ impl Engine {
     /// Takes the next event, in order of time over all CPUs.
     #[inline]
     pub fn push(&mut self, event: &Stamped) -> Progress {
-        self.events += u64::from(!matches!(event.event, Event::Task(_) | Event::Lost(_)));
+        self.events +=
+            u64::from(!matches!(event.event, Event::Task(_) | Event::Lost(_) | Event::Throttled(_)));
         if !self.unseen.is_empty() {
             self.unseen = self.unseen.minus(Kinds::of(&event.event));
         }

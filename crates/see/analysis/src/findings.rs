@@ -139,6 +139,8 @@ pub enum Party {
     Unknown,
     /// Several tasks that are not kept apart.
     Others,
+    /// The quota of a group above the task was spent: the task might not run, whatever had the CPU.
+    Quota,
 }
 
 /// One task.

@@ -92,7 +92,9 @@ fn gave_way(now: &Timeline, switched: &Switched) -> GaveWay {
         WaitCause::Woken { by, context: Context::Task } if by == switched.prev => GaveWay::OwnWakee,
         WaitCause::Woken { .. } | WaitCause::New => GaveWay::OtherWakee,
         // The task that takes over lost another CPU during that quantum and moved here.
-        WaitCause::Preempted { .. } => GaveWay::EndOfSlice,
+        WaitCause::Preempted { .. } | WaitCause::Throttled { .. } | WaitCause::Released { .. } => {
+            GaveWay::EndOfSlice
+        }
     }
 }
 

@@ -2,76 +2,20 @@
 
 use std::sync::Arc;
 
-use spry_analysis::findings::{DelayCause, InterruptKind, Party, TaskFinding};
+use spry_analysis::findings::{DelayCause, InterruptKind, Party};
 use spry_analysis::{Engine, Findings, Options, Progress, Root, Selection, TaskPattern, TraceTotals};
 use spry_trace::event::{
-    Channel, ChannelKind, Comm, Context, Direction, Event, Fork, Ipc, Irq, Lost, Mark, Migrate, NeedResched,
-    PrevState, Softirq, Stack, StatState, Switch, TaskInfo, TaskStat, Tick, TimerExpire, TimerKind, Urgency,
-    Wakeup, WakeupKind, Waking,
+    Channel, ChannelKind, Comm, Context, Direction, Event, Fork, Ipc, Irq, Limit, Lost, Mark, Migrate,
+    NeedResched, PrevState, Softirq, Stack, StatState, Switch, TaskStat, Throttled, Tick, TimerExpire,
+    TimerKind, Urgency, Wakeup, WakeupKind,
 };
-use spry_trace::{Group, Groups, Header, Stamped, Tgid, Tid};
+use spry_trace::{Group, Tgid, Tid};
 
-const START_NS: u64 = 7_000_000_000;
-const MS: u64 = 1_000_000;
-const US: u64 = 1_000;
+mod tape;
 
 use PrevState::{Preempted, Runnable, Sleeping};
 
-/// A trace made by hand; times count from its start.
-struct Tape {
-    header: Header,
-    events: Vec<Stamped>,
-    selection: Selection,
-    options: Options,
-}
-
-impl Tape {
-    fn new(groups: &[Group]) -> Tape {
-        let header = Header {
-            cpus: 2,
-            hz: Some(250),
-            tick_phase_ns: vec![Some(START_NS % (4 * MS)); 2],
-            start_ns: START_NS,
-            groups: groups.iter().copied().collect::<Groups>().with(Group::Sched),
-            ..Header::default()
-        };
-        Tape { header, events: Vec::new(), selection: Selection::default(), options: Options::default() }
-    }
-
-    fn at(&mut self, time_ns: u64, cpu: u16, event: Event) -> &mut Tape {
-        self.events.push(Stamped { time_ns: START_NS + time_ns, cpu, event });
-        self
-    }
-
-    fn findings(&self, end_ns: u64) -> Findings {
-        let mut engine = Engine::new(&self.header, self.selection.clone(), self.options.clone()).unwrap();
-        for event in &self.events {
-            engine.push(event);
-        }
-        engine.finish(TraceTotals { bytes: 99, end_ns: Some(START_NS + end_ns), ..TraceTotals::default() })
-    }
-}
-
-fn switch(prev: u32, next: u32, prev_state: PrevState) -> Event {
-    let (prev, next) = (Tid(prev), Tid(next));
-    Event::Switch(Switch { prev, next, prev_state, prev_prio: 120, next_prio: 120, stolen_ns: 0 })
-}
-
-fn waking(waker: u32, wakee: u32, context: Context) -> Event {
-    Event::Waking(Waking { waker: Tid(waker), wakee: Tid(wakee), context })
-}
-
-fn wakeup(tid: u32) -> Event {
-    Event::Wakeup(Wakeup { tid: Tid(tid), target_cpu: 0, kind: WakeupKind::Again })
-}
-
-fn named(tid: u32, tgid: u32, name: &str) -> Event {
-    Event::Task(TaskInfo::new(Tid(tid), Tgid(tgid), Comm::new(name.as_bytes())))
-}
-
-fn task(findings: &Findings, tid: u32) -> &TaskFinding {
-    findings.tasks.iter().find(|task| task.who.tid == Tid(tid)).unwrap()
-}
+use tape::{MS, START_NS, Tape, US, named, switch, task, wakeup, waking};
 
 /// `tid` runs for `run_ns` from each `phase_ns` of a period, for a second.
 fn periodic(tape: &mut Tape, tid: u32, period_ns: u64, phase_ns: u64, run_ns: u64) {
@@ -243,6 +187,43 @@ fn the_worst_delay_names_its_victim_and_its_culprits_in_order_of_blame() {
     assert_eq!(worst.culprit_stack.join(" "), "spin main");
     let blame = &findings.delays.as_ref().unwrap().blame[0];
     assert_eq!((blame.victim.tid, blame.culprit, blame.total_ns), (Tid(7), Party::Task(daemon), 4 * MS));
+}
+
+#[test]
+fn a_throttled_wait_blames_the_quota_and_nothing_that_ran() {
+    let limit = || Arc::new(Limit { group: "/slow".into(), quota_ns: 10 * MS, period_ns: 100 * MS });
+    let throttled = |throttled_ns| Event::Throttled(Throttled { tid: Tid(7), throttled_ns, limit: limit() });
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, switch(0, 7, Runnable)).at(2 * MS, 0, switch(7, 8, Runnable));
+    tape.at(2 * MS, 0, throttled(None)).at(12 * MS, 0, throttled(Some(9 * MS)));
+    tape.at(12 * MS, 0, switch(8, 7, Preempted)).at(13 * MS, 0, switch(7, 0, Runnable));
+    // This one is not over at the end of the trace; the CPU is idle meanwhile.
+    tape.at(13 * MS, 0, throttled(None));
+    let findings = tape.findings(20 * MS);
+    let delays = findings.delays.as_ref().unwrap();
+    let group: Box<str> = "/slow".into();
+    let by_quota = DelayCause::Throttled { group: group.clone(), quota_ns: 10 * MS, period_ns: 100 * MS };
+    let hog = Party::Task(task(&findings, 8).who);
+    let of_loop = delays.worst.iter().filter(|delay| delay.victim.tid == Tid(7));
+    let told: Vec<_> = of_loop
+        .map(|delay| {
+            let culprits: Vec<_> =
+                delay.culprits.iter().map(|culprit| (culprit.party, culprit.ran_ns)).collect();
+            (delay.start_ns, delay.cause.clone(), culprits)
+        })
+        .collect();
+    assert_eq!(
+        told,
+        [
+            (2 * MS, by_quota.clone(), vec![(Party::Quota, 9 * MS)]),
+            (13 * MS, by_quota, vec![(Party::Quota, 7 * MS)]),
+            (11 * MS, DelayCause::Released { group }, vec![(hog, MS)]),
+        ]
+    );
+    let of_loop = delays.blame.iter().filter(|blame| blame.victim.tid == Tid(7));
+    let blamed: Vec<_> = of_loop.map(|blame| (blame.culprit, blame.total_ns, blame.waits)).collect();
+    assert_eq!(blamed, [(Party::Quota, 16 * MS, 2), (hog, MS, 1)]);
+    assert_eq!(task(&findings, 7).runnable_wait_ns, Some(17 * MS));
 }
 
 #[test]

@@ -23,6 +23,10 @@ pub(crate) enum Hot {
     Switch(RawSwitch),
     /// How many records found no room before this one.
     Lost(u64),
+    /// A task is throttled, or may run again.
+    Throttle(spry_throttle),
+    /// A cgroup's limit.
+    Quota(spry_quota),
     /// An event that needs nothing more.
     Event(Event),
 }
@@ -109,6 +113,8 @@ impl Decoder {
         Ok(Hot::Event(match kind {
             HotKind::Switch => return Ok(Hot::Switch(switch(&record(words)?))),
             HotKind::Lost => return Ok(Hot::Lost(value()?)),
+            HotKind::Throttle => return Ok(Hot::Throttle(record(words)?)),
+            HotKind::Quota => return Ok(Hot::Quota(record(words)?)),
             HotKind::Waking => Event::Waking(waking(&record(words)?)?),
             HotKind::Wakeup => Event::Wakeup(wakeup(WakeupKind::Again, &record(words)?)),
             HotKind::WakeupNew => Event::Wakeup(wakeup(WakeupKind::New, &record(words)?)),
@@ -224,6 +230,8 @@ impl Wire for spry_move {}
 impl Wire for spry_value {}
 impl Wire for spry_timer_expiry {}
 impl Wire for spry_ipc {}
+impl Wire for spry_throttle {}
+impl Wire for spry_quota {}
 impl Wire for spry_meta {}
 impl Wire for spry_fork {}
 impl Wire for spry_life {}

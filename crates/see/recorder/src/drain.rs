@@ -19,6 +19,7 @@ use crate::flight::Lookout;
 use crate::ring::{Reached, Rings, Shared};
 use crate::symbols::Symbols;
 use crate::tasks::Tasks;
+use crate::throttle::Throttles;
 use crate::wire::{Kind, Nonsense, SPRY_CHUNK_BYTES};
 
 /// A record that a CPU began this long ago shows in that CPU's count of writers: a store reaches other CPUs
@@ -60,6 +61,7 @@ pub(crate) struct Drain<W: Write> {
     writer: Writer<W>,
     decoder: Decoder,
     tasks: Tasks,
+    throttles: Throttles,
     symbols: Symbols,
     cpus: Vec<CpuRing>,
     waiting: Vec<Rare>,
@@ -83,6 +85,7 @@ impl<W: Write> Drain<W> {
             writer,
             decoder,
             tasks: Tasks::default(),
+            throttles: Throttles::default(),
             symbols,
             cpus,
             waiting: Vec::new(),
@@ -222,6 +225,14 @@ impl<W: Write> Drain<W> {
         match hot {
             Hot::Event(event) => self.write(cpu, time_ns, event),
             Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
+            Hot::Quota(quota) => {
+                self.throttles.limit(&quota);
+                Ok(())
+            }
+            Hot::Throttle(raw) => match self.throttles.see(cpu, &raw) {
+                Some(throttled) => self.write(cpu, time_ns, Event::Throttled(throttled)),
+                None => Ok(()),
+            },
             Hot::Lost(count) => {
                 self.cpus[cpu].switched = None;
                 self.lose(cpu, time_ns, count)

@@ -31,6 +31,7 @@ mod ring;
 pub mod split;
 mod symbols;
 mod tasks;
+mod throttle;
 mod tick;
 mod wire;
 

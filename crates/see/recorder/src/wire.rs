@@ -45,6 +45,8 @@ pub(crate) enum HotKind {
     SchedExit,
     Ipc,
     Lost,
+    Throttle,
+    Quota,
 }
 
 /// Records of the shared ring.
@@ -99,6 +101,8 @@ impl TryFrom<spry_kind> for Kind {
             SPRY_SCHED_EXIT => Kind::Hot(HotKind::SchedExit),
             SPRY_IPC => Kind::Hot(HotKind::Ipc),
             SPRY_LOST => Kind::Hot(HotKind::Lost),
+            SPRY_THROTTLE => Kind::Hot(HotKind::Throttle),
+            SPRY_QUOTA => Kind::Hot(HotKind::Quota),
             SPRY_FORK => Kind::Rare(RareKind::Fork),
             SPRY_EXEC => Kind::Rare(RareKind::Exec),
             SPRY_EXIT => Kind::Rare(RareKind::Exit),
@@ -131,6 +135,8 @@ impl HotKind {
             | HotKind::Lost => size_of::<spry_value>(),
             HotKind::Timer => size_of::<spry_timer_expiry>(),
             HotKind::Ipc => size_of::<spry_ipc>(),
+            HotKind::Throttle => size_of::<spry_throttle>(),
+            HotKind::Quota => size_of::<spry_quota>(),
         };
         bytes / 8
     }
@@ -150,6 +156,8 @@ mod tests {
             size_of::<spry_value>(),
             size_of::<spry_timer_expiry>(),
             size_of::<spry_ipc>(),
+            size_of::<spry_throttle>(),
+            size_of::<spry_quota>(),
         ] {
             assert_eq!(size % 8, 0);
             assert!(size <= SPRY_HOT_MAX as usize);
@@ -182,7 +190,7 @@ mod tests {
 
     #[test]
     fn hot_and_shared_kinds_do_not_overlap_and_fit_the_stamp() {
-        const { assert!(SPRY_LOST < SPRY_FORK) };
+        const { assert!(SPRY_QUOTA < SPRY_FORK) };
         const { assert!(SPRY_NESTED < 1 << SPRY_STAMP_SHIFT) };
     }
 
@@ -205,7 +213,7 @@ mod tests {
     #[test]
     fn every_number_is_one_kind_or_none() {
         let known = (0..256).filter(|&number| Kind::try_from(number).is_ok()).count();
-        assert_eq!(known, 25);
+        assert_eq!(known, 27);
         assert_eq!(Kind::try_from(200), Err(Nonsense::of("the kind of a record", 200_u32)));
     }
 }

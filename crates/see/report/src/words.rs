@@ -66,6 +66,7 @@ pub(crate) fn party(party: &Party) -> String {
         Party::Idle => "idle".into(),
         Party::Unknown => "unknown".into(),
         Party::Others => "others".into(),
+        Party::Quota => "the quota of its group".into(),
     }
 }
 
@@ -81,8 +82,18 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
         DelayCause::Preempted { by: Some(by) } => format!("preempted by {}", who(by)),
         DelayCause::Preempted { by: None } => "preempted".into(),
         DelayCause::New => "new".into(),
+        DelayCause::Throttled { group, quota_ns, period_ns } => {
+            let (quota_us, period_us) = (quota_ns / 1_000, period_ns / 1_000);
+            format!("throttled by {}, cpu.max {quota_us} {period_us}", of_group(group))
+        }
+        DelayCause::Released { group } => format!("throttled before by {}", of_group(group)),
         DelayCause::Unknown => "waiting since before the trace".into(),
     }
+}
+
+/// A cgroup's path, as far as it is known.
+fn of_group(path: &str) -> String {
+    if path.is_empty() { "a group above it".into() } else { plain(path) }
 }
 
 /// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
@@ -109,6 +120,7 @@ pub fn culprits(delay: &Delay) -> String {
             Doer::Task(task) => who(task) + ran,
             Doer::Name(name) => many(name) + ran,
             Doer::Other(Party::Idle) => "the CPU was idle".into(),
+            Doer::Other(Party::Quota) => "the quota of its group was spent for".into(),
             Doer::Other(Party::Unknown) => "not known for".into(),
             Doer::Other(other) => party(other) + ran,
         };
@@ -168,8 +180,12 @@ fn many(name: &NameShare) -> String {
 
 /// Tells one delay in a sentence.
 pub fn sentence(delay: &Delay) -> String {
+    let was = match delay.cause {
+        DelayCause::Throttled { .. } => "throttled",
+        _ => "ready to run",
+    };
     let mut text = format!(
-        "{} was ready to run for {} on CPU {} at {} ({})",
+        "{} was {was} for {} on CPU {} at {} ({})",
         who(&delay.victim),
         duration(delay.wait_ns),
         delay.cpu,
@@ -231,7 +247,7 @@ pub(crate) fn verdict(findings: &Findings) -> String {
     };
     let known = if is_partial { "known " } else { "" };
     let mut text = format!("Longest {known}wait: {}", sentence(worst));
-    let most = delays.blame.iter().find(|blame| matches!(blame.culprit, Party::Task(_)));
+    let most = delays.blame.iter().find(|blame| matches!(blame.culprit, Party::Task(_) | Party::Quota));
     if let Some(blame) = most {
         _ = write!(
             text,
@@ -278,6 +294,34 @@ mod tests {
         delay.culprits = vec![culprit(party(1), 1_500_000_000), culprit(party(2), 500_000_000)];
         assert_eq!(culprits(&delay), "crowd 1 ran 1.50 s, crowd 2 500 ms");
         assert!(sentence(&delay).ends_with(", while crowd 1 ran for 1.50 s."));
+    }
+
+    #[test]
+    fn a_throttled_wait_is_told_with_its_group_and_its_limit() {
+        let victim = Who { tid: Tid(7), tgid: Tgid(7), comm: Comm::new(b"loop") };
+        let group = "/kube\x1b/pod".into();
+        let mut delay = Delay {
+            victim,
+            start_ns: 0,
+            wait_ns: 90_000_000,
+            cpu: 1,
+            cause: DelayCause::Throttled { group, quota_ns: 10_000_000, period_ns: 100_000_000 },
+            end: DelayEnd::Dispatched,
+            culprits: vec![Culprit { party: Party::Quota, ran_ns: 90_000_000 }],
+            names: Vec::new(),
+            slices: Vec::new(),
+            culprit_stack: Vec::new(),
+        };
+        assert_eq!(
+            sentence(&delay),
+            "loop 7 was throttled for 90.0 ms on CPU 1 at 0.000000 s \
+             (throttled by /kube?/pod, cpu.max 10000 100000)."
+        );
+        assert_eq!(culprits(&delay), "the quota of its group was spent for 90.0 ms");
+        delay.cause = DelayCause::Released { group: "".into() };
+        assert!(
+            sentence(&delay).contains("was ready to run") && sentence(&delay).contains("by a group above it")
+        );
     }
 
     #[test]

@@ -118,9 +118,23 @@ pub enum WaitCause {
     },
     /// The task was created.
     New,
+    /// The task may not run, since the quota of a group is spent. Nothing that has the CPU delays it.
+    Throttled {
+        /// The limit; [`Timeline::limit`] has it.
+        limit: LimitIndex,
+    },
+    /// The task was throttled before, and may run again.
+    Released {
+        /// The limit that throttled it.
+        limit: LimitIndex,
+    },
     /// The task already waited when the trace began.
     Unknown,
 }
+
+/// One of the limits of groups that the trace has told of. Indices count up from 0 without gaps.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct LimitIndex(pub(crate) u32);
 
 /// A task was blocked (or, before its first wake-up, not yet runnable).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -11,6 +11,7 @@ mod life;
 mod machine;
 mod switch;
 mod task;
+mod throttle;
 mod tick;
 mod wake;
 

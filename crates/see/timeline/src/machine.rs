@@ -1,7 +1,9 @@
 //! The state machine: takes events one by one and tells an observer what they mean.
 
+use std::sync::Arc;
+
 use serde::Serialize;
-use spry_trace::event::{Context, Event, Ipc, Mark, Migrate, Numbers, Stack, TimerExpire};
+use spry_trace::event::{Context, Event, Ipc, Limit, Mark, Migrate, Numbers, Stack, TimerExpire};
 use spry_trace::{Header, Stamped, Tgid, Tid};
 
 use crate::cpu::{Cpu, Holder};
@@ -64,6 +66,8 @@ pub(crate) struct PendingWaking {
 pub struct Timeline {
     pub(crate) cpus: Vec<Cpu>,
     pub(crate) tasks: Tasks,
+    /// The limits of groups, by index.
+    pub(crate) limits: Vec<Arc<Limit>>,
     pub(crate) window: Window,
     /// Since when no events are missing: the start of recording, or the end of the latest loss. A task of
     /// which the trace tells for the first time has been in its state since then.
@@ -80,6 +84,7 @@ impl Timeline {
         Timeline {
             cpus: (0..header.cpus).map(|_| Cpu::new(start_ns)).collect(),
             tasks: Tasks::new(),
+            limits: Vec::new(),
             window: Window { from_ns: window.from_ns.max(start_ns), ..window },
             whole_since_ns: start_ns,
             now_ns: start_ns,
@@ -180,6 +185,7 @@ impl Timeline {
             Event::Lost(lost) => self.lost(cpu, lost, to),
             Event::Task(info) => return self.tasks.describe(info),
             Event::Stat(stat) => self.stat(stat, to),
+            Event::Throttled(throttled) => self.throttled(throttled, to),
             Event::TimerExpire(TimerExpire { tid, .. })
             | Event::Ipc(Ipc { tid, .. })
             | Event::Mark(Mark { tid, .. })

@@ -264,13 +264,25 @@ impl Timeline {
     /// Tells of a wait that is over, unless it is not known whether the task waited all the time.
     #[inline]
     pub(crate) fn close_wait(&mut self, index: TaskIndex, cpu: u16, end_cut: Cut, to: &mut impl Observer) {
+        self.close_wait_at(index, cpu, self.now_ns, end_cut, to);
+    }
+
+    /// The same as [`Timeline::close_wait`] for a wait that ended at `end_ns`.
+    pub(crate) fn close_wait_at(
+        &mut self,
+        index: TaskIndex,
+        cpu: u16,
+        end_ns: u64,
+        end_cut: Cut,
+        to: &mut impl Observer,
+    ) {
         let task = self.tasks.get(index);
         if self.tainted(task.cpu, task.since_ns) {
             return;
         }
         let cut = Cut { start: task.guessed && task.cause == WaitCause::Unknown, ..end_cut };
         let (cause, waking_ns, moved) = (task.cause, task.waking_ns, task.has_moved.then_some(task.moved));
-        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, self.now_ns, cut) {
+        if let Some((start_ns, end_ns, cut)) = self.clip(task.since_ns, end_ns, cut) {
             to.waited(self, &Waited { task: index, cpu, start_ns, end_ns, cause, waking_ns, moved, cut });
         }
     }

@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use crate::encode::{NEXT_LONG, PRIO_DEFAULT};
 use crate::event::{
-    Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Lost, Mark, Migrate,
-    NeedResched, Numbers, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch, TaskInfo,
-    TaskStat, Tgid, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind, Waking,
+    Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Limit, Lost, Mark,
+    Migrate, NeedResched, Numbers, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch,
+    TaskInfo, TaskStat, Tgid, Throttled, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind,
+    Waking,
 };
 use crate::format::{
     CODE_BITS, CPU_MAX, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS,
@@ -115,10 +116,13 @@ impl Decoder {
             code::WAKING => put(to, self.waking(first, cursor)?),
             code::WAKEUP => put(to, self.wakeup(first, cursor)?),
             code::EXTENDED => {
-                cursor.varint()?;
+                let number = cursor.varint()?;
                 let len = usize::try_from(cursor.varint()?).ok()?;
-                cursor.take(len)?;
-                return Some(Told::Nothing);
+                let mut content = Cursor::new(cursor.take(len)?);
+                if number != extended::THROTTLED {
+                    return Some(Told::Nothing);
+                }
+                *to = self.throttled(&mut content)?;
             }
             _ => *to = self.rare(code, first, cursor)?,
         }
@@ -291,6 +295,15 @@ impl Decoder {
         })
     }
 
+    fn throttled(&self, cursor: &mut Cursor<'_>) -> Option<Event> {
+        let tid = self.tid(cursor)?;
+        let throttled_ns = cursor.varint()?.checked_sub(1);
+        let (quota_ns, period_ns) = (cursor.varint()?, cursor.varint()?);
+        let group = text(cursor, Limit::PATH_BYTES_MAX)?.into();
+        let limit = Arc::new(Limit { group, quota_ns, period_ns });
+        Some(Event::Throttled(Throttled { tid, throttled_ns, limit }))
+    }
+
     fn earlier(&self, cursor: &mut Cursor<'_>) -> Option<u64> {
         Some(self.last_ns.wrapping_sub(unzigzag(cursor.varint()?) as u64))
     }
@@ -348,7 +361,7 @@ impl Decoder {
 /// Sets an event. Most events own no memory: then the old one need not be dropped.
 #[inline(always)]
 fn put(to: &mut Event, event: Event) {
-    if matches!(to, Event::Mark(_) | Event::Stack(_)) {
+    if matches!(to, Event::Mark(_) | Event::Stack(_) | Event::Throttled(_)) {
         *to = Event::ScheduleExit;
     }
     std::mem::forget(std::mem::replace(to, event));

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::{
-    Channel, Comm, Context, Direction, Event, Irq, Stack, Switch, TaskInfo, Tgid, Tid, TimerExpire, Urgency,
-    Wakeup, WakeupKind, Waking,
+    Channel, Comm, Context, Direction, Event, Irq, Limit, Stack, Switch, TaskInfo, Tgid, Throttled, Tid,
+    TimerExpire, Urgency, Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
     CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS, SYMBOL_BYTES_MAX,
@@ -91,7 +91,7 @@ impl Stream {
             other => self.rare(time_ns, cpu, other, names),
         }
         self.shorten();
-        if !matches!(event, Event::Lost(_)) {
+        if !matches!(event, Event::Lost(_) | Event::Throttled(_)) {
             self.count += 1;
         }
     }
@@ -309,8 +309,23 @@ impl Stream {
                 let numbers = [stat.state as u64, stat.exec_ns, stat.utime_ns, stat.stime_ns];
                 self.with_task(code::STAT, time_ns, stat.tid, &numbers, names);
             }
+            Event::Throttled(ref throttled) => self.throttled(time_ns, throttled, names),
             Event::Switch(_) | Event::Waking(_) | Event::Wakeup(_) | Event::Task(_) => {}
         }
+    }
+
+    fn throttled(&mut self, time_ns: u64, throttled: &Throttled, names: &Names) {
+        let Limit { group, quota_ns, period_ns } = &*throttled.limit;
+        let group = cut(group, Limit::PATH_BYTES_MAX);
+        let so_far = throttled.throttled_ns.map_or(0, |ns| ns.saturating_add(1));
+        let task = self.task(throttled.tid, names);
+        let mut content = Vec::with_capacity(32 + group.len());
+        for number in [task, so_far, *quota_ns, *period_ns, group.len() as u64] {
+            put(&mut content, number);
+        }
+        content.extend(group.as_bytes());
+        self.plain(code::EXTENDED, time_ns, &[extended::THROTTLED, content.len() as u64]);
+        self.bytes.extend(content);
     }
 
     fn numbers(&mut self, numbers: &[u64]) {

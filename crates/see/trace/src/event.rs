@@ -104,6 +104,8 @@ pub enum Event {
     Task(TaskInfo),
     /// The kernel's own account of a task at this moment (start and end of a recording, and at its exit).
     Stat(TaskStat),
+    /// A runnable task may not run, since the quota of a group is spent.
+    Throttled(Throttled),
 }
 
 /// `sched_switch`.
@@ -544,6 +546,35 @@ pub struct TaskStat {
     pub utime_ns: u64,
     /// Raw tick samples in kernel mode (`task_struct.stime`), ns.
     pub stime_ns: u64,
+}
+
+/// A runnable task that may not run. The event comes once when the task has lost its CPU, and again before
+/// the task gets a CPU.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Throttled {
+    /// The thread.
+    pub tid: Tid,
+    /// How long the task was throttled from the beginning of its present wait on, ns; `None` when the wait
+    /// begins.
+    pub throttled_ns: Option<u64>,
+    /// The limit that throttled it.
+    pub limit: Arc<Limit>,
+}
+
+/// A limit of a cgroup's run time.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Limit {
+    /// The cgroup's path in its hierarchy; empty if it is not known. At most [`Limit::PATH_BYTES_MAX`] bytes.
+    pub group: Box<str>,
+    /// The run time that all tasks of the group together may have in each period, ns.
+    pub quota_ns: u64,
+    /// The period, ns.
+    pub period_ns: u64,
+}
+
+impl Limit {
+    /// Longer paths are cut.
+    pub const PATH_BYTES_MAX: usize = 512;
 }
 
 /// What a task was doing when its account was taken.

@@ -101,4 +101,6 @@ pub mod code {
 pub mod extended {
     /// The numbers that the task introduced just before has in the recorder's PID namespace.
     pub const INNER: u64 = 1;
+    /// A task that is throttled.
+    pub const THROTTLED: u64 = 2;
 }

@@ -95,6 +95,7 @@ impl Kinds {
             | Event::Ipc(_)
             | Event::Mark(_)
             | Event::Stack(_)
+            | Event::Throttled(_)
             | Event::NeedResched(_)
             | Event::ScheduleEnter
             | Event::ScheduleExit => Kinds::NONE,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use common::{CPUS, RENAMED, START_NS, events, file, fix_checksums, header, options};
-use spry_trace::event::{Event, Lost, Tid};
+use spry_trace::event::{Event, Limit, Lost, Throttled, Tid};
 use spry_trace::reader::Ending;
 use spry_trace::{Compression, Options, ReadError, Reader, Stamped, Totals, Writer};
 
@@ -65,6 +65,7 @@ fn mentioned(event: &Event) -> Vec<Tid> {
         Event::Mark(mark) => vec![mark.tid],
         Event::Stack(stack) => vec![stack.tid],
         Event::Stat(stat) => vec![stat.tid],
+        Event::Throttled(throttled) => vec![throttled.tid],
         Event::Task(_)
         | Event::Tick(_)
         | Event::IrqEnter(_)
@@ -127,6 +128,29 @@ fn numbers_in_a_namespace_come_back_from_any_place() {
             seen.insert(info.tid);
         }
         assert_eq!((seen.len(), reader.totals().damaged_bytes), (39, 0));
+    }
+}
+
+#[test]
+fn throttled_tasks_come_back_and_count_as_no_events() {
+    let limit = |group: &str, quota_ns| {
+        std::sync::Arc::new(Limit { group: group.into(), quota_ns, period_ns: 100_000_000 })
+    };
+    let throttled = |throttled_ns, limit| Event::Throttled(Throttled { tid: Tid(97), throttled_ns, limit });
+    let at = |time_ns, event| Stamped { time_ns, cpu: 0, event };
+    let written = [
+        at(START_NS + 5, throttled(None, limit("/a", 10_000_000))),
+        at(START_NS + 7, throttled(Some(0), limit("", 0))),
+        at(START_NS + 9, throttled(Some(u64::MAX - 1), limit("/\u{20ac}/b", u64::MAX))),
+        at(START_NS + 9, Event::ScheduleEnter),
+    ];
+    for compression in BOTH {
+        let mut writer = Writer::new(Vec::new(), &header(), options(compression)).unwrap();
+        written.iter().for_each(|stamped| writer.event(stamped).unwrap());
+        let (bytes, summary) = writer.finish(START_NS + 10).unwrap();
+        let (found, totals) = read(&bytes);
+        assert_same(&without_names(found), &written, "throttled");
+        assert_eq!((summary.events, totals.events, totals.lost, totals.damaged_bytes), (1, 1, 0, 0));
     }
 }
 

@@ -54,7 +54,7 @@ impl Delay {
 }
 
 /// How a wait started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DelayCause {
     /// The task was woken. In another context than [`Context::Task`], the wake-up is not the work of `waker`.
@@ -71,6 +71,20 @@ pub enum DelayCause {
     },
     /// The task was created.
     New,
+    /// The task might not run, since the quota of a group was spent.
+    Throttled {
+        /// The cgroup that holds the limit; empty if it is not known.
+        group: Box<str>,
+        /// The run time that the group may have in each period, ns.
+        quota_ns: u64,
+        /// The period, ns.
+        period_ns: u64,
+    },
+    /// The task was throttled before, and might run again.
+    Released {
+        /// The cgroup that holds the limit; empty if it is not known.
+        group: Box<str>,
+    },
     /// The task already waited when the trace began.
     Unknown,
 }

@@ -127,6 +127,49 @@ static __always_inline u64 unseen_run_time(struct task_struct *task, u64 most_ns
 	return run_ns;
 }
 
+/* Since 6.18 tasks are throttled one by one, and since 6.6 the queues count how long their tasks were.
+ * Before, the tasks of a queue were throttled with it. */
+struct task_struct___throttled {
+	bool throttled;
+} __attribute__((preserve_access_index));
+
+struct cfs_rq___throttle_count {
+	int throttle_count;
+} __attribute__((preserve_access_index));
+
+struct cfs_rq___throttled_self {
+	u64 throttled_clock_self;
+	u64 throttled_clock_self_time;
+} __attribute__((preserve_access_index));
+
+/* Whether a task that leaves its CPU, still runnable, is throttled. */
+static __always_inline bool task_is_throttled(struct task_struct *task)
+{
+	struct task_struct___throttled *new_task = (void *)task;
+	struct cfs_rq___throttle_count *queue = (void *)task->se.cfs_rq;
+
+	if (bpf_core_field_exists(new_task->throttled))
+		return new_task->throttled;
+	return bpf_core_field_exists(queue->throttle_count) && task->prio >= MAX_RT_PRIO &&
+	       queue->throttle_count > 0;
+}
+
+/* How long the queue of the task's group has been throttled so far, ns of the run queue's clock; 0 if never,
+ * or if the kernel does not count that. */
+static __always_inline u64 throttled_so_far(struct task_struct *task)
+{
+	struct cfs_rq___throttled_self *queue = (void *)task->se.cfs_rq;
+	struct cfs_rq___clock *with_rq = (void *)queue;
+	u64 so_far_ns;
+
+	if (!bpf_core_field_exists(queue->throttled_clock_self_time))
+		return 0;
+	so_far_ns = queue->throttled_clock_self_time;
+	if (queue->throttled_clock_self)
+		so_far_ns += with_rq->rq->clock - queue->throttled_clock_self;
+	return so_far_ns;
+}
+
 /* Kernels that have these two functions may run a tracepoint's program preemptibly; on kernels that lack them
  * the tracepoint itself disables preemption. */
 extern void bpf_preempt_disable(void) __ksym __weak;

@@ -16,6 +16,7 @@ struct spry_control control SEC(".data.control");
 #include "ring.bpf.h"
 #include "stack.bpf.h"
 #include "namespace.bpf.h"
+#include "throttle.bpf.h"
 #include "sched.bpf.h"
 #include "accounts.bpf.h"
 #include "timer.bpf.h"

@@ -68,9 +68,12 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	} else if (!known && prev->pid) {
 		put_stat(&s, prev, state && !preempt ? SPRY_STAT_BLOCKED : SPRY_STAT_RUNNABLE);
 	}
+	put_throttle_over(&s, next);
 	put(&s, SPRY_SWITCH, spry_switch, .prev_tid = prev->pid, .prev_policy = prev->policy,
 	    .is_preempted = preempt, .next_tid = next->pid, .next_policy = next->policy, .state = state,
 	    .prev_prio = prev->prio, .next_prio = next->prio, .uncounted_ns = uncounted);
+	if (prev->pid && task_is_throttled(prev))
+		put_throttle(&s, prev);
 	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
 		put_stack(ctx, &s, prev);
 	leave(&s);

@@ -44,6 +44,8 @@ enum spry_kind {
 	SPRY_SCHED_EXIT = 14,
 	SPRY_IPC = 15,
 	SPRY_LOST = 16,
+	SPRY_THROTTLE = 17,
+	SPRY_QUOTA = 18,
 	/* Records of the shared ring. */
 	SPRY_FORK = 32,
 	SPRY_EXEC = 33,
@@ -159,6 +161,27 @@ enum spry_channel {
 	SPRY_CHANNEL_INET = 2,
 	SPRY_CHANNEL_TTY = 3,
 	SPRY_CHANNEL_NONE = 4,
+};
+
+/* A task lost its CPU since the quota of a group is spent; or a task of a group that was throttled before
+ * gets a CPU (is_over). */
+struct spry_throttle {
+	__u64 stamp;
+	__u32 tid;
+	__u32 is_over;
+	/* How long the CPU's queue of the task's group has been throttled so far, ns of the run queue's
+	 * clock; 0 where the kernel does not count that. */
+	__u64 so_far_ns;
+	/* The id of the cgroup that holds the limit; 0 if it is not known, and where is_over is set. */
+	__u64 group;
+};
+
+/* The limit of a cgroup, before a spry_throttle that names the cgroup. */
+struct spry_quota {
+	__u64 stamp;
+	__u64 group;
+	__u64 quota_ns;
+	__u64 period_ns;
 };
 
 /* Every record of the shared ring starts with these fields. */

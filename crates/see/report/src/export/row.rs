@@ -281,6 +281,12 @@ impl<'a> Row<'a> {
                 self.int(Column::UtimeNs, stat.utime_ns);
                 self.int(Column::StimeNs, stat.stime_ns);
             }
+            Event::Throttled(throttled) => {
+                let is_over = throttled.throttled_ns.is_some();
+                self.event("throttled", if is_over { "over" } else { "begins" });
+                self.task(throttled.tid);
+                self.text(Column::Text, &*throttled.limit.group);
+            }
             _ => unreachable!("scheduling and interrupt events were taken above"),
         }
     }

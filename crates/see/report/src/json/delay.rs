@@ -58,6 +58,7 @@ impl PartyView {
             Party::Idle => "idle",
             Party::Unknown => "unknown",
             Party::Others => "others",
+            Party::Quota => "quota",
         };
         match party {
             Party::Task(who) => {
@@ -91,7 +92,7 @@ impl<'a> DelayView<'a> {
             start_ns: delay.start_ns,
             wait_ns: delay.wait_ns,
             cpu: delay.cpu,
-            cause: delay.cause,
+            cause: delay.cause.clone(),
             end: delay.end,
             culprits: delay.culprits.iter().map(CulpritView::of).collect(),
             names: &delay.names,

@@ -1,0 +1,151 @@
+//! Which tasks are throttled, and by the limits of which cgroups.
+
+use std::collections::HashMap;
+use std::fs;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use spry_trace::Tid;
+use spry_trace::event::{Limit, Throttled};
+
+use crate::wire::{spry_quota, spry_throttle};
+
+/// How many directories are looked at in search of a cgroup, and how deep.
+const DIRECTORIES_MAX: usize = 100_000;
+const DEPTH_MAX: usize = 64;
+
+/// The tasks that are throttled, and the limits that were seen.
+#[derive(Default)]
+pub(crate) struct Throttles {
+    limits: HashMap<u64, Arc<Limit>>,
+    waiting: HashMap<Tid, Waiting>,
+}
+
+/// A task that may not run.
+struct Waiting {
+    cpu: usize,
+    so_far_ns: u64,
+    limit: Arc<Limit>,
+}
+
+impl Throttles {
+    /// Learns a cgroup's limit.
+    pub(crate) fn limit(&mut self, quota: &spry_quota) {
+        let &spry_quota { group, quota_ns, period_ns, .. } = quota;
+        let known = self.limits.get(&group);
+        if known.is_none_or(|known| (known.quota_ns, known.period_ns) != (quota_ns, period_ns)) {
+            let path = known.map_or_else(|| path_of(group), |known| known.group.clone());
+            self.limits.insert(group, Arc::new(Limit { group: path, quota_ns, period_ns }));
+        }
+    }
+
+    /// What to tell of a record, if anything.
+    pub(crate) fn see(&mut self, cpu: usize, raw: &spry_throttle) -> Option<Throttled> {
+        let tid = Tid(raw.tid);
+        if raw.is_over == 0 {
+            let unknown = || Arc::new(Limit { group: "".into(), quota_ns: 0, period_ns: 0 });
+            let limit = self.limits.get(&raw.group).cloned().unwrap_or_else(unknown);
+            let waiting = Waiting { cpu, so_far_ns: raw.so_far_ns, limit: Arc::clone(&limit) };
+            self.waiting.insert(tid, waiting);
+            return Some(Throttled { tid, throttled_ns: None, limit });
+        }
+        let waiting = self.waiting.remove(&tid)?;
+        // Each CPU has a queue of its own. How long the task waited in the first one is not known.
+        let throttled_ns = (waiting.cpu == cpu).then(|| raw.so_far_ns.checked_sub(waiting.so_far_ns))??;
+        Some(Throttled { tid, throttled_ns: Some(throttled_ns), limit: waiting.limit })
+    }
+}
+
+/// The path of the cgroup with this id, in the hierarchy of the CPU controller; empty if it is not found.
+fn path_of(id: u64) -> Box<str> {
+    let mounts = fs::read_to_string("/proc/self/mountinfo").unwrap_or_default();
+    let found = hierarchy(&mounts).and_then(|root| {
+        let path = find(&root, id)?;
+        Some(format!("/{}", path.strip_prefix(&root).ok()?.display()))
+    });
+    let mut path = found.unwrap_or_default();
+    while path.len() > Limit::PATH_BYTES_MAX {
+        path.pop();
+    }
+    path.into()
+}
+
+/// Where the hierarchy with the CPU controller is mounted: one of version 1 that has it, or that of version
+/// 2.
+fn hierarchy(mounts: &str) -> Option<PathBuf> {
+    let parsed = mounts.lines().filter_map(|line| {
+        let (mount, file_system) = line.split_once(" - ")?;
+        let mut words = file_system.split(' ');
+        Some((mount.split(' ').nth(4)?, words.next()?, words.nth(1)?))
+    });
+    let mut second = None;
+    for (place, kind, options) in parsed {
+        match kind {
+            "cgroup" if options.split(',').any(|option| option == "cpu") => return Some(place.into()),
+            "cgroup2" => second = Some(place.into()),
+            _ => {}
+        }
+    }
+    second
+}
+
+/// The directory under `root` that has this inode.
+fn find(root: &Path, inode: u64) -> Option<PathBuf> {
+    let mut left = vec![(root.to_owned(), 0)];
+    let mut looked_at = 0;
+    while let Some((directory, depth)) = left.pop() {
+        looked_at += 1;
+        if fs::metadata(&directory).is_ok_and(|metadata| metadata.ino() == inode) {
+            return Some(directory);
+        }
+        if depth == DEPTH_MAX || looked_at == DIRECTORIES_MAX {
+            continue;
+        }
+        for entry in fs::read_dir(&directory).into_iter().flatten().flatten() {
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                left.push((entry.path(), depth + 1));
+            }
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn raw(tid: u32, is_over: u32, so_far_ns: u64) -> spry_throttle {
+        spry_throttle { tid, is_over, so_far_ns, group: 1, ..spry_throttle::default() }
+    }
+
+    #[test]
+    fn a_task_is_throttled_as_long_as_its_queue_was_meanwhile() {
+        let mut throttles = Throttles::default();
+        assert_eq!(throttles.see(0, &raw(7, 1, 500)), None);
+        let begun = throttles.see(0, &raw(7, 0, 500)).unwrap();
+        assert_eq!((begun.tid, begun.throttled_ns, &*begun.limit.group), (Tid(7), None, ""));
+        let over = throttles.see(0, &raw(7, 1, 590)).unwrap();
+        assert_eq!(over.throttled_ns, Some(90));
+        assert_eq!(throttles.see(0, &raw(7, 1, 600)), None);
+        // On another CPU, or where the count went back, it is not known how long.
+        for (cpu, so_far_ns) in [(1, 590), (0, 400)] {
+            throttles.see(0, &raw(7, 0, 500)).unwrap();
+            assert_eq!(throttles.see(cpu, &raw(7, 1, so_far_ns)), None);
+        }
+    }
+
+    #[test]
+    fn the_cpu_controller_s_hierarchy_is_found_in_both_versions() {
+        let first = "30 24 0:26 / /sys/fs/cgroup/cpuset rw - cgroup cgroup rw,cpuset\n\
+                     31 24 0:27 / /sys/fs/cgroup/cpu rw,relatime shared:5 - cgroup cgroup rw,cpu,cpuacct\n";
+        let second = "40 24 0:28 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n";
+        let both = format!("{second}{first}");
+        for (mounts, place) in
+            [(first, "/sys/fs/cgroup/cpu"), (second, "/sys/fs/cgroup"), (&both, "/sys/fs/cgroup/cpu")]
+        {
+            assert_eq!(hierarchy(mounts), Some(PathBuf::from(place)));
+        }
+        assert_eq!(hierarchy("odd\n - cgroup\n1 2 3 - cgroup x cpu\n"), None);
+    }
+}
