@@ -117,6 +117,7 @@ static __always_inline void reserved_sleeps(struct task_struct *p)
 	if (!r)
 		return;
 	now = bpf_ktime_get_ns();
+	charge_old_period(cpu_at(nr_cpus > 1 ? scx_bpf_task_cpu(p) : 0), t, r, now);
 	reservation_goes_on(r, now);
 	if (serves)
 		request_is_over(p, t, r);

@@ -164,6 +164,38 @@ static __always_inline u64 debt_most_ns(const struct spry_reservation *r)
 	return r->budget_ns * (DEBT_LASTS_NS / r->period_ns);
 }
 
+/* Begins the next period if it is time, or will be when a task that is chosen now runs. */
+static __always_inline void reservation_goes_on(struct spry_reservation *r, u64 now)
+{
+	s64 since_ns = now + lead_ns(cpu_at(r->cpu)) - r->begun_ns, left_ns = r->left_ns;
+	u64 over;
+
+	if (since_ns < (s64)r->period_ns || !r->period_ns)
+		return;
+	over = (u64)since_ns / r->period_ns;
+	period_is_over(r);
+	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile. */
+	if (left_ns > 0 && (r->slept || over > 1))
+		left_ns = 0;
+	if (left_ns > (s64)r->budget_ns)
+		left_ns = r->budget_ns;
+	left_ns += left_ns < 0 ? over * r->budget_ns : r->budget_ns;
+	if (left_ns < 0 && left_ns < -(s64)debt_most_ns(r))
+		left_ns = -(s64)debt_most_ns(r);
+	if (over > 1 && left_ns > (s64)r->budget_ns)
+		left_ns = r->budget_ns;
+	if (left_ns > (s64)r->period_ns)
+		left_ns = r->period_ns;
+	/* A task that wants the CPU has waited for this period, unless the last one ended beside it. */
+	r->awaited = !r->slept && r->left_ns <= (s64)budget_tail_ns;
+	r->left_ns = left_ns;
+	r->begun_ns += over * r->period_ns;
+	r->slept = 0;
+	r->ran_ns = 0;
+	r->served_ns = 0;
+	r->forgiven_ns = 0;
+}
+
 static __always_inline u64 next_period_ns(const struct spry_reservation *r)
 {
 	return r->begun_ns + r->period_ns;
@@ -195,50 +227,16 @@ static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
 		r->exhausted++;
 }
 
-/* If a period has ended while a task of the reservation ran, charges what the task ran before the end to that
- * period. Otherwise the next switch from the task would charge the next period for it. */
-static __always_inline void charge_old_period(const struct spry_reservation *r, u64 now)
+/* A period has ended while a task of the reservation ran: what the task ran before the end is charged to that
+ * period. Otherwise the switch from the task would charge the next period for it. */
+static __always_inline void charge_old_period(struct cpu_ctx *c, const struct thread_ctx *t,
+					      const struct spry_reservation *r, u64 now)
 {
-	struct cpu_ctx *c = cpu_at(r->cpu);
 	u64 ended_ns = next_period_ns(r);
 
-	if (c->reserved_runs && reservation_at(c->reserved_runs - 1) == r && (s64)(now - ended_ns) > 0 &&
+	if (c->reserved_runs == t->reserved && (s64)(now - ended_ns) > 0 &&
 	    (s64)(ended_ns - c->reserved_until_ns) > 0)
 		reserved_charge(c, ended_ns);
-}
-
-/* Begins the next period if it is time, or will be when a task that is chosen now runs. */
-static __always_inline void reservation_goes_on(struct spry_reservation *r, u64 now)
-{
-	s64 since_ns = now + lead_ns(cpu_at(r->cpu)) - r->begun_ns, left_ns;
-	u64 over;
-
-	if (since_ns < (s64)r->period_ns || !r->period_ns)
-		return;
-	charge_old_period(r, now);
-	left_ns = r->left_ns;
-	over = (u64)since_ns / r->period_ns;
-	period_is_over(r);
-	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile. */
-	if (left_ns > 0 && (r->slept || over > 1))
-		left_ns = 0;
-	if (left_ns > (s64)r->budget_ns)
-		left_ns = r->budget_ns;
-	left_ns += left_ns < 0 ? over * r->budget_ns : r->budget_ns;
-	if (left_ns < 0 && left_ns < -(s64)debt_most_ns(r))
-		left_ns = -(s64)debt_most_ns(r);
-	if (over > 1 && left_ns > (s64)r->budget_ns)
-		left_ns = r->budget_ns;
-	if (left_ns > (s64)r->period_ns)
-		left_ns = r->period_ns;
-	/* A task that wants the CPU has waited for this period, unless the last one ended beside it. */
-	r->awaited = !r->slept && r->left_ns <= (s64)budget_tail_ns;
-	r->left_ns = left_ns;
-	r->begun_ns += over * r->period_ns;
-	r->slept = 0;
-	r->ran_ns = 0;
-	r->served_ns = 0;
-	r->forgiven_ns = 0;
 }
 
 /* Attached while there are reservations: a task with a reservation is charged from the switch to it until the
