@@ -260,3 +260,19 @@ fn ten_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
 }
+
+#[test]
+fn the_verifier_goes_through_few_instructions() {
+    // On Linux 7.3.4 it goes through 175,000 in all, and through at most 59,000 of one program. Each 100,000
+    // more take 0.8 s of a CPU of the lab at each load. Other kernels count a little differently.
+    let mut job =
+        Job { topology: Topology::of_cores(4), shift: SLOW_CPU, ..script("/spry/scx_stack --programs") };
+    let stack = FileSource::File(example("spry-scheduler", "scx_stack"));
+    job.files.insert("/spry/scx_stack".to_owned(), stack);
+    let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
+    let text = printed(&outcome);
+    let count = |line: &str| line.strip_prefix("program ")?.split_once(' ')?.1.parse::<u64>().ok();
+    let counts: Vec<u64> = text.lines().filter_map(count).collect();
+    let (all, most) = (counts.iter().sum::<u64>(), counts.iter().max().copied().unwrap_or(0));
+    assert!(counts.len() >= 20 && all <= 250_000 && most <= 90_000, "{all} in all, at most {most}:\n{text}");
+}

@@ -107,16 +107,21 @@ __noinline u32 slot_above(u64 address)
 	struct cgroup *cgroup = (void *)address;
 	u64 ancestors = address + bpf_core_field_offset(struct cgroup, ancestors);
 	int level = BPF_CORE_READ(cgroup, level);
-	u32 slot = 0;
+	u32 i;
 
-	for (int depth = CGROUP_DEPTH_MAX; depth > 0 && !slot; depth--) {
+	bpf_for(i, 0, CGROUP_DEPTH_MAX)
+	{
+		int depth = CGROUP_DEPTH_MAX - i;
 		struct cgroup *above = NULL;
+		u32 slot = 0;
 
 		if (depth < level && !bpf_probe_read_kernel(&above, sizeof(above),
 							    (void *)(ancestors + depth * sizeof(above))))
 			slot = slot_of(BPF_CORE_READ(above, kn, id));
+		if (slot)
+			return slot;
 	}
-	return slot;
+	return 0;
 }
 
 /* The address of a cgroup, as a number, read from the kernel's node of the cgroup. */
@@ -253,10 +258,15 @@ static __always_inline void see_idle(struct task_group *group, u32 slot)
 __noinline int see_idle_above(struct task_struct *p __arg_trusted)
 {
 	struct task_group *group = p->sched_task_group->parent;
+	u32 depth;
 
-	for (int depth = 0; depth < CGROUP_DEPTH_MAX && group; depth++) {
-		struct cgroup *cgroup = group->css.cgroup;
+	bpf_for(depth, 0, CGROUP_DEPTH_MAX)
+	{
+		struct cgroup *cgroup;
 
+		if (!group)
+			break;
+		cgroup = group->css.cgroup;
 		if (cgroup)
 			see_idle(group, slot_of(cgroup->kn->id));
 		group = group->parent;

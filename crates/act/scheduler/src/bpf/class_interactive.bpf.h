@@ -259,6 +259,10 @@ static __always_inline void interactive_fork(struct thread_ctx *t, struct thread
 /* How many waiting threads, of processes that spent their quanta, are put behind others at once. */
 #define MOVED_MOST 256
 
+/* How many threads were put behind others. The number is in memory, since the verifier would go through each
+ * value of a local variable. */
+static u32 moved;
+
 /* A thread that has waited for this long (ns) keeps its turn although other threads of its process have spent
  * the quantum meanwhile. In each quantum one such thread does. */
 #define OVERDUE_NS (1000 * MS)
@@ -285,11 +289,12 @@ __noinline u64 settle(u32 place)
 {
 	u64 left_ns = QUANTUM_MOST_NS;
 	struct task_struct *p;
-	u32 moved = 0;
+	bool is_changed = false;
 
 	place &= SPRY_PLACES_MAX - 1;
 	if (!*queued_at(place, SPRY_CLASS_INTERACTIVE))
 		return left_ns;
+	moved = 0;
 	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_INTERACTIVE), 0)
 	{
 		struct thread_ctx *t = find_thread(p);
@@ -300,9 +305,9 @@ __noinline u64 settle(u32 place)
 		barrier_var(here);
 		if (t && left_of(t) > 0)
 			left_ns = left_of(t);
-		if (!process || moved >= MOVED_MOST || !goes_behind(t, process))
+		if (!process || moved++ >= MOVED_MOST || !goes_behind(t, process))
 			break;
-		moved++;
+		is_changed = true;
 		t->given_ns = process->given_ns;
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER,
 						    interactive_order(t, t->given_ns, QUANTUM_MOST_NS));
@@ -310,7 +315,7 @@ __noinline u64 settle(u32 place)
 						dsq_at(here & (SPRY_PLACES_MAX - 1), SPRY_CLASS_INTERACTIVE),
 						0);
 	}
-	if (moved)
+	if (is_changed)
 		*first_at(place, SPRY_CLASS_INTERACTIVE) = 0;
 	return left_ns;
 }

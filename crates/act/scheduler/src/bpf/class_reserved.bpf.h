@@ -71,7 +71,7 @@ static __always_inline bool is_reserved(struct task_struct *p, struct thread_ctx
 
 	if (!r)
 		return false;
-	reservation_goes_on(r, bpf_ktime_get_ns());
+	reservation_goes_on(t->reserved - 1, bpf_ktime_get_ns());
 	if (!is_exhausted(r) || r->on_exhaustion == SPRY_EXHAUSTED_WAITS)
 		return true;
 	is_demoted(r);
@@ -118,7 +118,7 @@ static __always_inline void reserved_sleeps(struct task_struct *p)
 		return;
 	now = bpf_ktime_get_ns();
 	charge_old_period(cpu_at(nr_cpus > 1 ? scx_bpf_task_cpu(p) : 0), t, r, now);
-	reservation_goes_on(r, now);
+	reservation_goes_on(t->reserved - 1, now);
 	if (serves)
 		request_is_over(p, t, r);
 	if (is_of_class)
@@ -190,7 +190,7 @@ static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u
 	};
 
 	if (r)
-		reservation_goes_on(r, now);
+		reservation_goes_on(t->reserved - 1, now);
 	if (r && !is_exhausted(r)) {
 		to.key = reserved_order(r, t);
 	} else if (r && r->on_exhaustion == SPRY_EXHAUSTED_WAITS) {
@@ -308,7 +308,7 @@ __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 		to.key = p->scx.dsq_vtime;
 		to.slice_ns = p->scx.slice;
 		if (r) {
-			reservation_goes_on(r, now);
+			reservation_goes_on(t->reserved - 1, now);
 			if (is_exhausted(r)) {
 				is_demoted(r);
 				if (here == to.place)

@@ -33,30 +33,31 @@ static __always_inline void go_on(struct cpu_ctx *c, struct running *r)
 
 /* Begins a turn of a lower class, if it is due. If it is not, sets the timer, so that the CPU asks again in
  * time. */
-static __always_inline bool turn_below(const struct where *at, struct cpu_ctx *c, u32 which, u32 queue,
-				       u32 count)
+__noinline u32 turn_below(u32 cpu, u32 which, u32 queue, u32 count)
 {
-	struct below *b = &c->below[which];
+	struct where at = where_of(cpu);
+	struct cpu_ctx *c = cpu_at(cpu);
+	struct below *b = &c->below[which & (BELOWS - 1)];
 	u64 now = scx_bpf_now(), period_ns;
 
 	/* Many waiting tasks make turns short, so their number must be right. */
 	if (count > some_tasks)
-		count = really_waiting(at, queue);
+		count = really_waiting(&at, queue);
 	period_ns = below_period(count);
 
 	if (which == BELOW_OTHER && !b->due_ns && count > some_tasks)
 		keep_house_early(now, now + kept_waiting_ns);
 	if (!below_due(b, now, which, count, below_interval(period_ns))) {
-		timer_set(at->cpu, c, now, b->due_ns);
+		timer_set(cpu, c, now, b->due_ns);
 		return false;
 	}
-	if (!take_first(at, queue))
+	if (!take_first(&at, queue))
 		return false;
 	if (nr_cpus > 1)
 		c->has |= HAS_TURN;
 	b->began_ns = now;
 	c->below_turns++;
-	timer_set(at->cpu, c, now, now + below_slice(period_ns));
+	timer_set(cpu, c, now, now + below_slice(period_ns));
 	return true;
 }
 
@@ -72,13 +73,13 @@ static __always_inline bool below_first(const struct where *at, const struct run
 		return false;
 	if (idlers) {
 		if ((above || others || r->class < SPRY_CLASS_IDLE) &&
-		    turn_below(at, c, BELOW_IDLE, SPRY_CLASS_IDLE, idlers))
+		    turn_below(at->cpu, BELOW_IDLE, SPRY_CLASS_IDLE, idlers))
 			return true;
 	} else {
 		c->below[BELOW_IDLE].due_ns = 0;
 	}
 	if (others && above)
-		return turn_below(at, c, BELOW_OTHER, SPRY_CLASS_OTHER, others);
+		return turn_below(at->cpu, BELOW_OTHER, SPRY_CLASS_OTHER, others);
 	c->below[BELOW_OTHER].due_ns = 0;
 	c->below[BELOW_OTHER].began_ns = 0;
 	return false;

@@ -165,13 +165,14 @@ static __always_inline u64 debt_most_ns(const struct spry_reservation *r)
 }
 
 /* Begins the next period if it is time, or will be when a task that is chosen now runs. */
-static __always_inline void reservation_goes_on(struct spry_reservation *r, u64 now)
+__noinline int reservation_goes_on(u32 slot, u64 now)
 {
+	struct spry_reservation *r = reservation_at(slot);
 	s64 since_ns = now + lead_ns(cpu_at(r->cpu)) - r->begun_ns, left_ns = r->left_ns;
 	u64 over;
 
 	if (since_ns < (s64)r->period_ns || !r->period_ns)
-		return;
+		return 0;
 	over = (u64)since_ns / r->period_ns;
 	period_is_over(r);
 	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile. */
@@ -194,6 +195,7 @@ static __always_inline void reservation_goes_on(struct spry_reservation *r, u64 
 	r->ran_ns = 0;
 	r->served_ns = 0;
 	r->forgiven_ns = 0;
+	return 0;
 }
 
 static __always_inline u64 next_period_ns(const struct spry_reservation *r)

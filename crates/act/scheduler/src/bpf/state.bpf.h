@@ -128,6 +128,8 @@ struct cpu_ctx {
 	u64 preemptions;
 	u64 kicks;
 	u64 timers;
+	/* See through_memory(). */
+	u64 passed;
 } __attribute__((aligned(64)));
 
 struct llc_ctx {
@@ -260,6 +262,17 @@ struct where {
 static __always_inline struct cpu_ctx *cpu_at(s32 cpu)
 {
 	return &cpus[cpu & (SPRY_CPUS_MAX - 1)];
+}
+
+/* A value that was written to memory and read again, for programs that no interrupt interrupts. The verifier
+ * knows nothing of the value then: it goes once through what follows, and not once for each constant that the
+ * value can be. */
+static __always_inline u64 through_memory(u64 value)
+{
+	volatile u64 *passed = &cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0)->passed;
+
+	*passed = value;
+	return *passed;
 }
 
 /* Where a CPU remembers a task as charged. The place depends on the task's number: tasks that talk to each

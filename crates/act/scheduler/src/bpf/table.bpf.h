@@ -138,7 +138,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		interactive_charge(t, a.ran_ns);
 	if (t && (p->flags & PF_KTHREAD || has_own_part(p, t)))
 		own_charge(t, a.ran_ns);
-	class = class_now(p, t, c);
+	class = through_memory(class_now(p, t, c));
 	/* The thread is counted in its group before it is charged: the group's part depends on the count. */
 	if (t && (class == SPRY_CLASS_OTHER || t->class == SPRY_CLASS_OTHER || cgroups_limited))
 		cgroup_count(p, t);
@@ -154,6 +154,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		SPRY_CLASS_LIST(ORDER)
 #undef ORDER
 	}
+	key = through_memory(key);
 	if (!t)
 		return key;
 	t->class = class;

@@ -87,19 +87,23 @@ static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 	return 0;
 }
 
+/* Arms a CPU's timer. */
+__noinline int timer_arm_at(u32 cpu, u64 now, u64 at_ns)
+{
+	struct sched_timer *timer = bpf_map_lookup_elem(&timers, &cpu);
+
+	if (timer)
+		timer_arm(cpu_at(cpu), timer, now, at_ns);
+	return 0;
+}
+
 /* Sends this CPU through the scheduler at a time, if nothing does before. A timer that fires earlier is set
  * anew then, so that decisions that follow each other closely set it only once. */
 static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 at_ns)
 {
-	struct sched_timer *timer;
-	u32 key = cpu;
-
 	c->timer_ns = at_ns;
-	if (!has_timers || ((s64)(c->armed_ns - now) > 0 && (s64)(c->armed_ns - at_ns) <= 0))
-		return;
-	timer = bpf_map_lookup_elem(&timers, &key);
-	if (timer)
-		timer_arm(c, timer, now, at_ns);
+	if (has_timers && !((s64)(c->armed_ns - now) > 0 && (s64)(c->armed_ns - at_ns) <= 0))
+		timer_arm_at(cpu, now, at_ns);
 }
 
 /* The time that the timer was set for is not wanted any more. */
