@@ -211,3 +211,54 @@ fn a_trace_is_readable_by_its_owner_alone_and_the_commands_status_is_passed_on()
     assert_eq!(record(&file, &["--", "sh", "-c", "exit 7"]).status.code(), Some(7));
     assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
 }
+
+/// Runs `spry record` with its output in `file` from a shell, after the shell's `before`.
+fn record_after(before: &str, file: &Path, args: &str) -> Command {
+    let mut shell = Command::new("sh");
+    let record = format!("{before}; exec \"$0\" record --quiet -o \"$1\" {args}");
+    shell.args(["-c", &record]).arg(spry()).arg(file);
+    shell
+}
+
+#[test]
+fn a_lost_terminal_ends_a_recording_in_order_but_not_under_nohup() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    for (before, duration_s, ends_early) in [(":", 60, true), ("trap '' HUP", 3, false)] {
+        let file = dir.path().join(format!("{duration_s}.spry"));
+        let mut recorder = record_after(before, &file, &format!("--duration {duration_s}"));
+        let mut recorder = recorder.spawn().expect("sh starts");
+        while fs::metadata(&file).map_or(0, |meta| meta.len()) == 0 {
+            assert!(recorder.try_wait().expect("it can be asked").is_none(), "the recorder ended by itself");
+            thread::sleep(Duration::from_millis(10));
+        }
+        thread::sleep(Duration::from_millis(500));
+        spry_sys::signal::send(recorder.id(), spry_sys::Signal::HUP).expect("it is still there");
+        assert!(recorder.wait().expect("it ends").success());
+        let output =
+            Command::new(spry()).args(["report", "--json"]).arg(&file).output().expect("spry starts");
+        // A trace that was not finished is read with a warning.
+        assert!(output.status.success() && output.stderr.is_empty(), "{output:?}");
+        let length_s = number(&report(&file)["trace"]["duration_ns"]) / 1e9;
+        assert!(if ends_early { length_s < 30.0 } else { length_s > 2.5 }, "{length_s} s");
+    }
+}
+
+#[test]
+fn limits_of_files_are_raised_or_named() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let raised = record_after("ulimit -S -n 20", &dir.path().join("raised.spry"), "--duration 0.2").output();
+    let raised = raised.expect("sh starts");
+    assert!(raised.status.success(), "{}", String::from_utf8_lossy(&raised.stderr));
+    // The right to raise a hard limit is taken away.
+    let mut bound = Command::new("setpriv");
+    let few = record_after("ulimit -n 20", &dir.path().join("few.spry"), "--duration 0.2");
+    bound.args(["--bounding-set", "-sys_resource"]).arg(few.get_program()).args(few.get_args());
+    failed_in_one_line(&bound.output().expect("setpriv starts"), "raise it (`ulimit -n`");
+    let file = dir.path().join("long.spry");
+    let _load = Load::start();
+    let long = record_after("ulimit -f 1024", &file, "--compress none --duration 20").output();
+    failed_in_one_line(&long.expect("sh starts"), "`ulimit -f`");
+    assert!(number(&report(&file)["trace"]["events"]) > 1000.0);
+}

@@ -63,11 +63,12 @@ pub struct Column {
 impl Column {
     /// The microsecond below which this part (0 to 1) of all samples is; `None` if it is among the overflows.
     pub fn quantile_us(&self, part: f64) -> Option<u64> {
-        let all = self.counts.iter().sum::<u64>() + self.overflows;
-        let rank = ((all as f64 * part).ceil() as u64).max(1);
+        // The numbers are a file's: each may be as large as can be.
+        let all = self.counts.iter().chain([&self.overflows]).map(|&count| u128::from(count)).sum::<u128>();
+        let rank = ((all as f64 * part).ceil() as u128).max(1);
         let mut below = 0;
-        let at = self.counts.iter().position(|count| {
-            below += count;
+        let at = self.counts.iter().position(|&count| {
+            below += u128::from(count);
             below >= rank
         });
         at.map(|us| us as u64)
@@ -145,6 +146,14 @@ mod tests {
         let columns = read(text).unwrap();
         assert_eq!(columns[0], Column { counts: vec![0, 4], overflows: 1, max_us: 2141 });
         assert_eq!(columns[1], Column { counts: vec![1, 7], overflows: 0, max_us: 1 });
+    }
+
+    #[test]
+    fn the_greatest_counts_that_a_file_can_have_are_added() {
+        let most = u64::MAX;
+        let text = format!("000000 {most}\n000001 {most}\n# Histogram Overflows: {most}\n");
+        let columns = read(&text).unwrap();
+        assert_eq!([0.3, 0.6, 0.9].map(|part| columns[0].quantile_us(part)), [Some(0), Some(1), None]);
     }
 
     #[test]
