@@ -2,8 +2,8 @@
 /*
  * Tasks of OTHER that begin and end. A new task begins at the virtual time where its creator is now, so a
  * relay of short tasks gets no more than one task. A task that ends ahead of its class leaves how far ahead
- * it was: a thread leaves it to its process, a process to its parent, and a process whose parent has ended
- * before to all tasks that the same user began. Tasks that are begun by these begin no earlier.
+ * it was: a thread leaves it to its process, a process to its parent. Where the parent has ended before, a
+ * process leaves it to all tasks that the same user began. Tasks that are begun by these begin no earlier.
  */
 #ifndef SPRY_BIRTHS_BPF_H
 #define SPRY_BIRTHS_BPF_H

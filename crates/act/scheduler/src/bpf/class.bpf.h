@@ -20,7 +20,7 @@ struct asking {
 	enum asked asked;
 };
 
-/* The order of a task that comes now to a class whose tasks are all alike. */
+/* The order of a task that comes now to a class of tasks that are all alike. */
 static __always_inline u64 comes_now(u32 class)
 {
 	return KEY(class, scx_bpf_now() >> VTIME_UNIT_SHIFT);
@@ -29,7 +29,7 @@ static __always_inline u64 comes_now(u32 class)
 /*
  * An order for tasks that are all alike: the task that came first runs first, whichever queue of a CPU it
  * waits in. A task that was taken out of its queue and put back, and has not run meanwhile, keeps its order.
- * Otherwise a user who changes a waiting task's CPUs again and again would keep the task from running.
+ * Otherwise a user that changes a waiting task's CPUs again and again would keep the task from running.
  */
 static __always_inline u64 first_come(const struct asking *a, u32 class)
 {

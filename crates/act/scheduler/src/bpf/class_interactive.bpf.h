@@ -3,7 +3,7 @@
  * INTERACTIVE: processes in use. A process has a quantum, which all its threads spend. A process that has
  * spent its quantum is given a new one at once, and goes behind all processes that were given theirs before.
  * So an epoch of the thesis (8.3.3) ends for each process when its own quantum does; tasks on other CPUs
- * neither refill the quantum nor forgive what was spent. Of tasks whose quanta are equally old, the task of
+ * neither refill the quantum nor forgive what was spent. Of tasks with equally old quanta, the task of
  * the lowest level goes first, then the task that has the most left.
  *
  * A task that wakes gets the place in line of the task that its CPU serves, unless the woken task's process
@@ -33,7 +33,7 @@
 #define QUANTUM_MOST_NS (1ull << 40)
 
 /* How much the quantum of a waking process is refilled: by 3 / 4 of the time since it was refilled last. So a
- * process whose threads refill the quantum for each other on several CPUs spends it nonetheless. */
+ * process with threads that refill the quantum for each other on several CPUs spends it nonetheless. */
 #define MADE_UP(ns) ((ns) / 4 * 3)
 
 /* A process in use. The array of these is indexed by the process' node. */
@@ -71,7 +71,7 @@ static __always_inline s64 left_of(const struct thread_ctx *t)
 	return process ? process->left_ns : 0;
 }
 
-/* What orders threads whose quanta are equally old: a thread that ran little of its process' quantum goes
+/* What orders threads with equally old quanta: a thread that ran little of its process' quantum goes
  * before a thread that ran much, so that a player's picture goes before the decoding of the next one.
  * `ran_ns` is what the thread ran without being charged for it yet. */
 static __always_inline s64 own_left(struct thread_ctx *t, u64 ran_ns)

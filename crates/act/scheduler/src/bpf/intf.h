@@ -17,7 +17,7 @@ enum spry_limits {
 	 * makes unless it is told otherwise. Places for other terminals follow. */
 	SPRY_PTYS_MAX = 4096,
 	SPRY_TTYS_MAX = SPRY_PTYS_MAX + 512,
-	/* Users whose nodes are counted apart; all further users share one count. */
+	/* Users with nodes that are counted apart; all further users share one count. */
 	SPRY_USERS_MAX = 16384,
 	/* A node has at most this many edges between two rounds of the daemon. A new edge takes the place of
 	 * the edge with the least count. */
@@ -210,7 +210,7 @@ enum spry_reserve_what { SPRY_RESERVE_OPENS = 0, SPRY_RESERVE_CHANGES = 1, SPRY_
 struct spry_reserve {
 	u32 what;
 	u32 slot;
-	/* The thread, or the first thread of the process whose threads share the reservation. */
+	/* The thread, or the first thread of the process of which all threads share the reservation. */
 	u32 tid;
 	u32 is_group;
 	u32 cpu;

@@ -83,7 +83,7 @@ static __always_inline bool parks(const struct task_struct *p, struct thread_ctx
 	return (s64)(now - t->parked_ns) < (s64)parked_most_ns;
 }
 
-/* Begins the next period of each cgroup whose period is over. */
+/* Begins the next period of each cgroup of which the period is over. */
 __noinline int limit_refill(u64 now)
 {
 	u32 i;

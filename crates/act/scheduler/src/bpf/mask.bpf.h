@@ -34,7 +34,7 @@ struct mask {
 	u32 empty_times;
 	/* One of its CPUs. */
 	s32 cpu;
-	/* The user whose tasks have the set. */
+	/* The user of the tasks that have the set. */
 	u32 owner;
 	u64 bits[MASK_WORDS];
 };
@@ -55,7 +55,7 @@ static __always_inline u32 llc_of_mask(u32 index)
 	return llc_of(mask_at(index)->cpu);
 }
 
-/* The user by whom a task's set is counted: the line of a task that was begun under the scheduler. */
+/* The user to which a task's set is counted: the line of a task that was begun under the scheduler. */
 static __always_inline u32 mask_owner(struct task_struct *p, const struct thread_ctx *t)
 {
 	return t->line ?: p->cred->uid.val;

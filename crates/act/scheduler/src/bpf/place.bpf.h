@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* In which queue a task waits, and which CPU it is given: an idle CPU, or a CPU whose task gives way. */
+/* In which queue a task waits, and which CPU it is given: an idle CPU, or one with a task that gives way. */
 #ifndef SPRY_PLACE_BPF_H
 #define SPRY_PLACE_BPF_H
 
@@ -28,7 +28,7 @@ static __always_inline u32 place_of(struct task_struct *p, const struct where *a
 enum looks { LOOKS_FIRST, LOOKS_AGAIN };
 
 /*
- * Of the CPUs that the task may use, the CPU whose task has the lowest class, if this class is below the
+ * Of the CPUs that the task may use, the CPU with the task of the lowest class, if this class is below the
  * task's; -1 if there is none. A task that is on its way to a CPU counts as the CPU's. When the task looks
  * again, what is on its way to the CPU `first` does not count, since that may be this task.
  */
@@ -169,7 +169,7 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* Finds a CPU for a task that waits now: an idle CPU, or a CPU whose task is of a lower class. */
+/* Finds a CPU for a task that waits now: an idle CPU, or a CPU with a task of a lower class. */
 static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
 {
 	struct task_struct *curr = running_on(at->cpu);

@@ -93,8 +93,8 @@ struct cpu_ctx {
 	u32 reserved_count;
 	u32 reserve_round;
 	u64 demoted_until_ns;
-	/* The reservation whose task runs here, plus 1 (0: there is none), and until when it has been charged
-	 * for this. */
+	/* The reservation of the task that runs here, plus 1 (0: there is none), and until when it has been
+	 * charged for this. */
 	u32 reserved_runs;
 	u64 reserved_until_ns;
 	/* When the CPU's timer was to fire that was set last, and when it fired while a task with a

@@ -123,7 +123,7 @@ static __always_inline struct end end_of(struct tty_struct *tty)
 	return end;
 }
 
-/* The terminal whose buffer a work item carries on; NULL where it is closed, and for all other work. */
+/* The terminal of the buffer that a work item carries on; NULL where it is closed, and for all other work. */
 static __always_inline struct tty_struct *tty_of(struct work_struct *work)
 {
 	struct tty_port *port;
