@@ -386,7 +386,8 @@ fn cause(cause: WaitCause, closing: &Closing<'_>) -> DelayCause {
         WaitCause::New => DelayCause::New,
         WaitCause::Throttled { limit } => {
             let Limit { group, quota_ns, period_ns } = closing.timeline.limit(limit).clone();
-            DelayCause::Throttled { group, quota_ns, period_ns }
+            let known = |ns| (period_ns > 0).then_some(ns);
+            DelayCause::Throttled { group, quota_ns: known(quota_ns), period_ns: known(period_ns) }
         }
         WaitCause::Released { limit } => {
             DelayCause::Released { group: closing.timeline.limit(limit).group.clone() }

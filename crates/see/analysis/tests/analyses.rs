@@ -202,7 +202,8 @@ fn a_throttled_wait_blames_the_quota_and_nothing_that_ran() {
     let findings = tape.findings(20 * MS);
     let delays = findings.delays.as_ref().unwrap();
     let group: Box<str> = "/slow".into();
-    let by_quota = DelayCause::Throttled { group: group.clone(), quota_ns: 10 * MS, period_ns: 100 * MS };
+    let by_quota =
+        DelayCause::Throttled { group: group.clone(), quota_ns: Some(10 * MS), period_ns: Some(100 * MS) };
     let hog = Party::Task(task(&findings, 8).who);
     let of_loop = delays.worst.iter().filter(|delay| delay.victim.tid == Tid(7));
     let told: Vec<_> = of_loop

@@ -83,8 +83,10 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
         DelayCause::Preempted { by: None } => "preempted".into(),
         DelayCause::New => "new".into(),
         DelayCause::Throttled { group, quota_ns, period_ns } => {
-            let (quota_us, period_us) = (quota_ns / 1_000, period_ns / 1_000);
-            format!("throttled by {}, cpu.max {quota_us} {period_us}", of_group(group))
+            let limit = quota_ns.zip(*period_ns).map_or_else(String::new, |(quota_ns, period_ns)| {
+                format!(", cpu.max {} {}", quota_ns / 1_000, period_ns / 1_000)
+            });
+            format!("throttled by {}{limit}", of_group(group))
         }
         DelayCause::Released { group } => format!("throttled before by {}", of_group(group)),
         DelayCause::Unknown => "waiting since before the trace".into(),
@@ -305,7 +307,7 @@ mod tests {
             start_ns: 0,
             wait_ns: 90_000_000,
             cpu: 1,
-            cause: DelayCause::Throttled { group, quota_ns: 10_000_000, period_ns: 100_000_000 },
+            cause: DelayCause::Throttled { group, quota_ns: Some(10_000_000), period_ns: Some(100_000_000) },
             end: DelayEnd::Dispatched,
             culprits: vec![Culprit { party: Party::Quota, ran_ns: 90_000_000 }],
             names: Vec::new(),
@@ -318,6 +320,8 @@ mod tests {
              (throttled by /kube?/pod, cpu.max 10000 100000)."
         );
         assert_eq!(culprits(&delay), "the quota of its group was spent for 90.0 ms");
+        delay.cause = DelayCause::Throttled { group: "".into(), quota_ns: None, period_ns: None };
+        assert!(sentence(&delay).ends_with("(throttled by a group above it)."), "{}", sentence(&delay));
         delay.cause = DelayCause::Released { group: "".into() };
         assert!(
             sentence(&delay).contains("was ready to run") && sentence(&delay).contains("by a group above it")

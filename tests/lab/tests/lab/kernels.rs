@@ -4,9 +4,11 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 
+use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE};
-use spry_lab_tests::{lab, machine, printed, run, script};
+use spry_lab_tests::attacks::number_after;
+use spry_lab_tests::{SLOW_CPU, lab, machine, printed, run, script, spry_script};
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
@@ -71,6 +73,37 @@ fn preemption_of_the_release_s_kernel_is_chosen_at_boot() {
         };
         let outcome = run(&machine, &job).expect("it runs");
         assert!(printed(&outcome).contains(&format!("({model})")), "{}", printed(&outcome));
+    }
+}
+
+/// Records a loop in a group below another one, which may have 10 ms of each 100 ms, and another loop beside.
+const THROTTLED: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p limited/below
+echo '10000 100000' >limited/cpu.max; cd /tmp
+sh -c 'while :; do :; done' & beside=$!
+spry record --quiet -o t.spry -- sh -c 'echo $$ >/sys/fs/cgroup/limited/below/cgroup.procs
+    exec timeout 1.2 sh -c \"while :; do :; done\"'
+kill $beside; spry report --json t.spry; echo; cat /sys/fs/cgroup/limited/cpu.stat";
+
+#[test]
+fn throttled_waits_are_as_long_as_a_group_s_cpu_stat_says() {
+    for kernel in [KernelChoice::Newest(Flavour::Cloud), KernelChoice::Stable(Flavour::Cloud)] {
+        let job = Job { shift: SLOW_CPU, ..spry_script(THROTTLED) };
+        let outcome = run(&with_kernel(kernel), &job).expect("it runs");
+        let text = printed(&outcome);
+        let whole: Value =
+            serde_json::from_str(text.lines().find(|line| line.starts_with('{')).expect(&text))
+                .expect("the report is JSON");
+        let blamed = whole["delays"]["blame"].as_array().expect("a list").iter();
+        let quota = blamed.filter(|blame| blame["culprit"]["kind"] == "quota");
+        let told_ns = quota.map(|blame| blame["total_ns"].as_f64().expect("a number"));
+        // The group's `timeout` is throttled as well, at its end; the loop is throttled most.
+        let told_ns = told_ns.fold(0.0, f64::max);
+        let kernel_ns = number_after(&text, "throttled_usec") * 1e3;
+        println!("{told_ns} ns were told, the kernel says {kernel_ns} ns");
+        assert!(kernel_ns > 0.5e9 && (told_ns / kernel_ns - 1.0).abs() < 0.01, "{told_ns}: {text}");
+        let limit = r#""throttled":{"group":"/limited","quota_ns":10000000,"period_ns":100000000}"#;
+        assert!(text.contains(limit), "{text}");
     }
 }
 

@@ -75,10 +75,10 @@ pub enum DelayCause {
     Throttled {
         /// The cgroup that holds the limit; empty if it is not known.
         group: Box<str>,
-        /// The run time that the group may have in each period, ns.
-        quota_ns: u64,
-        /// The period, ns.
-        period_ns: u64,
+        /// The run time that the group may have in each period, ns; `None` if the limit is not known.
+        quota_ns: Option<u64>,
+        /// The period, ns; `None` if the limit is not known.
+        period_ns: Option<u64>,
     },
     /// The task was throttled before, and might run again.
     Released {

@@ -6,19 +6,18 @@
 /* How many groups lie above a task at most; deeper ones are not looked at. */
 #define GROUPS_MAX 32
 
-/* The group above the task whose queue on this CPU is throttled; NULL if there is none. */
-static __always_inline struct task_group *throttled_group(struct task_struct *task, u32 cpu)
+/* The group above the task that has its queue on this CPU throttled; NULL if there is none. The queues are
+ * found from each entity to its parent, since kernels keep the queues of a group in different ways. */
+static __always_inline struct task_group *throttled_group(struct task_struct *task)
 {
-	struct task_group *group = BPF_CORE_READ(task, se.cfs_rq, tg);
+	struct sched_entity *entity = &task->se;
 
-	for (int up = 0; up < GROUPS_MAX && group; up++) {
-		struct cfs_rq **queues = BPF_CORE_READ(group, cfs_rq);
-		struct cfs_rq *queue = NULL;
+	for (int up = 0; up < GROUPS_MAX && entity; up++) {
+		struct cfs_rq *queue = BPF_CORE_READ(entity, cfs_rq);
 
-		bpf_probe_read_kernel(&queue, sizeof(queue), queues + cpu);
 		if (queue && BPF_CORE_READ_BITFIELD_PROBED(queue, throttled))
-			return group;
-		group = BPF_CORE_READ(group, parent);
+			return BPF_CORE_READ(queue, tg);
+		entity = BPF_CORE_READ(entity, parent);
 	}
 	return NULL;
 }
@@ -31,7 +30,7 @@ static __noinline void put_throttle(struct stay *s, struct task_struct *task)
 
 	if (!s || !task || !s->c)
 		return;
-	group = throttled_group(task, s->cpu);
+	group = throttled_group(task);
 	if (group) {
 		id = BPF_CORE_READ(group, css.cgroup, kn, id);
 		put(s, SPRY_QUOTA, spry_quota, .group = id,
