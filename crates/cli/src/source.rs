@@ -91,7 +91,7 @@ const FOREIGN: [(&[u8], &str); 5] = [
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it: `zstdcat FILE | spry report -`"),
 ];
 
-/// What a file is whose first bytes are another format's. Leaves the file at its start.
+/// What a file is if its first bytes are those of another format. Leaves the file at its start.
 fn foreign(file: &mut File) -> io::Result<Option<&'static str>> {
     let mut start = Vec::new();
     file.by_ref().take(16).read_to_end(&mut start)?;

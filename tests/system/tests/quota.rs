@@ -1,4 +1,4 @@
-//! Waits of tasks whose cgroup has spent its quota are called throttled, as long as the kernel says they
+//! Waits of tasks in a cgroup that has spent its quota are called throttled, as long as the kernel says they
 //! were.
 
 use std::fs;

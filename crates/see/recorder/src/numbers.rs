@@ -48,7 +48,7 @@ pub(crate) enum Listing {
 }
 
 impl Listing {
-    /// Looks at how `/proc` calls this process, whose number in the outermost namespace is `own`.
+    /// Looks at how `/proc` calls this process. `own` is its number in the outermost namespace.
     pub(crate) fn of(own: Tgid) -> Listing {
         let listed = fs::read_link("/proc/self").ok();
         let listed = listed.and_then(|link| link.to_str()?.parse().ok()).map(Tgid);

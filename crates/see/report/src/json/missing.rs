@@ -63,7 +63,7 @@ pub(crate) fn missing(findings: &Findings) -> BTreeMap<&'static str, &'static st
     let groups =
         NEEDS.into_iter().filter(|&(_, group)| lacking(group)).map(|(path, group)| (path, group.name()));
     let kinds = NEEDS_KIND.into_iter().filter(|&(_, kind)| lacks.contains(kind));
-    // A path whose parent is missing is not named a second time.
+    // If the parent of a path is missing, the path is not named a second time.
     let is_within = |path: &str| {
         path.starts_with("graph.")
             || path.starts_with("wakeup.")
