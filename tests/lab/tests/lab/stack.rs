@@ -185,8 +185,8 @@ fn it_stays_in_charge_on_four_cpus() {
     assert!(text.contains("did not run in 2 s: 0 of 12"), "{text}");
 }
 
-/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, and how much
-/// each loop got in all, ns.
+/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, how much each
+/// loop got in these 4 s, ns, and how much each loop got from its start, ns.
 const GROUPS: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b
 echo 100 >a/cpu.weight; echo 300 >b/cpu.weight
@@ -196,9 +196,11 @@ for count in 1 5; do
     for group in a b; do for i in $(seq $count); do
         /spry/spin & echo $! >$group/cgroup.procs; loops=\"$loops $!\"
     done; done
-    sleep 1; a=$(used a); b=$(used b); sleep 4
+    ran() { for loop in $loops; do cut -d' ' -f1 /proc/$loop/schedstat; done; }
+    sleep 1; a=$(used a); b=$(used b); before=$(ran); sleep 4; after=$(ran)
     echo \"with $count a $(($(used a) - a)) b $(($(used b) - b))\"
-    echo each $count $(for loop in $loops; do cut -d' ' -f1 /proc/$loop/schedstat; done)
+    set -- $before; echo each $count $(for ns in $after; do echo $((ns - $1)); shift; done)
+    echo all $count $after
     kill -9 $loops; sleep 1
 done";
 
@@ -209,13 +211,17 @@ fn groups_have_their_weights_however_many_they_are() {
         let (_, text) = text.split_once(&format!("with {count} ")).unwrap_or_else(|| panic!("{text}"));
         let ratio = number_after(text, "b ") / number_after(text, "a ");
         assert!((2.7..3.3).contains(&ratio), "{count} in each: {text}");
-        let (_, each) = text.split_once(&format!("each {count} ")).unwrap_or_else(|| panic!("{text}"));
-        let each: Vec<f64> = each.split_whitespace().map_while(|ns| ns.parse().ok()).collect();
-        assert_eq!(each.len(), 2 * count, "{text}");
-        for group in each.chunks(count) {
-            // From its start, each loop belongs to its group. So no loop of a group gets more than another.
-            let (least, most) = group.iter().fold((f64::MAX, 0.0_f64), |(l, m), &ns| (l.min(ns), m.max(ns)));
-            assert!(most / least <= 1.03, "{count} in each: {text}");
+        // Until the shell has put a loop into its group, the loop runs as a child of the shell, which is not
+        // charged to the group. So the sums since the start differ by more than those of the 4 s.
+        for (what, bound) in [("each", 1.05), ("all", 1.2)] {
+            let (_, ran) = text.split_once(&format!("{what} {count} ")).unwrap_or_else(|| panic!("{text}"));
+            let ran: Vec<f64> = ran.split_whitespace().map_while(|ns| ns.parse().ok()).collect();
+            assert_eq!(ran.len(), 2 * count, "{text}");
+            for group in ran.chunks(count) {
+                let (least, most) =
+                    group.iter().fold((f64::MAX, 0.0_f64), |(l, m), &ns| (l.min(ns), m.max(ns)));
+                assert!(most / least <= bound, "{what}, {count} in each: {text}");
+            }
         }
     }
 }
