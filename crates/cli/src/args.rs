@@ -119,7 +119,7 @@ Examples:
   spry record --flight 10 --when 'latency>2ms of player'    keep the 10 s before player is that late
   spry record --paused &  kill -USR1 $!    switch recording on; -USR2 switches it off
 
-Ctrl-C ends a recording in order. Groups: sched (always), timer, irq, resched, ipc, mark, stack.
+Ctrl-C ends a recording in order. Groups: sched (always), timer, irq, resched, ipc, mark, stack, idle.
 Marks: any program may write a line to /dev/spry-mark while the group `mark` is recorded.";
 
 /// Arguments of `record`.

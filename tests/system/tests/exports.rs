@@ -15,7 +15,7 @@ fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
         .expect("SPRY_PYTHON names a Python with pandas, polars, pyarrow and perfetto");
     let dir = tempfile::tempdir().expect("scratch space");
     let trace = dir.path().join("all.spry");
-    let recording = Recording::start(&trace, "sched,timer,irq,resched,ipc,mark");
+    let recording = Recording::start(&trace, "sched,timer,irq,resched,ipc,mark,idle");
     run(Command::new("hackbench").args(["-g", "1", "-l", "50"]));
     spry_says(["mark", "half way"]);
     run(Command::new("sleep").arg("0.3"));

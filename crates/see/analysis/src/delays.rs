@@ -11,8 +11,11 @@ use spry_trace::event::{Comm, Event, Irq, Limit, Softirq, Stack};
 use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Parts, Setup};
-use crate::findings::{Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, NameShare, Party, Slice};
+use crate::findings::{
+    Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, IdleReason, NameShare, Party, Slice,
+};
 use crate::history::{self, History, Span, Sums};
+use crate::idle::IdleStates;
 use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
@@ -22,6 +25,7 @@ pub(crate) const ABOUT: About = About {
     uses: &[
         (Group::Irq, "delays.worst[].culprits of interrupts"),
         (Group::Stack, "delays.worst[].culprit_stack"),
+        (Group::Idle, "delays.worst[].idle"),
     ],
     hooks: &[Hook::Waited, Hook::Migrated, Hook::Interrupted, Hook::Other],
     names_culprits: true,
@@ -46,6 +50,8 @@ struct Draft {
     interrupts: Box<[(u32, u64)]>,
     /// The latest stays, with their CPUs, oldest first.
     latest: Vec<(u16, Span)>,
+    /// Why the CPU was idle, if it was; `None` if the trace lacks the group `idle`.
+    idle: Option<IdleReason>,
     stack: Option<Stack>,
 }
 
@@ -53,7 +59,8 @@ impl Draft {
     /// A wait of a task that might not run, whatever had the CPU.
     fn without_culprits(waited: &Waited) -> Draft {
         let (ran, interrupts) = (Box::default(), Box::default());
-        Draft { waited: *waited, ran, others_ns: 0, interrupts, latest: Vec::new(), stack: None }
+        let latest = Vec::new();
+        Draft { waited: *waited, ran, others_ns: 0, interrupts, latest, idle: None, stack: None }
     }
 
     fn wait_ns(&self) -> u64 {
@@ -65,6 +72,7 @@ impl Draft {
 struct CpuQueue {
     stays: History,
     interrupts: History,
+    idle: IdleStates,
     /// How many waits have ended on this CPU since its stays were last looked at.
     waits_unseen: u32,
     /// The culprit that just left this CPU for a victim among the worst: its stack may follow. The draft's
@@ -75,6 +83,8 @@ struct CpuQueue {
 struct WorstDelays {
     selection: Selection,
     worst_max: usize,
+    /// Whether the trace has the group `idle`.
+    has_idle: bool,
     /// The worst waits so far, in no order; once there are `worst_max`, the shortest of them took
     /// `threshold_ns`.
     worst: Vec<Draft>,
@@ -90,6 +100,7 @@ impl WorstDelays {
         WorstDelays {
             selection: setup.selection.clone(),
             worst_max: setup.options.worst,
+            has_idle: setup.header.groups.contains(Group::Idle),
             worst: Vec::new(),
             threshold_ns: 0,
             cpus: Vec::new(),
@@ -171,7 +182,24 @@ impl WorstDelays {
         let (interrupts, _) = self.sums.take();
         let last = latest.last().and_then(|(_, span)| task_of(now, span.whose));
         self.cpu(waited.cpu).awaited = last.map(|culprit| (waited.start_ns, waited.task, culprit));
-        self.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, stack: None });
+        let idle = queues.last().filter(|_| self.has_idle).map(|&queue| self.idle_reason(now, queue));
+        self.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, idle, stack: None });
+    }
+
+    /// Why a CPU was idle while a task waited in its queue.
+    fn idle_reason(&self, now: &Timeline, (cpu, start_ns, end_ns): (u16, u64, u64)) -> IdleReason {
+        let at = usize::from(cpu);
+        let (Some(known), Some(of_cpu)) = (now.cpus().get(at), self.cpus.get(at)) else {
+            return IdleReason::Unknown;
+        };
+        let mut stays = (0..).map_while(|back| known.recent(back));
+        match stays.find(|stay| stay.start_ns <= start_ns) {
+            // No event of a CPU is missing within a stay.
+            Some(stay) if stay.holder == Holder::Idle && stay.end_ns > start_ns => {
+                of_cpu.idle.reason(start_ns, end_ns.min(stay.end_ns))
+            }
+            Some(_) | None => IdleReason::Unknown,
+        }
     }
 
     fn push(&mut self, draft: Draft) {
@@ -227,7 +255,12 @@ impl Observer for WorstDelays {
     }
 
     fn other(&mut self, now: &Timeline, event: &Stamped) {
-        let Event::Stack(stack) = &event.event else { return };
+        let stack = match &event.event {
+            Event::IdleState(state) => return self.cpu(event.cpu).idle.push(event.time_ns, *state),
+            Event::Lost(_) => return self.cpu(event.cpu).idle.lose(event.time_ns),
+            Event::Stack(stack) => stack,
+            _ => return,
+        };
         let Some((start_ns, victim, culprit)) = self.cpu(event.cpu).awaited.take() else { return };
         if now.find(stack.tid) == Some(culprit) {
             let fits = |draft: &&mut Draft| draft.waited.start_ns == start_ns && draft.waited.task == victim;
@@ -253,6 +286,7 @@ impl Analysis for WorstDelays {
 impl Draft {
     fn finding(&self, closing: &Closing<'_>) -> Delay {
         let waited = &self.waited;
+        let culprits = self.culprits(closing);
         Delay {
             victim: closing.who(waited.task),
             start_ns: closing.since_start_ns(waited.start_ns),
@@ -260,7 +294,8 @@ impl Draft {
             cpu: waited.cpu,
             cause: cause(waited.cause, closing),
             end: if waited.cut.end { DelayEnd::Cut } else { DelayEnd::Dispatched },
-            culprits: self.culprits(closing),
+            idle: self.idle.and_then(|reason| within_idle(reason, &culprits)),
+            culprits,
             names: self.names(closing),
             slices: self.latest.iter().map(|&(cpu, span)| slice(cpu, span, closing)).collect(),
             culprit_stack: self
@@ -315,6 +350,18 @@ impl Draft {
         names.truncate(Delay::NAMES_MAX);
         names
     }
+}
+
+/// The reason why a CPU was idle, if it was.
+fn within_idle(reason: IdleReason, culprits: &[Culprit]) -> Option<IdleReason> {
+    let idle = culprits.iter().find(|culprit| culprit.party == Party::Idle)?;
+    Some(match reason {
+        // The times of culprits of a long wait may be less exact than those of idle states.
+        IdleReason::State { state, leaving_ns } => {
+            IdleReason::State { state, leaving_ns: leaving_ns.min(idle.ran_ns) }
+        }
+        IdleReason::NoState | IdleReason::Unknown => reason,
+    })
 }
 
 fn slice(cpu: u16, span: Span, closing: &Closing<'_>) -> Slice {

@@ -190,8 +190,11 @@ impl Engine {
     /// Takes the next event, in order of time over all CPUs.
     #[inline]
     pub fn push(&mut self, event: &Stamped) -> Progress {
-        self.events +=
-            u64::from(!matches!(event.event, Event::Task(_) | Event::Lost(_) | Event::Throttled(_)));
+        let is_counted = !matches!(
+            event.event,
+            Event::Task(_) | Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_)
+        );
+        self.events += u64::from(is_counted);
         if !self.unseen.is_empty() {
             self.unseen = self.unseen.minus(Kinds::of(&event.event));
         }

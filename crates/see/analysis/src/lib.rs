@@ -19,6 +19,7 @@ pub mod findings;
 mod graph;
 pub mod histogram;
 mod history;
+mod idle;
 mod ipc;
 mod marks;
 mod phases;

@@ -312,6 +312,7 @@ fn what_the_groups_lack_is_none_and_names_the_group() {
     );
     assert!(named("cpu", Group::Irq) && named("stolen", Group::Irq) && named("graph", Group::Ipc));
     assert!(named("ipc", Group::Ipc) && named("marks", Group::Mark) && named("delays", Group::Stack));
+    assert!(named("delays", Group::Idle));
 }
 
 #[test]

@@ -25,6 +25,7 @@ pub(crate) enum Point {
     Softirq { vec: Number, edge: Edge },
     TimerStart { timer: Number, function: Number, expires: Number, soft_expires: Number },
     TimerExpire { timer: Number, now: Number },
+    IdleState { state: Number },
     Print { text: Text },
 }
 
@@ -65,7 +66,7 @@ pub(crate) struct Catalogue {
 }
 
 /// Tracepoints that decide what is made of other tracepoints.
-const TELLING: [&str; 18] = [
+const TELLING: [&str; 19] = [
     "sched_switch",
     "sched_waking",
     "sched_wakeup",
@@ -84,6 +85,7 @@ const TELLING: [&str; 18] = [
     "local_timer_entry",
     "sched_migrate_task",
     "sched_stat_runtime",
+    "cpu_idle",
 ];
 
 impl Catalogue {
@@ -123,6 +125,9 @@ impl Catalogue {
         if has_all(&["hrtimer_start", "hrtimer_expire_entry"]) {
             groups = groups.with(Group::Timer);
         }
+        if self.has("cpu_idle") {
+            groups = groups.with(Group::Idle);
+        }
         // Lines written to `trace_marker` are recorded wherever ftrace is.
         if formats.iter().any(|format| format.system == "ftrace" && format.name == "print") {
             groups = groups.with(Group::Mark);
@@ -134,6 +139,7 @@ impl Catalogue {
         let group = match point {
             Point::IrqLine { .. } | Point::IrqVector { .. } | Point::Softirq { .. } => Group::Irq,
             Point::TimerStart { .. } | Point::TimerExpire { .. } => Group::Timer,
+            Point::IdleState { .. } => Group::Idle,
             Point::Print { .. } => Group::Mark,
             _ => Group::Sched,
         };
@@ -252,6 +258,7 @@ fn point(format: &Format) -> Option<Point> {
         ("timer", "hrtimer_expire_entry") => {
             Point::TimerExpire { timer: number("hrtimer")?, now: number("now")? }
         }
+        ("power", "cpu_idle") => Point::IdleState { state: number("state")? },
         ("ftrace", "print") => Point::Print { text: text("buf")? },
         _ => return None,
     })

@@ -20,6 +20,8 @@ use crate::timers::Timers;
 const FLAG_HARDIRQ: i64 = 0x08;
 const FLAG_SOFTIRQ: i64 = 0x10;
 const FLAG_NMI: i64 = 0x40;
+/// `PWR_EVENT_EXIT`, which stands for the state of a CPU that leaves its idle state.
+const IDLE_LEFT: u32 = u32::MAX;
 /// The flag of `clone()` that says that the new task is a thread of its maker's process.
 const CLONE_THREAD: i64 = 0x1_0000;
 
@@ -185,6 +187,11 @@ impl Converter {
                 let (timer, now_ns) = (timer.of(data, order)? as u64, now.of(data, order)? as u64);
                 let Some(event) = self.timers.expire(timer, now_ns, record.time_ns) else { return Some(()) };
                 event
+            }
+            // The kernel calls this tracepoint on the CPU that the record names.
+            Point::IdleState { state } => {
+                let state = state.of(data, order)? as u32;
+                Event::IdleState(Some(state).filter(|&state| state != IDLE_LEFT))
             }
             Point::Print { text } => {
                 self.mention(record, current, None);

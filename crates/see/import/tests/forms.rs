@@ -69,7 +69,8 @@ fn the_header_says_what_the_file_does() {
             "{name}"
         );
         assert_eq!(header.start_ns, 1_000_000, "{name}");
-        assert_eq!(header.groups, Groups::NONE.with(Group::Sched), "{name}: nothing else was recorded");
+        let groups = Groups::NONE.with(Group::Sched).with(Group::Idle);
+        assert_eq!(header.groups, groups, "{name}: nothing else was recorded");
         assert!(import.notes().is_empty(), "{name}");
         // perf describes what it recorded, and tells of births; trace-cmd may describe what it did not
         // record.
@@ -79,6 +80,23 @@ fn the_header_says_what_the_file_does() {
             Kind::ALL.to_vec()
         };
         assert_eq!(header.unproven.iter().collect::<Vec<_>>(), unproven, "{name}");
+    }
+}
+
+#[test]
+fn idle_states_are_entered_and_left_on_their_cpu() {
+    for (name, file) in forge::forms(&forge::happening(2)) {
+        let (events, _) = read(&file).unwrap();
+        let states = |cpu| -> Vec<Option<u32>> {
+            let on_cpu = events.iter().filter(|stamped| stamped.cpu == cpu);
+            let state = |stamped: &Stamped| match stamped.event {
+                Event::IdleState(state) => Some(state),
+                _ => None,
+            };
+            on_cpu.filter_map(state).collect()
+        };
+        assert_eq!(states(0), [Some(2), None, Some(2), None], "{name}");
+        assert_eq!(states(1), states(0), "{name}");
     }
 }
 

@@ -135,6 +135,7 @@ impl Decoder {
             HotKind::SoftirqExit => Event::SoftirqExit(Softirq(value()? as u8)),
             HotKind::SchedEnter => Event::ScheduleEnter,
             HotKind::SchedExit => Event::ScheduleExit,
+            HotKind::Idle => Event::IdleState(Some(value()? as u32).filter(|&state| state != SPRY_IDLE_LEFT)),
         }))
     }
 

@@ -57,6 +57,7 @@ const PROGRAMS: &[(&str, &[Group])] = &[
     ("sched_entry_tp", &[Group::Resched]),
     ("sched_exit_tp", &[Group::Resched]),
     ("sched_set_need_resched_tp", &[Group::Resched]),
+    ("cpu_idle", &[Group::Idle]),
     ("sys_exit", &[Group::Ipc]),
     ("sys_enter", &[Group::Mark]),
 ];
@@ -68,7 +69,7 @@ const ON_DEMAND: [&str; 2] = ["spry_tasks", accounts::WALK];
 const NEEDED: [&str; 2] = ["sched_switch", "sched_waking"];
 
 /// The tracepoint without which a group has nothing to say.
-const ESSENTIAL: [(Group, &str); 7] = [
+const ESSENTIAL: [(Group, &str); 8] = [
     (Group::Sched, "sched_switch"),
     (Group::Timer, "hrtimer_expire_entry"),
     (Group::Irq, "irq_handler_entry"),
@@ -76,6 +77,7 @@ const ESSENTIAL: [(Group, &str); 7] = [
     (Group::Ipc, "sys_exit"),
     (Group::Mark, "sys_enter"),
     (Group::Stack, "sched_switch"),
+    (Group::Idle, "cpu_idle"),
 ];
 
 /// Those of `groups` that this kernel has tracepoints for, and whose tracepoints do no harm.

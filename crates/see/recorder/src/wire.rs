@@ -47,6 +47,7 @@ pub(crate) enum HotKind {
     Lost,
     Throttle,
     Quota,
+    Idle,
 }
 
 /// Records of the shared ring.
@@ -103,6 +104,7 @@ impl TryFrom<spry_kind> for Kind {
             SPRY_LOST => Kind::Hot(HotKind::Lost),
             SPRY_THROTTLE => Kind::Hot(HotKind::Throttle),
             SPRY_QUOTA => Kind::Hot(HotKind::Quota),
+            SPRY_IDLE => Kind::Hot(HotKind::Idle),
             SPRY_FORK => Kind::Rare(RareKind::Fork),
             SPRY_EXEC => Kind::Rare(RareKind::Exec),
             SPRY_EXIT => Kind::Rare(RareKind::Exit),
@@ -132,7 +134,8 @@ impl HotKind {
             | HotKind::SoftirqExit
             | HotKind::SchedEnter
             | HotKind::SchedExit
-            | HotKind::Lost => size_of::<spry_value>(),
+            | HotKind::Lost
+            | HotKind::Idle => size_of::<spry_value>(),
             HotKind::Timer => size_of::<spry_timer_expiry>(),
             HotKind::Ipc => size_of::<spry_ipc>(),
             HotKind::Throttle => size_of::<spry_throttle>(),
@@ -213,7 +216,7 @@ mod tests {
     #[test]
     fn every_number_is_one_kind_or_none() {
         let known = (0..256).filter(|&number| Kind::try_from(number).is_ok()).count();
-        assert_eq!(known, 27);
+        assert_eq!(known, 28);
         assert_eq!(Kind::try_from(200), Err(Nonsense::of("the kind of a record", 200_u32)));
     }
 }

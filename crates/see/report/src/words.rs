@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{
-    CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, NameShare, Party, TraceFinding, Who,
+    CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party, TraceFinding,
+    Who,
 };
 use spry_page::words::{count, duration};
-use spry_trace::Kind;
 use spry_trace::event::{Comm, Context};
+use spry_trace::{Group, Kind};
 
 /// A moment since the start of the trace, to the microsecond: `12.345678 s`.
 pub(crate) fn moment(ns: u64) -> String {
@@ -127,8 +128,36 @@ pub fn culprits(delay: &Delay) -> String {
             Doer::Other(other) => party(other) + ran,
         };
         _ = write!(text, "{joint}{name} {}", duration(*ran_ns));
+        if matches!(doer, Doer::Other(Party::Idle)) {
+            _ = write!(text, " ({})", idle_reason(delay));
+        }
     }
     if text.is_empty() { "nobody else had the CPU".into() } else { text }
+}
+
+/// Why a CPU was idle during a wait, as far as the trace tells: `290 us of it to leave idle state 3`.
+fn idle_reason(delay: &Delay) -> String {
+    match delay.idle {
+        Some(IdleReason::State { state, leaving_ns }) => {
+            format!("{} of it to leave idle state {state}", duration(leaving_ns))
+        }
+        Some(IdleReason::NoState) => "in no idle state when the wait began".into(),
+        Some(IdleReason::Unknown) => "why is not known".into(),
+        None => "why is not known: record group idle".into(),
+    }
+}
+
+/// A note on the culprits of many waits; `None` if no idle CPU is among those that are shown.
+pub(crate) fn idle_note<'a>(
+    findings: &Findings,
+    shown: impl IntoIterator<Item = &'a Party>,
+) -> Option<&'static str> {
+    shown.into_iter().find(|party| matches!(party, Party::Idle))?;
+    Some(if findings.trace.groups.contains(Group::Idle) {
+        "idle: the CPU had no task. The worst delays tell why."
+    } else {
+        "idle: the CPU had no task. Why is not known: record group idle."
+    })
 }
 
 /// What did something during a wait.
@@ -289,6 +318,7 @@ mod tests {
             ],
             names: vec![NameShare { comm: Comm::new(b"crowd"), tasks: 398, ran_ns: 1_950_000_000 }],
             slices: Vec::new(),
+            idle: None,
             culprit_stack: Vec::new(),
         };
         assert_eq!(culprits(&delay), "crowd (398 tasks) ran 1.95 s");
@@ -312,6 +342,7 @@ mod tests {
             culprits: vec![Culprit { party: Party::Quota, ran_ns: 90_000_000 }],
             names: Vec::new(),
             slices: Vec::new(),
+            idle: None,
             culprit_stack: Vec::new(),
         };
         assert_eq!(
@@ -326,6 +357,44 @@ mod tests {
         assert!(
             sentence(&delay).contains("was ready to run") && sentence(&delay).contains("by a group above it")
         );
+    }
+
+    #[test]
+    fn an_idle_cpu_is_told_with_its_reason() {
+        let mut delay = Delay {
+            victim: Who { tid: Tid(7), tgid: Tgid(7), comm: Comm::new(b"loop") },
+            start_ns: 0,
+            wait_ns: 340_000,
+            cpu: 1,
+            cause: DelayCause::New,
+            end: DelayEnd::Dispatched,
+            culprits: vec![Culprit { party: Party::Idle, ran_ns: 340_000 }],
+            names: Vec::new(),
+            slices: Vec::new(),
+            idle: None,
+            culprit_stack: Vec::new(),
+        };
+        let state = IdleReason::State { state: 3, leaving_ns: 290_000 };
+        for (reason, told) in [
+            (None, "why is not known: record group idle"),
+            (Some(IdleReason::Unknown), "why is not known"),
+            (Some(IdleReason::NoState), "in no idle state when the wait began"),
+            (Some(state), "290 us of it to leave idle state 3"),
+        ] {
+            delay.idle = reason;
+            assert_eq!(culprits(&delay), format!("the CPU was idle 340 us ({told})"));
+        }
+    }
+
+    #[test]
+    fn many_waits_for_idle_cpus_get_one_note() {
+        let mut findings = Findings::default();
+        assert_eq!(idle_note(&findings, [&Party::Others, &Party::Quota]), None);
+        let note = idle_note(&findings, [&Party::Others, &Party::Idle]);
+        assert!(note.is_some_and(|note| note.ends_with("record group idle.")));
+        findings.trace.groups = findings.trace.groups.with(Group::Idle);
+        let note = idle_note(&findings, [&Party::Idle]);
+        assert!(note.is_some_and(|note| note.ends_with("The worst delays tell why.")));
     }
 
     #[test]

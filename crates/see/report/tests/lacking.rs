@@ -45,6 +45,7 @@ fn events() -> Vec<Stamped> {
         let us = 100 * (round + 1);
         at(us, 0, switch(0, PrevState::Runnable, 7));
         at(us + 10, 0, switch(7, PrevState::Sleeping, 0));
+        at(us + 11, 0, Event::IdleState(Some(1)));
         at(us + 12, 0, Event::Tick(Tick { due_ns: START_NS + (us + 11) * US }));
         at(us + 13, 0, Event::IrqEnter(Irq::LocalTimer));
         let timer = TimerExpire {
@@ -57,6 +58,7 @@ fn events() -> Vec<Stamped> {
         at(us + 15, 0, Event::Waking(Waking { waker: Tid(0), wakee: Tid(7), context: Context::Hardirq }));
         at(us + 16, 0, wakeup(7, WakeupKind::Again));
         at(us + 17, 0, Event::IrqExit(Irq::LocalTimer));
+        at(us + 18, 0, Event::IdleState(None));
         at(us + 18, 0, Event::NeedResched(NeedResched { tid: Tid(0), target_cpu: 0, urgency: Urgency::Now }));
         at(us + 19, 0, Event::ScheduleEnter);
         at(us + 20, 0, switch(0, PrevState::Runnable, 7));
@@ -92,6 +94,7 @@ fn belongs(event: &Event) -> (Group, Kinds) {
         Event::Ipc(_) => Group::Ipc,
         Event::Mark(_) => Group::Mark,
         Event::Stack(_) => Group::Stack,
+        Event::IdleState(_) => Group::Idle,
         _ => Group::Sched,
     };
     (group, Kinds::of(event))

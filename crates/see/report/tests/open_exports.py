@@ -24,6 +24,7 @@ FTRACE = {
     "irq_exit": ["irq_handler_exit", "local_timer_exit", "ipi_exit"],
     "softirq_enter": ["softirq_entry"],
     "softirq_exit": ["softirq_exit"],
+    "idle": ["cpu_idle"],
 }
 # Our events, and the category of the track events that carry them.
 TRACKS = {"mark": "mark", "tick": "tick", "timer_expire": "timer", "need_resched": "resched", "ipc_write": "ipc",
@@ -48,6 +49,7 @@ def main(csv, parquet, perfetto):
         ours, theirs = table[column].cast(polars.String), text[column].cast(polars.String)
         check(f"values of {column}", ours.to_list(), theirs.to_list())
     events = Counter(table["event"].to_list())
+    events["idle"] = events["idle_enter"] + events["idle_exit"]
 
     trace = perfetto_trace_pb2.Trace()
     with open(perfetto, "rb") as file:

@@ -182,10 +182,15 @@ impl Timeline {
             Event::IrqExit(irq) => self.leave(cpu, InterruptKind::Irq(*irq), to),
             Event::SoftirqEnter(softirq) => self.enter(cpu, InterruptKind::Softirq(*softirq)),
             Event::SoftirqExit(softirq) => self.leave(cpu, InterruptKind::Softirq(*softirq), to),
-            Event::Lost(lost) => self.lost(cpu, lost, to),
+            Event::Lost(lost) => {
+                self.lost(cpu, lost, to);
+                to.other(self, event);
+            }
             Event::Task(info) => return self.tasks.describe(info),
             Event::Stat(stat) => self.stat(stat, to),
             Event::Throttled(throttled) => self.throttled(throttled, to),
+            // The states before the window tell in which state a CPU is when the window begins.
+            Event::IdleState(_) => to.other(self, event),
             Event::TimerExpire(TimerExpire { tid, .. })
             | Event::Ipc(Ipc { tid, .. })
             | Event::Mark(Mark { tid, .. })

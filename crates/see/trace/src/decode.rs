@@ -119,10 +119,11 @@ impl Decoder {
                 let number = cursor.varint()?;
                 let len = usize::try_from(cursor.varint()?).ok()?;
                 let mut content = Cursor::new(cursor.take(len)?);
-                if number != extended::THROTTLED {
-                    return Some(Told::Nothing);
+                match number {
+                    extended::THROTTLED => *to = self.throttled(&mut content)?,
+                    extended::IDLE_STATE => put(to, idle_state(&mut content)?),
+                    _ => return Some(Told::Nothing),
                 }
-                *to = self.throttled(&mut content)?;
             }
             _ => *to = self.rare(code, first, cursor)?,
         }
@@ -356,6 +357,14 @@ impl Decoder {
         }
         Some(Event::Stack(Stack { tid, frames: frames.into() }))
     }
+}
+
+fn idle_state(cursor: &mut Cursor<'_>) -> Option<Event> {
+    let state = match cursor.varint()?.checked_sub(1) {
+        Some(state) => Some(u32::try_from(state).ok()?),
+        None => None,
+    };
+    Some(Event::IdleState(state))
 }
 
 /// Sets an event. Most events own no memory: then the old one need not be dropped.

@@ -13,7 +13,7 @@ use crate::format::{
     SYMBOLS_MAX, code, extended,
 };
 use crate::predict::{Predictor, Shape};
-use crate::varint::{put, zigzag};
+use crate::varint::{len, put, zigzag};
 
 /// What is known of the tasks, for blocks to restate.
 pub(crate) type Names = FxHashMap<Tid, TaskInfo>;
@@ -91,7 +91,7 @@ impl Stream {
             other => self.rare(time_ns, cpu, other, names),
         }
         self.shorten();
-        if !matches!(event, Event::Lost(_) | Event::Throttled(_)) {
+        if !matches!(event, Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_)) {
             self.count += 1;
         }
     }
@@ -291,6 +291,7 @@ impl Stream {
             }
             Event::ScheduleEnter => self.plain(code::SCHEDULE_ENTER, time_ns, &[]),
             Event::ScheduleExit => self.plain(code::SCHEDULE_EXIT, time_ns, &[]),
+            Event::IdleState(state) => self.idle_state(time_ns, state),
             Event::Ipc(ipc) => {
                 let first = code::IPC | channel_flags(ipc.channel, ipc.direction);
                 self.with_task(first, time_ns, ipc.tid, &[ipc.channel.id, u64::from(ipc.bytes)], names);
@@ -326,6 +327,11 @@ impl Stream {
         content.extend(group.as_bytes());
         self.plain(code::EXTENDED, time_ns, &[extended::THROTTLED, content.len() as u64]);
         self.bytes.extend(content);
+    }
+
+    fn idle_state(&mut self, time_ns: u64, state: Option<u32>) {
+        let number = state.map_or(0, |state| u64::from(state) + 1);
+        self.plain(code::EXTENDED, time_ns, &[extended::IDLE_STATE, len(number) as u64, number]);
     }
 
     fn numbers(&mut self, numbers: &[u64]) {

@@ -91,6 +91,9 @@ pub enum Event {
     ScheduleEnter,
     /// `schedule()` was left.
     ScheduleExit,
+    /// The CPU enters an idle state, which has this number in the kernel's idle driver, or leaves the idle
+    /// state that it is in (`None`).
+    IdleState(Option<u32>),
     /// Bytes went into or came out of a channel between processes.
     Ipc(Ipc),
     /// A program's own event.

@@ -5,7 +5,7 @@ pub const MAGIC: [u8; 8] = *b"SPRYTRC\n";
 /// A reader refuses another major version.
 pub const VERSION_MAJOR: u16 = 1;
 /// A reader accepts any minor version.
-pub const VERSION_MINOR: u16 = 1;
+pub const VERSION_MINOR: u16 = 2;
 /// Bytes before the header's JSON: magic, versions, length.
 pub const HEADER_FIXED_BYTES: usize = 16;
 /// A longer header is not a header.
@@ -103,4 +103,6 @@ pub mod extended {
     pub const INNER: u64 = 1;
     /// A task that is throttled.
     pub const THROTTLED: u64 = 2;
+    /// The CPU enters or leaves an idle state.
+    pub const IDLE_STATE: u64 = 3;
 }

@@ -69,12 +69,22 @@ pub enum Group {
     Mark = 5,
     /// Stacks at switches.
     Stack = 6,
+    /// Idle states that CPUs enter and leave.
+    Idle = 7,
 }
 
 impl Group {
     /// Every group.
-    pub const ALL: [Group; 7] =
-        [Group::Sched, Group::Timer, Group::Irq, Group::Resched, Group::Ipc, Group::Mark, Group::Stack];
+    pub const ALL: [Group; 8] = [
+        Group::Sched,
+        Group::Timer,
+        Group::Irq,
+        Group::Resched,
+        Group::Ipc,
+        Group::Mark,
+        Group::Stack,
+        Group::Idle,
+    ];
 
     /// The group's name on the command line and in files.
     pub const fn name(self) -> &'static str {
@@ -86,6 +96,7 @@ impl Group {
             Group::Ipc => "ipc",
             Group::Mark => "mark",
             Group::Stack => "stack",
+            Group::Idle => "idle",
         }
     }
 
@@ -95,9 +106,9 @@ impl Group {
     }
 }
 
-/// A set of groups. In files a list of names.
+/// A set of groups. In files a list of names, of which a reader passes over those that it does not know.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
-#[serde(from = "Vec<Group>", into = "Vec<Group>")]
+#[serde(from = "Vec<String>", into = "Vec<Group>")]
 pub struct Groups(u8);
 
 impl Groups {
@@ -133,9 +144,9 @@ impl FromIterator<Group> for Groups {
     }
 }
 
-impl From<Vec<Group>> for Groups {
-    fn from(groups: Vec<Group>) -> Groups {
-        groups.into_iter().collect()
+impl From<Vec<String>> for Groups {
+    fn from(names: Vec<String>) -> Groups {
+        names.iter().filter_map(|name| Group::from_name(name)).collect()
     }
 }
 

@@ -128,7 +128,7 @@ impl Lane {
                     Some(Told::Event) => {
                         self.position = cursor.position();
                         match self.next.event {
-                            Event::Task(_) | Event::Throttled(_) => {}
+                            Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) => {}
                             Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
                             _ => self.owed = self.owed.saturating_sub(1),
                         }

@@ -9,6 +9,12 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
+/// How many bytes [`put`] appends for `value`.
+pub const fn len(value: u64) -> usize {
+    let bits = u64::BITS - (value | 1).leading_zeros();
+    bits.div_ceil(7) as usize
+}
+
 /// Folds the sign into the lowest bit, so that small magnitudes stay short.
 pub const fn zigzag(value: i64) -> u64 {
     ((value << 1) ^ (value >> 63)) as u64
@@ -111,6 +117,7 @@ mod tests {
         for value in values {
             let mut bytes = Vec::new();
             put(&mut bytes, value);
+            assert_eq!(bytes.len(), len(value), "{value:#x}");
             let mut cursor = Cursor::new(&bytes);
             assert_eq!(cursor.varint(), Some(value));
             assert!(cursor.is_empty());

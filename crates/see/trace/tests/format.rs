@@ -8,7 +8,7 @@ use std::io::Cursor;
 use common::{CPUS, RENAMED, START_NS, events, file, fix_checksums, header, options};
 use spry_trace::event::{Event, Limit, Lost, Throttled, Tid};
 use spry_trace::reader::Ending;
-use spry_trace::{Compression, Options, ReadError, Reader, Stamped, Totals, Writer};
+use spry_trace::{Compression, Group, Groups, Options, ReadError, Reader, Stamped, Totals, Writer};
 
 const BOTH: [Compression; 2] = [Compression::None, Compression::Zstd(1)];
 
@@ -74,6 +74,7 @@ fn mentioned(event: &Event) -> Vec<Tid> {
         | Event::SoftirqExit(_)
         | Event::ScheduleEnter
         | Event::ScheduleExit
+        | Event::IdleState(_)
         | Event::Lost(_) => Vec::new(),
     }
 }
@@ -152,6 +153,43 @@ fn throttled_tasks_come_back_and_count_as_no_events() {
         assert_same(&without_names(found), &written, "throttled");
         assert_eq!((summary.events, totals.events, totals.lost, totals.damaged_bytes), (1, 1, 0, 0));
     }
+}
+
+#[test]
+fn idle_states_come_back_and_count_as_no_events() {
+    let numbers = [0, 1, 3, 126, 127, 128, u32::MAX - 1];
+    // An idle CPU repeats itself, so that most records are predicted.
+    let states = (0..600).flat_map(|round: usize| {
+        let number = if round < 7 { numbers[round] } else { 1 };
+        [Some(number), None]
+    });
+    let mut written: Vec<Stamped> = (1..)
+        .zip(states)
+        .map(|(at, state)| {
+            let time_ns = START_NS + at * 70_001;
+            Stamped { time_ns, cpu: 1, event: Event::IdleState(state) }
+        })
+        .collect();
+    let end_ns = written[written.len() - 1].time_ns + 2;
+    written.push(Stamped { time_ns: end_ns - 1, cpu: 0, event: Event::ScheduleExit });
+    for compression in BOTH {
+        let mut writer = Writer::new(Vec::new(), &header(), options(compression)).unwrap();
+        for stamped in &written {
+            writer.event(stamped).unwrap();
+            writer.round(stamped.time_ns).unwrap();
+        }
+        let (bytes, summary) = writer.finish(end_ns).unwrap();
+        let (found, totals) = read(&bytes);
+        assert_same(&found, &written, "idle states");
+        assert_eq!((summary.events, totals.events, totals.lost, totals.damaged_bytes), (1, 1, 0, 0));
+    }
+}
+
+#[test]
+fn a_group_of_a_later_version_is_passed_over() {
+    let groups: Groups = serde_json::from_str(r#"["sched", "tomorrow", "idle"]"#).unwrap();
+    assert_eq!(groups.iter().collect::<Vec<_>>(), [Group::Sched, Group::Idle]);
+    assert_eq!(serde_json::to_string(&groups).unwrap(), r#"["sched","idle"]"#);
 }
 
 #[test]

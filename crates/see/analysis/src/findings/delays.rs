@@ -39,6 +39,9 @@ pub struct Delay {
     /// The stays on the CPU during the wait, in order of time, for drawing: at most the latest
     /// [`Delay::SLICES_MAX`].
     pub slices: Vec<Slice>,
+    /// Why the CPU that the task got was idle during the wait (group `idle`). `None` if no idle CPU is among
+    /// the culprits, or if the trace lacks the group.
+    pub idle: Option<IdleReason>,
     /// Where the last culprit was in the code when it left the CPU, innermost frame first (group `stack`);
     /// empty if that is not known.
     pub culprit_stack: Vec<Box<str>>,
@@ -86,6 +89,24 @@ pub enum DelayCause {
         group: Box<str>,
     },
     /// The task already waited when the trace began.
+    Unknown,
+}
+
+/// Why a CPU was idle while a task waited for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum IdleReason {
+    /// The CPU was in an idle state when the task began to wait for it.
+    State {
+        /// The state's number in the kernel's idle driver.
+        state: u32,
+        /// How long the task waited until the CPU left the state, ns. What the CPU was idle beyond this, it
+        /// was in the kernel, after it had left the state.
+        leaving_ns: u64,
+    },
+    /// The CPU was idle and in no idle state when the task began to wait for it.
+    NoState,
+    /// The trace does not tell.
     Unknown,
 }
 

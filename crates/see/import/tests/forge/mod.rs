@@ -13,9 +13,10 @@ pub struct Record {
 const SWITCH: u16 = 300;
 const WAKING: u16 = 301;
 const WAKEUP: u16 = 302;
+const IDLE: u16 = 400;
 
-/// Formats as a kernel might describe them, with gaps between fields where no kernel has gaps.
-fn formats() -> Vec<String> {
+/// Formats as a kernel might describe them, by system, with gaps between fields where no kernel has gaps.
+fn formats() -> [(&'static str, Vec<String>); 2] {
     let common = "\tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;\n\
         \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;\n\
         \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;\n\
@@ -35,11 +36,14 @@ fn formats() -> Vec<String> {
         { 0x10, \"X\" }, { 0x20, \"Z\" })\n";
     let format =
         |name: &str, id: u16, fields: &str| format!("name: {name}\nID: {id}\nformat:\n{common}{fields}");
-    vec![
+    let idle = "\tfield:u32 state;\toffset:12;\tsize:4;\tsigned:0;\n\
+        \tfield:u32 cpu_id;\toffset:16;\tsize:4;\tsigned:0;\n";
+    let sched = vec![
         format("sched_switch", SWITCH, switch),
         format("sched_waking", WAKING, wake),
         format("sched_wakeup", WAKEUP, wake),
-    ]
+    ];
+    [("sched", sched), ("power", vec![format("cpu_idle", IDLE, idle)])]
 }
 
 fn comm(name: &str) -> [u8; 16] {
@@ -76,11 +80,16 @@ fn wake(time_ns: u64, cpu: u32, kind: u16, (waker, wakee): (u32, u32)) -> Record
     record(time_ns, cpu, kind, waker, &fields)
 }
 
+fn idle(time_ns: u64, cpu: u32, state: u32) -> Record {
+    let fields = [0, state, cpu].map(u32::to_le_bytes).concat();
+    record(time_ns, cpu, IDLE, 0, &fields)
+}
+
 fn name(tid: u32) -> String {
     if tid == 0 { "swapper".into() } else { format!("task-{tid}") }
 }
 
-/// Two tasks pass a token on each of two CPUs.
+/// Two tasks pass a token on each of two CPUs, which then enter and leave an idle state.
 pub fn happening(rounds: u64) -> Vec<Record> {
     let mut records = Vec::new();
     for round in 0..rounds {
@@ -93,6 +102,8 @@ pub fn happening(rounds: u64) -> Vec<Record> {
             records.push(wake(at + 50_000, cpu, WAKING, (other, one)));
             records.push(wake(at + 51_000, cpu, WAKEUP, (other, one)));
             records.push(switch(at + 52_000, cpu, (other, if round % 2 == 0 { 1 } else { 0x40 }), one));
+            records.push(idle(at + 53_000, cpu, 2));
+            records.push(idle(at + 90_000, cpu, u32::MAX));
         }
     }
     records.sort_by_key(|record| record.time_ns);
@@ -117,10 +128,13 @@ fn meta() -> Meta {
     let page = "\tfield: u64 timestamp;\toffset:0;\tsize:8;\tsigned:0;\n\
         \tfield: local_t commit;\toffset:8;\tsize:8;\tsigned:1;\n\
         \tfield: char data;\toffset:16;\tsize:4080;\tsigned:0;\n";
-    let mut formats_part = 1u32.to_le_bytes().to_vec();
-    formats_part.extend_from_slice(b"sched\0");
-    formats_part.extend_from_slice(&(formats().len() as u32).to_le_bytes());
-    formats().iter().for_each(|format| formats_part.extend(sized64(format)));
+    let mut formats_part = (formats().len() as u32).to_le_bytes().to_vec();
+    for (system, formats) in formats() {
+        formats_part.extend_from_slice(system.as_bytes());
+        formats_part.push(0);
+        formats_part.extend_from_slice(&(formats.len() as u32).to_le_bytes());
+        formats.iter().for_each(|format| formats_part.extend(sized64(format)));
+    }
     let functions = "ffffffff81000010 t hrtimer_wakeup\n";
     Meta {
         pages: [&b"header_page\0"[..], &sized64(page), b"header_event\0", &sized64("# none\n")].concat(),
@@ -216,7 +230,7 @@ pub fn perf_compressed(records: &[Record]) -> Vec<u8> {
 }
 
 fn perf_file(data: &[u8]) -> Vec<u8> {
-    let kinds = [SWITCH, WAKING, WAKEUP];
+    let kinds = [SWITCH, WAKING, WAKEUP, IDLE];
     let ids_at = 104u64;
     let attrs_at = ids_at + 8;
     let attrs: Vec<u8> = kinds
@@ -253,7 +267,7 @@ pub fn perf_piped(records: &[Record]) -> Vec<u8> {
     for (bit, data) in [(4u64, &b"\x08\0\0\x006.1.0\0\0\0"[..]), (7, b"\x02\0\0\0\x02\0\0\0")] {
         file.extend(perf_record(80, &[&bit.to_le_bytes(), data].concat()));
     }
-    for kind in [SWITCH, WAKING, WAKEUP] {
+    for kind in [SWITCH, WAKING, WAKEUP, IDLE] {
         file.extend(perf_record(64, &[&attr(kind)[..], &ID.to_le_bytes()].concat()));
     }
     let mut tracing = [start("0.6"), meta().joined()].concat();

@@ -21,6 +21,7 @@ struct spry_control control SEC(".data.control");
 #include "accounts.bpf.h"
 #include "timer.bpf.h"
 #include "irq.bpf.h"
+#include "idle.bpf.h"
 #include "ipc.bpf.h"
 
 char LICENSE[] SEC("license") = "GPL";

@@ -46,6 +46,7 @@ enum spry_kind {
 	SPRY_LOST = 16,
 	SPRY_THROTTLE = 17,
 	SPRY_QUOTA = 18,
+	SPRY_IDLE = 19,
 	/* Records of the shared ring. */
 	SPRY_FORK = 32,
 	SPRY_EXEC = 33,
@@ -107,11 +108,15 @@ struct spry_move {
 };
 
 /* A record of a tick (value: when it was due), an interrupt or a softirq (value: its number), lost records
- * (value: how many), or the entry or exit of schedule(). */
+ * (value: how many), the entry or exit of schedule(), or an idle state that the CPU enters (value: its
+ * number) or leaves (value: SPRY_IDLE_LEFT). */
 struct spry_value {
 	__u64 stamp;
 	__u64 value;
 };
+
+/* The kernel's PWR_EVENT_EXIT. */
+#define SPRY_IDLE_LEFT 0xffffffffu
 
 /* Interrupts other than a device's line, in the value of SPRY_IRQ_ENTER and SPRY_IRQ_EXIT. */
 enum spry_irq {

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{now_ns, own_tid, pipe, record};
+use crate::common::{Recorded, now_ns, own_tid, pipe, record};
 use spry_recorder::MARK_PATH;
 use spry_trace::event::{Channel, ChannelKind, Direction, Event, Irq, TimerKind};
 use spry_trace::{Group, Tid};
@@ -58,9 +58,42 @@ fn a_sleepers_timer_tells_its_deadline() {
     assert!(expiries.next().is_none() && seen >= 15, "{seen} of 20 naps");
 }
 
+/// Every CPU that enters an idle state leaves it before it enters one again, and tasks run in no idle state.
+fn assert_idle_states_come_in_pairs(recorded: &Recorded) {
+    let mut in_state: HashMap<u16, bool> = HashMap::new();
+    // How often each CPU has had no task, and how many idle states it has entered and left.
+    let mut counts: HashMap<u16, (u32, u32)> = HashMap::new();
+    for stamped in &recorded.events {
+        let is_in = in_state.get(&stamped.cpu).copied();
+        match stamped.event {
+            Event::IdleState(Some(state)) => {
+                assert!(state < 10, "the kernel has at most ten idle states: {state}");
+                assert_ne!(is_in, Some(true), "{stamped:?}");
+                in_state.insert(stamped.cpu, true);
+            }
+            Event::IdleState(None) => {
+                // A CPU may have entered its first state before the recording began.
+                assert_ne!(is_in, Some(false), "{stamped:?}");
+                counts.entry(stamped.cpu).or_default().1 += u32::from(is_in == Some(true));
+                in_state.insert(stamped.cpu, false);
+            }
+            Event::Switch(switch) => {
+                assert_ne!(is_in, Some(true), "{stamped:?}");
+                counts.entry(stamped.cpu).or_default().0 += u32::from(switch.next.is_idle());
+            }
+            Event::Lost(_) => drop(in_state.remove(&stamped.cpu)),
+            _ => {}
+        }
+    }
+    let is_told = |&(naps, states): &(u32, u32)| naps < 10 || states > 0;
+    assert!(counts.values().all(is_told), "{counts:?}");
+}
+
 #[test]
-fn interrupts_and_softirqs_come_in_pairs() {
-    let recorded = record(&[Group::Irq], || thread::sleep(Duration::from_millis(300)));
+fn interrupts_softirqs_and_idle_states_come_in_pairs() {
+    let recorded = record(&[Group::Irq, Group::Idle], || thread::sleep(Duration::from_millis(300)));
+    assert!(recorded.header.groups.contains(Group::Idle));
+    assert_idle_states_come_in_pairs(&recorded);
     let (mut open, mut pairs, mut timers) = (HashMap::new(), 0, 0);
     for stamped in &recorded.events {
         let stack: &mut Vec<Event> = open.entry(stamped.cpu).or_default();

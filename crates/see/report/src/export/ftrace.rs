@@ -16,6 +16,7 @@ mod field {
     pub const TIMESTAMP: u64 = 1;
     pub const PID: u64 = 2;
     pub const SCHED_SWITCH: u64 = 4;
+    pub const CPU_IDLE: u64 = 13;
     pub const SCHED_WAKEUP: u64 = 17;
     pub const SCHED_WAKING: u64 = 20;
     pub const IPI_ENTRY: u64 = 21;
@@ -38,6 +39,8 @@ mod field {
 
 /// The kernel's `CLONE_THREAD`, by which Perfetto tells a new thread from a new process.
 const CLONE_THREAD: u64 = 0x1_0000;
+/// The kernel's `PWR_EVENT_EXIT`, which stands for the state of a CPU that leaves its idle state.
+const IDLE_LEFT: u32 = u32::MAX;
 /// The vector of the local timer interrupt on x86; Perfetto shows the event's name, not the number.
 const LOCAL_TIMER_VECTOR: u64 = 236;
 
@@ -107,6 +110,9 @@ impl Scene<'_> {
             }),
             Event::SoftirqExit(softirq) => self.add(bundle, stamped, field::SOFTIRQ_EXIT, |event| {
                 event.uint(1, softirq.0);
+            }),
+            Event::IdleState(state) => self.add(bundle, stamped, field::CPU_IDLE, |event| {
+                event.uint(1, state.unwrap_or(IDLE_LEFT)).uint(2, stamped.cpu);
             }),
             _ => return Form::None,
         }

@@ -52,10 +52,11 @@ pub(super) enum Column {
     UtimeNs,
     StimeNs,
     Text,
+    IdleState,
 }
 
 /// Name and content of each [`Column`].
-pub(super) const COLUMNS: [(&str, Kind); 25] = [
+pub(super) const COLUMNS: [(&str, Kind); 26] = [
     ("time_ns", Kind::U64),
     ("cpu", Kind::U16),
     ("event", Kind::Text),
@@ -81,6 +82,7 @@ pub(super) const COLUMNS: [(&str, Kind); 25] = [
     ("utime_ns", Kind::U64),
     ("stime_ns", Kind::U64),
     ("text", Kind::Text),
+    ("idle_state", Kind::U32),
 ];
 
 /// One value.
@@ -249,6 +251,11 @@ impl<'a> Row<'a> {
 
     fn rest(&mut self, event: &'a Event) {
         match event {
+            Event::IdleState(Some(state)) => {
+                self.event("idle_enter", "");
+                self.int(Column::IdleState, *state);
+            }
+            Event::IdleState(None) => self.event("idle_exit", ""),
             Event::Ipc(ipc) => {
                 let written = matches!(ipc.direction, Direction::Write);
                 self.event(if written { "ipc_write" } else { "ipc_read" }, channel_name(ipc.channel.kind));

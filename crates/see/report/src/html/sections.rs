@@ -151,11 +151,13 @@ fn blame(findings: &Findings) -> String {
             Cell::Text(words::party(&blame.culprit)),
         ]);
     }
+    let note = words::idle_note(findings, delays.blame.iter().map(|blame| &blame.culprit));
+    let note = note.map_or_else(String::new, |note| format!("<p class=\"note\">{note}</p>\n"));
     section(
         "blame",
         "Who delayed whom",
         "Time that a victim was ready while the culprit had its CPU.",
-        &table.finish(),
+        &(table.finish() + &note),
     )
 }
 

@@ -1,7 +1,9 @@
 //! Delays of the JSON report.
 
 use serde::Serialize;
-use spry_analysis::findings::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, NameShare, Party, Who};
+use spry_analysis::findings::{
+    Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, IdleReason, NameShare, Party, Who,
+};
 
 use crate::words;
 
@@ -22,6 +24,7 @@ struct DelayView<'a> {
     end: DelayEnd,
     culprits: Vec<CulpritView>,
     names: &'a [NameShare],
+    idle: Option<IdleReason>,
     culprit_stack: Option<&'a [Box<str>]>,
     sentence: String,
 }
@@ -96,6 +99,7 @@ impl<'a> DelayView<'a> {
             end: delay.end,
             culprits: delay.culprits.iter().map(CulpritView::of).collect(),
             names: &delay.names,
+            idle: delay.idle,
             culprit_stack: (!delay.culprit_stack.is_empty()).then_some(&*delay.culprit_stack),
             sentence: words::sentence(delay),
         }

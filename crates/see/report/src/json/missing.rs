@@ -6,7 +6,7 @@ use spry_analysis::findings::Findings;
 use spry_trace::{Group, Kind};
 
 /// Fields of the JSON report that need a group other than `sched`.
-const NEEDS: [(&str, Group); 18] = [
+const NEEDS: [(&str, Group); 19] = [
     ("cpus[].irq_ns", Group::Irq),
     ("tasks[].interrupted", Group::Irq),
     ("interrupts", Group::Irq),
@@ -24,6 +24,7 @@ const NEEDS: [(&str, Group); 18] = [
     ("tasks[].wakeup.resched", Group::Resched),
     ("tasks[].wakeup.switch", Group::Resched),
     ("delays.worst[].culprit_stack", Group::Stack),
+    ("delays.worst[].idle", Group::Idle),
     ("marks", Group::Mark),
 ];
 

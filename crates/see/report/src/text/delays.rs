@@ -21,7 +21,12 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
         text += &style.wrap(Tone::Faint, 2, &intro);
     }
     text += &style.heading("who delayed whom");
-    Some(text + &blame(found.blame.iter().take(ROWS_MAX), style))
+    let shown = || found.blame.iter().take(ROWS_MAX);
+    text += &blame(shown(), style);
+    if let Some(note) = words::idle_note(findings, shown().map(|blame| &blame.culprit)) {
+        text += &style.wrap(Tone::Faint, 2, note);
+    }
+    Some(text)
 }
 
 /// The longest waits, one line each.

@@ -164,5 +164,6 @@ fn tells(group: Group) -> &'static str {
         Group::Ipc => "bytes between processes",
         Group::Mark => "programs' own events",
         Group::Stack => "culprits' stacks",
+        Group::Idle => "why a CPU was idle",
     }
 }

@@ -4,7 +4,7 @@ use spry_analysis::findings::Findings;
 use spry_analysis::histogram::Histogram;
 use spry_page::words::{count, duration};
 
-use super::style::{Style, Table};
+use super::style::{Style, Table, Tone};
 use super::{ROWS_MAX, or_dash, shown};
 use crate::words;
 
@@ -33,14 +33,17 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
         ]);
     }
     let mut culprits = Table::new("had the CPU meanwhile", &["for"]);
-    for culprit in found.culprits.iter().take(ROWS_MAX / 2) {
+    let had = || found.culprits.iter().take(ROWS_MAX / 2);
+    for culprit in had() {
         culprits.row([words::party(&culprit.party), duration(culprit.ran_ns)]);
     }
+    let idle = words::idle_note(findings, had().map(|culprit| &culprit.party));
+    let idle = idle.map_or_else(String::new, |note| style.wrap(Tone::Faint, 2, note));
     let mut by_task = Table::new("task", &["wake-ups", "mean to switch", "max to switch"]);
     let (tasks, note) = shown(findings, ROWS_MAX / 2);
     for (task, parts) in tasks.iter().filter_map(|task| Some((task, task.wakeup.as_ref()?))) {
         let mean = or_dash(parts.total.mean_ns(), |mean| duration(mean.round() as u64));
         by_task.row([words::who(&task.who), count(parts.total.count), mean, duration(parts.total.max_ns)]);
     }
-    Some(table.render(style) + &culprits.render(style) + &by_task.render(style) + &note)
+    Some(table.render(style) + &culprits.render(style) + &idle + &by_task.render(style) + &note)
 }

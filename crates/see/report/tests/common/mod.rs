@@ -129,6 +129,8 @@ pub fn events() -> Vec<Stamped> {
         at(74, 0, Event::Prio(Prio { tid: Tid(101), policy: Policy::Fifo, prio: 50 })),
         at(80, 1, Event::Lost(Lost { count: 3 })),
         at(81, 1, switch(200, 0, PrevState::Preempted)),
+        at(86, 1, Event::IdleState(Some(2))),
+        at(88, 1, Event::IdleState(None)),
         at(90, 0, Event::IrqEnter(Irq::Device(17))),
         at(91, 0, Event::IrqExit(Irq::Device(17))),
         at(92, 0, Event::IrqEnter(Irq::Reschedule)),

@@ -122,8 +122,11 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
     }
 }
 
-fn delay(victim: Who, start_ns: u64, wait_ns: u64, stack: bool) -> Delay {
+fn delay(victim: Who, start_ns: u64, wait_ns: u64, groups: Groups) -> Delay {
     let split = start_ns + wait_ns * 9 / 10;
+    let stack = groups.contains(Group::Stack);
+    let idle = IdleReason::State { state: 1, leaving_ns: 3 * US };
+    let idle = groups.contains(Group::Idle).then_some(idle);
     Delay {
         victim,
         start_ns,
@@ -142,8 +145,13 @@ fn delay(victim: Who, start_ns: u64, wait_ns: u64, stack: bool) -> Delay {
             Slice { cpu: 1, start_ns: split, end_ns: start_ns + wait_ns, party: Party::Task(hostile()) },
         ],
         names: Vec::new(),
+        idle,
         culprit_stack: if stack { vec!["schedule".into(), "do_wait <b>".into()] } else { Vec::new() },
     }
+}
+
+fn without_stacks(groups: Groups) -> Groups {
+    groups.minus(Groups::NONE.with(Group::Stack))
 }
 
 fn graph(groups: Groups) -> Graph {
@@ -282,8 +290,8 @@ pub fn small(groups: Groups) -> Findings {
         graph: Some(graph(groups)),
         delays: Some(Delays {
             worst: vec![
-                delay(editor(), 400 * MS, 31_200 * US, has(Group::Stack)),
-                delay(hostile(), 700 * MS, 2 * MS, false),
+                delay(editor(), 400 * MS, 31_200 * US, groups),
+                delay(hostile(), 700 * MS, 2 * MS, without_stacks(groups)),
             ],
             blame: vec![
                 Blame { victim: editor(), culprit: Party::Task(compiler()), total_ns: 33 * MS, waits: 2 },
@@ -366,7 +374,8 @@ pub fn large(tasks: u32) -> Findings {
     let delays = findings.delays.as_mut().expect("small findings have delays");
     for at in 0..20 {
         let victim = named[at % named.len()];
-        let mut delay = delay(victim, (at as u64 * 47 + 5) * MS, (32 - at as u64) * MS, false);
+        let mut delay =
+            delay(victim, (at as u64 * 47 + 5) * MS, (32 - at as u64) * MS, without_stacks(all_groups()));
         let (mut slices, mut from) = (Vec::new(), delay.start_ns);
         while from < delay.start_ns + delay.wait_ns && slices.len() < Delay::SLICES_MAX {
             let to = (from + mix.spread(100 * US, 4 * MS)).min(delay.start_ns + delay.wait_ns);
