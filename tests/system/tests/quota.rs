@@ -31,8 +31,9 @@ impl Group {
         group
     }
 
+    /// A group forty levels below the group.
     fn below(&self) -> PathBuf {
-        self.0.join("below")
+        (0..40).fold(self.0.clone(), |above, _| above.join("d"))
     }
 
     /// How long the kernel says that the group was throttled, ns.
@@ -49,10 +50,10 @@ impl Drop for Group {
     fn drop(&mut self) {
         // What ran in the group may need a moment to be gone.
         let patience = Instant::now() + Duration::from_secs(5);
-        while fs::remove_dir(self.below()).and_then(|()| fs::remove_dir(&self.0)).is_err() {
-            if Instant::now() > patience || !self.below().exists() && fs::remove_dir(&self.0).is_ok() {
-                return;
-            }
+        while self.0.exists() && Instant::now() < patience {
+            // Those that are gone, and those that still hold a task, stay as they are.
+            let below = self.below();
+            below.ancestors().take(41).for_each(|group| drop(fs::remove_dir(group)));
             thread::sleep(Duration::from_millis(20));
         }
     }

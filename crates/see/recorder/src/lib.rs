@@ -20,6 +20,7 @@ mod decode;
 mod drain;
 mod error;
 mod flight;
+mod limits;
 mod load;
 mod machine;
 mod mark;

@@ -13,6 +13,7 @@ use spry_trace::{Group, Groups};
 
 use crate::accounts::{self, Accounts, List};
 use crate::error::{Error, Result, last_error, system};
+use crate::limits;
 use crate::mark::Target;
 use crate::ring::{Control, Rings, Shared};
 use crate::wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_split_knobs, spry_stat};
@@ -131,8 +132,10 @@ pub(crate) fn load(
         return Err(Error::NoTracepoint(missing));
     }
     let shared_bytes = if groups.contains(Group::Stack) { SHARED_BYTES_WITH_STACKS } else { SHARED_BYTES };
+    let limits = limits::of_the_scheduler();
     let knobs = spry_knobs {
         namespace_inode: namespace.unwrap_or(0),
+        has_limit_waits: u8::from(limits.is_some()),
         ..knobs(kernel, functions, groups, ring_bytes, tick_is_irq, node)
     };
     let accounts_bytes = list.bytes();
@@ -142,6 +145,7 @@ pub(crate) fn load(
     };
     let pieces = make_pieces(&knobs, cpus).map_err(failed)?;
     size_maps(&mut open, &knobs, cpus, shared_bytes, accounts_bytes, &pieces).map_err(refused)?;
+    limits::share(&mut open, limits.as_ref()).map_err(refused)?;
     let object = open.load().map_err(failed)?;
     let accounts = Accounts::new(list, &object, accounts_bytes)?;
     let mut loaded = Loaded {

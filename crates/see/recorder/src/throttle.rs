@@ -9,7 +9,9 @@ use std::sync::Arc;
 use spry_trace::Tid;
 use spry_trace::event::{Limit, Throttled};
 
-use crate::wire::{spry_quota, spry_throttle};
+use crate::wire::{
+    SPRY_QUEUE_BEGINS, SPRY_QUEUE_ENDS, SPRY_SCHEDULER_BEGINS, SPRY_SCHEDULER_ENDS, spry_quota, spry_throttle,
+};
 
 /// How many directories are looked at in search of a cgroup, and how deep.
 const DIRECTORIES_MAX: usize = 100_000;
@@ -42,18 +44,34 @@ impl Throttles {
 
     /// What to tell of a record, if anything.
     pub(crate) fn see(&mut self, cpu: usize, raw: &spry_throttle) -> Option<Throttled> {
-        let tid = Tid(raw.tid);
-        if raw.is_over == 0 {
-            let unknown = || Arc::new(Limit { group: "".into(), quota_ns: 0, period_ns: 0 });
-            let limit = self.limits.get(&raw.group).cloned().unwrap_or_else(unknown);
-            let waiting = Waiting { cpu, so_far_ns: raw.so_far_ns, limit: Arc::clone(&limit) };
-            self.waiting.insert(tid, waiting);
-            return Some(Throttled { tid, throttled_ns: None, limit });
+        let (tid, ns) = (Tid(raw.tid), raw.ns);
+        match raw.says {
+            SPRY_QUEUE_BEGINS => {
+                let limit = self.limit_of(raw.group);
+                let waiting = Waiting { cpu, so_far_ns: ns, limit: Arc::clone(&limit) };
+                self.waiting.insert(tid, waiting);
+                Some(Throttled { tid, throttled_ns: None, limit })
+            }
+            SPRY_QUEUE_ENDS => {
+                let waiting = self.waiting.remove(&tid)?;
+                // Each CPU has a queue of its own. How long the task waited in the first one is not known.
+                let throttled_ns = (waiting.cpu == cpu).then(|| ns.checked_sub(waiting.so_far_ns))??;
+                Some(Throttled { tid, throttled_ns: Some(throttled_ns), limit: waiting.limit })
+            }
+            SPRY_SCHEDULER_BEGINS => {
+                Some(Throttled { tid, throttled_ns: None, limit: self.limit_of(raw.group) })
+            }
+            SPRY_SCHEDULER_ENDS => {
+                Some(Throttled { tid, throttled_ns: Some(ns), limit: self.limit_of(raw.group) })
+            }
+            // No program writes another number.
+            _ => None,
         }
-        let waiting = self.waiting.remove(&tid)?;
-        // Each CPU has a queue of its own. How long the task waited in the first one is not known.
-        let throttled_ns = (waiting.cpu == cpu).then(|| raw.so_far_ns.checked_sub(waiting.so_far_ns))??;
-        Some(Throttled { tid, throttled_ns: Some(throttled_ns), limit: waiting.limit })
+    }
+
+    fn limit_of(&self, group: u64) -> Arc<Limit> {
+        let unknown = || Arc::new(Limit { group: "".into(), quota_ns: 0, period_ns: 0 });
+        self.limits.get(&group).cloned().unwrap_or_else(unknown)
     }
 }
 
@@ -115,24 +133,39 @@ fn find(root: &Path, inode: u64) -> Option<PathBuf> {
 mod tests {
     use super::*;
 
-    fn raw(tid: u32, is_over: u32, so_far_ns: u64) -> spry_throttle {
-        spry_throttle { tid, is_over, so_far_ns, group: 1, ..spry_throttle::default() }
+    fn raw(tid: u32, says: u32, ns: u64) -> spry_throttle {
+        spry_throttle { tid, says, ns, group: 1, ..spry_throttle::default() }
     }
 
     #[test]
     fn a_task_is_throttled_as_long_as_its_queue_was_meanwhile() {
         let mut throttles = Throttles::default();
-        assert_eq!(throttles.see(0, &raw(7, 1, 500)), None);
-        let begun = throttles.see(0, &raw(7, 0, 500)).unwrap();
+        assert_eq!(throttles.see(0, &raw(7, SPRY_QUEUE_ENDS, 500)), None);
+        let begun = throttles.see(0, &raw(7, SPRY_QUEUE_BEGINS, 500)).unwrap();
         assert_eq!((begun.tid, begun.throttled_ns, &*begun.limit.group), (Tid(7), None, ""));
-        let over = throttles.see(0, &raw(7, 1, 590)).unwrap();
+        let over = throttles.see(0, &raw(7, SPRY_QUEUE_ENDS, 590)).unwrap();
         assert_eq!(over.throttled_ns, Some(90));
-        assert_eq!(throttles.see(0, &raw(7, 1, 600)), None);
+        assert_eq!(throttles.see(0, &raw(7, SPRY_QUEUE_ENDS, 600)), None);
         // On another CPU, or where the count went back, it is not known how long.
         for (cpu, so_far_ns) in [(1, 590), (0, 400)] {
-            throttles.see(0, &raw(7, 0, 500)).unwrap();
-            assert_eq!(throttles.see(cpu, &raw(7, 1, so_far_ns)), None);
+            throttles.see(0, &raw(7, SPRY_QUEUE_BEGINS, 500)).unwrap();
+            assert_eq!(throttles.see(cpu, &raw(7, SPRY_QUEUE_ENDS, so_far_ns)), None);
         }
+    }
+
+    #[test]
+    fn a_scheduler_tells_itself_how_long_a_task_waited() {
+        let mut throttles = Throttles::default();
+        let quota = spry_quota { group: 1, quota_ns: 5, period_ns: 50, ..spry_quota::default() };
+        throttles.limit(&quota);
+        // The task may come to another CPU meanwhile, and may have been woken into its wait.
+        let told = [(0, SPRY_SCHEDULER_BEGINS, None), (3, SPRY_SCHEDULER_ENDS, Some(90))];
+        for (cpu, says, throttled_ns) in told {
+            let throttled = throttles.see(cpu, &raw(7, says, 90)).unwrap();
+            assert_eq!((throttled.tid, throttled.throttled_ns), (Tid(7), throttled_ns));
+            assert_eq!((throttled.limit.quota_ns, throttled.limit.period_ns), (5, 50));
+        }
+        assert_eq!(throttles.see(3, &raw(7, SPRY_QUEUE_ENDS, 600)), None);
     }
 
     #[test]

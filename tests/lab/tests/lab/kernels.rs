@@ -8,7 +8,7 @@ use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{SLOW_CPU, lab, machine, printed, run, script, spry_script};
+use spry_lab_tests::{SLOW_CPU, example, lab, machine, printed, run, script, spry_script};
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
@@ -105,6 +105,47 @@ fn throttled_waits_are_as_long_as_a_group_s_cpu_stat_says() {
         let limit = r#""throttled":{"group":"/limited","quota_ns":10000000,"period_ns":100000000}"#;
         assert!(text.contains(limit), "{text}");
     }
+}
+
+/// Records, under Spry's scheduler, a loop and a task that wakes again and again, in a group below another,
+/// which may have 10 ms of each 100 ms, and another loop beside.
+const LIMITED_BY_SCHEDULER: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p limited/below
+echo '10000 100000' >limited/cpu.max; cd /tmp
+for name in loops beside; do cp /spry/spin $name; done
+./beside & ./loops & echo $! >/sys/fs/cgroup/limited/below/cgroup.procs
+(echo 0 >/sys/fs/cgroup/limited/below/cgroup.procs; while :; do sleep 0.01; done) & sleep 1
+spry record --quiet -d 2 -o t.spry; spry report --json t.spry; echo; cat /sys/kernel/sched_ext/state";
+
+#[test]
+fn waits_for_limits_that_spry_s_scheduler_keeps_are_throttled() {
+    let program = Program {
+        file: example("spry-scheduler", "scx_stack"),
+        args: vec!["hog=1:200000".to_owned()],
+        sign: Sign::SchedExt,
+    };
+    let setup = Setup { program: Some(program), ..Setup::default() };
+    let job = Job { shift: SLOW_CPU, setup, ..spry_script(LIMITED_BY_SCHEDULER) };
+    let outcome = run(&machine(&MachineSpec::default()), &job).expect("it runs");
+    let text = printed(&outcome);
+    assert!(text.trim_end().ends_with("enabled"), "{text}");
+    let line = text.lines().find(|line| line.starts_with('{')).expect(&text);
+    let whole: Value = serde_json::from_str(line).expect("the report is JSON");
+    let total_ns = |victim: &str, is_counted: &dyn Fn(&Value) -> bool| -> f64 {
+        let blame = whole["delays"]["blame"].as_array().expect("a list").iter();
+        let asked = blame.filter(|blame| blame["victim"]["comm"] == victim && is_counted(&blame["culprit"]));
+        asked.map(|blame| blame["total_ns"].as_f64().expect("a number")).sum()
+    };
+    // What else these tasks wait for is the loop beside them, and each other.
+    for (victim, least) in [("loops", 0.85), ("sleep", 0.5)] {
+        let quota_ns = total_ns(victim, &|culprit| culprit["kind"] == "quota");
+        let all_ns = total_ns(victim, &|_| true);
+        println!("{victim}: {quota_ns} of {all_ns} ns");
+        assert!(quota_ns > 1e8 && quota_ns / all_ns >= least, "{victim}: {quota_ns} of {all_ns} ns: {text}");
+    }
+    assert!(total_ns("beside", &|culprit| culprit["kind"] == "quota") <= 0.0, "{text}");
+    let limit = r#""throttled":{"group":"/limited","quota_ns":10000000,"period_ns":100000000}"#;
+    assert!(text.contains(limit), "{text}");
 }
 
 /// Puts the files of a kernel of the distribution below a directory, as in an unpacked package. Returns the

@@ -10,6 +10,8 @@
 #include "cgroup.bpf.h"
 #include "queue.bpf.h"
 
+#include "../../../../base/kernel/include/limits.bpf.h"
+
 static __always_inline void limit_set(struct cgroup_slot *s, u64 period_us, u64 quota_us)
 {
 	bool is_limited = has_timers && quota_us && quota_us < NO_QUOTA_US;
@@ -38,14 +40,14 @@ __noinline int charge_limits(u32 slot, u64 ran_ns)
 	return 0;
 }
 
-/* Whether a cgroup, or one above it, has spent its quota: 0 or 1. */
-__noinline int has_spent(u32 slot)
+/* The slot of a cgroup, or of one above it, that has spent its quota; 0 if there is none. */
+__noinline int spent_slot(u32 slot)
 {
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
 		struct cgroup_slot *s = slot_at(slot);
 
 		if (s->quota_ns && s->used_ns >= s->quota_ns)
-			return 1;
+			return slot;
 		slot = s->parent;
 	}
 	return 0;
@@ -58,10 +60,37 @@ static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
 		charge_limits(t->slot - 1, ran_ns);
 }
 
-/* Whether a thread's cgroup, or one above this cgroup, has spent its quota, so that the thread must wait. */
-static __always_inline bool is_over_limit(struct thread_ctx *t)
+/* The slot of a thread's cgroup, or of one above this cgroup, that has spent its quota, so that the thread
+ * must wait; 0 if there is none. */
+static __always_inline u32 limited_by(struct thread_ctx *t)
 {
-	return cgroups_limited && t && t->slot >= 2 && has_spent(t->slot - 1);
+	return cgroups_limited && t && t->slot >= 2 ? spent_slot(t->slot - 1) : 0;
+}
+
+/* Notes for recorders that a task waits for its cgroup's next period. */
+static __always_inline void tell_parked(struct task_struct *p, u32 slot, u64 now)
+{
+	struct spry_limit_wait *wait;
+	struct cgroup_slot *s = slot_at(slot);
+
+	wait = bpf_task_storage_get(&spry_limits, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
+	if (!wait)
+		return;
+	wait->until_ns = 0;
+	wait->since_ns = now;
+	wait->ran_ns = p->se.sum_exec_runtime;
+	wait->group = s->owner;
+	wait->quota_ns = s->quota_ns;
+	wait->period_ns = s->period_ns;
+}
+
+/* Notes for recorders that a parked task waits as any other from now on. */
+static __always_inline void tell_released(struct task_struct *p, u64 now)
+{
+	struct spry_limit_wait *wait = bpf_task_storage_get(&spry_limits, p, NULL, 0);
+
+	if (wait && !wait->until_ns)
+		wait->until_ns = now;
 }
 
 /*
@@ -69,18 +98,24 @@ static __always_inline bool is_over_limit(struct thread_ctx *t)
  * since it was parked has waited since then, however often it was put back; after `parked_most_ns` it waits
  * in its class' queue, whatever its cgroup has spent.
  */
-static __always_inline bool parks(const struct task_struct *p, struct thread_ctx *t)
+static __always_inline bool parks(struct task_struct *p, struct thread_ctx *t)
 {
+	u32 slot = limited_by(t);
+	bool has_waited = t && t->parked_ns && t->parked_ran_ns == p->se.sum_exec_runtime;
 	u64 now;
 
-	if (!is_over_limit(t))
+	if (!slot && !has_waited)
 		return false;
 	now = scx_bpf_now();
-	if (!t->parked_ns || t->parked_ran_ns != p->se.sum_exec_runtime) {
+	if (!has_waited) {
 		t->parked_ns = now;
 		t->parked_ran_ns = p->se.sum_exec_runtime;
+		tell_parked(p, slot, now);
 	}
-	return (s64)(now - t->parked_ns) < (s64)parked_most_ns;
+	if (slot && (s64)(now - t->parked_ns) < (s64)parked_most_ns)
+		return true;
+	tell_released(p, now);
+	return false;
 }
 
 /* Begins the next period of each cgroup of which the period is over. */
@@ -122,8 +157,9 @@ static __always_inline void release_parked(u32 place, u64 now)
 
 		/* The verifier forgets bounds that were found before the loop. */
 		barrier_var(here);
-		if (t && is_over_limit(t) && now - t->parked_ns < parked_most_ns)
+		if (t && limited_by(t) && now - t->parked_ns < parked_most_ns)
 			continue;
+		tell_released(p, now);
 		/* The task got its order and its slice when it was put here: the order says its class. */
 		to.place = here;
 		to.queue = key_class(p->scx.dsq_vtime);

@@ -143,7 +143,7 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 		}
 		running.class = running.key >> KEY_SHIFT;
 		if (running.class == SPRY_CLASS_RESERVED ? must_leave(prev, running.t, at.cpu)
-							 : is_over_limit(running.t)) {
+							 : limited_by(running.t) != 0) {
 			running.p = NULL;
 			running.class = SPRY_CLASSES;
 		}

@@ -74,6 +74,7 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	    .prev_prio = prev->prio, .next_prio = next->prio, .uncounted_ns = uncounted);
 	if (prev->pid && task_is_throttled(prev))
 		put_throttle(&s, prev);
+	put_limit_begins(&s, prev);
 	if (knobs.want_stacks && prev->pid && !(state & TASK_DEAD_BIT))
 		put_stack(ctx, &s, prev);
 	leave(&s);
@@ -105,17 +106,29 @@ static __always_inline void put_move(u32 kind, struct task_struct *task, u32 ext
 	leave(&s);
 }
 
+/* Writes that a task was woken. A sched_ext scheduler may keep it waiting from now on. */
+static __always_inline void put_wakeup(u32 kind, struct task_struct *task)
+{
+	struct stay s;
+
+	if (!enter(&s))
+		return;
+	put(&s, kind, spry_move, .tid = task->pid, .cpu = task_cpu(task));
+	put_limit_begins(&s, task);
+	leave(&s);
+}
+
 SEC("tp_btf/sched_wakeup")
 int BPF_PROG(spry_sched_wakeup, struct task_struct *task)
 {
-	put_move(SPRY_WAKEUP, task, 0, task_cpu(task));
+	put_wakeup(SPRY_WAKEUP, task);
 	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")
 int BPF_PROG(spry_sched_wakeup_new, struct task_struct *task)
 {
-	put_move(SPRY_WAKEUP_NEW, task, 0, task_cpu(task));
+	put_wakeup(SPRY_WAKEUP_NEW, task);
 	return 0;
 }
 

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Part of group sched: tasks that may not run, since the quota of a cgroup is spent. */
+/* Part of group sched: tasks that may not run, since the quota of a cgroup is spent. The kernel's fair class
+ * keeps limits by queues; a sched_ext scheduler keeps them itself, and may note which tasks wait. */
 #ifndef SPRY_THROTTLE_BPF_H
 #define SPRY_THROTTLE_BPF_H
 
+#include "../../../../base/kernel/include/limits.bpf.h"
+
 /* How many groups lie above a task at most; deeper ones are not looked at. */
-#define GROUPS_MAX 32
+#define GROUPS_MAX 64
 
 /* The group above the task that has its queue on this CPU throttled; NULL if there is none. The queues are
  * found from each entity to its parent, since kernels keep the queues of a group in different ways. */
@@ -37,17 +40,55 @@ static __noinline void put_throttle(struct stay *s, struct task_struct *task)
 		    .quota_ns = BPF_CORE_READ(group, cfs_bandwidth.quota),
 		    .period_ns = BPF_CORE_READ(group, cfs_bandwidth.period));
 	}
-	put(s, SPRY_THROTTLE, spry_throttle, .tid = task->pid, .so_far_ns = throttled_so_far(task),
-	    .group = id);
+	put(s, SPRY_THROTTLE, spry_throttle, .tid = task->pid, .says = SPRY_QUEUE_BEGINS,
+	    .ns = throttled_so_far(task), .group = id);
 }
 
-/* Writes how long the queue of a task that gets a CPU was throttled, if it ever was. */
+/* What the sched_ext scheduler notes of a task that has not run since it began to wait; NULL if it notes
+ * nothing. */
+static __always_inline struct spry_limit_wait *limit_wait(struct task_struct *task)
+{
+	struct spry_limit_wait *wait;
+
+	if (!knobs.has_limit_waits || !task->pid)
+		return NULL;
+	wait = bpf_task_storage_get(&spry_limits, task, NULL, 0);
+	return wait && wait->since_ns && wait->ran_ns == task->se.sum_exec_runtime ? wait : NULL;
+}
+
+static __always_inline void put_limit_wait(struct stay *s, u32 tid, struct spry_limit_wait *wait, u32 says,
+					   u64 ns)
+{
+	put(s, SPRY_QUOTA, spry_quota, .group = wait->group, .quota_ns = wait->quota_ns,
+	    .period_ns = wait->period_ns);
+	put(s, SPRY_THROTTLE, spry_throttle, .tid = tid, .says = says, .ns = ns, .group = wait->group);
+}
+
+/* Writes that a sched_ext scheduler keeps a task waiting, if it does. */
+static __always_inline void put_limit_begins(struct stay *s, struct task_struct *task)
+{
+	struct spry_limit_wait *wait = limit_wait(task);
+
+	if (wait && !wait->until_ns)
+		put_limit_wait(s, task->pid, wait, SPRY_SCHEDULER_BEGINS, 0);
+}
+
+/* Writes how long a task that gets a CPU might not run, if its wait began so. */
 static __always_inline void put_throttle_over(struct stay *s, struct task_struct *task)
 {
-	u64 so_far_ns = throttled_so_far(task);
+	struct spry_limit_wait *wait = limit_wait(task);
+	u64 so_far_ns;
 
+	if (wait) {
+		if (wait->until_ns > wait->since_ns)
+			put_limit_wait(s, task->pid, wait, SPRY_SCHEDULER_ENDS,
+				       wait->until_ns - wait->since_ns);
+		return;
+	}
+	so_far_ns = throttled_so_far(task);
 	if (so_far_ns)
-		put(s, SPRY_THROTTLE, spry_throttle, .tid = task->pid, .is_over = 1, .so_far_ns = so_far_ns);
+		put(s, SPRY_THROTTLE, spry_throttle, .tid = task->pid, .says = SPRY_QUEUE_ENDS,
+		    .ns = so_far_ns);
 }
 
 #endif

@@ -168,17 +168,28 @@ enum spry_channel {
 	SPRY_CHANNEL_NONE = 4,
 };
 
-/* A task lost its CPU since the quota of a group is spent; or a task of a group that was throttled before
- * gets a CPU (is_over). */
+/* A runnable task may not run, since the quota of a group is spent; or a task that might not run gets a
+ * CPU. */
 struct spry_throttle {
 	__u64 stamp;
 	__u32 tid;
-	__u32 is_over;
-	/* How long the CPU's queue of the task's group has been throttled so far, ns of the run queue's
-	 * clock; 0 where the kernel does not count that. */
-	__u64 so_far_ns;
-	/* The id of the cgroup that holds the limit; 0 if it is not known, and where is_over is set. */
+	/* enum spry_throttle_says. */
+	__u32 says;
+	__u64 ns;
+	/* The id of the cgroup that holds the limit; 0 if it is not known, and for SPRY_QUEUE_ENDS. */
 	__u64 group;
+};
+
+enum spry_throttle_says {
+	/* The CPU's queue of the task's group is throttled. `ns`: how long it has been so far, by the run
+	 * queue's clock; 0 where the kernel does not count that. */
+	SPRY_QUEUE_BEGINS = 0,
+	/* The task gets a CPU, and its group's queue there was throttled before. `ns`: as above. */
+	SPRY_QUEUE_ENDS = 1,
+	/* A sched_ext scheduler keeps the task waiting. */
+	SPRY_SCHEDULER_BEGINS = 2,
+	/* The task gets a CPU. `ns`: how long the scheduler kept it waiting. */
+	SPRY_SCHEDULER_ENDS = 3,
 };
 
 /* The limit of a cgroup, before a spry_throttle that names the cgroup. */
@@ -315,6 +326,8 @@ struct spry_knobs {
 	/* Whether the tracepoint sched_switch has prev's state among its arguments. */
 	__u8 has_prev_state;
 	__u8 has_wheel_clock;
+	/* Whether a sched_ext scheduler notes which tasks wait for the limits that it keeps. */
+	__u8 has_limit_waits;
 	__u8 want_ticks;
 	__u8 want_timers;
 	__u8 want_stacks;
@@ -322,6 +335,7 @@ struct spry_knobs {
 	/* Whether the tick comes as an interrupt of its own, not as a high-resolution timer. */
 	__u8 tick_is_irq;
 	__u8 want_irqs;
+	__u8 bytes_pad[7];
 	/* Addresses of the kernel's timer handlers; 0 for a handler that the kernel does not have. */
 	__u64 tick_handler;
 	__u64 sleep_handler;
