@@ -63,6 +63,8 @@ pub(crate) enum What {
     Stack(Box<RawStack>),
     /// A hot record of a program that interrupted the writer of another record.
     Hot([u64; HOT_WORDS]),
+    /// The CPU has gone offline.
+    Offline,
     /// Recording was switched on again; what happened before is not known.
     Resumed,
 }
@@ -213,6 +215,7 @@ impl Decoder {
                 }))
             }
             RareKind::Nested => What::Hot(record::<spry_nested>(words)?.words),
+            RareKind::Offline => What::Offline,
         };
         Ok(Rare { time_ns, cpu: meta.cpu as u16, what })
     }

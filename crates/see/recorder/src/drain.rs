@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use spry_sys::clock;
 use spry_trace::Tid;
-use spry_trace::event::{Event, Stack, Stamped, Switch, TaskInfo};
+use spry_trace::event::{Event, PrevState, Stack, Stamped, Switch, TaskInfo};
 use spry_trace::writer::{Writer, Written};
 
 use crate::decode::{Decoder, Hot, Rare, RawSwitch, What};
@@ -298,6 +298,7 @@ impl<W: Write> Drain<W> {
                 let hot = self.decoder.hot(time_ns, kind, &words).map_err(corrupt)?;
                 self.write_hot(cpu, time_ns, hot)
             }
+            What::Offline => self.write_offline(cpu, time_ns),
             What::Resumed => {
                 for cpu in 0..self.cpus.len() {
                     self.cpus[cpu].switched = None;
@@ -306,6 +307,19 @@ impl<W: Write> Drain<W> {
                 Ok(())
             }
         }
+    }
+
+    /// Writes the last switch of a CPU that has gone offline, which the kernel does not show.
+    fn write_offline(&mut self, cpu: usize, time_ns: u64) -> Result<()> {
+        let Some((prev, _)) = self.cpus.get(cpu).and_then(|ring| ring.switched) else { return Ok(()) };
+        self.cpus[cpu].switched = Some((Tid::IDLE, time_ns));
+        if prev.is_idle() {
+            return Ok(());
+        }
+        // The task is the kernel's stopper of that CPU. It has the highest priority, and then sleeps.
+        let (prev_state, prev_prio, next_prio) = (PrevState::Sleeping, 0, 120);
+        let switch = Switch { prev, next: Tid::IDLE, prev_state, prev_prio, next_prio, stolen_ns: 0 };
+        self.write(cpu, time_ns, Event::Switch(switch))
     }
 
     fn name(&mut self, info: TaskInfo) {

@@ -39,6 +39,7 @@ const PROGRAMS: &[(&str, &[Group])] = &[
     ("sched_process_exec", &[Group::Sched]),
     ("sched_process_exit", &[Group::Sched]),
     ("task_rename", &[Group::Sched]),
+    ("cpuhp_exit", &[Group::Sched]),
     ("hrtimer_expire_entry", &[Group::Sched, Group::Timer]),
     ("timer_expire_entry", &[Group::Timer]),
     ("irq_handler_entry", &[Group::Irq]),

@@ -61,6 +61,7 @@ pub(crate) enum RareKind {
     Mark,
     Stack,
     Nested,
+    Offline,
 }
 
 /// A number that no BPF program of ours writes: the ring does not hold what was put into it.
@@ -113,6 +114,7 @@ impl TryFrom<spry_kind> for Kind {
             SPRY_MARK => Kind::Rare(RareKind::Mark),
             SPRY_STACK => Kind::Rare(RareKind::Stack),
             SPRY_NESTED => Kind::Rare(RareKind::Nested),
+            SPRY_OFFLINE => Kind::Rare(RareKind::Offline),
             _ => return Err(Nonsense::of("the kind of a record", number)),
         })
     }
@@ -216,7 +218,7 @@ mod tests {
     #[test]
     fn every_number_is_one_kind_or_none() {
         let known = (0..256).filter(|&number| Kind::try_from(number).is_ok()).count();
-        assert_eq!(known, 28);
+        assert_eq!(known, 29);
         assert_eq!(Kind::try_from(200), Err(Nonsense::of("the kind of a record", 200_u32)));
     }
 }

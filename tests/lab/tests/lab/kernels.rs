@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
-use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE};
+use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE, Topology};
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{SLOW_CPU, example, lab, machine, printed, run, script, spry_script};
 use spry_trace::Reader;
@@ -146,6 +146,33 @@ fn waits_for_limits_that_spry_s_scheduler_keeps_are_throttled() {
     assert!(total_ns("beside", &|culprit| culprit["kind"] == "quota") <= 0.0, "{text}");
     let limit = r#""throttled":{"group":"/limited","quota_ns":10000000,"period_ns":100000000}"#;
     assert!(text.contains(limit), "{text}");
+}
+
+/// Records two loops on two CPUs while the second CPU is offline for a second.
+const OFFLINE: &str = "
+cd /tmp; /spry/spin & /spry/spin & sleep 1
+spry record --quiet -o t.spry -- sh -c 'cd /sys/devices/system/cpu/cpu1
+    sleep 0.5; echo 0 >online; sleep 1; echo 1 >online; sleep 0.5'
+spry report --json t.spry";
+
+#[test]
+fn a_cpu_that_goes_offline_while_it_is_recorded_is_not_busy() {
+    let job = Job { shift: SLOW_CPU, topology: Topology::of_cores(2), ..spry_script(OFFLINE) };
+    for kernel in [KernelChoice::Newest(Flavour::Cloud), KernelChoice::Stable(Flavour::Cloud)] {
+        let outcome = run(&with_kernel(kernel), &job).expect("it runs");
+        let text = printed(&outcome);
+        let line = text.lines().find(|line| line.starts_with('{')).expect(&text);
+        let whole: Value = serde_json::from_str(line).expect("the report is JSON");
+        let [idle_ns, busy_ns] =
+            ["idle_ns", "busy_ns"].map(|field| whole["cpus"][1][field].as_f64().expect("a number"));
+        println!("idle for {idle_ns} ns, busy for {busy_ns} ns");
+        // The CPU is offline for the second, and for what it takes to go and to come.
+        assert!((0.95e9..1.5e9).contains(&idle_ns) && busy_ns >= 0.6e9, "{text}");
+        // No switch is missing. Wake-ups by a CPU that is going or coming are hidden as well.
+        for field in ["missing_switch_in", "missing_switch_out"] {
+            assert_eq!(whole["trace"]["oddities"][field], 0, "{text}");
+        }
+    }
 }
 
 /// Puts the files of a kernel of the distribution below a directory, as in an unpacked package. Returns the

@@ -162,6 +162,28 @@ int BPF_PROG(spry_sched_process_fork, struct task_struct *parent, struct task_st
 	return 0;
 }
 
+/* Of a CPU that goes offline, the kernel does not show the last switch, to the idle task. */
+SEC("tp_btf/cpuhp_exit")
+int BPF_PROG(spry_cpuhp_exit, unsigned int cpu, int target, int step, int error)
+{
+	struct spry_meta *meta;
+	struct stay s;
+
+	if (error || step != bpf_core_enum_value(enum cpuhp_state, CPUHP_TEARDOWN_CPU))
+		return 0;
+	stay_on_cpu();
+	if (enter(&s)) {
+		meta = reserve_meta(&s, sizeof(*meta), SPRY_OFFLINE, 0);
+		if (meta) {
+			meta->cpu = cpu;
+			bpf_ringbuf_submit(meta, BPF_RB_NO_WAKEUP);
+		}
+		leave(&s);
+	}
+	may_leave_cpu();
+	return 0;
+}
+
 static __always_inline void put_life(u32 kind, struct task_struct *task, u64 value)
 {
 	struct spry_life *life;

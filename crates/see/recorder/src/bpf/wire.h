@@ -57,6 +57,8 @@ enum spry_kind {
 	SPRY_STACK = 38,
 	/* A hot record of a program that interrupted another program while that wrote its record. */
 	SPRY_NESTED = 39,
+	/* A CPU has gone offline: a spry_meta with that CPU. */
+	SPRY_OFFLINE = 40,
 };
 
 /* sched_switch. */
