@@ -185,8 +185,8 @@ fn it_stays_in_charge_on_four_cpus() {
     assert!(text.contains("did not run in 2 s: 0 of 12"), "{text}");
 }
 
-/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, how much each
-/// loop got in these 4 s, ns, and how much each loop got from its start, ns.
+/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, how much
+/// each loop got in these 4 s, ns, and how much each loop got from its start, ns.
 const GROUPS: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b
 echo 100 >a/cpu.weight; echo 300 >b/cpu.weight
