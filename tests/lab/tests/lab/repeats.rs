@@ -129,6 +129,11 @@ fn runs(cpus: u32) -> usize {
     }
 }
 
+/// How many loops run on this machine beside these runs: `SPRY_TEST_LOOPS`, or 4.
+fn loops() -> usize {
+    env::var("SPRY_TEST_LOOPS").map_or(4, |text| text.parse().expect("a number of loops"))
+}
+
 // The host's threads, and timers of the host's time, must not reach a guest that is idle.
 #[test]
 fn runs_with_idle_time_repeat_beside_four_loops() {
@@ -137,7 +142,7 @@ fn runs_with_idle_time_repeat_beside_four_loops() {
         let job = Job { topology: Topology::of_cores(cpus), ..script(NAPS) };
         let first = run(&machine, &job).expect("it runs");
         assert!(printed(&first).lines().count() > 40, "{}", printed(&first));
-        let busy = Busy::loops(4, 0);
+        let busy = Busy::loops(loops(), 0);
         for _ in 0..runs(cpus) {
             same(&first, &run(&machine, &job).expect("it runs"));
         }
