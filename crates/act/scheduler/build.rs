@@ -6,13 +6,10 @@ fn main() {
     for path in ["src/bpf", "../../base/kernel/include", "build.rs"] {
         println!("cargo::rerun-if-changed={path}");
     }
-    let clang = spry_clang::find("BPF_CLANG");
-    let given = std::env::var("BPF_EXTRA_CFLAGS_PRE_INCL").unwrap_or_default();
-    let flags = format!("{given} {}", spry_clang::prefix_maps().join(" "));
+    let clang = spry_clang::anywhere(&spry_clang::find("BPF_CLANG"));
     // SAFETY: a build script with one thread.
     unsafe {
         std::env::set_var("BPF_CLANG", clang);
-        std::env::set_var("BPF_EXTRA_CFLAGS_PRE_INCL", flags);
     }
     // These headers are for the test that each header compiles alone.
     let headers = std::env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells its headers");

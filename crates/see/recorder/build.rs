@@ -17,6 +17,9 @@ fn main() {
     }
     println!("cargo::rerun-if-env-changed=SPRY_VMLINUX_BTF");
     let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets OUT_DIR"));
+    // These headers are for the test that compiles in other folders.
+    let headers = env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells its headers");
+    println!("cargo::rustc-env=SPRY_LIBBPF_HEADERS={headers}");
     vmlinux_header(&out);
     OBJECTS.into_iter().for_each(|name| compile(&out, name));
     shared_records(&out);
@@ -66,11 +69,10 @@ fn compile(out: &Path, name: &str) {
     let source = format!("{name}.bpf.c");
     let base = Path::new(&source).file_name().expect("the sources are files");
     let object = out.join(base).with_extension("o");
-    let status = Command::new(spry_clang::find("CLANG"))
+    let status = Command::new(spry_clang::anywhere(&spry_clang::find("CLANG")))
         .args(["-target", "bpf", "-mcpu=v3", "-O2", "-g", "-Wall", "-Werror"])
         .args(["-Wno-missing-declarations", "-Wno-unused-function"])
         .arg(format!("-D__TARGET_ARCH_{arch}"))
-        .args(spry_clang::prefix_maps())
         .arg("-I")
         .arg(out)
         .arg("-I")

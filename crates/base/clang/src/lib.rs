@@ -2,7 +2,9 @@
 //! version.
 
 use std::env;
-use std::path::{Path, PathBuf};
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
 use std::process::Command;
 
 /// The oldest version of clang that can compile the BPF programs.
@@ -26,26 +28,26 @@ pub fn find(variable: &str) -> String {
     })
 }
 
-/// The options by which clang writes no path of the building machine into an object: the tree, the build
-/// script's output, and cargo's home have fixed names instead. An object then does not depend on the folder
-/// of the build, and neither does a guest of the lab that loads it.
+/// A program that compiles as this clang does, for the package of a build script, and writes the same object
+/// in each folder of a build: neither paths nor an order of types that depends on their lengths. A guest of
+/// the lab that loads the object then does not depend on the folder, either.
 ///
 /// # Panics
-/// Outside a build script, where cargo does not say these paths.
-pub fn prefix_maps() -> Vec<String> {
+/// Outside a build script, where cargo does not say the paths; if the program cannot be written.
+pub fn anywhere(clang: &str) -> PathBuf {
     let path =
         |variable: &str| PathBuf::from(env::var_os(variable).expect("cargo sets it for build scripts"));
     let package = path("CARGO_MANIFEST_DIR");
-    let tree = package.ancestors().find(|folder| folder.join("Cargo.lock").is_file());
-    let map = |from: &Path, to: &str| format!("-ffile-prefix-map={}={to}", from.display());
-    // The output may lie in the tree: of two options that match, clang obeys the last.
-    let maps = [
-        Some(map(tree.unwrap_or(&package), "/spry")),
-        env::var_os("CARGO_HOME").map(|home| map(Path::new(&home), "/cargo")),
-        Some(map(&path("OUT_DIR"), "/out")),
-        env::var_os("DEP_BPF_INCLUDE").map(|headers| map(Path::new(&headers), "/libbpf")),
-    ];
-    maps.into_iter().flatten().collect()
+    let tree = package.ancestors().find(|folder| folder.join("Cargo.lock").is_file()).unwrap_or(&package);
+    let within = package.strip_prefix(tree).expect("the package lies in the tree");
+    let text = include_str!("anywhere.sh")
+        .replace("@CLANG@", clang)
+        .replace("@TREE@", &tree.display().to_string())
+        .replace("@PACKAGE@", &within.display().to_string());
+    let program = path("OUT_DIR").join("clang");
+    fs::write(&program, text).expect("OUT_DIR can be written");
+    fs::set_permissions(&program, Permissions::from_mode(0o755)).expect("the program is ours");
+    program
 }
 
 /// The names of an LLVM tool: the plain name, then the names with a version, from the newest version on.
