@@ -14,6 +14,7 @@ esac
 
 work=$(mktemp -d /tmp/spry-clang-XXXXXX)
 trap 'rm -rf "$work"' EXIT
+trap 'exit 130' HUP INT TERM
 mkdir -p "$work/$package/src"
 cp -r "$tree/$package/src/bpf" "$work/$package/src/"
 [ ! -d "$tree/$package/examples" ] || cp -r "$tree/$package/examples" "$work/$package/"
