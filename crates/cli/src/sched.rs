@@ -103,6 +103,9 @@ fn rounds(status: &Status) -> String {
         let longest = duration(longest_ns);
         text += &format!("; the latest took {took}, the longest {longest}");
     }
+    if let Some(longest_ns) = status.housekeeping_ns_longest {
+        text += &format!("; in the kernel housekeeping took {} at most", duration(longest_ns));
+    }
     text
 }
 

@@ -57,7 +57,7 @@ pub struct Args {
 }
 
 /// The file in which the scheduler says how many tasks it counted in queues in which they were not.
-const MISCOUNTS: &str = "/run/miscounts";
+const COUNTS: &str = "/run/counts";
 /// A part of the daemon's warning of the same.
 const MISCOUNTED: &str = "counted in queues";
 
@@ -80,7 +80,7 @@ fn program(args: &Args) -> Option<Program> {
         let file = programs().join("spry-sched");
         return Some(Program { file, args: words.map(str::to_owned).to_vec(), sign: Sign::SchedExt });
     }
-    let mut stack_args = ["--miscounts", MISCOUNTS].map(str::to_owned).to_vec();
+    let mut stack_args = ["--counts", COUNTS].map(str::to_owned).to_vec();
     if args.in_use {
         stack_args.push(format!("{}=3:50000", IN_USE.to_string_lossy()));
     }
@@ -97,7 +97,7 @@ fn script(args: &Args, seed: u64) -> String {
         let status = "/spry/spry sched status --json";
         format!("/spry/storm act {seed} {seconds} --reservations; sleep 1.5; {state}; {status}")
     } else {
-        format!("/spry/storm act {seed} {seconds}; sleep 0.5; {state} {MISCOUNTS}")
+        format!("/spry/storm act {seed} {seconds}; sleep 0.5; {state} {COUNTS}")
     }
 }
 

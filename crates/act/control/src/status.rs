@@ -18,6 +18,10 @@ pub struct Status {
     /// How long the latest round took, from reading the maps to the last write, ns; null before the first
     /// round, and for ordinary users.
     pub policy_ns_last: Option<u64>,
+    /// The longest time for which the scheduler's housekeeping kept a CPU since the scheduler was loaded, ns;
+    /// null without a scheduler in the kernel, and for ordinary users.
+    #[serde(default)]
+    pub housekeeping_ns_longest: Option<u64>,
     /// Processes in use, by level; then processes moved by hand; then other processes that take CPU time,
     /// most first.
     pub tasks: Vec<Task>,

@@ -1,12 +1,13 @@
 //! Loads the scheduler and gives processes their places by name or number, without a daemon, for people who
 //! want to try the scheduler.
 //!
-//! `scx_stack [-v] [--share PERCENT] [--stats] [--miscounts FILE] [--programs] RULE...`, where a rule is
+//! `scx_stack [-v] [--share PERCENT] [--stats] [--counts FILE] [--programs] RULE...`, where a rule is
 //! `WHICH=LEVEL:QUANTUM_US`, `WHICH=other`, `WHICH=idle`, or `NAME=reserve:BUDGET_US:PERIOD_US:wait` (or
 //! `:demote`, and perhaps `:CPU`), and WHICH is a process' name or number, or the path of a file that holds a
 //! process' number by and by; with `--programs` it says of each of Spry's programs how many instructions the
-//! kernel's verifier went through, and ends; with `--miscounts` the file says how many tasks were counted in
-//! queues and were not there.
+//! kernel's verifier went through, and ends; with `--counts` the file says four times a second how many tasks
+//! were counted in queues and were not there, how long housekeeping kept a CPU, and how many tasks over their
+//! limits got a CPU for no time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -152,14 +153,14 @@ fn programs() {
 fn main() -> Result<()> {
     let mut options = ScxOptions::default();
     let (mut rules, mut with_stats, mut with_programs) = (Vec::new(), false, false);
-    let (mut miscounts, mut reserved, mut open) = (None, Vec::new(), BTreeMap::new());
+    let (mut counts, mut reserved, mut open) = (None, Vec::new(), BTreeMap::new());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "-v" => options.log = Log::Verifier,
             "--stats" => with_stats = true,
             "--programs" => with_programs = true,
-            "--miscounts" => miscounts = Some(args.next().context("--miscounts wants a file")?),
+            "--counts" => counts = Some(args.next().context("--counts wants a file")?),
             "--share" => options.background_share = args.next().context("--share wants a number")?.parse()?,
             _ => match arg.split_once("=reserve:") {
                 Some((name, terms)) => reserved.push(parse_reserve(name, terms)?),
@@ -186,8 +187,13 @@ fn main() -> Result<()> {
         if let Health::Ejected(why) = scx.health() {
             bail!("ejected: {why}");
         }
-        if let Some(file) = &miscounts {
-            fs::write(file, format!("miscounted {}\n", scx.stats().miscounted)).context(file.clone())?;
+        if let Some(file) = &counts {
+            let stats = scx.stats();
+            let text = format!(
+                "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\n",
+                stats.miscounted, stats.housekeeping_longest_ns, stats.passed_by
+            );
+            fs::write(file, text).context(file.clone())?;
         }
         std::thread::sleep(Duration::from_millis(250));
     }

@@ -88,6 +88,12 @@ pub trait Actuator {
         None
     }
 
+    /// The longest time for which the actuator kept a CPU for its housekeeping in the kernel, ns; `None` if it
+    /// has nothing in the kernel.
+    fn housekeeping_ns_longest(&self) -> Option<u64> {
+        None
+    }
+
     /// Things the user should know, for example a setting that cannot be honoured here.
     fn warnings(&self) -> Vec<String>;
 }

@@ -221,6 +221,7 @@ mod tests {
         own.scope = Scope::Own;
         own.tasks.truncate(2);
         (own.policy_ns_last, own.lost_edges, own.daemon_cpu_share) = (None, None, None);
+        own.housekeeping_ns_longest = None;
         own.warnings.clear();
         let text = super::super::once(&own, 80);
         assert!(text.lines().last().unwrap().contains("sudo spry top"), "{text}");

@@ -129,6 +129,46 @@ fn a_task_over_its_limit_that_is_put_back_runs_in_time() {
     assert!(number_after(&text, "ran") > 0.0, "{text}");
 }
 
+/// Begins 10,000 loops at once in a cgroup that may have 10 ms of each second. Prints what they got in 24 s,
+/// us, and what the scheduler counted.
+const MANY_LIMITED: &str = "
+cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a; mkfifo /tmp/gate
+used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
+(echo 0 >a/cgroup.procs; exec /spry/crowd 10000 60 0 0 10000 </tmp/gate) & exec 3>/tmp/gate; sleep 6
+echo 10000 1000000 >a/cpu.max; exec 3>&-; sleep 2; before=$(used); sleep 24
+echo used $(($(used) - before)); cat /run/counts";
+
+#[test]
+fn ten_thousand_loops_over_their_limit_get_their_quota() {
+    let text = with_places_at(0, "--counts /run/counts hog=1:200000", 1, MANY_LIMITED);
+    println!("{text}");
+    // Each of them had a CPU for no time at least once, and is seen to run.
+    assert!(number_after(&text, "passed_by") >= 10_000.0, "{text}");
+    assert!(number_after(&text, "used") <= 0.015 * 24e6, "{text}");
+    assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
+}
+
+/// A program in use begins children that work and end, one after the other, as `make` does, beside three loops
+/// of a user. Prints for how long new processes of root had waited when they ran, us.
+const MAKES: &str = r#"
+cp $(readlink -f /bin/sh) /tmp/hog; cd /tmp
+/spry/attack as 1000 /spry/attack crowd 3 & sleep 1
+work='i=0; while [ $i -lt 40000 ]; do i=$((i + 1)); done'
+(./hog -c "for child in 1 2 3 4 5 6 7 8; do sh -c '$work'; done; echo made"; exec sleep 60) &
+for new in $(seq 60); do
+    sh -c 'read ran waited turns </proc/self/schedstat; echo new $((waited / 1000))'; sleep 0.05
+done; kill $!"#;
+
+#[test]
+fn new_processes_do_not_pay_for_children_of_one_in_use() {
+    let text = under_the_stack(1, MAKES);
+    println!("{text}");
+    let waited_us = text.lines().filter_map(|line| line.strip_prefix("new ")?.parse::<f64>().ok());
+    let (_, after) = text.split_once("made").unwrap_or_else(|| panic!("it does not end: {text}"));
+    assert!(after.lines().filter(|line| line.starts_with("new ")).count() >= 10, "{text}");
+    assert!(waited_us.fold(0.0, f64::max) <= 10_000.0, "{text}");
+}
+
 #[test]
 fn an_idle_task_that_is_put_back_keeps_its_place() {
     // The last loop of SCHED_IDLE is put back again and again by a program that changes its CPUs.

@@ -21,6 +21,15 @@ static __always_inline u32 free_slot(u32 level)
 	return 0;
 }
 
+/* Makes the queue for a slot's parked tasks. It stays for all cgroups that have the slot one after another:
+ * only a program that may sleep can make a queue. A cgroup without a queue has no limit. */
+static __always_inline void make_parking(u32 slot)
+{
+	if (has_timers && !parking[slot & (SPRY_CGROUPS_MAX - 1)].has_queue &&
+	    !scx_bpf_create_dsq(parked_dsq(slot), -1))
+		parking[slot & (SPRY_CGROUPS_MAX - 1)].has_queue = 1;
+}
+
 s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx_cgroup_init_args *args)
 {
 	u64 id = cgroup->kn->id;
@@ -44,8 +53,10 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 	slot_at(found)->parent = above;
 	if (found > highest_slot)
 		highest_slot = found;
-	if (bpf_core_field_exists(args->bw_quota_us))
-		limit_set(slot_at(found), args->bw_period_us, args->bw_quota_us);
+	if (bpf_core_field_exists(args->bw_quota_us)) {
+		make_parking(found);
+		limit_set(found, args->bw_period_us, args->bw_quota_us);
+	}
 	__sync_fetch_and_add(&cgroups_used, 1);
 	return 0;
 }
@@ -62,7 +73,7 @@ void BPF_STRUCT_OPS(spry_cgroup_exit, struct cgroup *cgroup)
 	if (s->owner != id)
 		return;
 	count_at_parent(s, 0);
-	limit_set(s, 0, 0);
+	limit_set(slot, 0, 0);
 	generation = s->generation + 1;
 	__builtin_memset(s, 0, sizeof(*s));
 	s->generation = generation;
@@ -97,7 +108,7 @@ void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period
 	u32 slot = slot_of(cgroup->kn->id);
 
 	if (slot && slot_at(slot)->owner == cgroup->kn->id)
-		limit_set(slot_at(slot), period_us, quota_us);
+		limit_set(slot, period_us, quota_us);
 }
 
 void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)

@@ -12,6 +12,7 @@
 #include "cgroup.bpf.h"
 #include "class.bpf.h"
 #include "crowd.bpf.h"
+#include "park.bpf.h"
 
 /* How far behind the class a task may be while turns are short: in a crowd, or behind a higher class. */
 #define LAG_SHORT 1
@@ -321,8 +322,11 @@ __noinline int slice_among_many(u32 cpu, u32 count)
 
 static __always_inline enum taken other_take(const struct where *at, const struct running *r)
 {
-	u32 count = waiting(at, SPRY_CLASS_OTHER);
+	u32 count;
 
+	if (cgroups_limited)
+		park_first(place_of_first(at));
+	count = waiting(at, SPRY_CLASS_OTHER);
 	if (count > GROUPS_FEW)
 		slice_among_many(at->cpu, count);
 	return take_next(at, r, SPRY_CLASS_OTHER);

@@ -5,6 +5,7 @@
 
 #include "below.bpf.h"
 #include "holder.bpf.h"
+#include "release.bpf.h"
 #include "table.bpf.h"
 
 /* The running task gives way: it will be put into a queue with the order that it has now. */
@@ -91,6 +92,8 @@ static __always_inline bool decide_below(const struct where *at, struct running 
 {
 	bool above = r->class < SPRY_CLASS_OTHER || any_above(at);
 
+	if (passes_by(at))
+		return true;
 	if (below_first(at, r, above))
 		return true;
 #define ASK(CLASS, name)                                                                                     \

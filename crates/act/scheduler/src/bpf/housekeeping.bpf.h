@@ -6,6 +6,7 @@
 
 #include "below.bpf.h"
 #include "mask.bpf.h"
+#include "release.bpf.h"
 #include "table.bpf.h"
 
 /* For each queue: the least error of its count since the count was last right, positive if the count was too
@@ -231,29 +232,26 @@ static __always_inline void keep_house_in_passing(void)
 		keep_counts(now);
 }
 
+/* The longest time for which housekeeping kept its CPU, ns. */
+u64 housekeeping_longest_ns;
+
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
-	u64 now = scx_bpf_now(), next_ns;
-	u32 i;
+	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns, took_ns;
 
 	if (!housekeeping_in(now)) {
 		kept_ns = now;
 		keep_counts(now);
 	}
-	if (cgroups_limited)
-		limit_refill(now);
-	bpf_for(i, 0, nr_cpus)
-	{
-		if (i < nr_llcs)
-			release_parked(i, now);
-		if (nr_cpus > 1)
-			release_parked(place_of_cpu(i), now);
-	}
-	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) release_parked(place_of_mask(i), now);
 	next_ns = housekeeping_in(now);
-	if (cgroups_limited && next_ns > limit_tick_ns)
-		next_ns = limit_tick_ns;
+	if (cgroups_limited || parking_looks) {
+		again_ns = limits_keep(now);
+		next_ns = at_most(next_ns, again_ns);
+	}
 	bpf_timer_start(&timer->timer, next_ns, 0);
+	took_ns = bpf_ktime_get_ns() - began_ns;
+	if (took_ns > housekeeping_longest_ns)
+		housekeeping_longest_ns = took_ns;
 	return 0;
 }
 

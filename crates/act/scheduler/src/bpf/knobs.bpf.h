@@ -68,7 +68,7 @@ const volatile u64 uncharged_ns = 60000;
 const volatile u64 housekeeping_ns = 200000000;
 
 /* How often the scheduler looks whether periods of cpu.max are over, while there are any, and how long a task
- * waits for a period at most, ns. */
+ * waits for a period until it gets a CPU for no time, ns. */
 const volatile u64 limit_tick_ns = 10000000;
 const volatile u64 parked_most_ns = 8000000000;
 

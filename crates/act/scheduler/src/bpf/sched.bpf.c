@@ -82,14 +82,13 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 	slice_ns = slice_other_ns;
 	if (!key) {
 		t = make_thread(p);
+		parked_no_more(p, t);
 		if (t && !p->scx.dsq_vtime)
 			first_order(p, t, &at);
 		key = order(p, t, &at, enq_flags & SCX_ENQ_WAKEUP ? ASKED_AS_IT_WAKES : ASKED_AS_IT_IS_PUT);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
-		if (t && key_class(key) != SPRY_CLASS_RESERVED && parks(p, t)) {
-			put(p, at.place, QUEUE_PARKED, slice_ns, key, enq_flags);
+		if (t && key_class(key) != SPRY_CLASS_RESERVED && park(p, t, key, slice_ns, enq_flags))
 			return;
-		}
 	}
 	if (enq_flags & SCX_ENQ_WAKEUP && key_class(key) != SPRY_CLASS_RESERVED) {
 		if (woken_first(p, key, slice_ns, &at, enq_flags))

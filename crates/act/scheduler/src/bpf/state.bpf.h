@@ -18,11 +18,11 @@
 #define MASKS_OF_CPU 16
 #define MASK_WORDS   (SPRY_CPUS_MAX / 64)
 
-/* In each place, a class has the queue with the class' number. No CPU serves the two further queues. The
- * tasks of QUEUE_PARKED wait because their cgroups have spent their quotas, see limit.bpf.h; those of
- * QUEUE_NEXT_PERIOD wait because their reservations have spent their budgets, see reserve.bpf.h. */
+/* In each place, a class has the queue with the class' number. There are two further queues. The tasks of
+ * QUEUE_PASSING get a CPU for no time, see release.bpf.h. No CPU serves QUEUE_NEXT_PERIOD: its tasks wait
+ * because their reservations have spent their budgets, see reserve.bpf.h. */
 #define QUEUE_NEXT_PERIOD SPRY_CLASS_NONE
-#define QUEUE_PARKED	  SPRY_CLASSES
+#define QUEUE_PASSING	  SPRY_CLASSES
 #define QUEUES		  8
 
 /* A class that is kept waiting behind a higher class, and when its next turn is due: see below.bpf.h. */
@@ -202,9 +202,11 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* Since when the thread has waited for its cgroup's next period, and how long it had run then, ns. */
+	/* Since when the thread has waited for its cgroup's next period, and how long it had run then, ns;
+	 * while it is parked, the order that it had in its class (0: it is not parked). */
 	u64 parked_ns;
 	u64 parked_ran_ns;
+	u64 parked_key;
 	/* The thread's reservation, plus 1 (0: it has none), and the value of reserve_round when this was
 	 * looked up. */
 	u32 reserved;

@@ -238,6 +238,11 @@ impl Acting {
         }
     }
 
+    /// The longest time for which the actuator kept a CPU for its housekeeping, ns.
+    pub fn housekeeping_ns_longest(&self) -> Option<u64> {
+        self.actuator.as_ref()?.housekeeping_ns_longest()
+    }
+
     /// What the user should know of the actuator.
     pub fn warnings(&self) -> Vec<String> {
         let actuators = self.actuator.iter().flat_map(|actuator| actuator.warnings());

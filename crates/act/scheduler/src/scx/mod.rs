@@ -322,6 +322,10 @@ impl Actuator for Scx {
         self.reserved_class().ok().map(|class| Box::new(class) as Box<dyn Enforcer>)
     }
 
+    fn housekeeping_ns_longest(&self) -> Option<u64> {
+        Some(self.skel.maps.bss_data.as_deref()?.housekeeping_longest_ns)
+    }
+
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {

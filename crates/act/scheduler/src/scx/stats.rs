@@ -32,6 +32,10 @@ pub struct Stats {
     /// Tasks that were counted in queues and were not there; 0 where the kernel tells of each task that is
     /// taken out.
     pub miscounted: u64,
+    /// How often a task that waited long for its cgroup's next period was given a CPU for no time.
+    pub passed_by: u64,
+    /// The longest time for which housekeeping kept its CPU, ns.
+    pub housekeeping_longest_ns: u64,
 }
 
 const CLASSES: [(Class, usize); 5] =
@@ -39,7 +43,13 @@ const CLASSES: [(Class, usize); 5] =
 
 pub(super) fn sum(bss: &types::bss) -> Stats {
     let classes = CLASSES.map(|(class, _)| (class, ClassStats::default())).to_vec();
-    let mut all = Stats { classes, miscounted: bss.miscounted, ..Stats::default() };
+    let mut all = Stats {
+        classes,
+        miscounted: bss.miscounted,
+        passed_by: bss.passed_by,
+        housekeeping_longest_ns: bss.housekeeping_longest_ns,
+        ..Stats::default()
+    };
     for cpu in &bss.cpus {
         for ((_, sum), (_, number)) in all.classes.iter_mut().zip(CLASSES) {
             let one = &cpu.classes[number];

@@ -78,6 +78,7 @@ fn whole(tasks: Vec<Task>) -> Status {
         actuator: "scx".to_owned(),
         uptime_s: 9.0,
         policy_ns_last: Some(1),
+        housekeeping_ns_longest: Some(8),
         tasks,
         lost_edges: Some(2),
         tgid: 50,
@@ -117,6 +118,7 @@ fn of_a_status_the_caller_s_part_is_left() {
         (told.policy_ns_last, told.lost_edges, told.daemon_cpu_share, told.graph),
         (None, None, None, None)
     );
+    assert_eq!(told.housekeeping_ns_longest, None);
     assert_eq!(told.rounds, Rounds { regular: 9, early: None, missed: 0, longest_ns: None });
     assert_eq!((told.tgid, told.acting.ejections), (50, 1), "what is the same to all stays");
     assert!(!told.acting.ejected.unwrap().reason.contains("secret"));
