@@ -53,6 +53,19 @@ fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
     assert!(number_after(&text, "hogs' longest wait") <= 16.0, "{text}");
 }
 
+/// Runs a loop in use beside workers of the kernel for eight terminals, thirty loops, and thirty of
+/// SCHED_IDLE, all of another user.
+const SERVED: &str = "
+as() { /spry/attack as 1000 /spry/attack $1 $2 & }
+as ttys 8; as crowd 30; as idle-crowd 30; sleep 2; /spry/crowd 1 6 0 1";
+
+#[test]
+fn all_that_goes_before_what_is_in_use_has_a_fifth_together() {
+    let text = under_the_stack_at(0, 1, SERVED);
+    println!("{text}");
+    assert!(number_after(&text, "hogs had") >= 79.0, "{text}");
+}
+
 #[test]
 fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
     // In each case the crowd comes below what is in use at another phase of the scheduler's regular work.

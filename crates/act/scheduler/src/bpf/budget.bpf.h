@@ -1,10 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which part of a CPU's time a class above INTERACTIVE may have, and which part each of its threads may
- * have. */
+/*
+ * Which part of a CPU's time a class above INTERACTIVE may have, and which part each of its threads may have.
+ *
+ * On each CPU four servers go before what is in use, each for a part of each 100 ms: DAEMON, KTHREAD, and the
+ * turns of OTHER and of IDLE behind a higher class. Together they have `servers_percent`. Turns have
+ * `share_percent` each while tasks wait for them, and DAEMON has its least part; what is left of the whole is
+ * for DAEMON and KTHREAD as they come.
+ */
 #ifndef SPRY_BUDGET_BPF_H
 #define SPRY_BUDGET_BPF_H
 
 #include "state.bpf.h"
+
+/* The part of a CPU that turns of lower classes have, percent, as far as tasks wait for turns now. */
+static __always_inline u32 turns_percent(const struct cpu_ctx *c)
+{
+	return (c->below[BELOW_OTHER].due_ns ? share_percent : 0) +
+	       (c->below[BELOW_IDLE].due_ns ? share_percent : 0);
+}
+
+/* What is left of the time of all servers for DAEMON or KTHREAD, ns of a period. */
+static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
+{
+	u64 all_ns = budget_period_ns * (servers_percent - turns_percent(c)) / 100;
+	u64 least_ns = budget_period_ns * daemon_least_percent / 100, others_ns;
+
+	if (class == SPRY_CLASS_KTHREAD) {
+		others_ns = at_least(c->spent_ns[SPRY_CLASS_DAEMON], least_ns);
+		return all_ns > others_ns ? all_ns - others_ns : 0;
+	}
+	others_ns = c->spent_ns[SPRY_CLASS_KTHREAD];
+	return at_least(all_ns > others_ns ? all_ns - others_ns : 0, least_ns);
+}
 
 static __always_inline bool within_budget(struct cpu_ctx *c, u32 class, u32 percent)
 {

@@ -30,7 +30,8 @@ static __always_inline bool daemon_may(struct cpu_ctx *c, struct thread_ctx *t)
 {
 	if (t && t->spent_since_ns)
 		return within_renewed_budget(t);
-	return within_budget(c, SPRY_CLASS_DAEMON, daemon_percent);
+	return within_budget(c, SPRY_CLASS_DAEMON, daemon_percent) &&
+	       c->spent_ns[SPRY_CLASS_DAEMON] <= left_for(c, SPRY_CLASS_DAEMON);
 }
 
 static __always_inline u64 daemon_key(const struct asking *a)

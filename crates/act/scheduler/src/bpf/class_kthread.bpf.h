@@ -22,7 +22,8 @@ static __always_inline bool kthread_may(struct cpu_ctx *c, struct thread_ctx *t)
 		return false;
 	if (is_wanted(t))
 		return within_budget(c, SPRY_CLASS_KTHREAD, wanted_percent);
-	return within_own_budget(t) && within_budget(c, SPRY_CLASS_KTHREAD, kthread_percent);
+	return within_own_budget(t) && within_budget(c, SPRY_CLASS_KTHREAD, kthread_percent) &&
+	       c->spent_ns[SPRY_CLASS_KTHREAD] <= left_for(c, SPRY_CLASS_KTHREAD);
 }
 
 static __always_inline u64 kthread_key(const struct asking *a)

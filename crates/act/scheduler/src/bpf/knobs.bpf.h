@@ -53,6 +53,10 @@ const volatile u64 age_many_ns = 4500000000;
 const volatile u64 budget_period_ns = 100000000;
 const volatile u32 daemon_percent = 10;
 const volatile u32 kthread_percent = 20;
+/* Which part of a CPU all that goes before what is in use may have together, percent of a period: the classes
+ * above INTERACTIVE, and the turns of classes below it. Of this, DAEMON has the second part in any case. */
+const volatile u32 servers_percent = 20;
+const volatile u32 daemon_least_percent = 4;
 /* Kernel workers for which a process in use has work are moved up until threads of the kernel have had this
  * part of the CPU, percent. */
 const volatile u32 wanted_percent = 30;
