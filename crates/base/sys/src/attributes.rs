@@ -88,6 +88,26 @@ impl Attributes {
         matches!(self.0.sched_policy, 1 | 2 | 6)
     }
 
+    /// Whether the class shares the CPU fairly and its threads have slices: the ordinary one, and the one of
+    /// batches.
+    pub const fn is_fair(&self) -> bool {
+        // The numbers of SCHED_OTHER and SCHED_BATCH (sched.h).
+        matches!(self.0.sched_policy, 0 | 3)
+    }
+
+    /// How long a thread of a fair class runs before the next one has its turn, ns. It is 0 in other classes,
+    /// and on kernels that have no slices of single threads.
+    pub const fn slice_ns(&self) -> u64 {
+        if self.is_fair() { self.0.sched_runtime } else { 0 }
+    }
+
+    /// The same with another slice, ns. The kernel may give a thread a shorter or a longer one.
+    #[must_use]
+    pub const fn with_slice(mut self, slice_ns: u64) -> Attributes {
+        self.0.sched_runtime = slice_ns;
+        self
+    }
+
     /// The same, but what the thread starts is in the ordinary class: a thread with a reservation may start
     /// others only so.
     #[must_use]
@@ -144,6 +164,22 @@ mod tests {
         })
         .join()
         .expect("the thread ends well");
+    }
+
+    #[test]
+    fn a_slice_is_of_fair_classes_and_leaves_the_rest_as_it_is() {
+        std::thread::spawn(|| {
+            let nicer = Attributes::batch(5).with_slice(5_000_000);
+            nicer.give(0).expect("any thread may");
+            let own = Attributes::of(0).expect("it is there");
+            assert!(own.is_fair() && own.0.sched_nice == 5, "{own:?}");
+            // Kernels without slices of single threads tell none.
+            assert!([0, 5_000_000].contains(&own.slice_ns()), "{own:?}");
+        })
+        .join()
+        .expect("the thread ends well");
+        assert!(!Attributes::idle().is_fair() && !Attributes::fifo(1).is_fair());
+        assert_eq!(Attributes::deadline(7, 8, 9).slice_ns(), 0);
     }
 
     #[test]

@@ -103,6 +103,13 @@ pub fn tick_ns() -> u64 {
     period.tv_sec as u64 * 1_000_000_000 + period.tv_nsec as u64
 }
 
+/// Whether the kernel's timers expire between ticks. Where they do not, the monotonic clock is as coarse as
+/// the tick.
+pub fn has_fine_timers() -> bool {
+    let step = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
+    step.tv_sec == 0 && step.tv_nsec <= 1
+}
+
 /// The CPU time that all threads of a process have used, ns.
 ///
 /// # Errors

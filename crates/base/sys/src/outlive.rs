@@ -1,4 +1,4 @@
-//! Processes that outlive their caller: the code that both guardians share. A guardian is forked before its
+//! Processes that outlive their caller: the code that all guardians share. A guardian is forked before its
 //! caller changes anything, and undoes the changes when the caller ends.
 
 use std::ffi::CStr;

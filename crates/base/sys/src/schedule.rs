@@ -71,6 +71,18 @@ pub fn policy(tid: u32) -> io::Result<i32> {
     Ok(policy & !libc::SCHED_RESET_ON_FORK)
 }
 
+/// How long a thread of the round-robin class runs before the next one of its priority has its turn, ns; 0 is
+/// the calling thread. In other classes the number has other meanings.
+///
+/// # Errors
+/// If the thread is gone.
+pub fn round_robin_ns(tid: u32) -> io::Result<u64> {
+    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a timespec of our own.
+    checked(unsafe { libc::sched_rr_get_interval(tid as libc::pid_t, &raw mut time) })?;
+    Ok(time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64)
+}
+
 /// Takes the calling thread out of the real-time classes.
 pub fn leave_real_time() {
     if policy(0).is_ok_and(|policy| policy == libc::SCHED_FIFO || policy == libc::SCHED_RR) {
@@ -123,6 +135,7 @@ mod tests {
             assert_eq!(policy(0).expect("it is there"), libc::SCHED_OTHER);
             if set_policy(0, Policy::RoundRobin(1), Children::Ordinary).is_ok() {
                 assert_eq!(policy(0).expect("it is there"), libc::SCHED_RR);
+                assert!(round_robin_ns(0).expect("it is there") > 0);
                 leave_real_time();
                 assert_eq!(policy(0).expect("it is there"), libc::SCHED_OTHER);
             }
@@ -144,7 +157,7 @@ mod tests {
     #[test]
     fn what_cannot_be_is_refused() {
         assert!(set_fifo(100).is_err() && set_fifo(0).is_err());
-        assert!(policy(i32::MAX as u32).is_err());
+        assert!(policy(i32::MAX as u32).is_err() && round_robin_ns(i32::MAX as u32).is_err());
         assert!(nice(i32::MAX as u32).is_err() && set_nice(i32::MAX as u32, 0).is_err());
         assert!(real_time_limit() <= 99);
     }

@@ -9,6 +9,7 @@ use rustix::fs::{Gid, Uid};
 use rustix::process::{Rlimit, set_parent_process_death_signal, setpgid, setrlimit, setsid};
 use rustix::thread::{set_current_timer_slack, set_thread_groups, set_thread_res_gid, set_thread_res_uid};
 
+use crate::attributes::Attributes;
 use crate::cpus::Cpus;
 use crate::{Resource, Signal, schedule, signal};
 
@@ -29,6 +30,8 @@ pub enum Setting {
     TimerSlack(NonZeroU64),
     /// Its nice value, -20 to 19.
     Nice(i32),
+    /// How long it runs before the next task has its turn, ns. It must be in a fair class.
+    Slice(u64),
     /// What it may take of a resource, in the resource's unit.
     Limit(Resource, u64),
     /// Its user and group have this number, and it is in no other group.
@@ -51,6 +54,7 @@ impl Setting {
             Setting::OwnSession => drop(setsid()?),
             Setting::TimerSlack(ns) => set_current_timer_slack(Some(ns))?,
             Setting::Nice(nice) => schedule::set_nice(0, nice)?,
+            Setting::Slice(ns) => Attributes::of(0)?.with_slice(ns).give(0)?,
             Setting::Limit(resource, most) => {
                 setrlimit(resource, Rlimit { current: Some(most), maximum: Some(most) })?;
             }
@@ -108,6 +112,23 @@ mod tests {
         let words: Vec<&str> = session.split_whitespace().collect();
         assert_eq!(words[0], words[1]);
         assert_eq!(says("nice", [Setting::Nice(19), Setting::UnblockedSignals]), "19");
+    }
+
+    #[test]
+    fn a_command_and_what_it_starts_have_the_slice_that_it_is_given() {
+        let given = Setting::Slice(7_000_000);
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 100 & echo $!; exec sleep 100"]).stdout(std::process::Stdio::piped());
+        let mut child = settle(&mut command, [given]).spawn().expect("sh starts");
+        let mut line = String::new();
+        let output = child.stdout.take().expect("it is a pipe");
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(output), &mut line).expect("a number");
+        let inner: u32 = line.trim().parse().expect("a number");
+        let slices = [child.id(), inner].map(|tid| Attributes::of(tid).expect("it is there").slice_ns());
+        signal::send(inner, Signal::KILL).expect("it runs");
+        child.kill().and_then(|()| child.wait()).expect("it is ours");
+        // Kernels without slices of single threads tell none.
+        assert!([[0; 2], [7_000_000; 2]].contains(&slices), "{slices:?}");
     }
 
     #[test]

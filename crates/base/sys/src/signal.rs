@@ -207,6 +207,15 @@ pub fn end_waits(signals: &[Signal]) {
     }
 }
 
+/// What has sent a signal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Sender {
+    /// A process, to this one.
+    Process,
+    /// The kernel: for Ctrl-C and the like at a terminal, which each process of the terminal's group gets.
+    Kernel,
+}
+
 /// Signals that are read from a descriptor instead of being taken.
 #[derive(Debug)]
 pub struct Signals(OwnedFd);
@@ -225,6 +234,18 @@ impl Signals {
         let descriptor = checked(unsafe { libc::signalfd(-1, &raw const set, flags) })?;
         // SAFETY: the descriptor is new, and nothing else owns it.
         Ok(Signals(unsafe { OwnedFd::from_raw_fd(descriptor) }))
+    }
+
+    /// Takes a signal that has come: its number, and what has sent it. Nothing if none has come.
+    pub fn take(&self) -> Option<(i32, Sender)> {
+        let mut bytes = [0_u8; size_of::<libc::signalfd_siginfo>()];
+        let length = rustix::io::read(&self.0, &mut bytes).ok()?;
+        let word = |at: usize| Some(i32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
+        let number = word(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo))?;
+        let code = word(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code))?;
+        // The codes of what processes send are 0 and below (siginfo.h).
+        let sender = if code > 0 { Sender::Kernel } else { Sender::Process };
+        (length == bytes.len()).then_some((number, sender))
     }
 
     /// Takes all signals that have come.
@@ -279,6 +300,23 @@ mod tests {
             let came = poll::is_ready(&signals);
             signals.drain();
             (before, came, poll::is_ready(&signals)) == (false, true, false)
+        });
+    }
+
+    #[test]
+    fn a_signal_that_is_taken_says_what_sent_it() {
+        apart(|| {
+            let Ok(signals) = Signals::of(&[Signal::USR1, Signal::ALARM]) else { return false };
+            let before = signals.take();
+            own(Signal::USR1);
+            let of_process = signals.take();
+            // SAFETY: the call takes a number.
+            unsafe { libc::alarm(1) };
+            let came = poll::any([signals.as_fd()], Duration::from_secs(100));
+            let of_kernel = signals.take();
+            came == [true]
+                && (before, of_process, of_kernel)
+                    == (None, Some((libc::SIGUSR1, Sender::Process)), Some((libc::SIGALRM, Sender::Kernel)))
         });
     }
 
