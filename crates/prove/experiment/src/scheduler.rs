@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
+pub use spry_setting::Setting;
 
 use crate::{digest, programs};
 
@@ -42,15 +43,6 @@ const SPRY: &str = "spry-sched";
 const SPRY_EYES: &str = "spry-eyes";
 /// The socket that the daemon has while it is in charge.
 const SPRY_SOCKET: &str = "/run/spry/sched.sock";
-
-/// A file of the kernel that is written before a run.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Setting {
-    /// The file, for example `/sys/kernel/debug/sched/base_slice_ns`.
-    pub path: String,
-    /// The value that is written into the file.
-    pub value: String,
-}
 
 /// The sign that shows that a scheduler's program is in charge.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]

@@ -109,10 +109,9 @@ impl Applied {
                 value: setting.value.clone(),
                 error,
             };
-            let now = fs::read_to_string(&setting.path).map_err(refused)?;
-            fs::write(&setting.path, &setting.value).map_err(refused)?;
-            let value = current(setting, &now);
-            applied.before.insert(0, Setting { path: setting.path.clone(), value });
+            let before = setting.in_force().map_err(refused)?;
+            setting.write().map_err(refused)?;
+            applied.before.insert(0, before);
         }
         if let Some(program) = &setup.program {
             applied.program = Some(Running::start(program, log)?);
@@ -133,7 +132,7 @@ impl Drop for Applied {
         // The program ends first. When it leaves, every task is again under the kernel's own scheduler.
         self.program = None;
         for setting in &self.before {
-            if let Err(error) = fs::write(&setting.path, &setting.value) {
+            if let Err(error) = setting.write() {
                 eprintln!("spry: cannot set {} back to {}: {error}", setting.path, setting.value);
             }
         }
@@ -194,33 +193,9 @@ impl Drop for Running {
     }
 }
 
-/// The value that restores a setting, from the content of the setting's file. Some files list all possible
-/// values and mark one of them.
-fn current(setting: &Setting, content: &str) -> String {
-    if setting.path.ends_with("/features") {
-        let name = setting.value.strip_prefix("NO_").unwrap_or(&setting.value);
-        let off = format!("NO_{name}");
-        return if content.split_whitespace().any(|word| word == off) { off } else { name.to_owned() };
-    }
-    let marked = content.split_once('(').and_then(|(_, rest)| rest.split_once(')'));
-    marked.map_or(content, |(choice, _)| choice).trim().to_owned()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn before(path: &str, value: &str, content: &str) -> String {
-        current(&Setting { path: path.to_owned(), value: value.to_owned() }, content)
-    }
-
-    #[test]
-    fn what_a_setting_was_is_known_from_its_file() {
-        assert_eq!(before("/d/base_slice_ns", "3000000", "1400000\n"), "1400000");
-        assert_eq!(before("/d/preempt", "full", "none voluntary (lazy)\n"), "lazy");
-        assert_eq!(before("/d/features", "NO_PLACE_LAG", "PLACE_LAG NO_HRTICK"), "PLACE_LAG");
-        assert_eq!(before("/d/features", "HRTICK", "PLACE_LAG NO_HRTICK"), "NO_HRTICK");
-    }
 
     #[test]
     fn settings_are_written_and_restored() {
