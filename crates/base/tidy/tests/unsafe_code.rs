@@ -22,6 +22,8 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/reserve/src/c.rs", "what a program in C hands over"),
     // Guardians.
     ("crates/act/scheduler/src/guardian/", "the daemon's, and the memory that both share"),
+    ("crates/act/tune/src/guardian.rs", "the knobs': it is forked beside other threads"),
+    ("crates/act/tune/src/tuned/tests.rs", "a process that is killed while it holds knobs"),
     ("crates/prove/load/src/guardian.rs", "the loads': it is forked beside other threads"),
     // The first process of a virtual machine.
     (

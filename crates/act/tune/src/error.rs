@@ -1,0 +1,176 @@
+//! What can go wrong with knobs. A message says why a knob cannot be, and what the user can do.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use spry_setting::Setting;
+use thiserror::Error;
+
+/// Why a knob could not be set or given back.
+#[derive(Debug, Error)]
+#[non_exhaustive]
+pub enum TuneError {
+    /// A number is out of its limits.
+    #[error("{option} {text:?}: {what}, {least} to {most}")]
+    Limit {
+        /// The option.
+        option: &'static str,
+        /// What was given.
+        text: String,
+        /// What the number is.
+        what: &'static str,
+        /// The least number.
+        least: u64,
+        /// The greatest number.
+        most: u64,
+    },
+    /// The round-robin class has one quantum for the machine.
+    #[error("the round-robin class has one quantum for the whole machine: leave --all out")]
+    AllRoundRobin,
+    /// The command would run in a class that has no slices.
+    #[error(
+        "the command would run in the class {0}, which has no slices: start it as an ordinary task \
+         (`chrt --other 0`), or set the machine's slice with --all"
+    )]
+    NotFair(&'static str),
+    /// The kernel has no slices of single tasks.
+    #[error(
+        "this kernel has no slices of single tasks (Linux 6.12 and later do): \
+         set the machine's with --all, as root"
+    )]
+    NoSlices,
+    /// The kernel gives a task another slice than it asks for.
+    #[error(
+        "a single task's slice of {asked_us} us is {given_us} us to this kernel, which gives 100 to 100000: \
+         ask for that, or set the machine's slice with --all, as root"
+    )]
+    OtherSlice {
+        /// What was asked for, us.
+        asked_us: u64,
+        /// What the kernel gives, us.
+        given_us: u64,
+    },
+    /// A slice would end only at a tick that comes later.
+    #[error(
+        "a slice of {quantum_us} us would end at this kernel's next tick, one every {tick_us} us: {why}; \
+         ask for {tick_us} us or more"
+    )]
+    Tick {
+        /// What was asked for, us.
+        quantum_us: u64,
+        /// The time between ticks, us.
+        tick_us: u64,
+        /// Why slices do not end between ticks.
+        why: String,
+    },
+    /// The kernel's tick cannot be changed.
+    #[error(
+        "this kernel ticks {own_hz} times a second, which was fixed when it was built: {}, or boot a kernel \
+         built by `spry lab kernel build --hz` (no part of Spry changes the tick of a running kernel yet)",
+        instead(*.asked_hz)
+    )]
+    FixedTick {
+        /// What was asked for, Hz.
+        asked_hz: u64,
+        /// The kernel's own, Hz.
+        own_hz: u64,
+    },
+    /// A scheduler loaded by sched_ext has all fair tasks.
+    #[error(
+        "the sched_ext scheduler {0} schedules all ordinary tasks, by slices of its own: \
+         end it first (`spry sched stop`, if it is Spry's)"
+    )]
+    SchedExt(String),
+    /// The kernel's quantum of the round-robin class is a number of ms.
+    #[error("the round-robin quantum of this kernel is whole milliseconds: ask for 1000, 2000 us and so on")]
+    WholeMs,
+    /// The kernel makes another quantum of what was asked.
+    #[error(
+        "the round-robin quantum of {asked_us} us is {given_us} us to this kernel, which counts ticks of \
+         {tick_us} us: ask for a multiple of that"
+    )]
+    WholeTicks {
+        /// What was asked for, us.
+        asked_us: u64,
+        /// What the kernel makes of it, us.
+        given_us: u64,
+        /// The time between ticks, us.
+        tick_us: u64,
+    },
+    /// The kernel refuses a setting.
+    #[error("cannot set {} to {}: {error}{}", .setting.path, .setting.value, hint(.error))]
+    Setting {
+        /// The setting.
+        setting: Setting,
+        /// The error of the kernel.
+        error: io::Error,
+    },
+    /// The kernel makes another value of what was written.
+    #[error("{} is {} after {} was written into it; it is what it was again", .now.path, .now.value, .asked.value)]
+    Kept {
+        /// What was written.
+        asked: Setting,
+        /// What was read back.
+        now: Setting,
+    },
+    /// A file of the book could not be made, read or written.
+    #[error("{}: {error}", path.display())]
+    Book {
+        /// The file.
+        path: PathBuf,
+        /// The error of the kernel.
+        error: io::Error,
+    },
+    /// The kernel refuses a request that is not about a file.
+    #[error("{what}: {error}")]
+    Kernel {
+        /// What the request should have done.
+        what: &'static str,
+        /// The error of the kernel.
+        error: io::Error,
+    },
+}
+
+impl TuneError {
+    /// Whether the command line asks for what no kernel can do.
+    pub fn is_wrong_usage(&self) -> bool {
+        matches!(self, TuneError::Limit { .. } | TuneError::AllRoundRobin)
+    }
+}
+
+/// What has the effect of a tick of this rate.
+fn instead(hz: u64) -> String {
+    let quantum_us = 1_000_000 / hz;
+    let all = if quantum_us < 100 { " --all" } else { "" };
+    format!("ask for slices of that length, which need no tick (--quantum-us {quantum_us}{all})")
+}
+
+/// What can be done about a setting that is refused.
+pub(crate) fn hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => " (it needs root, and a kernel that is not locked down)",
+        io::ErrorKind::NotFound => {
+            " (this kernel has no such setting, or debugfs is not mounted: \
+             `mount -t debugfs none /sys/kernel/debug`)"
+        }
+        io::ErrorKind::ReadOnlyFilesystem => " (the file system is mounted for reading alone)",
+        _ => "",
+    }
+}
+
+/// Makes an error from the kernel's error about a file of the book.
+pub(crate) fn at(path: &Path) -> impl FnOnce(io::Error) -> TuneError + use<> {
+    let path = path.to_owned();
+    move |error| TuneError::Book { path, error }
+}
+
+/// Makes an error from the kernel's error about a request.
+pub(crate) fn of(what: &'static str) -> impl FnOnce(io::Error) -> TuneError {
+    move |error| TuneError::Kernel { what, error }
+}
+
+/// Makes an error from the kernel's error about a setting.
+pub(crate) fn refused(setting: &Setting) -> impl FnOnce(io::Error) -> TuneError + use<> {
+    let setting = setting.clone();
+    move |error| TuneError::Setting { setting, error }
+}

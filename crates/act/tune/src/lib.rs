@@ -1,0 +1,25 @@
+//! Knobs of the kernel's own scheduling classes: the quantum of the fair class, for a command or for the
+//! machine, and that of the round-robin class. They are set while a command runs and given back afterwards,
+//! also if the process that set them is killed.
+//!
+//! [`Wish`] is what is asked for, [`Plan`] what this kernel can do of it, and [`Tuned`] what is in force.
+//! What is set for the machine is written into a book first (`book.rs`). Several processes may set the same
+//! knob at once: the latest value is in force, and the last process gives back the first value. A guardian
+//! (`guardian.rs`) does that for a process that is killed. If both are killed, the next one does it.
+//!
+//! The scheduler's daemon has no part in this yet.
+
+mod book;
+mod error;
+mod guardian;
+mod kernel;
+mod plan;
+mod tuned;
+mod wish;
+
+pub use book::{Back, restore};
+pub use error::TuneError;
+pub use kernel::Kernel;
+pub use plan::{Plan, Slice};
+pub use tuned::{Knob, Scope, Tuned, Value};
+pub use wish::{Class, QUANTUM_US, Reach, TICK_HZ, Wish, quantum_us, tick_hz};
