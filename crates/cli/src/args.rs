@@ -9,6 +9,7 @@ mod prove;
 mod reproduce;
 mod reserve;
 mod shared;
+mod tune;
 
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -31,6 +32,7 @@ pub use prove::{
 pub use reproduce::{BootsArgs, InteractiveArgs, ReproduceArgs, ReproduceCommand};
 pub use reserve::{ReservationsArgs, ReserveArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
+pub use tune::TuneArgs;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,13 +48,14 @@ Examples:
   spry explain 4711                     why a process is in use, or why not
   spry reserve --budget 2ms --period 10ms -- CMD
                                         a fifth of a CPU for CMD, 2 ms in every 10 ms
+  spry tune --quantum-us 3000 -- make   longer turns for a command: fewer switches
   sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
   spry load all --duration 60           the papers' loads, confined, and gone afterwards
   spry bench                            what a switch, a trap and an interrupt cost, beside older machines
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
-`spry record -- CMD` and `spry reserve -- CMD` exit as CMD did; 125 if recording or reserving failed, 126 or 127 if CMD
-could not be started.";
+`spry record -- CMD`, `spry reserve -- CMD` and `spry tune -- CMD` exit as CMD did; 125 if recording, reserving or
+tuning failed, 126 or 127 if CMD could not be started.";
 
 /// See what delays what you are using, and keep it on time.
 #[derive(Parser)]
@@ -84,6 +87,8 @@ pub enum Command {
     Reservations(ReservationsArgs),
     /// Give a shared server the rank of the reserved tasks that ask it for service.
     Ceiling(CeilingArgs),
+    /// Set the quantum of the kernel's own classes while a command runs.
+    Tune(TuneArgs),
     /// Measure how late this kernel wakes a thread.
     Latency(LatencyArgs),
     /// Load the machine as the papers did, confined, and leave nothing behind.

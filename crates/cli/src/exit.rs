@@ -34,6 +34,8 @@ impl std::error::Error for WithCode {}
 pub const RECORDING_FAILED: u8 = 125;
 /// The time for a command was not reserved.
 pub const RESERVING_FAILED: u8 = 125;
+/// A knob was not set for a command.
+pub const TUNING_FAILED: u8 = 125;
 /// The usage is wrong.
 pub const WRONG_USAGE: u8 = 2;
 /// The command to record was found but could not be started.

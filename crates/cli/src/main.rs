@@ -36,6 +36,7 @@ mod steps;
 mod stopping;
 mod timespan;
 mod top;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Reservations(args) => reserve::list(&args),
         Command::Ceiling(args) => ceiling::run(&args),
         Command::Explain(args) => explain::run(&args),
+        Command::Tune(args) => tune::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Bench(args) => bench::run(&args),

@@ -50,7 +50,7 @@ mod tests {
 
     /// The pages that are kept in the source tree: those of commands that act on the machine, put load on it,
     /// or measure.
-    const KEPT: [&str; 17] = [
+    const KEPT: [&str; 18] = [
         "spry-sched.8",
         "spry-sched-run.8",
         "spry-sched.1",
@@ -62,6 +62,7 @@ mod tests {
         "spry-reserve.1",
         "spry-reservations.1",
         "spry-ceiling.1",
+        "spry-tune.1",
         "spry-latency.1",
         "spry-load.1",
         "spry-load-list.1",
