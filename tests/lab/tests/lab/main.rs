@@ -20,4 +20,5 @@ mod saved;
 mod scenarios;
 mod several;
 mod stack;
+mod tune;
 mod turns;
