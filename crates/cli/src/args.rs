@@ -32,7 +32,7 @@ pub use prove::{
 pub use reproduce::{BootsArgs, InteractiveArgs, ReproduceArgs, ReproduceCommand};
 pub use reserve::{ReservationsArgs, ReserveArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
-pub use tune::TuneArgs;
+pub use tune::{TuneArgs, TuneClassArg};
 
 const EXAMPLES: &str = "\
 Examples:

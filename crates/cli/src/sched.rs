@@ -76,6 +76,7 @@ fn account(status: &Status) -> String {
         rounds(status),
     ];
     lines.extend(cost(status));
+    lines.extend(status.tuning.map(|tuning| format!("tuned: {tuning}")));
     for device in &status.devices {
         let server = device.tgid.map_or_else(String::new, |tgid| format!(" (process {tgid})"));
         let line = format!("{} {}{server}: {}", device.kind, device.name, device.state);

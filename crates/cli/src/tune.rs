@@ -11,15 +11,15 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::json;
 use signal_hook::consts::SIGHUP;
-use spry_control::{Client, State};
+use spry_control::{Answer, Client, Request, State, Tuning};
 use spry_sys::settle::{Setting as AtBirth, settle};
 use spry_sys::signal::{self, Sender, Signals};
 use spry_sys::{Signal, poll, process};
 use spry_tune::{Back, Class, Kernel, Knob, Plan, Reach, Scope, TuneError, Tuned, Value, Wish};
 
-use crate::args::TuneArgs;
+use crate::args::{TuneArgs, TuneClassArg};
 use crate::exit::{self, WithCode};
-use crate::output::say;
+use crate::output::{self, say};
 use crate::stopping;
 
 /// How what was set is told.
@@ -37,6 +37,9 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
         return restore(&kernel, form);
     }
     let failed = |error: Error| WithCode::wrap(exit::TUNING_FAILED, error);
+    if args.command.is_empty() {
+        return by_daemon(args);
+    }
     let wish = wish(args).map_err(coded)?;
     refuse_beside_daemon(&wish, &args.socket.path()).map_err(failed)?;
     let signals = signals().map_err(failed)?;
@@ -49,6 +52,36 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     let status = ended?;
     tell_return(&backs?, form);
     Ok(code_of(status))
+}
+
+/// Has the scheduler's daemon turn its knobs, which stay as they are until it ends.
+fn by_daemon(args: &TuneArgs) -> Result<ExitCode> {
+    let wrong = |error: Error| WithCode::wrap(exit::WRONG_USAGE, error);
+    if !args.default && args.class == TuneClassArg::Rr {
+        return Err(wrong(anyhow!("the round-robin quantum is set while a command runs: give one after --")));
+    }
+    let tuning = if args.default { None } else { Some(tuning(args).map_err(wrong)?) };
+    let path = args.socket.path();
+    let mut client = Client::connect(&path).context(
+        "without a command the scheduler daemon is asked: start it with `sudo spry sched run`, or give a \
+         command after --",
+    )?;
+    let Answer::Done(done) = client.ask(&Request::Tune { tuning })? else {
+        bail!("the scheduler daemon answered something else: is it of the same version?");
+    };
+    let text = crate::top::plain(&done.text);
+    match (args.json, tuning) {
+        (true, tuning) => output::print(&format!("{}\n", json!({ "tuning": tuning })))?,
+        (false, _) => output::print(&format!("{text}\n"))?,
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the daemon is asked for. All that is within the limits fits into 32 bits.
+fn tuning(args: &TuneArgs) -> Result<Tuning> {
+    let tick_hz = args.tick_hz.as_deref().map(spry_tune::tick_hz).transpose()?;
+    let quantum_us = args.quantum_us.as_deref().map(spry_tune::quantum_us).transpose()?;
+    Ok(Tuning::new(tick_hz.map(|hz| hz as u32), quantum_us.map(|us| us as u32))?)
 }
 
 fn coded(error: TuneError) -> Error {
@@ -224,9 +257,11 @@ mod tests {
         for wrong in [
             "",
             "-- true",
-            "--quantum-us 500",
             "--class rr -- true",
             "--all -- true",
+            "--all --quantum-us 500",
+            "--default --tick-hz 1000",
+            "--default -- true",
             "--restore -- true",
             "--restore --quantum-us 500",
             "--quantum-us 500 --class idle -- true",
@@ -241,6 +276,8 @@ mod tests {
             "--class rr --quantum-us 500 --json -- true",
             "--all --quantum-us 500 -- make -j8 --all",
             "--restore --json",
+            "--quantum-us 500 --tick-hz 20000",
+            "--default",
         ] {
             assert!(parsed(right).is_ok(), "{right}");
         }

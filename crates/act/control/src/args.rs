@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::tuning::{Tuning, TuningError};
+
 const EXAMPLES: &str = "\
 Examples:
   spry-sched run --observe-only     the safe first minute: see `spry top`, change nothing
@@ -75,6 +77,13 @@ pub struct RunArgs {
     #[arg(long, value_name = "USER", num_args = 0..=1, require_equals = true)]
     #[arg(default_missing_value = "spry-rtkit")]
     pub rtkit: Option<String>,
+    /// How often tasks that are not in use can take turns, Hz, 100 to 20000, while they wait for each other
+    /// (docs/scheduler.md#tick-and-quantum); `spry tune` changes it.
+    #[arg(long, value_name = "N")]
+    pub tick_hz: Option<u32>,
+    /// How long such a turn is, us, 50 to 100000.
+    #[arg(long, value_name = "Q")]
+    pub quantum_us: Option<u32>,
     /// Give a constant of the default policy the thesis' value, to measure what it changes; may be given
     /// several times.
     #[arg(long, value_name = "CONSTANT", hide = true)]
@@ -114,6 +123,17 @@ pub enum PolicyArg {
 }
 
 impl RunArgs {
+    /// The tick and the quantum that are asked for; `None` if neither is.
+    ///
+    /// # Errors
+    /// If they cannot be.
+    pub fn tuning(&self) -> Result<Option<Tuning>, TuningError> {
+        match (self.tick_hz, self.quantum_us) {
+            (None, None) => Ok(None),
+            (tick_hz, quantum_us) => Tuning::new(tick_hz, quantum_us).map(Some),
+        }
+    }
+
     /// The words that say the same again.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
@@ -130,6 +150,10 @@ impl RunArgs {
         }
         for reporter in &self.trust_reporter {
             option("--trust-reporter", reporter.into());
+        }
+        let knobs = [("--tick-hz", self.tick_hz), ("--quantum-us", self.quantum_us)];
+        for (name, value) in knobs.into_iter().filter_map(|(name, value)| Some((name, value?))) {
+            option(name, value.to_string().into());
         }
         for constant in &self.as_thesis {
             option("--as-thesis", constant.into());
@@ -172,7 +196,7 @@ mod tests {
             |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
         let said = "--actuator fair --display :7 --observe-only --trust-synthetic --trust-reporter 1000 \
                     --policy thesis --reservable 80 --user-reservable 0 --user-reservations 9 \
-                    --ceilings named --rtkit=nobody --as-thesis waits --socket /x y";
+                    --ceilings named --rtkit=nobody --as-thesis waits --tick-hz 1000 --quantum-us 3000 --socket /x y";
         let said = said.split_inclusive(' ').map(str::trim).map(OsString::from);
         // A socket's name may hold a space.
         let mut said: Vec<OsString> = said.collect();

@@ -12,6 +12,7 @@ mod request;
 mod reservations;
 pub mod rtkit;
 mod status;
+mod tuning;
 
 use std::path::{Path, PathBuf};
 
@@ -24,6 +25,7 @@ pub use spry_reservations::{Covers, OnExhaustion, Terms};
 pub use status::{
     Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, Task, TaskClass,
 };
+pub use tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, TICK_HZ_LEAST, TICK_HZ_MOST, Tuning, TuningError};
 
 /// The socket on which the daemon listens unless it is told otherwise.
 pub const SOCKET_DEFAULT: &str = "/run/spry/sched.sock";

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use spry_reservations::{Covers, OnExhaustion, Terms};
 
-use crate::{Explanation, Opened, Reservations, Status};
+use crate::{Explanation, Opened, Reservations, Status, Tuning};
 
 /// A question to the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -76,6 +76,12 @@ pub enum Request {
     },
     /// Ask which reservations there are, and what their tasks got.
     Reservations,
+    /// Turn the knobs of tick and quantum; without `tuning`, give them back.
+    Tune {
+        /// The tick and the quantum.
+        #[serde(default)]
+        tuning: Option<Tuning>,
+    },
 }
 
 /// Which reservation is meant.
@@ -114,7 +120,7 @@ pub enum Answer {
     Opened(Opened),
     /// The answer to `reservations`.
     Reservations(Reservations),
-    /// The answer to `set`, `release`, `serve`, `serve_no_more` and `stop`.
+    /// The answer to `set`, `release`, `serve`, `serve_no_more`, `tune` and `stop`.
     Done(Done),
     /// The answer where the daemon cannot do what was asked.
     Error(Refusal),

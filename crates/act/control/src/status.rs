@@ -4,6 +4,8 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use crate::Tuning;
+
 /// The status. An ordinary user is told only their own part of it; values that depend on other users'
 /// programs are null then.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -18,6 +20,9 @@ pub struct Status {
     /// How long the latest round took, from reading the maps to the last write, ns; null before the first
     /// round, and for ordinary users.
     pub policy_ns_last: Option<u64>,
+    /// The knobs of tick and quantum; null while none is turned.
+    #[serde(default)]
+    pub tuning: Option<Tuning>,
     /// The longest time for which the scheduler's housekeeping kept a CPU since the scheduler was loaded, ns;
     /// null without a scheduler in the kernel, and for ordinary users.
     #[serde(default)]

@@ -1,5 +1,6 @@
 //! What every actuator can do: give processes their places, and say how that went.
 
+use spry_control::Tuning;
 use spry_policy::{Standing, Tgid};
 use spry_reservations::Enforcer;
 
@@ -88,8 +89,21 @@ pub trait Actuator {
         None
     }
 
-    /// The longest time for which the actuator kept a CPU for its housekeeping in the kernel, ns; `None` if it
-    /// has nothing in the kernel.
+    /// Turns the knobs of tick and quantum, or gives them back (`None`).
+    ///
+    /// # Errors
+    /// Where this actuator, or this kernel, has no such knobs.
+    fn tune(&mut self, _tuning: Option<Tuning>) -> anyhow::Result<()> {
+        anyhow::bail!("only sched_ext has a tick and a quantum to turn, and it is not what acts here")
+    }
+
+    /// The knobs that are turned.
+    fn tuning(&self) -> Option<Tuning> {
+        None
+    }
+
+    /// The longest time for which the actuator kept a CPU for its housekeeping in the kernel, ns; `None`
+    /// if it has nothing in the kernel.
     fn housekeeping_ns_longest(&self) -> Option<u64> {
         None
     }

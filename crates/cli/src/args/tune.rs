@@ -15,12 +15,15 @@ Examples:
   sudo spry tune --class rr --quantum-us 2000 -- chrt --rr 1 ./control
                                                   the round-robin quantum; chrt puts the command into that class
   sudo spry tune --restore                        what was set when spry and its guardian were both killed
+  sudo spry tune --tick-hz 20000 --quantum-us 100 without a command: asks the scheduler daemon (spry sched run)
+  sudo spry tune --default                        the daemon's own tick and quantum again
 
 What was set is on standard error: what it was → what it is. A command's own slice stays with it and with what it
 starts. What is set for the machine (with --all, for `rr`, and HRTICK, by which turns end on time instead of at the
 next tick: as root it is switched on where it is off) is given back when the command ends, also if spry is killed.
 `--class rr` sets the quantum and makes no task a real-time one. The tick itself is fixed when a kernel is built, so
---tick-hz takes the kernel's own rate alone; the scheduler daemon cannot tick for it yet (docs/tuning.md).
+with a command --tick-hz takes the kernel's own rate alone. Without a command, the scheduler daemon ticks for all
+tasks that are not in use, through sched_ext, until it ends (docs/tuning.md).
 
 Exit codes: as CMD; 125 if a knob could not be set, 126 or 127 if CMD could not be started, 2 wrong usage.";
 
@@ -28,21 +31,22 @@ Exit codes: as CMD; 125 if a knob could not be set, 126 or 127 if CMD could not 
 #[derive(clap::Args)]
 #[command(
     after_help = TUNE_EXAMPLES,
-    group = ArgGroup::new("knob").required(true).multiple(true).args(["quantum_us", "tick_hz", "restore"])
+    group = ArgGroup::new("knob").required(true).multiple(true).args(["quantum_us", "tick_hz", "restore", "default"])
 )]
 pub struct TuneArgs {
     /// How long a task runs before the next one has its turn, microseconds: 50 to 100000; a command's own
     /// slice is 100 at least.
     #[arg(long, value_name = "US", allow_hyphen_values = true)]
     pub quantum_us: Option<String>,
-    /// The rate of the kernel's tick, 100 to 20000 Hz; a kernel with another rate is an error.
+    /// The rate of the tick, 100 to 20000 Hz: of the daemon's; with a command, of the kernel's, and a kernel
+    /// with another rate is an error.
     #[arg(long, value_name = "HZ", allow_hyphen_values = true)]
     pub tick_hz: Option<String>,
     /// The class that gets the quantum.
     #[arg(long, value_enum, default_value_t = TuneClassArg::Fair, requires = "quantum_us")]
     pub class: TuneClassArg,
     /// For all ordinary tasks of the machine that have no slice of their own; needs root.
-    #[arg(long, requires = "quantum_us")]
+    #[arg(long, requires_all = ["quantum_us", "command"])]
     pub all: bool,
     /// Say what was set, and what was given back, as one line of JSON each.
     #[arg(long)]
@@ -50,10 +54,13 @@ pub struct TuneArgs {
     /// Give back what was set by runs that were killed together with their guardians; each run does so, too.
     #[arg(long, conflicts_with_all = ["quantum_us", "tick_hz", "command"])]
     pub restore: bool,
+    /// Give the scheduler daemon's own tick and quantum back.
+    #[arg(long, conflicts_with_all = ["quantum_us", "tick_hz", "restore", "command"])]
+    pub default: bool,
     #[command(flatten)]
     pub socket: SocketArgs,
-    /// The command; the knobs are set as long as it runs.
-    #[arg(last = true, value_name = "CMD", required_unless_present = "restore")]
+    /// The command; the knobs are set as long as it runs. Without one, the scheduler daemon is asked.
+    #[arg(last = true, value_name = "CMD")]
     pub command: Vec<OsString>,
 }
 

@@ -233,6 +233,24 @@ fn the_guardian_does_not_take_a_stopped_daemon_for_a_dead_one() {
 }
 
 #[test]
+fn tick_and_quantum_are_turned_while_it_runs_and_given_back() {
+    let turned = "
+        start; loops 2; sleep 1
+        switches() { awk '/^nonvoluntary/ { print $2 }' /proc/$(head -n 1 /tmp/loops)/status; }
+        rate() { before=$(switches); sleep 2; echo \"$1 $(($(switches) - before))\"; }
+        rate own; spry tune --quantum-us 500; status tuned; rate short
+        spry tune --default; status default; rate again
+        spry tune --tick-hz 50000; echo wrong $?; end_loops";
+    let said = said(&Place::default(), turned);
+    let tuning = |name: &str| said.status(name)["tuning"].clone();
+    assert_eq!(tuning("tuned"), serde_json::json!({ "tick_hz": 2000, "quantum_us": 500 }));
+    assert_eq!((tuning("default"), said.number("wrong")), (Value::Null, 2.0), "{}", said.0);
+    // Two loops take turns: of 2 s each has 2,000 quanta of 500 us, and some 300 of 3 ms.
+    assert!(said.number("short") >= 1_500.0, "{}", said.0);
+    assert!(said.number("own") <= 600.0 && said.number("again") <= 600.0, "{}", said.0);
+}
+
+#[test]
 fn taken_out_by_the_kernel_it_says_so_and_comes_back() {
     let text = "start --actuator scx; sleep 1000 & sleeper=$!
         eject() { echo S >/proc/sysrq-trigger; until_ $1 is disabled; until_ told says \

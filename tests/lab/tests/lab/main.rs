@@ -20,5 +20,6 @@ mod saved;
 mod scenarios;
 mod several;
 mod stack;
+mod ticks;
 mod tune;
 mod turns;

@@ -161,27 +161,6 @@ fn ten_thousand_loops_over_their_limit_get_their_quota() {
     assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
 }
 
-/// A program in use begins children that work and end, one after the other, as `make` does, beside three loops
-/// of a user. Prints for how long new processes of root had waited when they ran, us.
-const MAKES: &str = r#"
-cp $(readlink -f /bin/sh) /tmp/hog; cd /tmp
-/spry/attack as 1000 /spry/attack crowd 3 & sleep 1
-work='i=0; while [ $i -lt 40000 ]; do i=$((i + 1)); done'
-(./hog -c "for child in 1 2 3 4 5 6 7 8; do sh -c '$work'; done; echo made"; exec sleep 60) &
-for new in $(seq 60); do
-    sh -c 'read ran waited turns </proc/self/schedstat; echo new $((waited / 1000))'; sleep 0.05
-done; kill $!"#;
-
-#[test]
-fn new_processes_do_not_pay_for_children_of_one_in_use() {
-    let text = under_the_stack(1, MAKES);
-    println!("{text}");
-    let waited_us = text.lines().filter_map(|line| line.strip_prefix("new ")?.parse::<f64>().ok());
-    let (_, after) = text.split_once("made").unwrap_or_else(|| panic!("it does not end: {text}"));
-    assert!(after.lines().filter(|line| line.starts_with("new ")).count() >= 10, "{text}");
-    assert!(waited_us.fold(0.0, f64::max) <= 10_000.0, "{text}");
-}
-
 #[test]
 fn an_idle_task_that_is_put_back_keeps_its_place() {
     // The last loop of SCHED_IDLE is put back again and again by a program that changes its CPUs.

@@ -257,12 +257,25 @@ static __always_inline u64 other_key(const struct asking *a)
 
 static __always_inline u64 other_slice(struct thread_ctx *t)
 {
-	return slice_other_ns;
+	return at_least(quantum_of_other(), slice_other_ns);
 }
 
 static __always_inline bool other_wakes_over(u64 key, struct task_struct *curr)
 {
 	return false;
+}
+
+/* A task of OTHER is put into a queue while the tick of its CPU stands still, since no other task waited: the
+ * running task has a quantum from now on. A CPU can set no other CPU's timer. */
+static __always_inline void starts_tick(const struct where *at)
+{
+	struct cpu_ctx *c = cpu_at(at->cpu);
+	u64 now;
+
+	if (!tuning.tick_ns || c->timer_ns || (nr_cpus > 1 && at->cpu != bpf_get_smp_processor_id()))
+		return;
+	now = scx_bpf_now();
+	timer_set(at->cpu, c, now, now + quantum_of_other());
 }
 
 /* The place from which a CPU would take its next task of OTHER. */
@@ -311,11 +324,11 @@ static __always_inline u64 slice_paid(const struct where *at, u32 count)
 __noinline int slice_among_many(u32 cpu, u32 count)
 {
 	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
-	u64 slice_ns = slice_other_ns;
+	u64 slice_ns = quantum_of_other();
 
 	if (count > (cgroups_used ? GROUPS_FEW : exact_tasks))
 		slice_ns = at_most(slice_paid(&at, count), slice_ns);
-	if (count > exact_tasks || slice_ns < slice_other_ns)
+	if (count > exact_tasks || tuning.tick_ns || slice_ns < slice_other_ns)
 		in_time(&at, SPRY_CLASS_OTHER, slice_ns);
 	return 0;
 }
@@ -327,7 +340,7 @@ static __always_inline enum taken other_take(const struct where *at, const struc
 	if (cgroups_limited)
 		park_first(place_of_first(at));
 	count = waiting(at, SPRY_CLASS_OTHER);
-	if (count > GROUPS_FEW)
+	if (count > GROUPS_FEW || (count && tuning.tick_ns))
 		slice_among_many(at->cpu, count);
 	return take_next(at, r, SPRY_CLASS_OTHER);
 }

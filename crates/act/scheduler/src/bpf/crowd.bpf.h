@@ -12,6 +12,12 @@
 #define GROUPS_ALL_NS  (200 * MS)
 #define GROUPS_EACH_NS (MS / 4)
 
+/* How long a task of OTHER runs while others wait for its CPU, ns. */
+static __always_inline u64 quantum_of_other(void)
+{
+	return tuning.quantum_ns ?: slice_other_ns;
+}
+
 /* Where more than a few tasks wait, slices end by the timer: a slice that begins between two ticks and ends
  * at a tick would end up to a tick late. In a crowd slices are shorter, so that each task has one in time. */
 static __always_inline void in_time(const struct where *at, u32 queue, u64 slice_ns)

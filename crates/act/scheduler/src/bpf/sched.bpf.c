@@ -46,6 +46,8 @@ static __always_inline void waits(struct task_struct *p, u64 key, u64 slice_ns, 
 		return;
 	}
 	put(p, at->place, class, slice_ns, key, enq_flags);
+	if (class == SPRY_CLASS_OTHER)
+		starts_tick(at);
 	if (nr_cpus > 1) {
 		count_put(at, class);
 		find_cpu_for(p, class, at);

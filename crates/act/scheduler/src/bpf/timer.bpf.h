@@ -18,6 +18,18 @@ struct {
 	__type(value, struct sched_timer);
 } timers SEC(".maps");
 
+/*
+ * Knobs that the daemon turns while the scheduler runs, ns; 0: the knob is not turned. A task of OTHER runs
+ * for a quantum while others wait for its CPU; the quantum ends at a multiple of the tick. The timer is set
+ * anew in its own callback, for the tick that ends the next quantum: a timer that is set while a CPU decides
+ * costs an interrupt to the CPU itself, and a tick that ends nothing would cost one, too.
+ */
+struct tuning {
+	u64 tick_ns;
+	u64 quantum_ns;
+};
+volatile struct tuning tuning;
+
 /* When housekeeping was last done, and when it is wanted before its period has passed; 0: it is not. */
 static u64 kept_ns;
 static u64 early_ns;
@@ -65,20 +77,34 @@ static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *tim
 	bpf_timer_start(&timer->timer, in_ns, BPF_F_TIMER_CPU_PIN);
 }
 
+/* The first tick at which `in_ns` have passed since `now`, but for a quarter of a tick. Ticks stay in step
+ * with the tick that fired, however late that was. */
+static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
+{
+	u64 tick_ns = at_least(tuning.tick_ns, 1), least_ns = now + in_ns - tick_ns / 4;
+
+	return fired_ns + (least_ns - fired_ns + tick_ns - 1) / tick_ns * tick_ns;
+}
+
 static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 {
 	struct cpu_ctx *c = cpu_at(*cpu);
 	/* The clock may stand still, where another CPU has the run queue's lock. */
-	u64 now = at_least(scx_bpf_now(), c->armed_ns);
+	u64 now = at_least(scx_bpf_now(), c->armed_ns), tick_ns = reserved_all ? 0 : tuning.tick_ns;
+	u64 fired_ns = c->armed_ns;
 
 	c->armed_ns = 0;
 	if (!c->timer_ns)
 		return 0;
-	if ((s64)(c->timer_ns - now) > 0) {
-		timer_arm(c, timer, now, c->timer_ns);
+	/* A quantum began a moment after a tick: the tick that is nearest ends it. */
+	if ((s64)(c->timer_ns - now) > (s64)(tick_ns / 4)) {
+		timer_arm(c, timer, now,
+			  tick_ns ? tick_after(fired_ns, now, c->timer_ns - now) : c->timer_ns);
 		return 0;
 	}
 	c->timer_ns = 0;
+	if (tick_ns)
+		timer_arm(c, timer, now, tick_after(fired_ns, now, tuning.quantum_ns));
 	c->fired = 1;
 	if (c->reserved_runs)
 		c->stopped_ns = c->expires_ns;

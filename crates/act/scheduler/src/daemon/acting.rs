@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use spry_control::{ActuatorArg, Ejection, RunArgs, State};
+use spry_control::{ActuatorArg, Ejection, RunArgs, State, Tuning};
 use spry_policy::{Constants, Tgid, WakeRule};
 use spry_reservations::Enforcer;
 
@@ -29,6 +29,8 @@ pub struct Acting {
     wanted: ActuatorArg,
     background_share: u8,
     wake: WakeRule,
+    /// The knobs that what acts is to have.
+    tuning: Option<Tuning>,
     /// `None` while the daemon only looks, or while nothing can act.
     actuator: Option<Box<dyn Actuator>>,
     is_observing: bool,
@@ -57,6 +59,7 @@ impl Acting {
             wanted: args.actuator,
             background_share: args.background_share,
             wake: constants.wake,
+            tuning: args.tuning()?,
             actuator: None,
             is_observing: args.observe_only,
             since_ns: now_ns,
@@ -67,9 +70,10 @@ impl Acting {
             trouble: None,
         };
         if acting.is_observing {
+            ensure!(acting.tuning.is_none(), "a daemon that only looks (--observe-only) turns no knobs");
             return Ok(acting);
         }
-        acting.actuator = Some(match args.actuator {
+        let mut actuator = match args.actuator {
             ActuatorArg::Scx => acting.make(Kind::Scx, collector)?,
             ActuatorArg::Fair => acting.make(Kind::Fair, collector)?,
             ActuatorArg::Auto => match acting.make(Kind::Scx, collector) {
@@ -79,7 +83,11 @@ impl Acting {
                     acting.make(Kind::Fair, collector)?
                 }
             },
-        });
+        };
+        if acting.tuning.is_some() {
+            actuator.tune(acting.tuning)?;
+        }
+        acting.actuator = Some(actuator);
         Ok(acting)
     }
 
@@ -192,6 +200,11 @@ impl Acting {
                     Some(format!("process {} could not be given its class again: {error:#}", tgid.0));
             }
         }
+        if self.tuning.is_some() {
+            if let Err(error) = actuator.tune(self.tuning) {
+                self.trouble = Some(format!("tick and quantum could not be turned again: {error:#}"));
+            }
+        }
         self.actuator = Some(actuator);
         self.since_ns = now_ns;
         self.changes += 1;
@@ -236,6 +249,27 @@ impl Acting {
                 .map(|(at_ns, reason)| Ejection { ago_s: ago_s(*at_ns), reason: reason.clone() }),
             retry_in_s: self.retry.due_ns().map(|due_ns| due_ns.saturating_sub(now_ns) as f64 / 1e9),
         }
+    }
+
+    /// Turns the knobs of what acts, or gives them back.
+    ///
+    /// # Errors
+    /// Where nothing acts, or what acts has no such knobs.
+    pub fn tune(&mut self, tuning: Option<Tuning>) -> Result<()> {
+        match &mut self.actuator {
+            Some(actuator) => actuator.tune(tuning)?,
+            None if self.is_observing => bail!("the daemon only looks (--observe-only): it turns no knobs"),
+            None => {
+                bail!("nothing acts at present: the kernel took the scheduler out (see `spry sched status`)")
+            }
+        }
+        self.tuning = tuning;
+        Ok(())
+    }
+
+    /// The knobs that are turned.
+    pub fn tuning(&self) -> Option<Tuning> {
+        self.actuator.as_ref()?.tuning()
     }
 
     /// The longest time for which the actuator kept a CPU for its housekeeping, ns.

@@ -42,6 +42,7 @@ impl Daemon {
             actuator: self.acting.name().to_owned(),
             uptime_s: uptime_ns as f64 / 1e9,
             policy_ns_last: self.rounds.latest_ns(),
+            tuning: self.acting.tuning(),
             housekeeping_ns_longest: self.acting.housekeeping_ns_longest(),
             tasks,
             lost_edges: Some(self.senses.lost_edges()),

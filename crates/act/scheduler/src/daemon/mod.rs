@@ -27,7 +27,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-use spry_control::{Answer, CeilingsArg, Done, PolicyArg, Refusal, RefusalKind, Request, RunArgs};
+use spry_control::{Answer, CeilingsArg, Done, PolicyArg, Refusal, RefusalKind, Request, RunArgs, Tuning};
 use spry_policy::{Constants, Due, Policy};
 use spry_reservations::Enforcer;
 use spry_sys::clock::monotonic_ns;
@@ -310,6 +310,7 @@ impl Daemon {
             }
             Request::Reservations => (Answer::Reservations(self.reservations.list(uid)), Then::GoOn),
             Request::Set { tgid, class } => (self.set(uid, tgid, class), Then::GoOn),
+            Request::Tune { tuning } => (self.tune(uid, tuning), Then::GoOn),
             Request::Stop => return self.stop(server, caller, uid),
         };
         server.answer(caller, &answer);
@@ -333,6 +334,21 @@ impl Daemon {
             None => format!("process {number} is where the policy puts it again"),
         };
         self.by_hand.keep(change);
+        Answer::Done(Done { text })
+    }
+
+    fn tune(&mut self, uid: u32, tuning: Option<Tuning>) -> Answer {
+        if uid != 0 {
+            let text = "only root turns the tick and the quantum of all tasks".to_owned();
+            return Answer::Error(Refusal { kind: RefusalKind::Denied, text });
+        }
+        if let Err(error) = self.acting.tune(tuning) {
+            return Answer::Error(Refusal { kind: RefusalKind::Unable, text: format!("{error:#}") });
+        }
+        let text = match tuning {
+            Some(tuning) => format!("{tuning}, until the daemon ends or another `spry tune`"),
+            None => "tick and quantum are the scheduler's own again".to_owned(),
+        };
         Answer::Done(Done { text })
     }
 

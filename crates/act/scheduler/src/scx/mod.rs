@@ -18,6 +18,7 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenObject, PrintLevel};
 use scx_utils::{scx_ops_load, scx_ops_open, uei_exited, uei_read};
+use spry_control::Tuning;
 use spry_policy::{Tgid, WakeRule};
 use spry_reservations::Enforcer;
 
@@ -92,6 +93,7 @@ pub struct Scx {
     /// How many processes had come into use when BPF was last told to look for them.
     came_into_use: u32,
     warnings: Vec<String>,
+    tuning: Option<Tuning>,
 }
 
 impl Scx {
@@ -145,6 +147,7 @@ impl Scx {
             by_hand: HashMap::new(),
             came_into_use: 0,
             warnings: machine::warnings(),
+            tuning: None,
         })
     }
 
@@ -320,6 +323,23 @@ impl Actuator for Scx {
             return None;
         }
         self.reserved_class().ok().map(|class| Box::new(class) as Box<dyn Enforcer>)
+    }
+
+    fn tune(&mut self, tuning: Option<Tuning>) -> Result<()> {
+        ensure!(
+            self.has_timers,
+            "this kernel lets programs of BPF have no timers (it is a real-time kernel): its tick stays"
+        );
+        let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no knobs") };
+        // The quantum is turned before the tick, by which the scheduler sees whether there is one.
+        bss.tuning.quantum_ns = tuning.map_or(0, Tuning::quantum_ns);
+        bss.tuning.tick_ns = tuning.map_or(0, Tuning::tick_ns);
+        self.tuning = tuning;
+        Ok(())
+    }
+
+    fn tuning(&self) -> Option<Tuning> {
+        self.tuning
     }
 
     fn housekeeping_ns_longest(&self) -> Option<u64> {

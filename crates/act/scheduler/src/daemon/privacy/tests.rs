@@ -79,6 +79,7 @@ fn whole(tasks: Vec<Task>) -> Status {
         uptime_s: 9.0,
         policy_ns_last: Some(1),
         housekeeping_ns_longest: Some(8),
+        tuning: None,
         tasks,
         lost_edges: Some(2),
         tgid: 50,
