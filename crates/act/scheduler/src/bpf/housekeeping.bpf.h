@@ -31,12 +31,16 @@ static __always_inline u32 recount(u32 place, u32 queue, u32 longest)
 	u32 index = (place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1),
 	    *count = queued_at(place, queue);
 	s32 seen = *(volatile u32 *)count, there = scx_bpf_dsq_nr_queued(dsq_at(place, queue));
-	s32 wrong = there < 0 ? 0 : seen - there, on_the_way = nr_cpus > 1 ? nr_cpus : 0, least;
+	s32 later = *(volatile u32 *)count, on_the_way = nr_cpus > 1 ? nr_cpus : 0, wrong, least;
 
+	/* A task that came or went between the two looks does not make the count too low. */
+	if (later > seen)
+		seen = later;
+	wrong = there < 0 ? 0 : seen - there;
 	if (there > (s32)longest)
 		longest = there;
 	least = wrongs[index].least;
-	if (!wrong || (wrong > 0) != (least > 0)) {
+	if (!wrong || !least || (wrong > 0) != (least > 0)) {
 		wrongs[index].least = wrong;
 		wrongs[index].again = 0;
 		return longest;
