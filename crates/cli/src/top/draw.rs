@@ -6,7 +6,7 @@ use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Text};
 use ratatui::widgets::{Paragraph, Wrap};
-use spry_control::{Scope, Status, TaskClass};
+use spry_control::{Scope, Status, TaskClass, Tuning};
 use spry_page::words::{duration, percent, span};
 use spry_report::text::{Colour, Style as Plain};
 use spry_report::words::plain;
@@ -54,8 +54,11 @@ fn faint() -> Style {
 }
 
 /// The first line, such as `spry  in charge through scx, 12 min  round 0.21 ms  daemon 0.31 %  by level`.
+/// While knobs are turned, they stand in the place of the round's length: `20000 Hz, 100 us`.
 fn headline(status: &Status, sort: SortArg) -> String {
-    let round = status.policy_ns_last.map_or_else(String::new, |ns| format!("  round {}", duration(ns)));
+    let round = || status.policy_ns_last.map_or_else(String::new, |ns| format!("  round {}", duration(ns)));
+    let knobs = |tuning: Tuning| format!("  {} Hz, {} us", tuning.tick_hz(), tuning.quantum_us());
+    let middle = status.tuning.map_or_else(round, knobs);
     let by = match sort {
         SortArg::Level => "level",
         SortArg::Cpu => "CPU",
@@ -66,7 +69,7 @@ fn headline(status: &Status, sort: SortArg) -> String {
     };
     let share =
         status.daemon_cpu_share.map_or_else(String::new, |share| format!("  daemon {}", percent(share)));
-    format!("spry  {}, {}{round}{share}  by {by}", crate::sched::doing(status), span(status.uptime_s))
+    format!("spry  {}, {}{middle}{share}  by {by}", crate::sched::doing(status), span(status.uptime_s))
 }
 
 /// The most important thing that the user should know.
@@ -230,6 +233,16 @@ mod tests {
         let rows = screen(&state, 80, 24);
         assert!(!rows[0].contains("daemon") && !rows[0].contains("round"), "{}", rows[0]);
         assert!(rows[1].starts_with("2 of yours in use (all: sudo spry top)"), "{}", rows[1]);
+    }
+
+    #[test]
+    fn knobs_that_are_turned_are_in_the_first_line() {
+        let mut state = shown();
+        let mut tuned = status();
+        tuned.tuning = Some(Tuning::new(Some(20_000), Some(100)).expect("it can be had"));
+        state.show(tuned);
+        let rows = screen(&state, 80, 24);
+        assert!(rows[0].contains("20000 Hz, 100 us") && !rows[0].contains("round"), "{}", rows[0]);
     }
 
     #[test]
