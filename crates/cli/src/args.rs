@@ -224,7 +224,7 @@ pub struct ReportArgs {
     /// Only up to this time.
     #[arg(long, value_name = "T")]
     pub to: Option<Timespan>,
-    /// Tick rates for billing, Hz.
+    /// Tick rates for billing and for skipped wake-ups, Hz.
     #[arg(
         long, value_name = "HZ", value_delimiter = ',',
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)

@@ -41,6 +41,8 @@ pub struct Findings {
     pub interrupts: Option<Vec<InterruptFinding>>,
     /// Lateness of timers by kind (`timers`, group `timer`).
     pub timers: Option<Vec<TimerFinding>>,
+    /// Threads that timers woke periodically (`timers`, group `timer`), those with the most wake-ups first.
+    pub frames: Option<Vec<FramesFinding>>,
     /// Channels between processes, most bytes first (`ipc`, group `ipc`).
     pub channels: Option<Channels>,
     /// Programs' own events in order (`marks`, group `mark`).
@@ -430,6 +432,34 @@ pub struct TimerFinding {
     /// How many timers were handled before the deadline (clock adjustment, or the kernel's rounding of
     /// slack).
     pub early: u64,
+}
+
+/// A thread that timers woke at regular intervals, such as a player that shows frames.
+#[derive(Clone, PartialEq, Debug, Serialize)]
+pub struct FramesFinding {
+    /// Which thread.
+    pub who: Who,
+    /// The median of the intervals between deadlines.
+    pub period_ns: u64,
+    /// How many wake-ups there were; at most 65,536 are looked at.
+    pub count: u64,
+    /// What ticks would make of them, by rate.
+    pub skipped: Vec<SkippedFinding>,
+}
+
+/// The share of wake-ups that would come later than half of the period after their deadlines, if timers
+/// expired only at ticks: from 0 to 1. It depends on where the ticks lie, so there are three figures, over 24
+/// places.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize)]
+pub struct SkippedFinding {
+    /// The rate of the ticks, Hz.
+    pub hz: u32,
+    /// The mean.
+    pub mean: f64,
+    /// In the best place.
+    pub least: f64,
+    /// In the worst place.
+    pub most: f64,
 }
 
 /// Programs' own events.

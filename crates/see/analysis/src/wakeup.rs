@@ -2,11 +2,12 @@
 //! switch; and what had the CPU in between (deadline to CPU: Etsion, Tsafrir, Feitelson 2003, section 7).
 
 use spry_timeline::{Observer, Switched, Timeline, WaitCause, Waited, Waking};
-use spry_trace::event::{Context, Event};
-use spry_trace::{Group, Stamped, Tid};
+use spry_trace::event::Event;
+use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Counter, Hook, Parts, PerTask, Setup};
 use crate::batch::{After, Wait, Whole};
+use crate::expiry::Expiry;
 use crate::findings::{Findings, WakeupFinding, WakeupParts};
 use crate::histogram::{Budget, Histogram, Tally};
 
@@ -31,16 +32,6 @@ pub(crate) const ABOUT: About = About {
         }
     },
 };
-
-/// A waking in interrupt context this long after a timer's handler began is not that timer's, ns.
-const HANDLER_MAX_NS: u64 = 1_000_000;
-
-#[derive(Clone, Copy)]
-struct Expiry {
-    handler_ns: u64,
-    deadline_ns: u64,
-    sleeper: Tid,
-}
 
 #[derive(Clone, Copy, Default)]
 struct CpuMoments {
@@ -176,13 +167,11 @@ impl Observer for Wakeups {
     }
 
     fn waking(&mut self, now: &Timeline, waking: &Waking) {
-        if !self.has_timer || waking.context == Context::Task {
+        if !self.has_timer {
             return;
         }
         let Some(expiry) = self.cpu(waking.cpu).expiry else { return };
-        // A timer that names its sleeper wakes only that one.
-        let is_meant = expiry.sleeper.is_idle() || expiry.sleeper == now.task(waking.task).tid();
-        if is_meant && waking.time_ns - expiry.handler_ns <= HANDLER_MAX_NS {
+        if expiry.causes(waking, now.task(waking.task).tid()) {
             let more = self.tasks.at(waking.task).get_or_insert_default();
             more.by_timer = Some((waking.time_ns, expiry));
         }
@@ -197,8 +186,7 @@ impl Observer for Wakeups {
     fn other(&mut self, now: &Timeline, event: &Stamped) {
         match &event.event {
             Event::TimerExpire(timer) => {
-                let (handler_ns, deadline_ns) = (now.now_ns(), timer.deadline_ns);
-                self.cpu(event.cpu).expiry = Some(Expiry { handler_ns, deadline_ns, sleeper: timer.tid });
+                self.cpu(event.cpu).expiry = Some(Expiry::of(timer, now.now_ns()));
             }
             Event::NeedResched(need) => {
                 let cpu = self.cpu(need.target_cpu);

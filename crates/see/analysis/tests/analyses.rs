@@ -294,6 +294,23 @@ fn wake_up_latency_splits_into_timer_expiry_queue_resched_and_switch() {
 }
 
 #[test]
+fn a_third_of_a_film_s_wake_ups_is_late_where_100_hz_ticks_lie_badly() {
+    let mut tape = Tape::new(&[Group::Timer]);
+    tape.at(US, 0, switch(7, 8, Sleeping));
+    for due in (1..=60).map(|nth| nth * 16_667 * US) {
+        let (kind, deadline_ns, latest_ns) = (TimerKind::Sleep, START_NS + due, START_NS + due);
+        tape.at(due, 0, Event::TimerExpire(TimerExpire { tid: Tid(7), kind, deadline_ns, latest_ns }));
+        tape.at(due + US, 0, waking(8, 7, Context::Hardirq)).at(due + 2 * US, 0, wakeup(7));
+        tape.at(due + 3 * US, 0, switch(8, 7, Preempted)).at(due + MS, 0, switch(7, 8, Sleeping));
+    }
+    let findings = tape.findings(1100 * MS);
+    let frames = &findings.frames.as_deref().unwrap()[0];
+    assert_eq!((frames.who.tid, frames.count, frames.period_ns), (Tid(7), 60, 16_667 * US));
+    let most = frames.skipped.iter().map(|skipped| (skipped.hz, (skipped.most * 3.0).round()));
+    assert_eq!(most.collect::<Vec<_>>(), [(100, 1.0), (250, 0.0), (1000, 0.0), (20_000, 0.0)]);
+}
+
+#[test]
 fn what_the_groups_lack_is_none_and_names_the_group() {
     let findings = timer_wakeup(&[]);
     let parts = task(&findings, 7).wakeup.as_deref().unwrap();

@@ -6,7 +6,7 @@ use spry_analysis::findings::Findings;
 use spry_trace::{Group, Kind};
 
 /// Fields of the JSON report that need a group other than `sched`.
-const NEEDS: [(&str, Group); 19] = [
+const NEEDS: [(&str, Group); 20] = [
     ("cpus[].irq_ns", Group::Irq),
     ("tasks[].interrupted", Group::Irq),
     ("interrupts", Group::Irq),
@@ -14,6 +14,7 @@ const NEEDS: [(&str, Group); 19] = [
     ("graph.bytes_without_writer", Group::Ipc),
     ("channels", Group::Ipc),
     ("timers", Group::Timer),
+    ("frames", Group::Timer),
     ("wakeup.timer", Group::Timer),
     ("wakeup.expiry", Group::Timer),
     ("wakeup.deadline_to_switch", Group::Timer),

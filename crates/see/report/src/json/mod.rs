@@ -34,7 +34,7 @@ pub fn write(findings: &Findings, mut out: impl Write) -> io::Result<()> {
 impl Serialize for Json<'_> {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         let findings = self.0;
-        let mut out = to.serialize_struct("Report", 17)?;
+        let mut out = to.serialize_struct("Report", 18)?;
         out.serialize_field("trace", &findings.trace)?;
         out.serialize_field("missing", &missing::missing(findings))?;
         out.serialize_field("tasks", &Seq(|| findings.tasks.iter().map(TaskRow::of)))?;
@@ -58,6 +58,7 @@ impl Serialize for Json<'_> {
         out.serialize_field("interrupts", &interrupts)?;
         let timers = findings.timers.as_ref().map(|list| list.iter().map(TimerView::of).collect::<Vec<_>>());
         out.serialize_field("timers", &timers)?;
+        out.serialize_field("frames", &findings.frames)?;
         out.serialize_field("channels", &findings.channels)?;
         out.serialize_field("marks", &findings.marks)?;
         out.serialize_field("billing_steps", &findings.billing_steps)?;

@@ -1,11 +1,12 @@
-//! `timers` on a terminal: how late timers were handled.
+//! `timers` on a terminal: how late timers were handled, and which periodic wake-ups ticks would skip.
 
 use spry_analysis::findings::Findings;
-use spry_page::words::{count, duration};
+use spry_page::words::{count, duration, percent};
 use spry_trace::event::TimerKind;
 
-use super::or_dash;
 use super::style::{Style, Table, Tone};
+use super::{ROWS_MAX, or_dash};
+use crate::words;
 
 pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let mut table = Table::new("timer", &["count", "mean late", "p50", "p99", "max", "past slack", "early"]);
@@ -23,7 +24,31 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
         ]);
     }
     let legend = "late: after the deadline; past slack: after the latest time that timer slack allows";
-    Some(table.render(style) + &style.wrap(Tone::Faint, 2, legend))
+    Some(table.render(style) + &style.wrap(Tone::Faint, 2, legend) + &frames(findings, style))
+}
+
+/// The periodic wake-ups, and what ticks would make of them; nothing if there are none.
+fn frames(findings: &Findings, style: Style) -> String {
+    let Some(list @ [_, ..]) = findings.frames.as_deref() else { return String::new() };
+    let columns = ["ticks", "skipped", "at least", "at most", "period", "count"];
+    let mut table = Table::new("woken periodically", &columns);
+    for frames in list.iter().take(ROWS_MAX / 4) {
+        for (at, skipped) in frames.skipped.iter().enumerate() {
+            let once = |text: String| if at == 0 { text } else { String::new() };
+            table.row([
+                once(words::who(&frames.who)),
+                format!("{} Hz", count(u64::from(skipped.hz))),
+                percent(skipped.mean),
+                percent(skipped.least),
+                percent(skipped.most),
+                once(duration(frames.period_ns)),
+                once(count(frames.count)),
+            ]);
+        }
+    }
+    let legend = "skipped: the share that would come later than half of the period, if timers expired only \
+                  at ticks; in the mean over where the ticks lie, in the best place and in the worst";
+    format!("\n{}{}", table.render(style), style.wrap(Tone::Faint, 2, legend))
 }
 
 /// A kind of timer in words.

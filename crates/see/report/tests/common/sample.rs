@@ -313,6 +313,11 @@ pub fn small(groups: Groups) -> Findings {
                 early: 0,
             }]
         }),
+        frames: has(Group::Timer).then(|| {
+            let skipped = |hz, mean, least, most| SkippedFinding { hz, mean, least, most };
+            let skipped = vec![skipped(100, 0.1667, 0.0, 0.3333), skipped(250, 0.0, 0.0, 0.0)];
+            vec![FramesFinding { who: editor(), period_ns: 16_666_667, count: 600, skipped }]
+        }),
         channels: has(Group::Ipc).then(channels),
         marks: has(Group::Mark).then(|| Marks {
             list: vec![MarkFinding {

@@ -151,7 +151,28 @@ fn timers(findings: &Findings) -> String {
         let name = Cell::Text(timer_name(timer.kind).into());
         table.row([name].into_iter().chain(figures(Some(&timer.lateness))).chain(counts));
     }
-    section("timers", "Timers", "From the deadline to the handler.", &table.finish())
+    section("timers", "Timers", "From the deadline to the handler.", &table.finish()) + &frames(findings)
+}
+
+fn frames(findings: &Findings) -> String {
+    let Some(found @ [_, ..]) = findings.frames.as_deref() else { return String::new() };
+    let columns = ["task", "period", "count", "ticks, Hz", "skipped", "at least", "at most"];
+    let mut table = Table::new(&columns, ROWS_MAX);
+    let rows = found.iter().flat_map(|frames| frames.skipped.iter().map(move |skipped| (frames, skipped)));
+    for (frames, skipped) in rows {
+        let shares = [skipped.mean, skipped.least, skipped.most].map(|share| Cell::percent(Some(share)));
+        let figures = [
+            Cell::Text(words::who(&frames.who)),
+            Cell::duration(frames.period_ns),
+            Cell::count(frames.count),
+            Cell::count(u64::from(skipped.hz)),
+        ];
+        table.row(figures.into_iter().chain(shares));
+    }
+    let tells = "The share of periodic wake-ups that would come later than half of their period, if timers \
+                 expired only at ticks: in the mean over where the ticks lie, in the best place and in the \
+                 worst.";
+    section("frames", "Periodic wake-ups", tells, &table.finish())
 }
 
 fn channels(findings: &Findings) -> String {
