@@ -19,7 +19,7 @@ static struct {
 	u8 has_queue;
 	u8 looks;
 } parking[SPRY_CGROUPS_MAX];
-static u8 parking_looks;
+static u8 parking_looks __attribute__((unused));
 #define PARKING_LOOKS 2
 
 static __always_inline u64 parked_dsq(u32 slot)
