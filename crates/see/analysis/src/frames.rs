@@ -90,7 +90,7 @@ fn skipped(deadlines_ns: &[u64], period_ns: u64, hz: u32) -> SkippedFinding {
     // Half a step into each shift, so that no deadline lies on a tick by chance.
     let shifts_ns = (0..SHIFTS).map(|nth| (2 * nth + 1) * tick_ns / (2 * SHIFTS));
     let is_late = |deadline_ns: u64, shift_ns: u64| {
-        let since_tick_ns = (deadline_ns + tick_ns - shift_ns) % tick_ns;
+        let since_tick_ns = (deadline_ns % tick_ns + tick_ns - shift_ns) % tick_ns;
         since_tick_ns > 0 && tick_ns - since_tick_ns > period_ns / 2
     };
     let shares = shifts_ns.map(|shift_ns| {
@@ -130,6 +130,13 @@ mod tests {
         let found = skipped(&film, period(&film).expect("it is regular"), 100);
         assert_eq!((found.least, found.most), (0.0, 1.0));
         assert!((found.mean - 0.5).abs() < 0.05, "{found:?}");
+    }
+
+    #[test]
+    fn deadlines_at_the_end_of_time_are_deadlines_like_others() {
+        let film: Vec<u64> = (0..30).map(|nth| u64::MAX - nth * 20_000_000).rev().collect();
+        let found = skipped(&film, period(&film).expect("it is regular"), 50);
+        assert_eq!((found.least, found.most), (0.0, 1.0));
     }
 
     #[test]
