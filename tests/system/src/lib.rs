@@ -2,6 +2,7 @@
 
 pub mod desk;
 
+use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::fs;
 use std::io::Read;
@@ -150,6 +151,16 @@ pub fn report(file: &Path) -> Value {
 pub fn task(report: &Value, tid: u32) -> &Value {
     let tasks = report["tasks"].as_array().expect("the report lists tasks");
     tasks.iter().find(|task| task["tid"] == tid).unwrap_or_else(|| panic!("the report lacks task {tid}"))
+}
+
+/// Threads that no list of tasks tells of, and whose switches neither perf nor Spry sees: on some virtual
+/// machines those of process 1.
+///
+/// # Panics
+/// If there is no process 1.
+pub fn hidden_threads() -> BTreeSet<u64> {
+    let threads = fs::read_dir("/proc/1/task").expect("there is a process 1");
+    threads.filter_map(|entry| entry.expect("a thread").file_name().to_str()?.parse().ok()).collect()
 }
 
 /// A number of the report.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command};
 
 use serde_json::Value;
-use spry_system_tests::{need_root, number, report, run, spry, spry_says, task};
+use spry_system_tests::{hidden_threads, need_root, number, report, run, spry, spry_says, task};
 use tempfile::TempDir;
 
 /// A process that was there before the recording, outside of any namespace, and that runs now and then.
@@ -49,11 +49,6 @@ fn selected(trace: &Path, number: &str) -> Vec<Value> {
     report["tasks"].as_array().expect("the report lists tasks").clone()
 }
 
-fn threads_of_the_first_process() -> Vec<u64> {
-    let entries = fs::read_dir("/proc/1/task").expect("there is a first process");
-    entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect()
-}
-
 const PID: &[&str] = &["--pid", "--fork", "--mount-proc"];
 
 #[test]
@@ -72,10 +67,10 @@ fn tasks_outside_a_pid_namespace_have_names_and_processes() {
         assert!(own.iter().any(|task| task["comm"] == "spry-drain"), "{namespaces:?}: {own:?}");
         assert!(recorder > 10, "a number of the outermost namespace, not {recorder}");
         // Some virtual machines hide their first process: no list of tasks tells of its threads.
-        let hidden = threads_of_the_first_process();
+        let hidden = hidden_threads();
         let nameless = tasks.iter().filter(|task| task["comm"] == "");
         let nameless: Vec<_> = nameless.filter_map(|task| task["tid"].as_u64()).collect();
-        let others: Vec<_> = nameless.iter().filter(|tid| !hidden.contains(tid)).collect();
+        let others: Vec<_> = nameless.iter().filter(|tid| !hidden.contains(*tid)).collect();
         // A process that ends as the recording begins is in no list any more, but gives its CPU away. Of the
         // loop outside there is one at a time.
         assert!(others.len() <= 1, "{namespaces:?}: {others:?} of {} tasks", tasks.len());

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-use spry_system_tests::{Recording, Table, need_root, run};
+use spry_system_tests::{Recording, Table, hidden_threads, need_root, run};
 
 /// A switch: its time, the task before it, and the task after it.
 #[derive(Clone, Copy, Debug)]
@@ -82,12 +82,6 @@ fn perf_switch(line: &str) -> Option<(u64, Switch)> {
     let time_ns = seconds.parse::<u64>().ok()? * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?;
     let switch = Switch { time_ns, prev: field(left, " prev_pid=")?, next: field(right, " next_pid=")? };
     Some((cpu.parse().ok()?, switch))
-}
-
-/// Threads whose switches neither perf nor Spry sees: on some virtual machines the threads of process 1.
-fn hidden_threads() -> BTreeSet<u64> {
-    let threads = fs::read_dir("/proc/1/task").expect("there is a process 1");
-    threads.filter_map(|entry| entry.expect("a thread").file_name().to_str()?.parse().ok()).collect()
 }
 
 /// The result of comparing two recordings of a CPU.
