@@ -40,33 +40,61 @@ pub(crate) fn take_cpus(scenario: &Scenario) -> Result<(), RunError> {
     Ok(())
 }
 
-const RR_QUANTUM: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+/// The kernel's setting of the quantum of the round-robin class, ms.
+const RR_QUANTUM_MS: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
+/// The same in microseconds, which kernels have that the lab builds with a fast tick.
+const RR_QUANTUM_US: &str = "/proc/sys/kernel/sched_rr_timeslice_us";
 
-/// The old quantum of the round-robin class. When this value is dropped, the kernel gets the old quantum
-/// back.
-pub(crate) struct RrQuantum(Option<String>);
+/// The old quantum of the round-robin class, and its setting. When this value is dropped, the kernel gets the
+/// old quantum back.
+pub(crate) struct RrQuantum(Option<(&'static str, String)>);
 
-/// Sets the quantum of the round-robin class.
-pub(crate) fn set_rr_quantum(ms: Option<u32>) -> Result<RrQuantum, RunError> {
-    let Some(ms) = ms else { return Ok(RrQuantum(None)) };
+/// The setting for a quantum of so many microseconds, and its value there.
+fn rr_setting(us: u32) -> (&'static str, u32) {
+    if us % 1000 == 0 { (RR_QUANTUM_MS, us / 1000) } else { (RR_QUANTUM_US, us) }
+}
+
+/// Sets the quantum of the round-robin class, us.
+pub(crate) fn set_rr_quantum(us: Option<u32>) -> Result<RrQuantum, RunError> {
+    let Some(us) = us else { return Ok(RrQuantum(None)) };
+    let (path, value) = rr_setting(us);
     let wrong = |error: io::Error| {
-        let help = if error.kind() == io::ErrorKind::PermissionDenied { ": it needs root" } else { "" };
-        RunError::Machine(format!("rr_quantum_ms: {RR_QUANTUM}: {error}{help}"))
+        let help = match error.kind() {
+            io::ErrorKind::PermissionDenied => ": it needs root",
+            io::ErrorKind::NotFound if path == RR_QUANTUM_US => {
+                ": this kernel's quanta are whole milliseconds; shorter ones take a kernel of 5000 Hz or \
+                 more (spry lab kernel build --hz 20000)"
+            }
+            _ => "",
+        };
+        RunError::Machine(format!("rr_quantum_ms: {path}: {error}{help}"))
     };
-    let before = fs::read_to_string(RR_QUANTUM).map_err(wrong)?;
-    if before.trim() == ms.to_string() {
+    let before = fs::read_to_string(path).map_err(wrong)?;
+    if before.trim() == value.to_string() {
         return Ok(RrQuantum(None));
     }
-    fs::write(RR_QUANTUM, ms.to_string()).map_err(wrong)?;
-    Ok(RrQuantum(Some(before)))
+    fs::write(path, value.to_string()).map_err(wrong)?;
+    Ok(RrQuantum(Some((path, before))))
 }
 
 impl Drop for RrQuantum {
     fn drop(&mut self) {
-        if let Some(before) = &self.0 {
+        if let Some((path, before)) = &self.0 {
             // The same file could be written before, so an error is not expected here, and a `drop` cannot
             // report one.
-            let _ = fs::write(RR_QUANTUM, before);
+            let _ = fs::write(path, before);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_quantum_of_whole_milliseconds_is_set_on_any_kernel() {
+        assert_eq!(rr_setting(60_000), (RR_QUANTUM_MS, 60));
+        assert_eq!(rr_setting(100), (RR_QUANTUM_US, 100));
+        assert_eq!(rr_setting(1_500), (RR_QUANTUM_US, 1_500));
     }
 }

@@ -72,7 +72,7 @@ pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> 
     ground::check_programs(&scenario.programs())?;
     ground::take_cpus(scenario)?;
     process::adopt_orphans();
-    let _quantum = ground::set_rr_quantum(scenario.machine.rr_quantum_ms)?;
+    let _quantum = ground::set_rr_quantum(scenario.machine.rr_quantum_us)?;
     let groups = groups::Groups::make(scenario)?;
     let scratch = Scratch::make(options.scratch.as_deref())
         .map_err(|error| RunError::Failed(format!("cannot make a temporary directory: {error}")))?;

@@ -85,9 +85,10 @@ pub struct Machine {
     pub shift: Option<u32>,
     /// Laboratory: which kernel the machine boots, and how it is configured.
     pub kernel: KernelWish,
-    /// The quantum of the round-robin class, ms (`kernel.sched_rr_timeslice_ms`). The old value is restored
-    /// after the run.
-    pub rr_quantum_ms: Option<u32>,
+    /// The quantum of the round-robin class, us, from 50 to 10 s (`kernel.sched_rr_timeslice_ms`). What is no
+    /// whole number of milliseconds takes a kernel with `kernel.sched_rr_timeslice_us`, which the lab builds.
+    /// The old value is restored after the run.
+    pub rr_quantum_us: Option<u32>,
     /// Laboratory: the scratch directory is an ext4 file system on a RAM disk of this many MiB.
     pub ram_disk_mb: Option<u32>,
 }

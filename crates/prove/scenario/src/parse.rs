@@ -176,7 +176,9 @@ fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
         packages: keys.texts("packages")?.unwrap_or_default(),
         shift: small(&mut keys, "shift", 0, 10)?,
         kernel,
-        rr_quantum_ms: small(&mut keys, "rr_quantum_ms", 1, 10_000)?,
+        rr_quantum_us: keys
+            .number_within("rr_quantum_ms", 0.05, 10_000.0)?
+            .map(|ms| (ms * 1e3).round() as u32),
         ram_disk_mb: small(&mut keys, "ram_disk_mb", 1, 1 << 20)?,
     };
     keys.finish()?;
