@@ -7,7 +7,10 @@ use anyhow::{Result, bail};
 use indicatif::HumanBytes;
 use serde_json::json;
 use spry_experiment::Stop;
-use spry_lab::{Cache, Lab, LabOptions, SavedMachine, State, doctor, saved_machines};
+use spry_lab::{
+    Cache, Lab, LabOptions, RATES_HZ, SavedMachine, State, Ticks, Variant, built_kernels, doctor,
+    saved_machines,
+};
 
 use crate::args::{KernelCommand, LabArgs, LabCommand};
 use crate::output;
@@ -15,7 +18,7 @@ use crate::steps::Steps;
 use crate::stopping;
 
 /// The kernels that can be chosen, and what each is for.
-const KERNELS: [(&str, &str); 8] = [
+const KERNELS: [(&str, &str); 6] = [
     (
         "newest",
         "the newest that the distribution has, with sched_ext; the small flavour for virtual machines",
@@ -25,8 +28,6 @@ const KERNELS: [(&str, &str); 8] = [
     ("stable", "the release's own; preempt=none, voluntary or full at boot; no sched_ext in Debian's 6.12"),
     ("stable-generic", "the same with all drivers"),
     ("stable-rt", "the release's real-time kernel"),
-    ("100hz", "built here with a tick of 100 Hz: `spry lab kernel build --hz 100`"),
-    ("1000hz", "built here with a tick of 1000 Hz: `spry lab kernel build --hz 1000`"),
 ];
 /// What stays in the cache when the lab is cleaned: the built schedulers, and the journals of loads that must
 /// still be cleaned up.
@@ -36,11 +37,11 @@ const KEPT: [&str; 2] = ["peers", "loads"];
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Doctor => return examine(),
-        LabCommand::Kernel { command: KernelCommand::Build { hz } } => build(*hz)?,
-        LabCommand::Kernels => {
-            let lines = KERNELS.map(|(name, about)| format!("{name:15} {about}\n"));
-            output::print(&lines.concat())?;
+        LabCommand::Kernel { command: KernelCommand::Build { hz, periodic, patch } } => {
+            let ticks = if *periodic { Ticks::Always } else { Ticks::WhenBusy };
+            build(&Variant { ticks, ..Variant::of(*hz)? }, patch.as_deref())?;
         }
+        LabCommand::Kernels => output::print(&kernels(&Cache::open(&Cache::default_root())?))?,
         LabCommand::Machines { json } => {
             output::print(&machines(&Cache::open(&Cache::default_root())?, *json)?)?
         }
@@ -72,14 +73,31 @@ fn examine() -> Result<ExitCode> {
     }
 }
 
-fn build(hz: u32) -> Result<()> {
+fn build(variant: &Variant, patch: Option<&Path>) -> Result<()> {
     let stop = stopping::on_signals()?;
     let lab = Lab::open(LabOptions::default())?;
     let steps = Steps::new();
-    let kernel = lab.build_kernel(hz, &|event: spry_lab::Event<'_>| steps.show(event), &stop);
+    let built = lab.build_kernel(variant, patch, &|event: spry_lab::Event<'_>| steps.show(event), &stop);
     drop(steps);
-    let kernel = kernel.map_err(|error| stopping::told(error.into(), &stop))?;
-    output::print(&format!("{} is built; `spry run --kernel {hz}hz` boots it.\n", kernel.release))
+    let (variant, kernel) = built.map_err(|error| stopping::told(error.into(), &stop))?;
+    output::print(&format!("{} is built; `spry run --kernel {variant}` boots it.\n", kernel.release))
+}
+
+/// A list of the kernels that can be chosen: the distribution's, and those that were built.
+fn kernels(cache: &Cache) -> String {
+    let line = |name: &str, about: &str| format!("{name:15} {about}\n");
+    let mut text: String = KERNELS.iter().map(|(name, about)| line(name, about)).collect();
+    let built = built_kernels(cache);
+    for (variant, release) in &built {
+        text += &line(&variant.to_string(), &format!("built here: {release}"));
+    }
+    let left = |hz: &u32| !built.iter().any(|(variant, _)| Variant::of(*hz).is_ok_and(|of| of == *variant));
+    let rates: Vec<String> = RATES_HZ.iter().filter(|hz| left(hz)).map(|hz| format!("{hz}hz")).collect();
+    if !rates.is_empty() {
+        text += &format!("{}\n", rates.join(", "));
+        text += &line("", "can be built, with another tick: `spry lab kernel build --help`");
+    }
+    text
 }
 
 /// A list of the saved machines, the latest used last.
@@ -140,7 +158,20 @@ mod tests {
 
     #[test]
     fn every_kernel_of_the_list_can_be_chosen() {
-        for (name, _) in KERNELS {
+        let scratch = tempfile::tempdir().unwrap();
+        let entry = scratch.path().join("built-20000hz-periodic+mine/key");
+        fs::create_dir_all(&entry).unwrap();
+        fs::write(entry.join("kernel.json"), "{\"release\":\"9-mine\",\"digest\":\"d\"}").unwrap();
+        let text = kernels(&Cache::open(scratch.path()).unwrap());
+        assert!(text.contains("20000hz-periodic+mine built here: 9-mine\n"), "{text}");
+        let named =
+            text.lines().filter(|line| !line.starts_with(' ')).flat_map(|line| match line.split_once(", ") {
+                Some(_) if line.starts_with("50hz") => line.split(", ").collect::<Vec<_>>(),
+                _ => line.split(' ').take(1).collect(),
+            });
+        let names: Vec<&str> = named.collect();
+        assert_eq!(names.len(), KERNELS.len() + 1 + RATES_HZ.len(), "{names:?}");
+        for name in names {
             name.parse::<spry_lab::KernelChoice>().unwrap_or_else(|error| panic!("{name}: {error}"));
         }
     }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use clap::{Subcommand, ValueEnum};
 use spry_experiment::Vary;
 use spry_experiment::scheduler::SchedulerSpec;
+use spry_lab::RATES_HZ;
 
 use super::CellArgs;
 
@@ -20,8 +21,8 @@ Examples:
 Schedulers: eevdf[:base_slice_us=N,features=NAME+NO_NAME,preempt=none|voluntary|full|lazy], fifo,
   rr[:timeslice_ms=N], scx_NAME[:ARGUMENTS] (`./x peers` builds the published ones), or the path of any
   sched_ext binary, :ARGUMENTS after it.
-Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, 100hz, 1000hz, or
-  an image's path.
+Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, one that was built
+  (100hz, 20000hz-periodic; `spry lab kernels` lists them), or an image's path.
 Results are kept in a directory with everything needed to repeat them; `spry compare` shows two side by side.
 Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the command line,
   130 interrupted.";
@@ -185,14 +186,38 @@ pub enum LabCommand {
 /// What can be done with the lab's kernels.
 #[derive(Subcommand)]
 pub enum KernelCommand {
-    /// Build a small kernel with another tick rate from the distribution's source; takes 5 to 10 minutes,
-    /// once.
-    #[command(
-        after_help = "Example:\n  spry lab kernel build --hz 100 && spry run alarms --on lab --kernel 100hz"
-    )]
+    /// Build a small kernel with another tick rate from the distribution's newest source; takes 3 to 10
+    /// minutes, once.
+    #[command(after_help = KERNEL_BUILD_HELP)]
     Build {
-        /// Ticks a second.
-        #[arg(long)]
+        /// Ticks a second: 50, 100, 250, 300, 1000, 5000, 10000 or 20000.
+        #[arg(long, value_name = "N", value_parser = rate_hz)]
         hz: u32,
+        /// A kernel that ticks always, with timers that expire at ticks, as in the papers; otherwise it ticks
+        /// while a CPU is busy, and timers expire when they are due.
+        #[arg(long)]
+        periodic: bool,
+        /// Apply this patch to the source before (`patch -p1`).
+        #[arg(long, value_name = "FILE")]
+        patch: Option<PathBuf>,
     },
+}
+
+const KERNEL_BUILD_HELP: &str = "\
+Examples:
+  spry lab kernel build --hz 100 && spry run alarms --on lab --kernel 100hz
+  spry lab kernel build --hz 20000 --periodic
+  spry run alarms --on lab --kernel 20000hz-periodic --vary kind=CONT --vary n=8 --vary quantum_ms=0.1
+  spry lab kernel build --hz 1000 --patch my-tick.patch       spry run --kernel 1000hz+my-tick
+
+A kernel's name is its rate (20000hz), with -periodic and +PATCH where these were given; `spry lab kernels`
+lists those that were built. A newer source or a changed patch is built anew, and the name means the one built
+last. Kernels of 5000 Hz and more take round-robin quanta in microseconds too
+(kernel.sched_rr_timeslice_us, rounded up to whole ticks).";
+
+/// A tick rate that the lab builds kernels for.
+fn rate_hz(text: &str) -> Result<u32, String> {
+    let rates = RATES_HZ.map(|hz| hz.to_string()).join(", ");
+    let known = text.parse().ok().filter(|hz| RATES_HZ.contains(hz));
+    known.ok_or_else(|| format!("the rates are {rates} Hz"))
 }

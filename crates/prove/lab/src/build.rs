@@ -1,12 +1,19 @@
 //! Builds small kernels with other tick rates from the distribution's own source.
 
+mod edits;
+mod variant;
+
+pub use variant::{RATES_HZ, Ticks, Variant};
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::thread;
 
+use spry_experiment::digest;
+
 use crate::cache::{Cache, key_of};
-use crate::command::run_watched;
+use crate::command::{run, run_watched};
 use crate::error::{LabError, at};
 use crate::fetch::{Archive, Package, Suite};
 use crate::kernel::{Description, release_of};
@@ -30,42 +37,71 @@ const NEEDED: [&str; 10] = [
     "CONFIG_FUTEX",
 ];
 /// The programs and headers that a build of a kernel needs beyond those of the lab, with their packages.
-pub(crate) const TOOLS: [(&str, &str); 6] = [
+pub(crate) const TOOLS: [(&str, &str); 7] = [
     ("gcc", "gcc"),
     ("make", "make"),
     ("flex", "flex"),
     ("bison", "bison"),
     ("bc", "bc"),
     ("pahole", "dwarves"),
+    ("patch", "patch"),
 ];
-/// The tick rates that the kernel's configuration offers, Hz.
-const RATES_HZ: [u32; 4] = [100, 250, 300, 1000];
+/// Options of the fragment that a kernel without high-resolution timers does not have.
+const NOT_PERIODIC: [&str; 2] = ["CONFIG_HIGH_RES_TIMERS", "CONFIG_NO_HZ_IDLE"];
+/// The beginning of the name of each directory of built kernels in the cache.
+const HOME: &str = "built-";
 
-/// Finds the newest kernel that was built with this tick rate.
-pub(crate) fn find(cache: &Cache, hz: u32) -> Result<PathBuf, LabError> {
-    let home = cache.root().join(format!("built-{hz}hz"));
-    let age = |path: &PathBuf| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
-    let entries = fs::read_dir(&home).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
-    entries.max_by_key(age).ok_or_else(|| {
-        LabError::Kernel(format!(
-            "no kernel of {hz} Hz has been built yet: `spry lab kernel build --hz {hz}` does"
-        ))
+/// A user's patch: its file, and what the file holds.
+struct Patch<'a> {
+    file: &'a Path,
+    content: Vec<u8>,
+}
+
+/// Finds the kernel of this variant that was built last.
+pub(crate) fn find(cache: &Cache, variant: &Variant) -> Result<PathBuf, LabError> {
+    latest(&cache.root().join(format!("{HOME}{variant}"))).ok_or_else(|| {
+        LabError::Kernel(format!("no kernel {variant} has been built yet: `{}` does", variant.command()))
     })
 }
 
-/// Builds a kernel with this tick rate if the cache does not have it.
+fn latest(home: &Path) -> Option<PathBuf> {
+    let age = |path: &PathBuf| fs::metadata(path).and_then(|metadata| metadata.modified()).ok();
+    let entries = fs::read_dir(home).into_iter().flatten().filter_map(|entry| Some(entry.ok()?.path()));
+    entries.max_by_key(age)
+}
+
+/// The kernels that the cache has, by their names, with the releases of those built last.
+pub fn built_kernels(cache: &Cache) -> Vec<(Variant, String)> {
+    let entries = fs::read_dir(cache.root()).into_iter().flatten();
+    let mut found: Vec<(Variant, String)> = entries
+        .filter_map(|entry| {
+            let home = entry.ok()?.path();
+            let variant = home.file_name()?.to_str()?.strip_prefix(HOME)?.parse().ok()?;
+            let text = fs::read(latest(&home)?.join(Description::FILE)).ok()?;
+            let Description { release, .. } = serde_json::from_slice(&text).ok()?;
+            Some((variant, release))
+        })
+        .collect();
+    found.sort_by_key(|(variant, _)| (variant.hz, variant.to_string()));
+    found
+}
+
+/// Builds a kernel if the cache does not have it, with the patch of this file. Returns the variant that was
+/// built, which has the patch's name.
 pub(crate) fn build(
     cache: &Cache,
     archive: &Archive,
-    hz: u32,
+    wanted: &Variant,
+    patch: Option<&Path>,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<PathBuf, LabError> {
-    if !RATES_HZ.contains(&hz) {
-        return Err(LabError::Kernel(format!(
-            "a kernel cannot tick {hz} times a second: say 100, 250, 300 or 1000"
-        )));
-    }
+) -> Result<Variant, LabError> {
+    let patch = match patch {
+        Some(file) => Some(Patch { file, content: fs::read(file).map_err(at(file))? }),
+        None => None,
+    };
+    let name = patch.as_ref().map(|patch| Variant::patch_name(patch.file));
+    let variant = Variant { patch: name, ..wanted.clone() };
     for (program, package) in TOOLS {
         if crate::command::found(program).is_none() {
             return Err(LabError::Missing { program: program.to_owned(), package: package.to_owned() });
@@ -81,16 +117,63 @@ pub(crate) fn build(
     let (package, deb) = packages.first().ok_or_else(|| {
         LabError::Kernel("the archive's package linux-source leads to no source".to_owned())
     })?;
-    let rate = hz.to_string();
-    let key = key_of([FRAGMENT, &code_of(include_str!("build.rs")), &package.file, &package.checksum, &rate]);
-    cache.entry(&format!("built-{hz}hz"), &key, stop, |directory| {
+    let mut inputs = vec![FRAGMENT.to_owned(), code_of(include_str!("build.rs")), variant.to_string()];
+    inputs.extend([package.file.clone(), package.checksum.clone()]);
+    inputs.extend(variant.needs_edits().then(edits::texts));
+    inputs.extend(patch.as_ref().map(|patch| digest::of_bytes(&patch.content)));
+    let key = key_of(inputs.iter().map(String::as_str));
+    cache.entry(&format!("{HOME}{variant}"), &key, stop, |directory| {
         let tree = directory.join("tree");
         fs::create_dir(&tree).map_err(at(&tree))?;
         let source = unpack(deb, &tree, progress, stop)?;
-        make(&source, hz, progress, stop)?;
+        if variant.needs_edits() {
+            edits::apply(&source)?;
+        }
+        if let Some(patch) = &patch {
+            patch.apply(&source, package.name(), stop)?;
+        }
+        make(&source, &variant, progress, stop)?;
         keep(&source, directory)?;
         fs::remove_dir_all(&tree).map_err(at(&tree))
-    })
+    })?;
+    Ok(variant)
+}
+
+impl Patch<'_> {
+    /// Applies the patch to the source of the package.
+    ///
+    /// # Errors
+    /// If the patch does not fit; the error has the first place that does not.
+    fn apply(&self, source: &Path, package: &str, stop: &Stop) -> Result<(), LabError> {
+        let copy = source.join("user.patch");
+        fs::write(&copy, &self.content).map_err(at(&copy))?;
+        // The program says on standard output what does not fit.
+        let mut command = Command::new("sh");
+        command.args(["-c", "exec patch -p1 --batch --forward -d \"$0\" -i \"$1\" >&2"]);
+        match run(command.arg(source).arg(&copy), stop) {
+            Ok(_) => fs::remove_file(&copy).map_err(at(&copy)),
+            Err(LabError::Tool { stderr, .. }) => Err(LabError::Kernel(format!(
+                "{} does not fit the source of {package}: {}",
+                self.file.display(),
+                why_not(&stderr)
+            ))),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// The first reason that `patch` gives, in one line.
+fn why_not(said: &str) -> String {
+    let is_reason = |line: &str| {
+        ["FAILED", "find file", "garbage", "malformed", "Reversed"].iter().any(|word| line.contains(word))
+    };
+    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
+    let Some(reason) = lines.iter().position(|line| is_reason(line)) else {
+        return lines.last().map_or_else(|| "patch says no reason".to_owned(), ToString::to_string);
+    };
+    let file = lines[..reason].iter().rev().find_map(|line| line.strip_prefix("patching file "));
+    let named = file.map(|file| format!("{file}: ")).unwrap_or_default();
+    named + lines[reason]
 }
 
 fn unpack(deb: &Path, tree: &Path, progress: &dyn Progress, stop: &Stop) -> Result<PathBuf, LabError> {
@@ -112,7 +195,7 @@ fn unpack(deb: &Path, tree: &Path, progress: &dyn Progress, stop: &Stop) -> Resu
     Ok(source)
 }
 
-fn make(source: &Path, hz: u32, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
+fn make(source: &Path, variant: &Variant, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
     progress.tell(Event::Step("configuring the kernel"));
     // The image contains nothing that differs from machine to machine.
     let make = |targets: &[&str]| {
@@ -131,18 +214,37 @@ fn make(source: &Path, hz: u32, progress: &dyn Progress, stop: &Stop) -> Result<
     run_watched(&mut make(&["tinyconfig"]), stop, &idle)?;
     let path = source.join(".config");
     let tiny = fs::read_to_string(&path).map_err(at(&path))?;
-    let wanted = format!("{FRAGMENT}CONFIG_HZ_{hz}=y\nCONFIG_LOCALVERSION=\"-spry-{hz}hz\"\n");
-    fs::write(&path, merged(&tiny, &wanted)).map_err(at(&path))?;
+    fs::write(&path, merged(&tiny, &wanted(variant))).map_err(at(&path))?;
     run_watched(&mut make(&["olddefconfig"]), stop, &idle)?;
     let config = fs::read_to_string(&path).map_err(at(&path))?;
-    let rate = format!("CONFIG_HZ_{hz}");
-    for option in NEEDED.into_iter().chain([rate.as_str()]) {
-        if !config.lines().any(|line| line.strip_prefix(option) == Some("=y")) {
+    let rate = format!("CONFIG_HZ_{}", variant.hz);
+    let periodic = matches!(variant.ticks, Ticks::Always).then_some("CONFIG_HZ_PERIODIC");
+    let is_set = |option: &str| config.lines().any(|line| line.strip_prefix(option) == Some("=y"));
+    for option in NEEDED.into_iter().chain([rate.as_str()]).chain(periodic) {
+        if !is_set(option) {
             return Err(LabError::Kernel(format!("this source does not take {option} any more: report it")));
         }
     }
-    progress.tell(Event::Step("building the kernel (5 to 10 minutes)"));
+    if let Some(option) = NOT_PERIODIC.into_iter().find(|option| periodic.is_some() && is_set(option)) {
+        return Err(LabError::Kernel(format!("this source cannot be without {option} any more: report it")));
+    }
+    progress.tell(Event::Step("building the kernel (3 to 10 minutes)"));
     run_watched(&mut make(&["bzImage"]), stop, &idle).map(|_| ())
+}
+
+/// The configuration that a kernel is to have.
+fn wanted(variant: &Variant) -> String {
+    let named = |line: &&str| !NOT_PERIODIC.iter().any(|name| line.strip_prefix(name) == Some("=y"));
+    let mut lines: Vec<String> = match variant.ticks {
+        Ticks::WhenBusy => FRAGMENT.lines().map(str::to_owned).collect(),
+        Ticks::Always => {
+            let kept = FRAGMENT.lines().filter(named).map(str::to_owned);
+            kept.chain(["CONFIG_HZ_PERIODIC=y".to_owned()]).collect()
+        }
+    };
+    lines.push(format!("CONFIG_HZ_{}=y", variant.hz));
+    lines.push(format!("CONFIG_LOCALVERSION=\"-spry-{variant}\"\n"));
+    lines.join("\n")
 }
 
 /// Merges two configurations: the lines of `wanted` replace the lines of `config` about the same options.
@@ -202,7 +304,60 @@ mod tests {
     fn a_kernel_that_was_never_built_is_an_error_that_says_how_to() {
         let directory = tempfile::tempdir().expect("a directory");
         let cache = Cache::open(directory.path()).expect("it opens");
-        let error = find(&cache, 100).expect_err("none is there").to_string();
-        assert!(error.contains("spry lab kernel build --hz 100"), "{error}");
+        let variant: Variant = "20000hz-periodic".parse().expect("it is a name");
+        let error = find(&cache, &variant).expect_err("none is there").to_string();
+        assert!(error.contains("spry lab kernel build --hz 20000 --periodic"), "{error}");
+    }
+
+    #[test]
+    fn kernels_that_were_built_are_listed_by_rate() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let cache = Cache::open(directory.path()).expect("it opens");
+        for (name, release) in [("1000hz+mine", "9-c"), ("100hz-periodic", "9-b"), ("100hz", "9-a")] {
+            let entry = directory.path().join(format!("built-{name}/key"));
+            fs::create_dir_all(&entry).expect("it can be made");
+            let text = format!("{{\"release\":\"{release}\",\"digest\":\"d\"}}");
+            fs::write(entry.join(Description::FILE), text).expect("it can be written");
+        }
+        let found = built_kernels(&cache);
+        let names: Vec<String> =
+            found.iter().map(|(variant, release)| format!("{variant} {release}")).collect();
+        assert_eq!(names, ["100hz 9-a", "100hz-periodic 9-b", "1000hz+mine 9-c"]);
+        let found = find(&cache, &found[2].0).expect("it was built");
+        assert!(found.ends_with("built-1000hz+mine/key"), "{}", found.display());
+    }
+
+    #[test]
+    fn a_kernel_that_ticks_always_has_no_finer_timers() {
+        let config = |name: &str| wanted(&name.parse().expect("it is a name"));
+        let periodic = config("20000hz-periodic");
+        assert!(periodic.contains("CONFIG_HZ_PERIODIC=y\nCONFIG_HZ_20000=y\n"), "{periodic}");
+        assert!(periodic.ends_with("CONFIG_LOCALVERSION=\"-spry-20000hz-periodic\"\n"), "{periodic}");
+        let busy = config("100hz");
+        for option in NOT_PERIODIC {
+            assert!(busy.contains(&format!("{option}=y\n")) && !periodic.contains(option), "{option}");
+        }
+    }
+
+    #[test]
+    fn a_patch_that_does_not_fit_says_where_in_one_line() {
+        let source = tempfile::tempdir().expect("a directory");
+        fs::write(source.path().join("a.c"), "one\ntwo\nthree\n").expect("it can be written");
+        let apply = |text: &str| {
+            let patch = Patch { file: Path::new("my.patch"), content: text.as_bytes().to_vec() };
+            patch.apply(source.path(), "linux-source-9", &Stop::new())
+        };
+        let good = "--- a/a.c\n+++ b/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
+        apply(good).expect("it fits");
+        assert_eq!(fs::read_to_string(source.path().join("a.c")).expect("it is there"), "one\n2\nthree\n");
+        for (bad, why) in [
+            (good.replace("-two", "-zwei"), "a.c: Hunk #1 FAILED at 1"),
+            (good.replace("a.c", "b.c"), "can't find file to patch"),
+            ("nonsense\n".to_owned(), "garbage"),
+        ] {
+            let error = apply(&bad).expect_err("it does not fit").to_string();
+            assert!(error.starts_with("my.patch does not fit the source of linux-source-9: "), "{error}");
+            assert!(error.contains(why) && error.lines().count() == 1, "{error}");
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::Serialize;
 
-use crate::build;
+use crate::build::{self, Variant};
 use crate::cache::Cache;
 use crate::command::{found, package_of};
 use crate::emulator::Emulator;
@@ -184,7 +184,7 @@ fn archive(cache: &Cache, mirror: Option<&str>, stop: &Stop) -> Vec<Finding> {
 }
 
 fn built_kernels(cache: &Cache) -> Vec<Finding> {
-    let kernel = |hz| match build::find(cache, hz) {
+    let kernel = |hz| match Variant::of(hz).and_then(|variant| build::find(cache, &variant)) {
         Ok(_) => Finding::good(format!("a kernel of {hz} Hz has been built")),
         Err(error) => Finding::partly(format!("a kernel of {hz} Hz"), error.to_string()),
     };

@@ -9,7 +9,7 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
-use crate::build;
+use crate::build::{self, Variant};
 use crate::cache::{Cache, digest_of_file, key_of};
 use crate::command::run;
 use crate::error::{LabError, at};
@@ -29,11 +29,8 @@ pub enum KernelChoice {
     /// A file with a bootable kernel. Its modules and its configuration are looked for where the machine of
     /// that kernel keeps them.
     File(PathBuf),
-    /// A small kernel with this tick rate. [`build_kernel`](crate::Lab::build_kernel) builds it.
-    Built {
-        /// The tick rate, Hz.
-        hz: u32,
-    },
+    /// A small kernel that [`build_kernel`](crate::Lab::build_kernel) builds.
+    Built(Variant),
 }
 
 /// A flavour: one of the distribution's configurations of the kernel.
@@ -63,15 +60,13 @@ impl Default for KernelChoice {
     }
 }
 
-const CHOICES: [(&str, KernelChoice); 8] = [
+const CHOICES: [(&str, KernelChoice); 6] = [
     ("newest", KernelChoice::Newest(Flavour::Cloud)),
     ("newest-generic", KernelChoice::Newest(Flavour::Generic)),
     ("newest-rt", KernelChoice::Newest(Flavour::Rt)),
     ("stable", KernelChoice::Stable(Flavour::Cloud)),
     ("stable-generic", KernelChoice::Stable(Flavour::Generic)),
     ("stable-rt", KernelChoice::Stable(Flavour::Rt)),
-    ("100hz", KernelChoice::Built { hz: 100 }),
-    ("1000hz", KernelChoice::Built { hz: 1000 }),
 ];
 
 impl FromStr for KernelChoice {
@@ -84,9 +79,12 @@ impl FromStr for KernelChoice {
         if text.contains('/') || Path::new(text).is_file() {
             return Ok(Self::File(text.into()));
         }
+        if Variant::is_meant_by(text) {
+            return Ok(Self::Built(text.parse()?));
+        }
         let names: Vec<&str> = CHOICES.iter().map(|(name, _)| *name).collect();
         Err(LabError::Kernel(format!(
-            "there is no kernel `{text}`: say {}, or a file's path",
+            "there is no kernel `{text}`: say {}, one that was built such as 1000hz, or a file's path",
             names.join(", ")
         )))
     }
@@ -97,7 +95,7 @@ impl fmt::Display for KernelChoice {
         match (CHOICES.iter().find(|(_, choice)| choice == self), self) {
             (Some((name, _)), _) => f.write_str(name),
             (None, Self::File(path)) => write!(f, "{}", path.display()),
-            (None, Self::Built { hz }) => write!(f, "{hz}hz"),
+            (None, Self::Built(variant)) => write!(f, "{variant}"),
             (None, Self::Newest(_) | Self::Stable(_)) => f.write_str("kernel"),
         }
     }
@@ -155,7 +153,7 @@ impl Kernel {
                 Self::packaged(Suite::Stable, *flavour, cache, archive, progress, stop)
             }
             KernelChoice::File(path) => Self::file(path, Path::new("/")),
-            KernelChoice::Built { hz } => Self::open(&build::find(cache, *hz)?),
+            KernelChoice::Built(variant) => Self::open(&build::find(cache, variant)?),
         }
     }
 
@@ -344,6 +342,12 @@ mod tests {
             "./vmlinuz".parse::<KernelChoice>().expect("a path"),
             KernelChoice::File("./vmlinuz".into())
         );
+        for name in ["100hz", "20000hz-periodic"] {
+            let choice: KernelChoice = name.parse().expect("it can be built");
+            assert_eq!(choice.to_string(), name);
+        }
+        let error = "2000hz".parse::<KernelChoice>().expect_err("no such rate").to_string();
+        assert!(error.contains("the rates are 50, 100,"), "{error}");
         let error = "neewst".parse::<KernelChoice>().expect_err("a mistake").to_string();
         assert!(error.contains("stable-rt"), "{error}");
     }

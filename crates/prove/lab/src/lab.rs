@@ -10,7 +10,7 @@ use std::time::Instant;
 use spry_experiment::programs;
 use spry_experiment::scheduler::{Setup, Sign};
 
-use crate::build;
+use crate::build::{self, Variant};
 use crate::cache::{Cache, digest_of_file, key_of};
 use crate::cpio;
 use crate::doctor::{Finding, doctor};
@@ -215,14 +215,28 @@ impl Lab {
         self.archive.refresh(progress, stop)
     }
 
-    /// Builds a small kernel with this tick rate from the distribution's source, if the cache does not have
-    /// it. This takes 5 to 10 minutes on all CPUs. Afterwards [`KernelChoice::Built`] finds the kernel.
+    /// Builds a small kernel from the distribution's source, if the cache does not have it. `patch` is a file
+    /// with a patch that is applied to the source; it gives the kernel a name of its own. This takes 3 to 10
+    /// minutes on all CPUs. Afterwards [`KernelChoice::Built`] of the returned variant finds the kernel.
     ///
     /// # Errors
-    /// If the source is not available, or this machine lacks what the build needs.
-    pub fn build_kernel(&self, hz: u32, progress: &dyn Progress, stop: &Stop) -> Result<Kernel, LabError> {
-        build::build(&self.cache, &self.archive, hz, progress, stop)?;
-        Kernel::prepare(&KernelChoice::Built { hz }, &self.cache, &self.archive, progress, stop)
+    /// If the source is not available, the patch does not fit it, or this machine lacks what the build needs.
+    pub fn build_kernel(
+        &self,
+        variant: &Variant,
+        patch: Option<&Path>,
+        progress: &dyn Progress,
+        stop: &Stop,
+    ) -> Result<(Variant, Kernel), LabError> {
+        let variant = build::build(&self.cache, &self.archive, variant, patch, progress, stop)?;
+        let choice = KernelChoice::Built(variant.clone());
+        let kernel = Kernel::prepare(&choice, &self.cache, &self.archive, progress, stop)?;
+        Ok((variant, kernel))
+    }
+
+    /// The kernels that were built here, with the releases of those built last under each name.
+    pub fn built_kernels(&self) -> Vec<(Variant, String)> {
+        build::built_kernels(&self.cache)
     }
 
     /// Finds what the lab lacks on this machine, and how to get it. This works even if [`Lab::open`] fails.

@@ -6,9 +6,12 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
-use spry_lab::{Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, TRACE, Topology};
+use spry_lab::{
+    Event as Told, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, Stop, TRACE, Topology,
+    Variant,
+};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{SLOW_CPU, example, lab, machine, printed, run, script, spry_script};
+use spry_lab_tests::{SLOW_CPU, example, is_long, lab, machine, printed, run, script, spry_script};
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
@@ -74,6 +77,37 @@ fn preemption_of_the_release_s_kernel_is_chosen_at_boot() {
         let outcome = run(&machine, &job).expect("it runs");
         assert!(printed(&outcome).contains(&format!("({model})")), "{}", printed(&outcome));
     }
+}
+
+/// Counts the ticks of 2 s beside a loop, and sets a quantum of two ticks.
+const TICKS: &str = "
+ticks() { awk '/^ *LOC:/ { print $2 }' /proc/interrupts; }
+while :; do :; done & loop=$!
+sleep 1; before=$(ticks); sleep 2; echo $((($(ticks) - before) / 2))
+kill $loop
+cd /proc/sys/kernel
+echo 100 >sched_rr_timeslice_us && cat sched_rr_timeslice_us sched_rr_timeslice_ms
+echo 60 >sched_rr_timeslice_ms && cat sched_rr_timeslice_us
+";
+
+/// In the long form only: the kernel is built, which takes up to 10 minutes.
+#[test]
+fn a_kernel_of_20000_hz_ticks_so_and_takes_quanta_of_100_us() {
+    if !is_long() {
+        return;
+    }
+    let variant: Variant = "20000hz-periodic".parse().expect("it is a name");
+    let (variant, kernel) =
+        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
+    assert!(kernel.release.ends_with("-spry-20000hz-periodic"), "{}", kernel.release);
+    let machine = with_kernel(KernelChoice::Built(variant));
+    takes_the_recorder(&machine);
+    let outcome = run(&machine, &script(TICKS)).expect("it runs");
+    let printed = printed(&outcome);
+    let words: Vec<u64> = printed.split_whitespace().filter_map(|word| word.parse().ok()).collect();
+    let &[ticks, quantum_us, quantum_ms, longer_us] = words.as_slice() else { panic!("{printed}") };
+    assert!((19_600..=20_400).contains(&ticks), "{printed}");
+    assert_eq!((quantum_us, quantum_ms, longer_us), (100, 1, 60_000));
 }
 
 /// Records a loop in a group below another one, which may have 10 ms of each 100 ms, and another loop beside.

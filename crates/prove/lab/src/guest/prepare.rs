@@ -8,6 +8,7 @@ use spry_runner::x11::{X11Error, files};
 use spry_scenario::model::Scenario;
 
 use super::{Guest, SPRY, topology};
+use crate::build::Variant;
 use crate::cache::digest_of_file;
 use crate::error::LabError;
 use crate::kernel::{Flavour, KernelChoice};
@@ -120,7 +121,7 @@ fn spec(experiment: &Experiment, kernel: Option<&str>) -> Result<MachineSpec, Gu
 fn wished(scenario: &Scenario) -> Result<KernelChoice, LabError> {
     let kernel = &scenario.machine.kernel;
     match (kernel.hz, kernel.flavour.as_deref()) {
-        (Some(hz), _) => Ok(KernelChoice::Built { hz }),
+        (Some(hz), _) => Ok(KernelChoice::Built(Variant::of(hz)?)),
         (None, None | Some("cloud")) => Ok(KernelChoice::default()),
         (None, Some("generic" | "amd64")) => Ok(KernelChoice::Newest(Flavour::Generic)),
         (None, Some("rt")) => Ok(KernelChoice::Newest(Flavour::Rt)),
