@@ -82,6 +82,15 @@ impl Metrics {
         self.entries.push((name.into(), Metric::Quantiles { samples: samples.0.clone(), points }));
     }
 
+    /// The times of a metric that has quantiles, ns, in any order; `None` if there is no such metric.
+    pub fn times(&self, name: &str) -> Option<&[u64]> {
+        let (_, metric) = self.entries.iter().find(|(known, _)| known == name)?;
+        match metric {
+            Metric::Quantiles { samples, .. } => Some(samples),
+            Metric::Count(_) | Metric::Ratio { .. } | Metric::Greatest(_) => None,
+        }
+    }
+
     /// Adds a note: something that a reader of the results should know.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());

@@ -58,6 +58,15 @@ impl Outcome {
         Self { scenario, seed, vary, work, measured, tasks, notes }
     }
 
+    /// All times of a metric that has quantiles, of all tasks that have it, ns, the shortest first; `None` if
+    /// no task has it.
+    pub fn times(&self, metric: &str) -> Option<Vec<u64>> {
+        let of: Vec<&[u64]> = self.tasks.iter().filter_map(|(_, _, metrics)| metrics.times(metric)).collect();
+        let mut times = of.concat();
+        times.sort_unstable();
+        (!of.is_empty()).then_some(times)
+    }
+
     /// The outcome as one JSON object with the keys scenario, seed, vary, work, measured, metrics, tasks,
     /// notes.
     pub fn to_json(&self) -> Value {
@@ -93,6 +102,7 @@ fn vary_value(text: &str) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Samples;
 
     #[test]
     fn instances_of_a_task_are_put_together_and_variables_are_numbers_where_they_can_be() {
@@ -102,6 +112,9 @@ mod tests {
         let instance = |alarms, cpu_ns| {
             let mut metrics = Metrics::new();
             metrics.count("alarms", alarms);
+            let mut late = Samples::with_capacity(2);
+            [cpu_ns, alarms].into_iter().for_each(|ns| late.push(ns));
+            metrics.quantiles("late_ns", &late, &["max"]);
             metrics.add_cpu(cpu_ns);
             metrics.note("a note");
             (0, metrics)
@@ -116,10 +129,12 @@ mod tests {
             "vary": { "n": 2, "load": "BLK" },
             "work": { "counted": "instructions" },
             "measured": { "from_ns": 5, "to_ns": 9 },
-            "metrics": { "alarms": 7 },
+            "metrics": { "alarms": 7, "late_ns": { "max": 20 } },
             "tasks": [{ "name": "t", "count": 2, "cpu_ns": 30 }],
             "notes": ["a note"],
         });
         assert_eq!(outcome.to_json(), expected);
+        assert_eq!(outcome.times("late_ns"), Some(vec![3, 4, 10, 20]));
+        assert_eq!((outcome.times("alarms"), outcome.times("other")), (None, None));
     }
 }

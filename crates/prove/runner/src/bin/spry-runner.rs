@@ -109,6 +109,9 @@ struct Run {
     /// Write the result to this file instead of printing it
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
+    /// Write each of the times of a metric with quantiles to this file, ns, as a sorted JSON array
+    #[arg(long, value_name = "METRIC=FILE", value_parser = assignment)]
+    times: Option<(String, String)>,
 }
 
 /// How CPU time becomes work.
@@ -193,6 +196,10 @@ fn run(arguments: &Run) -> Result<(), Failure> {
         scratch: arguments.scratch.clone(),
     };
     let outcome = spry_runner::run(&scenario, &options).map_err(|error| (1, error.to_string()))?;
+    if let Some((metric, path)) = &arguments.times {
+        let times = outcome.times(metric).ok_or_else(|| (1, format!("no times are measured as {metric}")))?;
+        write(Path::new(path), format!("{}\n", serde_json::json!(times)))?;
+    }
     let text = format!("{}\n", outcome.to_json());
     match &arguments.out {
         None => print(&text),
