@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use spry_reproduce::interactive as figures;
 use spry_reproduce::study::Study;
-use spry_reproduce::{application, latency, time_sensitive};
+use spry_reproduce::{application, clock_resolution, latency, time_sensitive};
 
 use crate::args::{ReproduceArgs, ReproduceCommand};
 use crate::exit::WithCode;
@@ -27,6 +27,9 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
         }
         ReproduceCommand::TimeSensitive(args) => {
             return boots::run::<time_sensitive::Laboratory>(&args.request(), &args.output, &args.how);
+        }
+        ReproduceCommand::ClockResolution(args) => {
+            return boots::run::<clock_resolution::Laboratory>(&args.request(), &args.output, &args.how);
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -62,6 +65,15 @@ fn list() -> Result<()> {
     }
     for system in &time_sensitive::SYSTEMS {
         out += &format!("    {:<18} {}\n", system.key, system.about);
+    }
+    out += "clock-resolution   Effects of clock resolution, section 7: alarms at 100 and at 20,000 Hz\n";
+    out += "  table 6   tails of the latencies of alarm signals\n";
+    out += "  figure 7  latencies of signals to processes that always compute\n";
+    for system in &clock_resolution::SYSTEMS {
+        out += &format!("    {:<18} {} (kernel {})\n", system.key, system.about, system.kernel);
+    }
+    for case in &clock_resolution::CASES {
+        out += &format!("    {:<18} {}\n", case.key(), case.name());
     }
     output::print(&out)
 }

@@ -51,3 +51,26 @@ fn a_directory_that_holds_something_else_is_left_alone() {
     let left: Vec<_> = fs::read_dir(dir.path()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert_eq!(left, ["letter.txt"]);
 }
+
+#[test]
+fn clock_resolution_names_its_cases_and_the_kernels_it_lacks() {
+    let cache = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spry"));
+        command.env("SPRY_CACHE", cache.path()).args(["reproduce", "clock-resolution"]).args(args);
+        let output = command.arg("-o").arg(cache.path().join("out")).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, error) = run(&["--case", "cont-3"]);
+    assert!(code == Some(2) && error.contains("cases are blk-2, blk-8, cont-1"), "{error}");
+    let (code, error) = run(&["--quick"]);
+    assert!(code == Some(1) && error.contains("`spry lab kernel build --hz 20000 --periodic`"), "{error}");
+}
+
+#[test]
+fn a_rate_that_no_kernel_has_is_refused_with_all_rates() {
+    let output = spry(&["lab", "kernel", "build", "--hz", "2000"]);
+    let error = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{error}");
+    assert!(error.contains("the rates are 50, 100, 250, 300, 1000, 5000, 10000, 20000 Hz"), "{error}");
+}

@@ -1,5 +1,5 @@
-//! The commands `spry reproduce scheduler-latency` and `spry reproduce time-sensitive`: studies that are made
-//! of boots of the lab.
+//! The commands `spry reproduce scheduler-latency`, `time-sensitive` and `clock-resolution`: studies that are
+//! made of boots of the lab.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -5,13 +5,15 @@
 //! [`mod@cells`] runs them on a machine and keeps their values in a [`directory`]. [`measurement`] takes the
 //! values that the figures need from the analyses of a cell. [`study`] keeps all cells. [`interactive`] makes
 //! [`figure`]s of them. [`claims`] decides about the findings. [`latency`] is another study, of the latencies
-//! of kernels, and [`time_sensitive`] a third, of reservations and of sound and picture.
+//! of kernels, [`time_sensitive`] a third, of reservations and of sound and picture, and [`clock_resolution`]
+//! a fourth, of alarms on kernels with slow and fast ticks.
 
 mod analysed;
 pub mod application;
 mod boots;
 pub mod cells;
 pub mod claims;
+pub mod clock_resolution;
 pub mod directory;
 pub mod draw;
 mod error;

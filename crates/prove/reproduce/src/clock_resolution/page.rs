@@ -1,0 +1,107 @@
+//! The study as one HTML page that needs no network and no scripts.
+
+use std::fmt::Write as _;
+
+use spry_latency::html::{section, table};
+use spry_page::escape;
+use spry_page::html::{END, Scripts, begin};
+use spry_page::words::digits;
+
+use super::text::{HEADS, SHARES, TABLE, machines, published, value};
+use super::{LEFT_OUT, Row, Study, figures, rows, shares};
+use crate::boots::Undone;
+use crate::draw;
+
+const STYLE: &str = include_str!("../page.css");
+
+/// Makes the page; `releases` are those of the systems' kernels, `command` is the command that makes it
+/// again.
+pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: &str) -> String {
+    let title = "Clock resolution: alarms at 100 and 20,000 Hz";
+    let own = [STYLE, draw::STYLE].concat();
+    let mut out = begin(&format!("Spry: {title}"), &own, Scripts::Forbidden);
+    _ = writeln!(
+        out,
+        "<h1>{title}</h1><p class=\"note\">Etsion, Tsafrir, Feitelson 2003, Effects of Clock Resolution on \
+         the Scheduling of Interactive and Soft Real-Time Processes, section 7 again. Medians of the seeds, \
+         and their spread.</p>"
+    );
+    let lines: String = machines(releases).iter().map(|line| format!("<li>{}</li>", escape(line))).collect();
+    section(&mut out, "What was measured where", &format!("<ul>{lines}</ul>"));
+    let rows = rows(study);
+    if !rows.is_empty() {
+        section(&mut out, TABLE, &tails(&rows));
+    }
+    let shares = shares(study).into_iter().map(|share| {
+        let numbers = [digits(share.published), digits(share.expected), value(share.measured)];
+        let words = [share.verdict.words().to_owned()];
+        [share.n.to_string()].into_iter().chain(numbers).chain(words).collect::<Vec<_>>()
+    });
+    let heads = ["processes", "the paper", "worked out", "the lab", "verdict"];
+    section(&mut out, SHARES, &table(&heads, shares));
+    for topic in figures::all(study) {
+        let note = format!("<p class=\"note\">{}</p>", escape(&topic.note));
+        section(&mut out, &format!("Figure 7: {}", topic.title), &(draw::figure(&topic, None) + &note));
+    }
+    end(&mut out, undone, command);
+    out + END
+}
+
+/// Table 6: under each row of the paper's the measured one.
+fn tails(rows: &[Row]) -> String {
+    let mut heads = vec!["", "kernel", "from"];
+    heads.extend(HEADS);
+    heads.push("verdict");
+    let mut lines = Vec::new();
+    for row in rows {
+        let mut add = |from: &str, values: [String; 4], verdict: &str| {
+            let names = [row.name.clone(), row.system.to_owned(), from.to_owned()];
+            lines.push(names.into_iter().chain(values).chain([verdict.to_owned()]).collect::<Vec<_>>());
+        };
+        add("the paper", published(row.published), "");
+        if let Some(thesis) = row.thesis {
+            add("the thesis", published(thesis), "");
+        }
+        let why = row.why.map(|why| format!(": {why}")).unwrap_or_default();
+        add("the lab", row.measured.map(value), &format!("{}{why}", row.verdict.words()));
+    }
+    table(&heads, lines)
+}
+
+fn end(out: &mut String, undone: &Undone, command: &str) {
+    let left_out: String = LEFT_OUT.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
+    section(out, "What is not as in the paper", &format!("<ul>{left_out}</ul>"));
+    if !undone.failures.is_empty() {
+        let rows = undone.failures.iter().map(|(cell, error)| vec![cell.clone(), error.clone()]);
+        section(out, "Cells that came to nothing", &table(&["cell", "what happened"], rows));
+    }
+    if undone.missing > 0 {
+        let words =
+            format!("{} cells are not there yet: the same command goes on with them.", undone.missing);
+        _ = writeln!(out, "<p class=\"note bad\">{words}</p>");
+    }
+    section(out, "To repeat it", &format!("<code>{}</code>", escape(command)));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::study;
+    use super::*;
+
+    #[test]
+    fn the_page_has_the_paper_s_rows_the_lab_s_and_the_plots() {
+        let page = page(&study(), &[("fast", "9-x")], &Undone::default(), "spry reproduce clock-resolution");
+        for part in
+            ["Table 6", "the thesis", "15096", "663 (662 to 664)", "differs: a woken process", "Linux 9-x"]
+        {
+            assert!(page.contains(part), "{part}");
+        }
+        assert_eq!(page.matches("<svg").count(), 2);
+    }
+
+    #[test]
+    fn no_name_escapes() {
+        let undone = Undone { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
+        assert!(!page(&study(), &[("<script>", "<script>")], &undone, "<script>").contains("<script"));
+    }
+}

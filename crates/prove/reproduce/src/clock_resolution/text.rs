@@ -1,0 +1,121 @@
+//! The study of clock resolution as text.
+
+use std::fmt::Write as _;
+
+use spry_page::words::digits;
+
+use super::{LEFT_OUT, MACHINE, Row, SYSTEMS, Share, Study, Tail, rows, shares};
+use crate::boots::Undone;
+use crate::study::Spread;
+
+/// The heads of the columns of table 6.
+pub(super) const HEADS: [&str; 4] = ["90 %", "95 %", "99 %", "longest"];
+
+/// What table 6 is about.
+pub(super) const TABLE: &str = "Table 6: latencies of alarm signals, us";
+/// What the shares of figure 7 are about.
+pub(super) const SHARES: &str = "Figure 7: signals to processes that always compute, within a tick, 100 Hz";
+
+/// A value over seeds in words: the median, and the spread where there are several seeds.
+pub(super) fn value(spread: Spread) -> String {
+    if spread.low < spread.high {
+        format!("{} ({} to {})", digits(spread.median), digits(spread.low), digits(spread.high))
+    } else {
+        digits(spread.median)
+    }
+}
+
+/// A published tail in words.
+pub(super) fn published(tail: Tail) -> [String; 4] {
+    [tail.p90, tail.p95, tail.p99, tail.max].map(digits)
+}
+
+/// Where the figures are from, in a sentence for each machine.
+pub(super) fn machines(releases: &[(&str, &str)]) -> Vec<String> {
+    let of = |(system, release): &(&str, &str)| {
+        let about = SYSTEMS.iter().find(|known| known.key == *system).map_or("", |known| known.about);
+        format!("{system}: Linux {release} in the lab, one CPU, one instruction a nanosecond; {about}")
+    };
+    [format!("the paper: {MACHINE}")].into_iter().chain(releases.iter().map(of)).collect()
+}
+
+/// The text of the whole study, with the releases of the systems' kernels. It ends with a line feed.
+pub fn report(study: &Study, releases: &[(&str, &str)], undone: &Undone) -> String {
+    let mut out = "Clock resolution (Etsion, Tsafrir, Feitelson 2003), section 7\n".to_owned();
+    machines(releases).iter().for_each(|line| _ = writeln!(out, "  {line}"));
+    let rows = rows(study);
+    if !rows.is_empty() {
+        _ = writeln!(out, "\n{TABLE}");
+        line(&mut out, "", &HEADS.map(str::to_owned));
+    }
+    for row in &rows {
+        table_row(&mut out, row);
+    }
+    let agree = rows.iter().filter(|row| row.verdict == super::Verdict::AsThen).count();
+    if !rows.is_empty() {
+        _ = writeln!(out, "  {agree} of {} rows are as then: 90 and 95 % within a tick or 5 %", rows.len());
+    }
+    let shares = shares(study);
+    if !shares.is_empty() {
+        _ = writeln!(out, "\n{SHARES}");
+    }
+    shares.iter().for_each(|share| _ = writeln!(out, "  {}", share_line(share)));
+    out += "\nWhat is not as in the paper\n";
+    LEFT_OUT.iter().for_each(|words| _ = writeln!(out, "  {words}"));
+    undone.failures.iter().for_each(|(cell, error)| _ = writeln!(out, "Failed: {cell}: {error}"));
+    if undone.missing > 0 {
+        _ = writeln!(out, "{} cells are not there yet: the same command goes on with them.", undone.missing);
+    }
+    out
+}
+
+fn table_row(out: &mut String, row: &Row) {
+    _ = writeln!(out, "  {}, {}: {} ({} signals)", row.name, row.system, row.verdict.words(), row.signals);
+    line(out, "the paper", &published(row.published));
+    if let Some(thesis) = row.thesis {
+        line(out, "the thesis", &published(thesis));
+    }
+    line(out, "the lab", &row.measured.map(value));
+    row.why.iter().for_each(|why| _ = writeln!(out, "    because {why}"));
+}
+
+/// A share of figure 7 in a line.
+fn share_line(share: &Share) -> String {
+    format!(
+        "{} {}: {} (the paper {}, worked out {}): {}",
+        share.n,
+        if share.n == 1 { "process" } else { "processes" },
+        value(share.measured),
+        digits(share.published),
+        digits(share.expected),
+        share.verdict.words()
+    )
+}
+
+fn line(out: &mut String, name: &str, values: &[String; 4]) {
+    _ = write!(out, "    {name:<12}");
+    values.iter().for_each(|value| _ = write!(out, "{value:>28}"));
+    out.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::study;
+    use super::*;
+
+    #[test]
+    fn the_paper_s_values_stand_above_the_measured_ones_with_a_verdict() {
+        let undone = Undone { failures: vec![("fast, 2-8, seed 1".into(), "it died".into())], missing: 3 };
+        let text = report(&study(), &[("base", "9-spry-100hz")], &undone);
+        let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));
+        assert!(at("CONT, 8 processes, fast: as then (200 signals)") < at("663 (662 to 664)"));
+        assert!(
+            at("the paper: Pentium III 664 MHz, Linux 2.4.8") < at("base: Linux 9-spry-100hz in the lab")
+        );
+        at("4%, 1 process and 8 CPU-bound, base: differs");
+        at("3 of 4 rows are as then");
+        at("8 processes: 0.16 (the paper 0.16, worked out 0.12): as then");
+        at("Failed: fast, 2-8, seed 1: it died");
+        at("3 cells are not there yet");
+    }
+}
