@@ -350,6 +350,7 @@ mod tests {
         let good = "--- a/a.c\n+++ b/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
         apply(good).expect("it fits");
         assert_eq!(fs::read_to_string(source.path().join("a.c")).expect("it is there"), "one\n2\nthree\n");
+        fs::write(source.path().join("a.c"), "1\n2\n3\n").expect("it can be written");
         for (bad, why) in [
             (good.replace("-two", "-zwei"), "a.c: Hunk #1 FAILED at 1"),
             (good.replace("a.c", "b.c"), "can't find file to patch"),

@@ -90,7 +90,7 @@ late_initcall(sched_rr_us_init);
 
 /// All edits. Beyond the choices and the quantum they are quotients by the rate that would be 0, and a shift
 /// that is known up to 12,288 Hz.
-const EDITS: [Edit; 12] = [
+const EDITS: [Edit; 13] = [
     Edit { file: "kernel/Kconfig.hz", place: "endchoice", put: Put::Before(CHOICES) },
     Edit { file: "kernel/Kconfig.hz", place: "default 1000 if HZ_1000", put: Put::After(DEFAULTS) },
     Edit {
@@ -113,6 +113,12 @@ const EDITS: [Edit; 12] = [
         file: "drivers/cpuidle/cpuidle.c",
         place: "#define CPUIDLE_POLL_MIN 10000",
         put: Put::Instead("#define CPUIDLE_POLL_MIN (TICK_NSEC / 16 < 10000 ? TICK_NSEC / 16 : 10000)"),
+    },
+    // A fifth of a second in ticks must fit.
+    Edit {
+        file: "include/net/inet_connection_sock.h",
+        place: "#define ATO_BITS 8",
+        put: Put::Instead("#define ATO_BITS 13"),
     },
     Edit { file: "kernel/sched/rt.c", place: "sysctl_sched_rr_timeslice", put: Put::AtEnd(QUANTUM_US) },
 ];
@@ -195,7 +201,7 @@ mod tests {
     use super::*;
 
     /// What the edited places look like in the source. Each text is the part around the place.
-    const SAMPLES: [(&str, &str); 8] = [
+    const SAMPLES: [(&str, &str); 9] = [
         (
             "kernel/Kconfig.hz",
             "choice\n\tconfig HZ_1000\n\t\tbool \"1000 HZ\"\n\nendchoice\n\nconfig HZ\n\tint\n\
@@ -217,6 +223,7 @@ mod tests {
             "drivers/cpuidle/cpuidle.c",
             "#define CPUIDLE_POLL_MIN\t10000\n#define CPUIDLE_POLL_MAX (TICK_NSEC / 16)\n",
         ),
+        ("include/net/inet_connection_sock.h", "\t\t#define ATO_BITS 8\n\t\t__u32\t\t  ato:ATO_BITS,\n"),
         ("kernel/sched/rt.c", "static int sysctl_sched_rr_timeslice = 1;\nvoid last(void)\n{\n}\n"),
     ];
 
@@ -257,7 +264,7 @@ mod tests {
     fn a_place_that_is_gone_is_named_with_its_file() {
         for (file, text) in SAMPLES {
             let source = self::source();
-            fs::write(source.path().join(file), text.replace(['1', '5', 's'], "x"))
+            fs::write(source.path().join(file), text.replace(['1', '5', '8', 's'], "x"))
                 .expect("it can be written");
             let error = apply(source.path()).expect_err("a place is gone").to_string();
             assert!(error.contains(&format!("in {file} any more")), "{file}: {error}");
