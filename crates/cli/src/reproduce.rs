@@ -69,12 +69,14 @@ fn list() -> Result<()> {
     out += "clock-resolution   Effects of clock resolution, section 7: alarms at 100 and at 20,000 Hz\n";
     out += "  table 6   tails of the latencies of alarm signals\n";
     out += "  figure 7  latencies of signals to processes that always compute\n";
+    out += "  figure 8  what 8 processes sort, on an older and on a newer processor\n";
     for system in &clock_resolution::SYSTEMS {
         out += &format!("    {:<18} {} (kernel {})\n", system.key, system.about, system.kernel);
     }
     for case in &clock_resolution::CASES {
         out += &format!("    {:<18} {}\n", case.key(), case.name());
     }
+    out += &format!("    {:<18} sorting, 8 processes\n", clock_resolution::SORTS);
     output::print(&out)
 }
 

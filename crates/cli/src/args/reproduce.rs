@@ -46,7 +46,8 @@ pub enum ReproduceCommand {
     /// Time-Sensitive Linux: table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a
     /// film's picture is from its sound beside three loads.
     TimeSensitive(TimeSensitiveArgs),
-    /// Effects of clock resolution: table 6 and figure 7, how late alarm signals are at 100 and at 20,000 Hz.
+    /// Effects of clock resolution: table 6 and figure 7, how late alarm signals are at 100 and at 20,000 Hz; and
+    /// figure 8, how much is sorted.
     ClockResolution(ClockResolutionArgs),
 }
 
@@ -339,21 +340,26 @@ impl TimeSensitiveArgs {
 /// How many alarms each process sets, and for a quick look.
 const ALARMS: u32 = 500;
 const ALARMS_QUICK: u32 = 80;
+/// How long sorted numbers are counted, seconds, and for a quick look.
+const SORT_S: u32 = 5;
+const SORT_QUICK_S: u32 = 2;
 
 const CLOCK_RESOLUTION_HELP: &str = "\
 Examples:
   spry lab kernel build --hz 100 --periodic && spry lab kernel build --hz 20000 --periodic    first, once
-  spry reproduce clock-resolution --quick                 24 cells of 40 s
+  spry reproduce clock-resolution --quick                 24 cells of 40 s, 4 of sorting
   spry reproduce clock-resolution                         24 cells of 250 s, as in the paper
   spry reproduce clock-resolution --system fast --case cont-8,blk-8 --seeds 3 -o fast
+  spry reproduce clock-resolution --case sort-8           figure 8 alone
   spry reproduce clock-resolution --json | jq '.table6[] | select(.verdict != \"as_then\")'
 
 Processes of the round-robin class set alarms after 1 to 1000 ms by chance, and block (blk), compute for a
-share of the time (2, 4, 8 %) or always (cont). How late each signal is makes table 6 and figure 7.
+share of the time (2, 4, 8 %) or always (cont). How late each signal is makes table 6 and figure 7. What 8
+processes sort on a processor, and on one of half the speed, makes figure 8 (sort-8).
 Systems: base (100 Hz, quanta of 60 ms), fast (20,000 Hz, 100 us). Cases: spry reproduce list names them.
 A row is as then if its 90 and 95 % are within a tick or 5 % of the paper's. DIR holds index.html,
-figure-7-left.svg, figure-7-right.svg, summary.txt, results.json, and cells/. Ctrl-C keeps the cells that are
-done; the same command goes on with the others.
+figure-7-left.svg, figure-7-right.svg, figure-8.svg, summary.txt, results.json, and cells/. Ctrl-C keeps the
+cells that are done; the same command goes on with the others.
 Exit codes: 0 done, 1 a kernel is not built or a cell came to nothing, 2 a mistake in the command line,
   130 interrupted.";
 
@@ -376,7 +382,7 @@ pub struct ClockResolutionArgs {
     system: Vec<&'static clock_resolution::System>,
     /// Only these cases, separated by commas.
     #[arg(long, value_name = "CASES", value_delimiter = ',', value_parser = clock_case)]
-    case: Vec<&'static clock_resolution::Case>,
+    case: Vec<ClockCase>,
     /// The directory for page and results; what it holds of the same inputs is not run again.
     #[arg(short, long, value_name = "DIR", default_value = "results/clock-resolution")]
     pub output: PathBuf,
@@ -390,10 +396,22 @@ fn clock_system(key: &str) -> Result<&'static clock_resolution::System, String> 
     known.ok_or_else(|| "systems are base, fast".to_owned())
 }
 
-fn clock_case(key: &str) -> Result<&'static clock_resolution::Case, String> {
+/// A case that can be chosen.
+#[derive(Clone, Debug, PartialEq)]
+enum ClockCase {
+    /// One with alarms.
+    Alarms(&'static clock_resolution::Case),
+    /// That of figure 8, with all its processors.
+    Sorts,
+}
+
+fn clock_case(key: &str) -> Result<ClockCase, String> {
+    if key == clock_resolution::SORTS {
+        return Ok(ClockCase::Sorts);
+    }
     let names = || clock_resolution::CASES.each_ref().map(|case| case.key()).join(", ");
     let known = clock_resolution::CASES.iter().find(|case| case.key() == key);
-    known.ok_or_else(|| format!("cases are {}", names()))
+    known.map(ClockCase::Alarms).ok_or_else(|| format!("cases are {}, {}", names(), clock_resolution::SORTS))
 }
 
 impl ClockResolutionArgs {
@@ -402,14 +420,15 @@ impl ClockResolutionArgs {
         let is_system = |system: &&clock_resolution::System| {
             self.system.is_empty() || self.system.iter().any(|wanted| wanted == system)
         };
-        let is_case = |case: &&clock_resolution::Case| {
-            self.case.is_empty() || self.case.iter().any(|wanted| wanted.key() == case.key())
-        };
+        let wants = |case: &ClockCase| self.case.is_empty() || self.case.contains(case);
+        let generations = if wants(&ClockCase::Sorts) { &clock_resolution::GENERATIONS[..] } else { &[] };
         clock_resolution::Request {
             systems: clock_resolution::SYSTEMS.iter().filter(is_system).collect(),
-            cases: clock_resolution::CASES.iter().filter(is_case).collect(),
+            cases: clock_resolution::CASES.iter().filter(|case| wants(&ClockCase::Alarms(case))).collect(),
+            generations: generations.iter().collect(),
             seeds: self.seeds,
             alarms: self.alarms.unwrap_or(if self.quick { ALARMS_QUICK } else { ALARMS }),
+            sort_s: if self.quick { SORT_QUICK_S } else { SORT_S },
             jobs: self.how.jobs.map(usize::from),
         }
     }

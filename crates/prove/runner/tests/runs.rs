@@ -60,6 +60,17 @@ fn a_movie_is_shown() {
 }
 
 #[test]
+fn whole_arrays_are_sorted() {
+    let file = File::new(
+        "sort.toml",
+        "warmup_s = 0\nduration_s = 1\n[[task]]\nname = \"s\"\nkind = \"sorter\"\nnumbers = 1000\n",
+    );
+    let result = result(&file);
+    let sorted = result["metrics"]["numbers_sorted"].as_u64();
+    assert!(sorted.is_some_and(|sorted| sorted > 0 && sorted % 1000 == 0), "{result}");
+}
+
+#[test]
 fn bytes_futexes_and_sockets_carry_from_task_to_task() {
     let file = File::new(
         "talk.toml",

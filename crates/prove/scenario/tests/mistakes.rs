@@ -57,6 +57,10 @@ fn each_mistake_has_its_line_and_its_remedy() {
         ),
         ("duration_s = 0\n", "x.toml:2: \"duration_s\" must be more than 0"),
         (
+            "[[task]]\nname = \"t\"\nkind = \"sorter\"\nnumbers = 1\n",
+            "x.toml:5: \"numbers\" must be 2 to 16777216",
+        ),
+        (
             "[machine]\ncpu = 2\n",
             "x.toml:3: unknown key of [machine] \"cpu\"; did you mean \"cpus\"? a key of \
              [machine] is one of cpus, ",

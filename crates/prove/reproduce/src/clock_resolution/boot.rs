@@ -2,29 +2,48 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::Value;
 use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 
-use super::{Case, Cell, System};
+use super::sorts::{Generation, PROCESSES, SORTS, Sorting};
+use super::{Case, Cell, Measured, System};
 use crate::boots::Boots;
 use crate::error::Error;
 
-/// The scenario that is played.
-const SCENARIO: &str = include_str!("../../../../../scenarios/alarms.toml");
+/// The scenario of alarms.
+const ALARMS: &str = include_str!("../../../../../scenarios/alarms.toml");
+/// The scenario of sorting.
+const SORTING: &str = include_str!("../../../../../scenarios/sorts.toml");
 /// The scenario's place in the guest.
-const PLACE: &str = "/spry/alarms.toml";
+const PLACE: &str = "/spry/scenario.toml";
 /// The file with each signal's latency.
 const TIMES: &str = "times.json";
+/// The file with the run's metrics.
+const RUN: &str = "run.json";
 /// How much longer than the alarms the boot may take, seconds of the guest's time.
 const AROUND_S: u32 = 120;
 
-/// A cell: one boot of a system with a case.
+/// A cell: one boot of a system.
 #[derive(Clone, Debug)]
 pub(super) struct Boot {
     pub(super) system: &'static System,
-    pub(super) case: &'static Case,
+    pub(super) what: What,
     pub(super) seed: u64,
-    /// How many alarms each process sets; it takes half a second for each in the mean.
-    pub(super) alarms: u32,
+}
+
+/// What a cell measures.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum What {
+    Alarms {
+        case: &'static Case,
+        /// How many alarms each process sets; it takes half a second for each in the mean.
+        alarms: u32,
+    },
+    Sorts {
+        generation: &'static Generation,
+        /// How long the sorted numbers are counted.
+        seconds: u32,
+    },
 }
 
 /// The parts of which a system's machine is made.
@@ -33,46 +52,92 @@ pub(super) fn spec(system: &System) -> Result<MachineSpec, Error> {
 }
 
 impl Boots for Boot {
-    type Cell = Cell;
+    type Cell = Measured;
 
     fn name(&self) -> String {
-        format!("{}, {}, seed {}", self.system.key, self.case.key(), self.seed)
+        format!("{}, {}, seed {}", self.system.key, self.what.key(), self.seed)
+    }
+}
+
+impl What {
+    /// The name of what is measured, for files and messages.
+    fn key(&self) -> String {
+        match self {
+            What::Alarms { case, .. } => case.key(),
+            What::Sorts { generation, .. } => format!("{SORTS}-{}", generation.key),
+        }
+    }
+
+    fn seconds(&self) -> u32 {
+        match self {
+            What::Alarms { alarms, .. } => alarms.div_ceil(2),
+            What::Sorts { seconds, .. } => *seconds,
+        }
+    }
+
+    /// The power of 2 that is the time of an instruction, ns.
+    fn shift(&self) -> u8 {
+        match self {
+            What::Alarms { .. } => 0,
+            What::Sorts { generation, .. } => generation.shift,
+        }
+    }
+
+    /// The text of the scenario that is played.
+    fn scenario(&self) -> &'static str {
+        match self {
+            What::Alarms { .. } => ALARMS,
+            What::Sorts { .. } => SORTING,
+        }
+    }
+
+    /// The scenario's variables that only this kind of cell has, and the runner's arguments.
+    fn own(&self) -> (Vec<String>, Vec<String>) {
+        match self {
+            What::Alarms { case, .. } => (
+                vec![
+                    format!("kind={}", case.kind),
+                    format!("n={}", case.n),
+                    format!("stressers={}", case.loops),
+                ],
+                vec!["--times".to_owned(), format!("latency_ns=/results/{TIMES}")],
+            ),
+            What::Sorts { .. } => (vec![format!("n={PROCESSES}")], Vec::new()),
+        }
     }
 }
 
 impl Boot {
     /// The name of the cell's file.
     pub(super) fn file_name(&self) -> String {
-        format!("{}-{}-seed{}", self.system.key, self.case.key(), self.seed)
+        format!("{}-{}-seed{}", self.system.key, self.what.key(), self.seed)
     }
 
-    fn seconds(&self) -> u32 {
-        self.alarms.div_ceil(2)
+    /// The text of the scenario, on which results depend.
+    pub(super) fn scenario(&self) -> &'static str {
+        self.what.scenario()
     }
 
     /// The command that plays the scenario in the guest.
     pub(super) fn argv(&self) -> Vec<String> {
-        let sets = [
-            format!("kind={}", self.case.kind),
-            format!("n={}", self.case.n),
-            format!("stressers={}", self.case.loops),
-            format!("quantum_ms={}", self.system.quantum_ms),
-            format!("seconds={}", self.seconds()),
-        ];
+        let (mut sets, own) = self.what.own();
+        sets.push(format!("quantum_ms={}", self.system.quantum_ms));
+        sets.push(format!("seconds={}", self.what.seconds()));
         let mut argv = ["spry-runner", "run", "--scenario", PLACE].map(str::to_owned).to_vec();
         sets.into_iter().for_each(|set| argv.extend(["--set".to_owned(), set]));
         argv.extend(["--seed".to_owned(), self.seed.to_string()]);
-        argv.extend(["--work", "instructions:0"].map(str::to_owned));
-        argv.extend(["--times".to_owned(), format!("latency_ns=/results/{TIMES}")]);
-        argv.extend(["--out", "/results/run.json"].map(str::to_owned));
+        argv.extend(["--work".to_owned(), format!("instructions:{}", self.what.shift())]);
+        argv.extend(own);
+        argv.extend(["--out".to_owned(), format!("/results/{RUN}")]);
         argv
     }
 
     /// The job of the virtual machine.
     pub(super) fn job(&self) -> Job {
-        let limit_s = self.seconds() + AROUND_S;
-        let scenario = FileSource::Bytes(SCENARIO.as_bytes().to_vec());
+        let limit_s = self.what.seconds() + AROUND_S;
+        let scenario = FileSource::Bytes(self.scenario().as_bytes().to_vec());
         Job {
+            shift: self.what.shift(),
             seed: self.seed,
             files: BTreeMap::from([(PLACE.to_owned(), scenario)]),
             commands: vec![GuestCommand { argv: self.argv(), env: Vec::new(), limit_s }],
@@ -85,8 +150,9 @@ impl Boot {
     /// What the guest measured.
     ///
     /// # Errors
-    /// If the guest did not finish, or no signal came; the error has what the guest said.
-    pub(super) fn cell(&self, outcome: &Outcome) -> Result<Cell, Error> {
+    /// If the guest did not finish, or no signal came and nothing was sorted; the error has what the guest
+    /// said.
+    pub(super) fn cell(&self, outcome: &Outcome) -> Result<Measured, Error> {
         let text = |file: &str| {
             outcome.files.get(file).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default()
         };
@@ -95,30 +161,37 @@ impl Boot {
             Some(0) => {}
             exit => return Err(Error::Guest(format!("in the guest (exit {exit:?}): {}", said()))),
         }
-        let late_ns: Vec<u64> = serde_json::from_str(&text(TIMES))
-            .map_err(|_| Error::Guest(format!("the guest left no {TIMES}: {}", said())))?;
-        if late_ns.is_empty() {
-            return Err(Error::Guest("no alarm came within the time: ask for more (--alarms)".to_owned()));
+        let left = |file: &str| Error::Guest(format!("the guest left no {file}: {}", said()));
+        let (system, seed) = (self.system.key.to_owned(), self.seed);
+        match self.what {
+            What::Alarms { case, .. } => {
+                let late_ns: Vec<u64> = serde_json::from_str(&text(TIMES)).map_err(|_| left(TIMES))?;
+                if late_ns.is_empty() {
+                    let words = "no alarm came within the time: ask for more (--alarms)";
+                    return Err(Error::Guest(words.to_owned()));
+                }
+                Ok(Measured::Alarms(Cell { system, case: case.key(), seed, late_ns }))
+            }
+            What::Sorts { generation, seconds } => {
+                let run: Value = serde_json::from_str(&text(RUN)).map_err(|_| left(RUN))?;
+                let numbers = run["metrics"]["numbers_sorted"].as_u64().filter(|&numbers| numbers > 0);
+                let numbers = numbers.ok_or_else(|| left("sorted number"))?;
+                let generation = generation.key.to_owned();
+                Ok(Measured::Sorts(Sorting { system, generation, seed, numbers, seconds }))
+            }
         }
-        let (system, case) = (self.system.key.to_owned(), self.case.key());
-        Ok(Cell { system, case, seed: self.seed, late_ns })
     }
-}
-
-/// The text of the scenario, on which results depend.
-pub(super) const fn scenario() -> &'static str {
-    SCENARIO
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::clock_resolution::{CASES, SYSTEMS};
+    use crate::clock_resolution::{CASES, GENERATIONS, SYSTEMS};
 
     #[test]
     fn a_cell_plays_the_scenario_with_its_case_and_its_quantum() {
         let case = CASES.iter().find(|case| case.key() == "4-1-8cpu").expect("it is there");
-        let boot = Boot { system: &SYSTEMS[1], case, seed: 3, alarms: 81 };
+        let boot = Boot { system: &SYSTEMS[1], what: What::Alarms { case, alarms: 81 }, seed: 3 };
         let job = boot.job();
         let words = job.commands[0].argv.join(" ");
         for part in ["kind=4%", "n=1", "stressers=8", "quantum_ms=0.1", "seconds=41", "--seed 3"] {
@@ -129,18 +202,34 @@ mod tests {
     }
 
     #[test]
+    fn an_older_processor_is_a_slower_machine_and_another_file() {
+        let boot = |generation| {
+            let what = What::Sorts { generation, seconds: 5 };
+            Boot { system: &SYSTEMS[0], what, seed: 1 }
+        };
+        let [older, newer] = GENERATIONS.each_ref().map(boot);
+        assert_eq!((older.job().shift, newer.job().shift), (1, 0));
+        assert_eq!(
+            (older.file_name(), newer.file_name()),
+            ("base-sort-8-older-seed1".to_owned(), "base-sort-8-newer-seed1".to_owned())
+        );
+        assert_ne!(older.argv(), newer.argv());
+    }
+
+    #[test]
     fn each_case_is_one_that_the_scenario_takes() {
         for system in &SYSTEMS {
-            for case in &CASES {
-                let boot = Boot { system, case, seed: 1, alarms: 500 };
+            let alarms = CASES.iter().map(|case| What::Alarms { case, alarms: 500 });
+            let sorts = GENERATIONS.iter().map(|generation| What::Sorts { generation, seconds: 5 });
+            for what in alarms.chain(sorts) {
+                let boot = Boot { system, what, seed: 1 };
                 let argv = boot.argv();
                 let sets = argv.windows(2).filter(|pair| pair[0] == "--set");
                 let sets: Vec<(String, String)> = sets
                     .map(|pair| pair[1].split_once('=').expect("an assignment"))
                     .map(|(name, value)| (name.to_owned(), value.to_owned()))
                     .collect();
-                assert_eq!(sets.len(), 5);
-                let scenario = spry_scenario::model::Scenario::parse_with(scenario(), "alarms.toml", &sets);
+                let scenario = spry_scenario::model::Scenario::parse_with(boot.scenario(), "x.toml", &sets);
                 let scenario = scenario.unwrap_or_else(|mistake| panic!("{mistake}"));
                 let quantum_us = if system.key == "base" { 60_000 } else { 100 };
                 assert_eq!(scenario.machine.rr_quantum_us, Some(quantum_us));

@@ -6,8 +6,8 @@ use serde_json::{Value, json};
 use spry_experiment::{Stop, digest, programs};
 use spry_lab::{Event, Lab, LabMachine, Progress, Variant, digest_of_file};
 
-use super::boot::{Boot, scenario, spec};
-use super::{Case, Cell, Study, System, figures, json as report, page, text};
+use super::boot::{Boot, What, spec};
+use super::{Case, Generation, Measured, SORTS, Study, System, figures, json as report, page, text};
 use crate::boots::{self, BootStudy, Told, Undone};
 use crate::directory::{Directory, Kept};
 use crate::draw;
@@ -24,22 +24,29 @@ pub struct Request {
     pub systems: Vec<&'static System>,
     /// The cases of table 6 and figure 7.
     pub cases: Vec<&'static Case>,
+    /// The processors of figure 8.
+    pub generations: Vec<&'static Generation>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
     /// How many alarms each process sets. A cell takes half a second of the guest's time for each.
     pub alarms: u32,
+    /// How long the sorted numbers of figure 8 are counted, seconds of the guest's time, from 1.
+    pub sort_s: u32,
     /// How many virtual machines run side by side; `None`: as many as this machine can have.
     pub jobs: Option<usize>,
 }
 
 impl Request {
-    /// All cells: every case on every system, first with the first seed.
+    /// All cells: every case and every processor on every system, first with the first seed.
     fn boots(&self) -> Vec<Boot> {
+        let alarms = self.cases.iter().map(|&case| What::Alarms { case, alarms: self.alarms });
+        let sorts =
+            self.generations.iter().map(|&generation| What::Sorts { generation, seconds: self.sort_s });
+        let whats: Vec<What> = alarms.chain(sorts).collect();
         let mut boots = Vec::new();
         for seed in 1..=self.seeds {
-            for &case in &self.cases {
-                let of = |&system| Boot { system, case, seed, alarms: self.alarms };
-                boots.extend(self.systems.iter().map(of));
+            for &what in &whats {
+                boots.extend(self.systems.iter().map(|&system| Boot { system, what, seed }));
             }
         }
         boots
@@ -58,7 +65,7 @@ pub struct Laboratory {
 
 impl BootStudy for Laboratory {
     type Request = Request;
-    type Cell = Cell;
+    type Cell = Measured;
 
     const NAME: &'static str = "clock-resolution";
 
@@ -80,8 +87,8 @@ impl BootStudy for Laboratory {
         request: &Request,
         directory: &Directory,
         stop: &Stop,
-        tell: &mut dyn FnMut(Told<'_, Cell>),
-    ) -> (Vec<Cell>, Undone) {
+        tell: &mut dyn FnMut(Told<'_, Measured>),
+    ) -> (Vec<Measured>, Undone) {
         let kept = |boot: &Boot| directory.kept(&boot.file_name(), &self.inputs(boot));
         let run = |boot: &Boot| self.boot(boot, directory, stop);
         boots::measure(&request.boots(), request.jobs, stop, &kept, &run, tell)
@@ -91,10 +98,10 @@ impl BootStudy for Laboratory {
         &self,
         request: &Request,
         directory: &Directory,
-        (cells, undone): (Vec<Cell>, &Undone),
+        (cells, undone): (Vec<Measured>, &Undone),
         command: &str,
     ) -> Result<Written, Error> {
-        let study = &Study { cells };
+        let study = &cells.into_iter().collect::<Study>();
         for topic in &figures::all(study) {
             for (number, _) in &topic.figures {
                 directory.put(&format!("figure-{number}.svg"), &draw::file(topic, number))?;
@@ -110,17 +117,24 @@ impl BootStudy for Laboratory {
         let machines: BTreeMap<&str, _> =
             self.machines.iter().map(|(system, machine)| (*system, machine.inputs())).collect();
         if let Value::Object(object) = &mut results {
-            object.insert("digest".to_owned(), json!(digest::of_json(&object["cells"])));
+            let cells = json!([object["cells"], object["sorts"]]);
+            object.insert("digest".to_owned(), json!(digest::of_json(&cells)));
             object.insert("seeds".to_owned(), json!(request.seeds));
             object.insert("alarms".to_owned(), json!(request.alarms));
+            object.insert("sort_s".to_owned(), json!(request.sort_s));
             object.insert("kernels".to_owned(), releases.iter().copied().collect());
             object.insert("inputs".to_owned(), json!({ "machines": machines, "programs": self.programs }));
         }
         Written::put(directory, &page(study, &releases, undone, command), summary, &results)
     }
 
-    fn name(cell: &Cell) -> String {
-        format!("{}, {}, seed {}", cell.system, cell.case, cell.seed)
+    fn name(cell: &Measured) -> String {
+        match cell {
+            Measured::Alarms(cell) => format!("{}, {}, seed {}", cell.system, cell.case, cell.seed),
+            Measured::Sorts(cell) => {
+                format!("{}, {SORTS}-{}, seed {}", cell.system, cell.generation, cell.seed)
+            }
+        }
     }
 }
 
@@ -130,12 +144,12 @@ impl Laboratory {
         digest::of_json(&json!({
             "machine": self.machines[boot.system.key].inputs(),
             "programs": self.programs,
-            "scenario": scenario(),
+            "scenario": boot.scenario(),
             "command": boot.argv(),
         }))
     }
 
-    fn boot(&self, boot: &Boot, directory: &Directory, stop: &Stop) -> Result<Cell, Error> {
+    fn boot(&self, boot: &Boot, directory: &Directory, stop: &Stop) -> Result<Measured, Error> {
         let machine = &self.machines[boot.system.key];
         let outcome = self.lab.run(machine, &boot.job(), &|_: Event<'_>| {}, stop)?;
         let kept = Kept { inputs: self.inputs(boot), cell: boot.cell(&outcome)? };
@@ -164,7 +178,7 @@ fn all_built(systems: &[&System], built: &[(Variant, String)]) -> Result<(), Err
 
 #[cfg(test)]
 mod tests {
-    use super::super::{CASES, SYSTEMS};
+    use super::super::{CASES, GENERATIONS, SYSTEMS};
     use super::*;
 
     #[test]
@@ -186,13 +200,16 @@ mod tests {
         let request = Request {
             systems: SYSTEMS.iter().collect(),
             cases: vec![&CASES[5], &CASES[0]],
+            generations: vec![&GENERATIONS[0]],
             seeds: 2,
             alarms: 80,
+            sort_s: 2,
             jobs: None,
         };
         let names: Vec<String> = request.boots().iter().map(Boot::file_name).collect();
-        assert_eq!(names.len(), 8);
+        assert_eq!(names.len(), 12);
         assert_eq!(names[..3], ["base-cont-8-seed1", "fast-cont-8-seed1", "base-blk-2-seed1"]);
-        assert!(names[4..].iter().all(|name| name.ends_with("seed2")));
+        assert_eq!(names[5], "fast-sort-8-older-seed1");
+        assert!(names[6..].iter().all(|name| name.ends_with("seed2")));
     }
 }

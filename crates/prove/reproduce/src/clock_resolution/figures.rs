@@ -1,7 +1,8 @@
-//! Figure 7 again: how many of the signals to processes that always compute were delivered within a time.
+//! Figure 7 again: how many of the signals to processes that always compute were delivered within a time. And
+//! figure 8: how much is sorted on an older and on a newer processor.
 
-use super::{CASES, Case, Cell, SYSTEMS, Study, System, Tail};
-use crate::figure::{Axis, Colour, Curve, Drawn, Panel, Point, Topic};
+use super::{CASES, Case, Cell, SYSTEMS, Study, System, Tail, Throughput, throughputs};
+use crate::figure::{Axis, Bar, Colour, Curve, Drawn, Panel, Part, Point, Topic};
 use crate::study::Spread;
 
 /// The halves of the figure: the number of each, its caption, and where its axis ends, us.
@@ -18,10 +19,61 @@ const CURVES: [(u32, &str, Colour); 4] = [
     (8, "8", Colour::Quake),
 ];
 
-/// The halves that were measured, each with what the paper printed of it.
+/// The figures that were measured, each with what the paper printed of it.
 pub fn all(study: &Study) -> Vec<Topic> {
     let halves = SYSTEMS.iter().zip(HALVES).enumerate();
-    halves.filter_map(|(nth, (system, half))| topic(study, system, nth, half)).collect()
+    let halves = halves.filter_map(|(nth, (system, half))| topic(study, system, nth, half));
+    halves.chain(sorting(&throughputs(study))).collect()
+}
+
+/// Figure 8 in percent of the older processor with the base system; `None` if that was not measured.
+fn sorting(bars: &[Throughput]) -> Option<Topic> {
+    let (title, caption) = ("what 8 competing processes sort", "throughput of sorting, 8 processes");
+    let is_first = |bar: &&Throughput| bar.generation.shift > 0 && bar.system == SYSTEMS[0].key;
+    let first = bars.iter().find(is_first).filter(|bar| bar.measured.median > 0.0)?;
+    let whole = first.measured.median;
+    let now = bars.iter().map(|bar| {
+        let Spread { median, low, high } = bar.measured;
+        let [median, low, high] = [median, low, high].map(|numbers| 100.0 * numbers / whole);
+        drawn(bar, Spread { median, low, high })
+    });
+    let now: Vec<Bar> = now.collect();
+    let then = bars.iter().filter_map(|bar| {
+        let percent = 100.0 * bar.published? / first.published?;
+        Some(drawn(bar, Spread { median: percent, low: percent, high: percent }))
+    });
+    let then: Vec<Bar> = then.collect();
+    let all = now.iter().chain(&then).flat_map(|bar| &bar.parts);
+    let high = all.map(|part| part.value.median).fold(100.0, f64::max);
+    let panel = |scheduler: &str, bars| Panel {
+        figure: "8",
+        scheduler: scheduler.to_owned(),
+        drawn: Drawn::Bars(bars),
+    };
+    Some(Topic {
+        title,
+        figures: vec![("8", caption)],
+        note: "Numbers sorted per second, in percent of the older processor with the base system. The paper \
+               prints two of its bars."
+            .to_owned(),
+        x: Axis::linear("sorted, % of the older processor with 100 Hz", high, " %"),
+        y: Axis::linear("", 1.0, ""),
+        lines: Vec::new(),
+        panels: vec![panel("the lab", now), panel("what the paper prints", then)],
+    })
+}
+
+/// A bar of figure 8.
+fn drawn(bar: &Throughput, value: Spread) -> Bar {
+    let is_base = bar.system == SYSTEMS[0].key;
+    let name = match (bar.generation.shift > 0, is_base) {
+        (true, true) => "older, 100 Hz",
+        (true, false) => "older, 20,000 Hz",
+        (false, true) => "newer, 100 Hz",
+        (false, false) => "newer, 20,000 Hz",
+    };
+    let colour = if is_base { Colour::Others } else { Colour::Quake };
+    Bar { name, parts: vec![Part { name, colour, value }] }
 }
 
 fn topic(
@@ -98,7 +150,7 @@ mod tests {
     #[test]
     fn each_half_has_the_measured_curves_and_what_the_paper_prints() {
         let topics = all(&study());
-        assert_eq!(topics.iter().map(|topic| topic.panels.len()).collect::<Vec<_>>(), [2, 2]);
+        assert_eq!(topics.iter().map(|topic| topic.panels.len()).collect::<Vec<_>>(), [2, 2, 2]);
         let Drawn::Curves(curves) = &topics[0].panels[0].drawn else { panic!("no curves") };
         assert_eq!((curves.len(), curves[0].points.len()), (1, 200));
         assert_eq!((curves[0].points[179].x, curves[0].points[179].y.median), (378_000.0, 90.0));
@@ -106,6 +158,11 @@ mod tests {
         assert_eq!(then.iter().map(|curve| curve.points.len()).collect::<Vec<_>>(), [1, 4, 1, 4]);
         assert_eq!((then[3].points[0].x, then[3].points[0].y.median), (10_000.0, 16.0));
         let svg = draw::file(&topics[1], "7-right");
+        let Drawn::Bars(bars) = &topics[2].panels[0].drawn else { panic!("no bars") };
+        let percents: Vec<f64> = bars.iter().map(|bar| bar.parts[0].value.median).collect();
+        assert_eq!(percents, [100.0, 75.0, 200.0, 175.0]);
+        let Drawn::Bars(then) = &topics[2].panels[1].drawn else { panic!("no bars") };
+        assert_eq!(then.len(), 2);
         assert!(svg.contains("20,000 Hz") && svg.contains("what the paper prints"), "{svg}");
     }
 
@@ -113,6 +170,7 @@ mod tests {
     fn without_such_cells_there_is_no_figure() {
         let mut study = study();
         study.cells.retain(|cell| !cell.case.starts_with("cont"));
+        study.sorts.retain(|sorting| sorting.system == "fast");
         assert!(all(&study).is_empty());
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{CASES, LEFT_OUT, MACHINE, SYSTEMS, Study, rows, shares};
+use super::{CASES, LEFT_OUT, MACHINE, SYSTEMS, Study, rows, shares, throughputs, upgrade};
 use crate::boots::Undone;
 
 /// The whole study, without its inputs.
@@ -19,6 +19,9 @@ pub fn report(study: &Study, undone: &Undone) -> Value {
     let cases = CASES.iter().map(|case| json!({ "case": case.key(), "name": case.name(), "is": case }));
     let mut cells: Vec<_> = study.cells.iter().collect();
     cells.sort_by_key(|cell| (&cell.system, &cell.case, cell.seed));
+    let mut sorts: Vec<_> = study.sorts.iter().collect();
+    sorts.sort_by_key(|cell| (&cell.system, &cell.generation, cell.seed));
+    let bars = throughputs(study);
     json!({
         "reproduce": "clock-resolution",
         "machine": "lab",
@@ -27,8 +30,10 @@ pub fn report(study: &Study, undone: &Undone) -> Value {
         "cases": cases.collect::<Vec<_>>(),
         "table6": rows(study),
         "figure7": shares(study),
+        "figure8": { "sorted_per_second": bars, "newer_over_older": upgrade(&bars) },
         "left_out": LEFT_OUT,
         "cells": cells,
+        "sorts": sorts,
         "failures": undone.failures,
         "missing": undone.missing,
     })
@@ -47,6 +52,9 @@ mod tests {
         assert_eq!((&row["case"], &row["published"]["p90"]), (&json!("blk-8"), &json!(7.0)));
         assert_eq!((&row["measured"][0]["median"], &row["verdict"]), (&json!(53.0), &json!("as_then")));
         assert_eq!((&value["figure7"][0]["n"], &value["figure7"][0]["published"]), (&json!(8), &json!(0.16)));
+        let figure8 = &value["figure8"];
+        assert_eq!(figure8["sorted_per_second"][3]["measured"]["median"], json!(7_000_000.0));
+        assert_eq!(figure8["newer_over_older"]["verdict"], json!("as_then"));
         assert_eq!(value["cells"].as_array().map(Vec::len), Some(study().cells.len()));
     }
 }

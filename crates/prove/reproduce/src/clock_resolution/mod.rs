@@ -1,6 +1,7 @@
 //! Repeats section 7 of the paper on clock resolution (Etsion, Tsafrir, Feitelson 2003, Effects of Clock
 //! Resolution on the Scheduling of Interactive and Soft Real-Time Processes): table 6 and figure 7, how late
-//! alarm signals reach processes on a kernel of 100 Hz and on one of 20,000 Hz.
+//! alarm signals reach processes on a kernel of 100 Hz and on one of 20,000 Hz, and figure 8, how much work is
+//! done on them.
 
 mod boot;
 mod cells;
@@ -9,6 +10,7 @@ mod json;
 mod page;
 mod published;
 mod rows;
+mod sorts;
 mod text;
 
 use serde::{Deserialize, Serialize};
@@ -18,6 +20,9 @@ pub use json::report as json;
 pub use page::page;
 pub use published::{CASES, Case, LEFT_OUT, MACHINE, Tail};
 pub use rows::{Row, Share, Verdict, rows, shares};
+pub use sorts::{
+    GENERATIONS, Generation, SORTS, Sorting, Throughput, Upgrade, loss_percent, throughputs, upgrade,
+};
 pub use text::report as text;
 
 /// A kernel with its quantum.
@@ -53,7 +58,7 @@ pub const SYSTEMS: [System; 2] = [
     },
 ];
 
-/// A cell: one boot of a system with a case.
+/// A cell: one boot of a system with a case of alarms.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Cell {
     /// The system's key.
@@ -66,11 +71,36 @@ pub struct Cell {
     pub late_ns: Vec<u64>,
 }
 
+/// What one boot measured.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Measured {
+    /// Alarms, for table 6 and figure 7.
+    Alarms(Cell),
+    /// Sorting, for figure 8.
+    Sorts(Sorting),
+}
+
 /// Everything that was measured.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Study {
-    /// The cells, in any order.
+    /// The cells with alarms, in any order.
     pub cells: Vec<Cell>,
+    /// The cells that sorted, in any order.
+    pub sorts: Vec<Sorting>,
+}
+
+impl FromIterator<Measured> for Study {
+    fn from_iter<I: IntoIterator<Item = Measured>>(measured: I) -> Self {
+        let mut study = Study::default();
+        for one in measured {
+            match one {
+                Measured::Alarms(cell) => study.cells.push(cell),
+                Measured::Sorts(sorting) => study.sorts.push(sorting),
+            }
+        }
+        study
+    }
 }
 
 impl Cell {
@@ -120,6 +150,15 @@ mod tests {
                 cell("fast", "blk-8", 1, &signals(&[(90, 53), (95, 56), (99, 58), (100, 69)])),
                 cell("base", "4-1-8cpu", 1, &signals(&loops)),
             ],
+            sorts: [("older", "base", 8), ("older", "fast", 6), ("newer", "base", 16), ("newer", "fast", 14)]
+                .map(|(generation, system, millions)| Sorting {
+                    system: system.to_owned(),
+                    generation: generation.to_owned(),
+                    seed: 1,
+                    numbers: millions * 1_000_000,
+                    seconds: 2,
+                })
+                .into(),
         }
     }
 

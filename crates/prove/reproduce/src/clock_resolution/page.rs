@@ -7,8 +7,8 @@ use spry_page::escape;
 use spry_page::html::{END, Scripts, begin};
 use spry_page::words::digits;
 
-use super::text::{HEADS, SHARES, TABLE, machines, published, value};
-use super::{LEFT_OUT, Row, Study, figures, rows, shares};
+use super::text::{HEADS, SHARES, SORTS, TABLE, findings, machines, published, thousands, value};
+use super::{LEFT_OUT, Row, Study, Throughput, figures, rows, shares, throughputs};
 use crate::boots::Undone;
 use crate::draw;
 
@@ -39,9 +39,19 @@ pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: 
     });
     let heads = ["processes", "the paper", "worked out", "the lab", "verdict"];
     section(&mut out, SHARES, &table(&heads, shares));
+    let bars = throughputs(study);
+    if !bars.is_empty() {
+        section(&mut out, SORTS, &sorting(&bars));
+    }
     for topic in figures::all(study) {
         let note = format!("<p class=\"note\">{}</p>", escape(&topic.note));
-        section(&mut out, &format!("Figure 7: {}", topic.title), &(draw::figure(&topic, None) + &note));
+        let number =
+            topic.figures.first().map_or("", |(number, _)| number.split('-').next().unwrap_or(number));
+        section(
+            &mut out,
+            &format!("Figure {number}: {}", topic.title),
+            &(draw::figure(&topic, None) + &note),
+        );
     }
     end(&mut out, undone, command);
     out + END
@@ -66,6 +76,18 @@ fn tails(rows: &[Row]) -> String {
         add("the lab", row.measured.map(value), &format!("{}{why}", row.verdict.words()));
     }
     table(&heads, lines)
+}
+
+/// Figure 8: its bars as a table, and what it says.
+fn sorting(bars: &[Throughput]) -> String {
+    let rows = bars.iter().map(|bar| {
+        let processor =
+            format!("{}: {} (the paper: {})", bar.generation.key, bar.generation.about, bar.generation.then);
+        let then = bar.published.map(thousands).unwrap_or_default();
+        vec![processor, bar.system.to_owned(), then, thousands(bar.measured.median)]
+    });
+    let said: String = findings(bars).iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
+    table(&["processor", "system", "the paper", "the lab"], rows) + &format!("<ul>{said}</ul>")
 }
 
 fn end(out: &mut String, undone: &Undone, command: &str) {
@@ -96,7 +118,8 @@ mod tests {
         {
             assert!(page.contains(part), "{part}");
         }
-        assert_eq!(page.matches("<svg").count(), 2);
+        assert!(page.contains("Figure 8: what") && page.contains("3136"), "{page}");
+        assert_eq!(page.matches("<svg").count(), 3);
     }
 
     #[test]

@@ -35,7 +35,7 @@ impl Verdict {
         }
     }
 
-    const fn of(agrees: bool) -> Self {
+    pub(super) const fn of(agrees: bool) -> Self {
         if agrees { Verdict::AsThen } else { Verdict::Otherwise }
     }
 }

@@ -10,6 +10,7 @@ mod game;
 mod kernel_load;
 mod modem;
 mod player;
+mod sorter;
 mod stresser;
 mod typist;
 mod x11;
@@ -30,6 +31,7 @@ pub(crate) fn play(kind: &Kind, stage: &Stage) -> Result<Metrics, RunError> {
         Kind::Alarms(alarms) => alarms::play(alarms, stage),
         Kind::Stresser(_) => stresser::stress(stage),
         Kind::Worker(_) => stresser::work(stage),
+        Kind::Sorter(sorter) => sorter::play(*sorter, stage),
         Kind::Compile(compile) => compile::play(compile, stage),
         Kind::Cost(cost) => cost::play(cost, stage),
         Kind::Modem(modem) => modem::play(modem, stage),

@@ -10,6 +10,7 @@ mod game;
 mod kernel_load;
 mod modem;
 mod player;
+mod sorter;
 mod stresser;
 mod typist;
 pub mod x11;
@@ -23,6 +24,7 @@ pub use game::Game;
 pub use kernel_load::KernelLoad;
 pub use modem::Modem;
 pub use player::Player;
+pub use sorter::Sorter;
 pub use stresser::{Stresser, Worker};
 pub use typist::Typist;
 
@@ -145,6 +147,8 @@ kinds! {
     Stresser(Stresser),
     /// The endless loop that tells how much work it did.
     Worker(Worker),
+    /// The sorting application.
+    Sorter(Sorter),
     /// The compilation.
     Compile(Compile),
     /// The cost of small operations.
