@@ -49,9 +49,9 @@ pub fn named_in(messages: &str, root: &Path) -> Result<Vec<Program>> {
     Ok(found.into_values().collect())
 }
 
-/// The names in [`group::NOT_PURE`] that no program has.
+/// The names in [`group::GROUPS`] that no program has.
 pub fn stale_groups(programs: &[Program]) -> Vec<&'static str> {
-    let names = group::NOT_PURE.iter().map(|&(beginning, _)| beginning);
+    let names = group::GROUPS.iter().map(|&(beginning, _)| beginning);
     names.filter(|name| !programs.iter().any(|program| program.source.starts_with(name))).collect()
 }
 
