@@ -69,6 +69,9 @@ fn spin(own: &Loop, start: Instant) -> ! {
 }
 
 fn wait_and_spin(gate: &Gate, own: &Loop, epoch: Instant) -> ! {
+    // The first write takes a page fault, which holds the lock of the page that all loops share. A loop that
+    // lost the CPU meanwhile would keep the others asleep.
+    own.ran_ns.store(0, Ordering::Relaxed);
     gate.pass();
     own.last_ns.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
     spin(own, epoch)
