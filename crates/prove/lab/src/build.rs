@@ -24,9 +24,10 @@ use crate::recipe::code_of;
 const FRAGMENT: &str = include_str!("trimmed.config");
 /// The options without which a built kernel is useless. A newer source may have renamed or moved other
 /// options.
-const NEEDED: [&str; 10] = [
+const NEEDED: [&str; 11] = [
     "CONFIG_SMP",
     "CONFIG_X86_PM_TIMER",
+    "CONFIG_X86_IOPL_IOPERM",
     "CONFIG_PCI_MSI",
     "CONFIG_SERIAL_8250_CONSOLE",
     "CONFIG_BLK_DEV_INITRD",
@@ -350,7 +351,7 @@ mod tests {
         let good = "--- a/a.c\n+++ b/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
         apply(good).expect("it fits");
         assert_eq!(fs::read_to_string(source.path().join("a.c")).expect("it is there"), "one\n2\nthree\n");
-        fs::write(source.path().join("a.c"), "1\n2\n3\n").expect("it can be written");
+        fs::write(source.path().join("a.c"), "four\nfive\nsix\n").expect("it can be written");
         for (bad, why) in [
             (good.replace("-two", "-zwei"), "a.c: Hunk #1 FAILED at 1"),
             (good.replace("a.c", "b.c"), "can't find file to patch"),
