@@ -46,8 +46,8 @@ pub enum ReproduceCommand {
     /// Time-Sensitive Linux: table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a
     /// film's picture is from its sound beside three loads.
     TimeSensitive(TimeSensitiveArgs),
-    /// Effects of clock resolution: table 6 and figure 7, how late alarm signals are at 100 and at 20,000 Hz; and
-    /// figure 8, how much is sorted.
+    /// Effects of clock resolution: table 6 and figure 7, how late alarm signals are at 100 and at 20,000 Hz;
+    /// and figure 8, how much is sorted.
     ClockResolution(ClockResolutionArgs),
 }
 

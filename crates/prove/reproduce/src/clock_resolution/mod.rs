@@ -1,7 +1,7 @@
 //! Repeats section 7 of the paper on clock resolution (Etsion, Tsafrir, Feitelson 2003, Effects of Clock
 //! Resolution on the Scheduling of Interactive and Soft Real-Time Processes): table 6 and figure 7, how late
-//! alarm signals reach processes on a kernel of 100 Hz and on one of 20,000 Hz, and figure 8, how much work is
-//! done on them.
+//! alarm signals reach processes on a kernel of 100 Hz and on one of 20,000 Hz, and figure 8, how much work
+//! is done on them.
 
 mod boot;
 mod cells;

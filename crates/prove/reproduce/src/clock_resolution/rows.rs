@@ -173,7 +173,8 @@ mod tests {
         let all = shares(&study());
         assert_eq!(all.len(), 1);
         assert_eq!((all[0].n, all[0].measured.median, all[0].verdict), (8, 0.16, Verdict::AsThen));
-        let late = Study { cells: vec![cell("base", "cont-2", 1, &signals(&[(30, 9_000), (100, 60_000)]))] };
+        let cell = cell("base", "cont-2", 1, &signals(&[(30, 9_000), (100, 60_000)]));
+        let late = Study { cells: vec![cell], ..Study::default() };
         assert_eq!(shares(&late)[0].verdict, Verdict::Otherwise);
     }
 }
