@@ -1,6 +1,7 @@
 //! Builds small kernels with other tick rates from the distribution's own source.
 
 mod edits;
+mod patch;
 mod variant;
 
 pub use variant::{RATES_HZ, Ticks, Variant};
@@ -13,12 +14,13 @@ use std::thread;
 use spry_experiment::digest;
 
 use crate::cache::{Cache, key_of};
-use crate::command::{run, run_watched};
+use crate::command::run_watched;
 use crate::error::{LabError, at};
 use crate::fetch::{Archive, Package, Suite};
 use crate::kernel::{Description, release_of};
 use crate::progress::{Event, Progress, Stop};
 use crate::recipe::code_of;
+use patch::Patch;
 
 /// The configuration options that the lab needs, in addition to the smallest configuration.
 const FRAGMENT: &str = include_str!("trimmed.config");
@@ -51,12 +53,6 @@ pub(crate) const TOOLS: [(&str, &str); 7] = [
 const NOT_PERIODIC: [&str; 2] = ["CONFIG_HIGH_RES_TIMERS", "CONFIG_NO_HZ_IDLE"];
 /// The beginning of the name of each directory of built kernels in the cache.
 const HOME: &str = "built-";
-
-/// A user's patch: its file, and what the file holds.
-struct Patch<'a> {
-    file: &'a Path,
-    content: Vec<u8>,
-}
 
 /// Finds the kernel of this variant that was built last.
 pub(crate) fn find(cache: &Cache, variant: &Variant) -> Result<PathBuf, LabError> {
@@ -97,10 +93,7 @@ pub(crate) fn build(
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<Variant, LabError> {
-    let patch = match patch {
-        Some(file) => Some(Patch { file, content: fs::read(file).map_err(at(file))? }),
-        None => None,
-    };
+    let patch = patch.map(Patch::read).transpose()?;
     let name = patch.as_ref().map(|patch| Variant::patch_name(patch.file));
     let variant = Variant { patch: name, ..wanted.clone() };
     for (program, package) in TOOLS {
@@ -138,43 +131,6 @@ pub(crate) fn build(
         fs::remove_dir_all(&tree).map_err(at(&tree))
     })?;
     Ok(variant)
-}
-
-impl Patch<'_> {
-    /// Applies the patch to the source of the package.
-    ///
-    /// # Errors
-    /// If the patch does not fit; the error has the first place that does not.
-    fn apply(&self, source: &Path, package: &str, stop: &Stop) -> Result<(), LabError> {
-        let copy = source.join("user.patch");
-        fs::write(&copy, &self.content).map_err(at(&copy))?;
-        // The program says on standard output what does not fit.
-        let mut command = Command::new("sh");
-        command.args(["-c", "exec patch -p1 --batch --forward -d \"$0\" -i \"$1\" >&2"]);
-        match run(command.arg(source).arg(&copy), stop) {
-            Ok(_) => fs::remove_file(&copy).map_err(at(&copy)),
-            Err(LabError::Tool { stderr, .. }) => Err(LabError::Kernel(format!(
-                "{} does not fit the source of {package}: {}",
-                self.file.display(),
-                why_not(&stderr)
-            ))),
-            Err(error) => Err(error),
-        }
-    }
-}
-
-/// The first reason that `patch` gives, in one line.
-fn why_not(said: &str) -> String {
-    let is_reason = |line: &str| {
-        ["FAILED", "find file", "garbage", "malformed", "Reversed"].iter().any(|word| line.contains(word))
-    };
-    let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
-    let Some(reason) = lines.iter().position(|line| is_reason(line)) else {
-        return lines.last().map_or_else(|| "patch says no reason".to_owned(), ToString::to_string);
-    };
-    let file = lines[..reason].iter().rev().find_map(|line| line.strip_prefix("patching file "));
-    let named = file.map(|file| format!("{file}: ")).unwrap_or_default();
-    named + lines[reason]
 }
 
 fn unpack(deb: &Path, tree: &Path, progress: &dyn Progress, stop: &Stop) -> Result<PathBuf, LabError> {
@@ -337,29 +293,6 @@ mod tests {
         let busy = config("100hz");
         for option in NOT_PERIODIC {
             assert!(busy.contains(&format!("{option}=y\n")) && !periodic.contains(option), "{option}");
-        }
-    }
-
-    #[test]
-    fn a_patch_that_does_not_fit_says_where_in_one_line() {
-        let source = tempfile::tempdir().expect("a directory");
-        fs::write(source.path().join("a.c"), "one\ntwo\nthree\n").expect("it can be written");
-        let apply = |text: &str| {
-            let patch = Patch { file: Path::new("my.patch"), content: text.as_bytes().to_vec() };
-            patch.apply(source.path(), "linux-source-9", &Stop::new())
-        };
-        let good = "--- a/a.c\n+++ b/a.c\n@@ -1,3 +1,3 @@\n one\n-two\n+2\n three\n";
-        apply(good).expect("it fits");
-        assert_eq!(fs::read_to_string(source.path().join("a.c")).expect("it is there"), "one\n2\nthree\n");
-        fs::write(source.path().join("a.c"), "four\nfive\nsix\n").expect("it can be written");
-        for (bad, why) in [
-            (good.replace("-two", "-zwei"), "a.c: Hunk #1 FAILED at 1"),
-            (good.replace("a.c", "b.c"), "can't find file to patch"),
-            ("nonsense\n".to_owned(), "garbage"),
-        ] {
-            let error = apply(&bad).expect_err("it does not fit").to_string();
-            assert!(error.starts_with("my.patch does not fit the source of linux-source-9: "), "{error}");
-            assert!(error.contains(why) && error.lines().count() == 1, "{error}");
         }
     }
 }

@@ -8,8 +8,8 @@ use std::thread;
 use std::time::Duration;
 
 use spry_runner::programs;
-use spry_sys::Signal;
 use spry_sys::settle::tie;
+use spry_sys::{Signal, signal};
 
 use crate::error::{LabError, tail};
 use crate::progress::Stop;
@@ -62,7 +62,8 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
     }
 }
 
-/// A running program. When this value is dropped, the program is killed and waited for.
+/// A running program. When this value is dropped, the program is killed, with what it started in its process
+/// group, and waited for.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -71,7 +72,11 @@ pub(crate) struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // If the program has already ended, the kill has no effect.
+        // A child that was waited for has given its number back, and another process may have it.
+        if matches!(self.child.try_wait(), Ok(None)) {
+            // `make` has begun compilers, which would go on without it. An error says that all have ended.
+            let _ = signal::send_group(self.child.id(), Signal::KILL);
+        }
         let _ = self.child.kill();
         let _ = self.child.wait();
     }
@@ -148,6 +153,9 @@ pub(crate) fn found(program: &str) -> Option<PathBuf> {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+    use std::time::Instant;
+
     use super::*;
 
     #[test]
@@ -170,6 +178,31 @@ mod tests {
         stop.request();
         let ended = run(Command::new("sleep").arg("100"), &stop);
         assert!(matches!(ended, Err(LabError::Interrupted)));
+    }
+
+    #[test]
+    fn a_stop_ends_what_a_program_has_started() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let file = directory.path().join("number");
+        let stop = Stop::new();
+        let mut command = Command::new("sh");
+        command.args(["-c", "sleep 1000 & echo $! >\"$0.new\"; mv \"$0.new\" \"$0\"; wait"]).arg(&file);
+        let look = || {
+            if file.exists() {
+                stop.request();
+            }
+        };
+        let ended = run_watched(&mut command, &stop, &look);
+        assert!(matches!(ended, Err(LabError::Interrupted)));
+        let number = fs::read_to_string(&file).expect("it was written");
+        // An orphan that was killed is there until another process has waited for it.
+        let state = || fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
+        let is_there = || state().rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"));
+        let begun = Instant::now();
+        while is_there() {
+            assert!(begun.elapsed() < Duration::from_secs(30), "process {number} still runs");
+            thread::sleep(LOOK_EVERY);
+        }
     }
 
     #[test]

@@ -81,7 +81,8 @@ pub const LEFT_OUT: [&str; 5] = [
      a tick later: 10 ms on the base kernel, 50 us on the fast one. Both kernels tick always and have no \
      finer timers, as Linux 2.4 had none.",
     "No daemon writes to a disk here. The paper lays its longest latencies to such daemons.",
-    "The lab's CPU takes a nanosecond for an instruction and has no caches.",
+    "The lab's CPU takes a nanosecond for an instruction, that of figure 8's older processor two; it has no \
+     caches.",
     "Figure 8 compares generations of processors; here the newer one is twice as fast as the older in all \
      that it does, while the paper's is 1.7 times as fast.",
     "The sorting is Rust's unstable sort, a quicksort that changes to heapsort where the pivots are bad, as \
