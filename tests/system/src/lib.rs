@@ -159,8 +159,20 @@ pub fn task(report: &Value, tid: u32) -> &Value {
 /// # Panics
 /// If there is no process 1.
 pub fn hidden_threads() -> BTreeSet<u64> {
-    let threads = fs::read_dir("/proc/1/task").expect("there is a process 1");
-    threads.filter_map(|entry| entry.expect("a thread").file_name().to_str()?.parse().ok()).collect()
+    let threads = of_threads(1, "comm");
+    assert!(!threads.is_empty(), "there is a process 1");
+    threads.into_iter().map(|(tid, _)| tid.into()).collect()
+}
+
+/// The text of this file in `/proc` of each thread of a process, by the threads' numbers. A thread that ends
+/// meanwhile is left out; a process that has ended has none.
+pub fn of_threads(tgid: u32, file: &str) -> Vec<(u32, String)> {
+    let threads = fs::read_dir(format!("/proc/{tgid}/task")).into_iter().flatten().flatten();
+    let text = |thread: fs::DirEntry| {
+        let tid = thread.file_name().to_str()?.parse().ok()?;
+        Some((tid, fs::read_to_string(thread.path().join(file)).ok()?))
+    };
+    threads.filter_map(text).collect()
 }
 
 /// A number of the report.

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_sys::clock::thread_cpu_ns;
 use spry_system_tests::desk::{Daemon, Desk, Program, as_nobody, await_some, end, refused};
-use spry_system_tests::{need_root, run, spry};
+use spry_system_tests::{need_root, of_threads, run, spry};
 use tempfile::TempDir;
 
 const LETTER: &str =
@@ -35,12 +35,11 @@ fn way(task: &Value) -> Vec<String> {
 
 /// How often all threads of a process have waited for something so far.
 fn wakeups_of(tgid: u32) -> u64 {
-    let threads = fs::read_dir(format!("/proc/{tgid}/task")).expect("the process is there").flatten();
     let of_thread = |status: String| {
         let line = status.lines().find_map(|line| line.strip_prefix("voluntary_ctxt_switches:"));
         line.expect("the kernel counts them").trim().parse::<u64>().expect("a count is a number")
     };
-    threads.filter_map(|thread| fs::read_to_string(thread.path().join("status")).ok()).map(of_thread).sum()
+    of_threads(tgid, "status").into_iter().map(|(_, status)| of_thread(status)).sum()
 }
 
 /// The CPU time that one wake-up takes on this machine, s, as a thread finds that sleeps for 20 ms again and

@@ -12,7 +12,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spry_system_tests::desk::{Daemon, Desk, Program, as_nobody, await_some};
-use spry_system_tests::{besieger, need_root};
+use spry_system_tests::{besieger, need_root, of_threads};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
@@ -37,12 +37,10 @@ fn looking(display: &str) -> (TempDir, Daemon) {
 
 /// The process of the daemon's eyes, if there is one now.
 fn eyes(daemon: &Daemon) -> Option<u32> {
-    let threads = fs::read_dir(format!("/proc/{}/task", daemon.program.tgid())).ok()?.flatten();
-    let children = threads.filter_map(|thread| fs::read_to_string(thread.path().join("children")).ok());
-    let children: Vec<u32> = children
-        .flat_map(|list| list.split_whitespace().filter_map(|child| child.parse().ok()).collect::<Vec<_>>())
-        .collect();
-    children.into_iter().find(|child| {
+    let lists = of_threads(daemon.program.tgid(), "children");
+    let mut children =
+        lists.iter().flat_map(|(_, list)| list.split_whitespace()).filter_map(|child| child.parse().ok());
+    children.find(|child: &u32| {
         fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim() == "spry-eyes")
     })
 }

@@ -1,25 +1,18 @@
 //! The run time of a task in a report is the one that the kernel accounts.
 
 use std::ffi::OsStr;
-use std::fs;
 use std::io::{BufRead, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::Duration;
 
-use spry_system_tests::{Recording, need_root, number, report, spry_says, task};
+use spry_system_tests::{Recording, need_root, number, of_threads, report, spry_says, task};
 
 /// `sum_exec_runtime` of each thread of a process, ns: the first field of its `schedstat`.
 fn kernel_accounts(tgid: u32) -> Vec<(u32, f64)> {
-    let threads = fs::read_dir(format!("/proc/{tgid}/task")).expect("the process runs");
-    let tids = threads
-        .map(|entry| entry.expect("a thread").file_name().to_string_lossy().parse().expect("a number"));
-    tids.map(|tid: u32| {
-        let text = fs::read_to_string(format!("/proc/{tgid}/task/{tid}/schedstat"))
-            .expect("the kernel keeps schedstat");
-        (tid, text.split(' ').next().and_then(|field| field.parse().ok()).expect("a number of nanoseconds"))
-    })
-    .collect()
+    let ran_ns = |text: String| text.split(' ').next().and_then(|field| field.parse().ok());
+    let threads = of_threads(tgid, "schedstat").into_iter();
+    threads.map(|(tid, text)| (tid, ran_ns(text).expect("a number of nanoseconds"))).collect()
 }
 
 #[test]

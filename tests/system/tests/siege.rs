@@ -8,15 +8,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use spry_system_tests::desk::{Daemon, Desk, Program, as_nobody, await_some};
-use spry_system_tests::{besieger, need_root};
+use spry_system_tests::{besieger, need_root, of_threads};
 
 /// The CPU time of all threads of a process so far, s.
 fn cpu_s(tgid: u32) -> f64 {
-    let threads = fs::read_dir(format!("/proc/{tgid}/task")).expect("it lives").flatten();
-    let ran_ns = threads.filter_map(|thread| {
-        let text = fs::read_to_string(thread.path().join("schedstat")).ok()?;
-        text.split(' ').next()?.parse::<f64>().ok()
-    });
+    let threads = of_threads(tgid, "schedstat");
+    let ran_ns = threads.iter().filter_map(|(_, text)| text.split(' ').next()?.parse::<f64>().ok());
     ran_ns.sum::<f64>() / 1e9
 }
 
