@@ -16,6 +16,7 @@ pub mod claims;
 pub mod clock_resolution;
 pub mod directory;
 pub mod draw;
+mod ends;
 mod error;
 pub mod figure;
 pub mod interactive;

@@ -1,6 +1,7 @@
 //! Everything that was measured: cells by scheduler, application, load and seed.
 
 use serde::{Deserialize, Serialize};
+use spry_page::words::digits;
 
 use crate::application::{Application, Beside};
 use crate::measurement::{Measurement, Party};
@@ -59,6 +60,17 @@ impl Spread {
             f64::midpoint(values[middle - 1], values[middle])
         };
         Some(Spread { median, low, high })
+    }
+
+    /// The median in words, and the spread where the seeds differ.
+    #[must_use]
+    pub fn words(self) -> String {
+        let Spread { median, low, high } = self;
+        if low < high {
+            format!("{} ({} to {})", digits(median), digits(low), digits(high))
+        } else {
+            digits(median)
+        }
     }
 }
 

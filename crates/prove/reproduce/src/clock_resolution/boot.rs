@@ -8,6 +8,7 @@ use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 use super::sorts::{Generation, PROCESSES, SORTS, Sorting};
 use super::{Case, Cell, Measured, System};
 use crate::boots::Boots;
+use crate::ends::Left;
 use crate::error::Error;
 
 /// The scenario of alarms.
@@ -153,19 +154,11 @@ impl Boot {
     /// If the guest did not finish, or no signal came and nothing was sorted; the error has what the guest
     /// said.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<Measured, Error> {
-        let text = |file: &str| {
-            outcome.files.get(file).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default()
-        };
-        let said = || text("0.stderr").trim().replace("spry-runner: ", "");
-        match outcome.commands.first().and_then(|ended| ended.exit) {
-            Some(0) => {}
-            exit => return Err(Error::Guest(format!("in the guest (exit {exit:?}): {}", said()))),
-        }
-        let left = |file: &str| Error::Guest(format!("the guest left no {file}: {}", said()));
+        let left = Left::of(outcome, "spry-runner: ")?;
         let (system, seed) = (self.system.key.to_owned(), self.seed);
         match self.what {
             What::Alarms { case, .. } => {
-                let late_ns: Vec<u64> = serde_json::from_str(&text(TIMES)).map_err(|_| left(TIMES))?;
+                let late_ns: Vec<u64> = left.json(TIMES)?;
                 if late_ns.is_empty() {
                     let words = "no alarm came within the time: ask for more (--alarms)";
                     return Err(Error::Guest(words.to_owned()));
@@ -173,9 +166,9 @@ impl Boot {
                 Ok(Measured::Alarms(Cell { system, case: case.key(), seed, late_ns }))
             }
             What::Sorts { generation, seconds } => {
-                let run: Value = serde_json::from_str(&text(RUN)).map_err(|_| left(RUN))?;
+                let run: Value = left.json(RUN)?;
                 let numbers = run["metrics"]["numbers_sorted"].as_u64().filter(|&numbers| numbers > 0);
-                let numbers = numbers.ok_or_else(|| left("sorted number"))?;
+                let numbers = numbers.ok_or_else(|| left.lacks("sorted number"))?;
                 let generation = generation.key.to_owned();
                 Ok(Measured::Sorts(Sorting { system, generation, seed, numbers, seconds }))
             }

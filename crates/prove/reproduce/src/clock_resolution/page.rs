@@ -7,10 +7,12 @@ use spry_page::escape;
 use spry_page::html::{END, Scripts, begin};
 use spry_page::words::digits;
 
-use super::text::{HEADS, SHARES, SORTS, TABLE, findings, machines, published, thousands, value};
+use super::text::{HEADS, SHARES, SORTS, TABLE, findings, machines, published, thousands};
 use super::{LEFT_OUT, Row, Study, Throughput, figures, rows, shares, throughputs};
 use crate::boots::Undone;
 use crate::draw;
+use crate::ends::end_page;
+use crate::study::Spread;
 
 const STYLE: &str = include_str!("../page.css");
 
@@ -33,7 +35,7 @@ pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: 
         section(&mut out, TABLE, &tails(&rows));
     }
     let shares = shares(study).into_iter().map(|share| {
-        let numbers = [digits(share.published), digits(share.expected), value(share.measured)];
+        let numbers = [digits(share.published), digits(share.expected), share.measured.words()];
         let words = [share.verdict.words().to_owned()];
         [share.n.to_string()].into_iter().chain(numbers).chain(words).collect::<Vec<_>>()
     });
@@ -53,7 +55,7 @@ pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: 
             &(draw::figure(&topic, None) + &note),
         );
     }
-    end(&mut out, undone, command);
+    end_page(&mut out, &LEFT_OUT, undone, command);
     out + END
 }
 
@@ -73,7 +75,7 @@ fn tails(rows: &[Row]) -> String {
             add("the thesis", published(thesis), "");
         }
         let why = row.why.map(|why| format!(": {why}")).unwrap_or_default();
-        add("the lab", row.measured.map(value), &format!("{}{why}", row.verdict.words()));
+        add("the lab", row.measured.map(Spread::words), &format!("{}{why}", row.verdict.words()));
     }
     table(&heads, lines)
 }
@@ -88,21 +90,6 @@ fn sorting(bars: &[Throughput]) -> String {
     });
     let said: String = findings(bars).iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
     table(&["processor", "system", "the paper", "the lab"], rows) + &format!("<ul>{said}</ul>")
-}
-
-fn end(out: &mut String, undone: &Undone, command: &str) {
-    let left_out: String = LEFT_OUT.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
-    section(out, "What is not as in the paper", &format!("<ul>{left_out}</ul>"));
-    if !undone.failures.is_empty() {
-        let rows = undone.failures.iter().map(|(cell, error)| vec![cell.clone(), error.clone()]);
-        section(out, "Cells that came to nothing", &table(&["cell", "what happened"], rows));
-    }
-    if undone.missing > 0 {
-        let words =
-            format!("{} cells are not there yet: the same command goes on with them.", undone.missing);
-        _ = writeln!(out, "<p class=\"note bad\">{words}</p>");
-    }
-    section(out, "To repeat it", &format!("<code>{}</code>", escape(command)));
 }
 
 #[cfg(test)]

@@ -104,11 +104,7 @@ fn throughput(study: &Study, generation: &'static Generation, system: &'static S
 
 /// The paper's point with these bars; `None` if one of its two bars is missing.
 pub fn upgrade(bars: &[Throughput]) -> Option<Upgrade> {
-    let of = |key: &str, system: &str| {
-        bars.iter()
-            .find(|bar| bar.generation.key == key && bar.system == system)
-            .map(|bar| bar.measured.median)
-    };
+    let of = |key: &str, system: &str| median(bars, key, system);
     let [(_, _, before), (_, _, after)] = PUBLISHED;
     let measured = of("newer", "fast")? / of("older", "base").filter(|&numbers| numbers > 0.0)?;
     Some(Upgrade { published: after / before, measured, verdict: Verdict::of(measured > 1.0) })
@@ -117,13 +113,14 @@ pub fn upgrade(bars: &[Throughput]) -> Option<Upgrade> {
 /// How much less the fast system sorts than the base system on the same processor, percent of the medians;
 /// `None` if one of the two was not measured.
 pub fn loss_percent(bars: &[Throughput], generation: &Generation) -> Option<f64> {
-    let of = |system: &System| {
-        bars.iter()
-            .find(|bar| bar.generation == generation && bar.system == system.key)
-            .map(|bar| bar.measured.median)
-    };
-    let base = of(&SYSTEMS[0]).filter(|&numbers| numbers > 0.0)?;
-    Some(100.0 * (1.0 - of(&SYSTEMS[1])? / base))
+    let [base, fast] = [0, 1].map(|nth| median(bars, generation.key, SYSTEMS[nth].key));
+    Some(100.0 * (1.0 - fast? / base.filter(|&numbers| numbers > 0.0)?))
+}
+
+/// The median of a system's bar on a processor.
+fn median(bars: &[Throughput], generation: &str, system: &str) -> Option<f64> {
+    let bar = bars.iter().find(|bar| bar.generation.key == generation && bar.system == system);
+    bar.map(|bar| bar.measured.median)
 }
 
 #[cfg(test)]

@@ -9,6 +9,7 @@ use super::{
     throughputs, upgrade,
 };
 use crate::boots::Undone;
+use crate::ends::end_text;
 use crate::study::Spread;
 
 /// The heads of the columns of table 6.
@@ -21,15 +22,6 @@ pub(super) const SHARES: &str = "Figure 7: signals to processes that always comp
 
 /// What figure 8 is about.
 pub(super) const SORTS: &str = "Figure 8: numbers that 8 competing processes sort, thousands per second";
-
-/// A value over seeds in words: the median, and the spread where there are several seeds.
-pub(super) fn value(spread: Spread) -> String {
-    if spread.low < spread.high {
-        format!("{} ({} to {})", digits(spread.median), digits(spread.low), digits(spread.high))
-    } else {
-        digits(spread.median)
-    }
-}
 
 /// A published tail in words.
 pub(super) fn published(tail: Tail) -> [String; 4] {
@@ -72,12 +64,7 @@ pub fn report(study: &Study, releases: &[(&str, &str)], undone: &Undone) -> Stri
     }
     bars.iter().for_each(|bar| _ = writeln!(out, "  {}", bar_line(bar)));
     findings(&bars).iter().for_each(|words| _ = writeln!(out, "  {words}"));
-    out += "\nWhat is not as in the paper\n";
-    LEFT_OUT.iter().for_each(|words| _ = writeln!(out, "  {words}"));
-    undone.failures.iter().for_each(|(cell, error)| _ = writeln!(out, "Failed: {cell}: {error}"));
-    if undone.missing > 0 {
-        _ = writeln!(out, "{} cells are not there yet: the same command goes on with them.", undone.missing);
-    }
+    end_text(&mut out, &LEFT_OUT, undone);
     out
 }
 
@@ -87,7 +74,7 @@ fn table_row(out: &mut String, row: &Row) {
     if let Some(thesis) = row.thesis {
         line(out, "the thesis", &published(thesis));
     }
-    line(out, "the lab", &row.measured.map(value));
+    line(out, "the lab", &row.measured.map(Spread::words));
     row.why.iter().for_each(|why| _ = writeln!(out, "    because {why}"));
 }
 
@@ -97,7 +84,7 @@ fn share_line(share: &Share) -> String {
         "{} {}: {} (the paper {}, worked out {}): {}",
         share.n,
         if share.n == 1 { "process" } else { "processes" },
-        value(share.measured),
+        share.measured.words(),
         digits(share.published),
         digits(share.expected),
         share.verdict.words()

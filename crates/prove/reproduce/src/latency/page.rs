@@ -31,15 +31,7 @@ pub fn page(study: &Study, undone: &Undone, command: &str) -> String {
     for (load, measured) in study.loads() {
         beside(&mut out, load, &measured);
     }
-    if !undone.failures.is_empty() {
-        let rows = undone.failures.iter().map(|(cell, error)| vec![cell.clone(), error.clone()]);
-        section(&mut out, "Cells that came to nothing", &table(&["cell", "what happened"], rows));
-    }
-    if undone.missing > 0 {
-        let words =
-            format!("{} cells are not there yet: the same command goes on with them.", undone.missing);
-        _ = writeln!(out, "<p class=\"note bad\">{words}</p>");
-    }
+    undone.put_on_page(&mut out);
     let command = format!("<code>{}</code><p class=\"note\">{}</p>", escape(command), escape(RULE));
     section(&mut out, "To repeat it", &command);
     out + END

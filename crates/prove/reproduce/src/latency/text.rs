@@ -38,10 +38,7 @@ pub fn report(study: &Study, undone: &Undone) -> String {
         }
     }
     _ = writeln!(out, "\n{RULE}");
-    undone.failures.iter().for_each(|(cell, error)| _ = writeln!(out, "Failed: {cell}: {error}"));
-    if undone.missing > 0 {
-        _ = writeln!(out, "{} cells are not there yet: the same command goes on with them.", undone.missing);
-    }
+    undone.end_text(&mut out);
     out
 }
 

@@ -9,6 +9,7 @@ use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 
 use super::{Cell, Daemon, Film, Given, Load, Measured, Part, System, THREADS};
 use crate::boots::Boots;
+use crate::ends::Left;
 use crate::error::Error;
 
 /// The packages of the film: an X server and a player.
@@ -160,28 +161,17 @@ impl Boot {
     /// # Errors
     /// If the guest did not finish; the error has what it said.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<Cell, Error> {
-        let text = |file: &str| {
-            outcome.files.get(file).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default()
-        };
-        let said = || text("0.stderr").trim().replace("spry: ", "");
-        match outcome.commands.first().and_then(|ended| ended.exit) {
-            Some(0) => {}
-            exit => return Err(Error::Guest(format!("in the guest (exit {exit:?}): {}", said()))),
-        }
-        let wrong = |file: &str| Error::Guest(format!("the guest left no {file}: {}", said()));
+        let left = Left::of(outcome, "spry: ")?;
         let measured = match self.system.part {
             Part::Table => {
-                let given = |thread: usize| {
-                    let file = format!("{}.json", THREADS[thread].name);
-                    serde_json::from_str::<Given>(&text(&file)).map_err(|_| wrong(&file))
-                };
+                let given = |thread: usize| left.json::<Given>(&format!("{}.json", THREADS[thread].name));
                 Measured::Table([given(0)?, given(1)?])
             }
             Part::Skew => {
-                let frames: Frames = serde_json::from_str(&text(FRAMES)).map_err(|_| wrong(FRAMES))?;
+                let frames: Frames = left.json(FRAMES)?;
                 let film = Film::of(&frames.frames_ns, FRAME_NS);
                 let film = film.ok_or_else(|| Error::Guest("no frame was shown".to_owned()))?;
-                Measured::Skew(Film { said_ms: said_by_player(&text(SAID)), ..film })
+                Measured::Skew(Film { said_ms: said_by_player(&left.text(SAID)), ..film })
             }
         };
         let (system, load) = (self.system.key.to_owned(), self.load.key.to_owned());

@@ -8,10 +8,11 @@ use spry_page::html::{END, Scripts, begin};
 use spry_page::words::digits;
 
 use super::published::LEFT_OUT;
-use super::text::{aim, head, value};
+use super::text::{aim, head};
 use super::{LOADS, Load, Part, Row, SYSTEMS, Study, figures, findings, rows};
 use crate::boots::Undone;
 use crate::draw;
+use crate::ends::end_page;
 
 const STYLE: &str = include_str!("../page.css");
 
@@ -73,7 +74,7 @@ fn together(rows: &[&Row]) -> String {
         let published = row.published.iter().map(|(system, us)| format!("{} ({system})", digits(*us)));
         let of = |system: &&str| {
             let found = row.systems.iter().find(|(key, _)| key == system);
-            found.map_or_else(|| "-".to_owned(), |(_, spread)| value(*spread))
+            found.map_or_else(|| "-".to_owned(), |(_, spread)| spread.words())
         };
         let mut cells = vec![row.what.clone(), published.collect::<Vec<_>>().join(", ")];
         cells.extend(systems.iter().map(of));
@@ -90,18 +91,7 @@ fn end(out: &mut String, study: &Study, undone: &Undone, command: &str) {
     });
     let heads = ["the paper found", "by", "today", "values"];
     section(out, "What the paper found", &table(&heads, findings));
-    let left_out: String = LEFT_OUT.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
-    section(out, "What is not as in the paper", &format!("<ul>{left_out}</ul>"));
-    if !undone.failures.is_empty() {
-        let rows = undone.failures.iter().map(|(cell, error)| vec![cell.clone(), error.clone()]);
-        section(out, "Cells that came to nothing", &table(&["cell", "what happened"], rows));
-    }
-    if undone.missing > 0 {
-        let words =
-            format!("{} cells are not there yet: the same command goes on with them.", undone.missing);
-        _ = writeln!(out, "<p class=\"note bad\">{words}</p>");
-    }
-    section(out, "To repeat it", &format!("<code>{}</code>", escape(command)));
+    end_page(out, &LEFT_OUT, undone, command);
 }
 
 #[cfg(test)]

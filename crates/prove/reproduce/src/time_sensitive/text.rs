@@ -7,22 +7,13 @@ use spry_page::words::digits;
 use super::published::LEFT_OUT;
 use super::{LOADS, Part, Row, SYSTEMS, Study, findings, rows};
 use crate::boots::Undone;
-use crate::study::Spread;
+use crate::ends::end_text;
 
 /// The heads of the parts.
 pub(super) const fn head(part: Part) -> &'static str {
     match part {
         Part::Table => "Table 1: budgets in periods",
         Part::Skew => "Figures 2 to 5: sound and picture of MPlayer on an X server",
-    }
-}
-
-/// A value over seeds in words: the median, and the spread where there are several seeds.
-pub(super) fn value(spread: Spread) -> String {
-    if spread.low < spread.high {
-        format!("{} ({} to {})", digits(spread.median), digits(spread.low), digits(spread.high))
-    } else {
-        digits(spread.median)
     }
 }
 
@@ -73,12 +64,7 @@ pub fn report(study: &Study, undone: &Undone) -> String {
             found.figures
         );
     }
-    out += "\nWhat is not as in the paper\n";
-    LEFT_OUT.iter().for_each(|words| _ = writeln!(out, "  {words}"));
-    undone.failures.iter().for_each(|(cell, error)| _ = writeln!(out, "Failed: {cell}: {error}"));
-    if undone.missing > 0 {
-        _ = writeln!(out, "{} cells are not there yet: the same command goes on with them.", undone.missing);
-    }
+    end_text(&mut out, &LEFT_OUT, undone);
     out
 }
 
@@ -90,7 +76,7 @@ fn line(out: &mut String, row: &Row) {
         _ = writeln!(out, "      {:<16}{published}", "the paper");
     }
     for (system, spread) in &row.systems {
-        _ = writeln!(out, "      {system:<16}{}", value(*spread));
+        _ = writeln!(out, "      {system:<16}{}", spread.words());
     }
     if row.aim.is_some() {
         _ = writeln!(out, "      {:<16}{}", "Spry", aim(row));

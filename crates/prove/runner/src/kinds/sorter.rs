@@ -9,7 +9,7 @@ use spry_scenario::metrics::Metrics;
 use crate::RunError;
 use crate::stage::Stage;
 
-/// Plays a sorter. It reports the numbers of those arrays whose sorting ended within the measured time.
+/// Plays a sorter. It reports the numbers of the arrays that were sorted within the measured time.
 pub(super) fn play(sorter: Sorter, stage: &Stage) -> Result<Metrics, RunError> {
     let mut rng = stage.rng();
     let mut array = vec![u32::MAX; sorter.numbers as usize];
