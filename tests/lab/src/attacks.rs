@@ -79,12 +79,12 @@ pub fn number_after(text: &str, words: &str) -> f64 {
     number.and_then(|number| number.parse().ok()).unwrap_or_else(|| panic!("no `{words}` in {text}"))
 }
 
-/// How long an attack lasts in a test, s: the value of `SPRY_TEST_ATTACK_S`, or 6 without it.
+/// How long an attack lasts in a test, s: the value of `SPRY_TEST_ATTACK_S`, or 4 without it.
 ///
 /// # Panics
 /// If the value is not a number.
 pub fn test_seconds() -> u32 {
-    env::var("SPRY_TEST_ATTACK_S").map_or(6, |text| text.parse().expect("a number of seconds"))
+    env::var("SPRY_TEST_ATTACK_S").map_or(4, |text| text.parse().expect("a number of seconds"))
 }
 
 /// The setting of a measurement: loops beside an attack.

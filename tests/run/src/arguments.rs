@@ -15,6 +15,8 @@ pub struct Arguments {
     pub counts: String,
     /// The groups whose tests run.
     pub groups: Vec<Group>,
+    /// The directory with notes of what passed; `None`: all tests run.
+    pub kept: Option<PathBuf>,
     /// The tests run under so many perturbations; `None`: each test runs once, as it is.
     pub shakes: Option<Asked>,
 }
@@ -24,13 +26,11 @@ pub struct Arguments {
 pub struct Asked {
     /// How many times each test runs, each time with other unused bytes.
     pub count: u32,
-    /// The directory in which is noted what passed.
-    pub kept: PathBuf,
     /// Parts of the names of the tests that run; none: all of them.
     pub only: Vec<String>,
 }
 
-const USAGE: &str = "usage: run-tests [--shakes N --kept DIR [--only NAME]...] MESSAGES COUNTS GROUP...";
+const USAGE: &str = "usage: run-tests [--kept DIR [--shakes N [--only NAME]...]] MESSAGES COUNTS GROUP...";
 
 impl Arguments {
     /// Reads the words of the command line.
@@ -49,13 +49,13 @@ impl Arguments {
                 _ => plain.push(word.clone()),
             }
         }
-        let shakes = match (count, kept) {
-            (Some(count), Some(kept)) => Some(Asked { count, kept, only }),
-            (None, None) if only.is_empty() => None,
+        let shakes = match count {
+            Some(count) if kept.is_some() => Some(Asked { count, only }),
+            None if only.is_empty() => None,
             _ => bail!(USAGE),
         };
         let [messages, counts, groups @ ..] = &plain[..] else { bail!(USAGE) };
         let groups = groups.iter().map(|name| name.parse()).collect::<Result<Vec<Group>>>()?;
-        Ok(Arguments { messages: messages.clone(), counts: counts.clone(), groups, shakes })
+        Ok(Arguments { messages: messages.clone(), counts: counts.clone(), groups, kept, shakes })
     }
 }

@@ -55,6 +55,16 @@ pub const GROUPS: [(&str, Group); 9] = [
     ("tests/system/tests/", Group::Root),
 ];
 
+/// Parts of the names of lab tests whose results may depend on this machine: on its load, its disk, its
+/// signals and the lab's cache. They always run.
+const OF_THIS_MACHINE: [&str; 3] = ["repeat", "saved::", "disk::"];
+
+/// Whether the result of a lab test may depend on more than what enters its guests.
+pub fn depends_on_this_machine(test: &str) -> bool {
+    // Tests without a module are those of `failures.rs`, and of storms, which depend on their guests alone.
+    OF_THIS_MACHINE.iter().any(|part| test.contains(part)) || !(test.contains("::") || test.contains("storm"))
+}
+
 /// The group of the program with this source.
 pub fn of(source: &str) -> Group {
     let found = GROUPS.iter().find(|(beginning, _)| source.starts_with(beginning));

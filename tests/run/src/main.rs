@@ -1,21 +1,23 @@
 //! Runs every test of some groups, each in a process of its own, and reports which tests passed.
 //!
-//! `run-tests [--shakes N --kept DIR [--only NAME]...] MESSAGES COUNTS GROUP...`: MESSAGES is the file that
+//! `run-tests [--kept DIR [--shakes N [--only NAME]...]] MESSAGES COUNTS GROUP...`: MESSAGES is the file that
 //! cargo wrote while it built the tests, as JSON. The program writes one line to COUNTS: how many tests
-//! passed and how many failed. A test that was not run counts as failed. The failures in short are appended
-//! to COUNTS.failed.
+//! passed, how many failed, and how many were left out because they passed before. A test that was not run
+//! for another reason counts as failed. The failures in short are appended to COUNTS.failed.
+//!
+//! With `--kept` each lab test that passed is noted in DIR, and not run again while its inputs stay equal. A
+//! test whose result may depend on this machine is run again all the same.
 //!
 //! With `--shakes` each of the lab's tests runs N times, each time with other unused bytes in its guests.
-//! What passed is noted in DIR and not run again while the programs stay equal. `--only`: only tests whose
-//! names contain one of the NAMEs.
+//! `--only`: only tests whose names contain one of the NAMEs.
 
 mod arguments;
 mod group;
+mod notes;
 mod pool;
 mod programs;
 mod report;
 mod running;
-mod shakes;
 mod test;
 
 use std::env;
@@ -31,11 +33,11 @@ use signal_hook::iterator::Signals;
 
 use crate::arguments::Arguments;
 use crate::group::Group;
+use crate::notes::Notes;
 use crate::pool::Task;
 use crate::programs::Program;
 use crate::report::Report;
 use crate::running::Running;
-use crate::shakes::Shakes;
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -50,7 +52,7 @@ fn main() -> ExitCode {
 
 /// Runs the tests. Returns whether all have passed.
 fn run(arguments: &[String]) -> Result<bool> {
-    let Arguments { messages, counts, groups, shakes } = Arguments::of(arguments)?;
+    let Arguments { messages, counts, groups, kept, shakes } = Arguments::of(arguments)?;
     let messages = fs::read_to_string(&messages).with_context(|| messages.clone())?;
     let all = programs::named_in(&messages, &env::current_dir()?)?;
     let mut report = Report::new();
@@ -64,9 +66,15 @@ fn run(arguments: &[String]) -> Result<bool> {
     let programs: Vec<Program> = all.into_iter().filter(|program| groups.contains(&program.group)).collect();
     ensure!(!programs.is_empty(), "cargo built no test program of these groups");
     let mut tasks = tasks(&programs, &mut report);
-    let shakes = shakes.map(|asked| Shakes::open(asked, &programs)).transpose()?;
-    if let Some(shakes) = &shakes {
-        tasks = shakes.of(&programs, tasks);
+    let notes = kept.map(|directory| Notes::open(directory, &programs)).transpose()?;
+    let all = tasks.len();
+    tasks = match (&notes, &shakes) {
+        (Some(notes), Some(asked)) => notes.shaken(asked, &programs, tasks),
+        (Some(notes), None) => notes.without_passed(&programs, tasks),
+        (None, _) => tasks,
+    };
+    if shakes.is_none() {
+        report.passed_before(all - tasks.len());
     }
     let running = Arc::new(Running::default());
     end_on_signals(Arc::clone(&running))?;
@@ -75,8 +83,8 @@ fn run(arguments: &[String]) -> Result<bool> {
     for (tasks, workers) in [(beside, pool::side_by_side()), (one_by_one, 1)] {
         report.begin(&programs, &tasks, workers);
         pool::run(&programs, tasks, workers, &running, |task, ended| {
-            if let Some(shakes) = shakes.as_ref().filter(|_| ended.failure.is_none()) {
-                shakes.note(&programs, task);
+            if let Some(notes) = notes.as_ref().filter(|_| ended.failure.is_none()) {
+                notes.note(&programs, task);
             }
             report.ended(&programs, task, ended);
         });

@@ -21,6 +21,7 @@ const SLOWEST: usize = 10;
 pub struct Report {
     since: Instant,
     passed: usize,
+    passed_before: usize,
     failures: Vec<Failed>,
     /// The time and the name of each test that has ended.
     times: Vec<(Duration, String)>,
@@ -48,13 +49,28 @@ impl Report {
     /// A report without results.
     pub fn new() -> Report {
         let since = Instant::now();
-        Report { since, passed: 0, failures: Vec::new(), times: Vec::new(), tallies: Vec::new() }
+        Report {
+            since,
+            passed: 0,
+            passed_before: 0,
+            failures: Vec::new(),
+            times: Vec::new(),
+            tallies: Vec::new(),
+        }
     }
 
     /// Enters a failure that was found without a test: it counts as a failed test.
     pub fn fault(&mut self, name: &str, why: &str) {
         println!("FAILED  {name}: {why}");
         self.failures.push(Failed { name: name.to_owned(), why: why.to_owned(), output: String::new() });
+    }
+
+    /// Enters that so many tests are left out because they passed with equal inputs.
+    pub fn passed_before(&mut self, count: usize) {
+        if count > 0 {
+            println!("{} passed before with equal guests, and are not run again", tests(count));
+        }
+        self.passed_before = count;
     }
 
     /// Enters that these tests are to run now, `workers` of them side by side.
@@ -126,9 +142,9 @@ impl Report {
         self.failures.iter().map(short).collect()
     }
 
-    /// How many tests have passed and failed. A test that was not run counts as failed.
+    /// How many tests have passed, have failed, and were left out because they passed before.
     pub fn counts(&self) -> String {
-        format!("{} {}\n", self.passed, self.failed())
+        format!("{} {} {}\n", self.passed, self.failed(), self.passed_before)
     }
 
     fn failed(&self) -> usize {

@@ -72,11 +72,16 @@ impl Tree {
 }
 
 fn counted(tree: &Tree, output: Output, passed: u32, failed: u32) -> String {
+    counted_with(tree, output, (passed, failed, 0))
+}
+
+/// The same for tests that passed, failed, and were left out because they passed before.
+fn counted_with(tree: &Tree, output: Output, (passed, failed, before): (u32, u32, u32)) -> String {
     let said = String::from_utf8(output.stdout).expect("UTF-8");
     let errors = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.success(), failed == 0, "{said}{errors}");
     let counts = fs::read_to_string(tree.path().join("counts")).expect("the counts are written");
-    assert_eq!(counts, format!("{passed} {failed}\n"), "{said}");
+    assert_eq!(counts, format!("{passed} {failed} {before}\n"), "{said}");
     said
 }
 
@@ -99,26 +104,51 @@ fn failures_are_kept_in_short_for_the_end() {
     assert!(short.ends_with("  line 30\n"), "{short}");
 }
 
+/// The lines that tests have added to the file `ran` since the last call, sorted.
+fn ran(tree: &Tree) -> Vec<String> {
+    let text = fs::read_to_string(tree.path().join("ran")).expect("some ran");
+    let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+    fs::remove_file(tree.path().join("ran")).expect("it is there");
+    lines.sort();
+    lines
+}
+
+#[test]
+fn a_lab_test_with_equal_inputs_is_not_run_again() {
+    let does = |rest: &str| format!("echo $1 >>ran; if [ $1 = m::bad ]; then exit 1; fi; {GOOD}{rest}");
+    let lab = ["m::good", "m::bad", "repeats::host"];
+    let tree = |rest: &str| {
+        let tree = Tree::new().program("tests/lab/tests/l.rs", &lab, &[], &does(rest));
+        tree.program("a/tests/p.rs", &["pure"], &[], &format!("echo $1 >>ran; {GOOD}"))
+    };
+    let notes = tempfile::tempdir().expect("a directory");
+    let words = ["--kept", notes.path().to_str().expect("UTF-8"), "messages", "counts", "lab", "pure"];
+    let end = |tree: &Tree, counts| {
+        counted_with(tree, tree.start_with(&words).wait_with_output().expect("it ends"), counts)
+    };
+    let first = tree("");
+    end(&first, (3, 1, 0));
+    assert_eq!(ran(&first), ["m::bad", "m::good", "pure", "repeats::host"]);
+    let said = end(&first, (2, 1, 1));
+    assert!(said.contains("1 test passed before with equal guests"), "{said}");
+    assert_eq!(ran(&first), ["m::bad", "pure", "repeats::host"]);
+    // Another program is another input.
+    end(&tree("; exit 0"), (3, 1, 0));
+}
+
 #[test]
 fn under_shakes_what_passed_is_not_run_again() {
     let does = format!(
         "echo $1 $SPRY_LAB_SHAKE >>ran; if [ $1-$SPRY_LAB_SHAKE = two-8198 ]; then exit 1; fi; {GOOD}"
     );
     let tree = Tree::new().program("tests/lab/tests/l.rs", &["one", "two", "other"], &[], &does);
-    let ran = || {
-        let text = fs::read_to_string(tree.path().join("ran")).expect("some ran");
-        let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
-        fs::remove_file(tree.path().join("ran")).expect("it is there");
-        lines.sort();
-        lines
-    };
     let words =
         ["--shakes", "2", "--kept", "kept", "--only", "one", "--only", "two", "messages", "counts", "lab"];
     let end = |child: Child| child.wait_with_output().expect("it ends");
     counted(&tree, end(tree.start_with(&words)), 3, 1);
-    assert_eq!(ran(), ["one 4099", "one 8198", "two 4099", "two 8198"]);
+    assert_eq!(ran(&tree), ["one 4099", "one 8198", "two 4099", "two 8198"]);
     counted(&tree, end(tree.start_with(&words)), 0, 1);
-    assert_eq!(ran(), ["two 8198"]);
+    assert_eq!(ran(&tree), ["two 8198"]);
 }
 
 #[test]

@@ -28,18 +28,22 @@ fn holds(storms: usize, args: &[&str]) {
     assert!(lost.sum::<u64>() * 1000 <= waits.iter().sum(), "{said}");
 }
 
-/// One storm, and three in the long form, which `./x test --all` asks for.
+/// Whether the long forms of tests are to run, which `./x test --all` asks for.
+fn is_long() -> bool {
+    env::var_os("SPRY_TEST_LONG").is_some()
+}
+
+/// One storm, and three in the long form.
 #[test]
 fn in_storms_on_one_cpu_no_task_waits_for_two_seconds_and_counts_are_right() {
-    match env::var_os("SPRY_TEST_LONG") {
-        Some(_) => holds(3, &["--seeds", "3"]),
-        None => holds(1, &["--seeds", "1"]),
-    }
+    let storms = if is_long() { 3 } else { 1 };
+    holds(storms, &["--seeds", &storms.to_string()]);
 }
 
 #[test]
 fn in_a_storm_on_four_cpus_that_go_and_come_no_task_waits_for_two_seconds_and_counts_are_right() {
-    holds(1, &["--first", "2", "--cpus", "4", "--seconds", "5"]);
+    let seconds = if is_long() { "10" } else { "3" };
+    holds(1, &["--first", "2", "--cpus", "4", "--seconds", seconds]);
 }
 
 #[test]

@@ -341,5 +341,5 @@ fn it_stays_in_charge_of_the_real_time_kernel_and_says_that_it_lacks_timers() {
 
 #[test]
 fn it_stays_in_charge_of_the_kernel_for_virtual_machines() {
-    stays_in_charge_on(Flavour::Cloud, &[4]);
+    stays_in_charge_on(Flavour::Cloud, &[1]);
 }

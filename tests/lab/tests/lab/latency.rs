@@ -74,7 +74,7 @@ lines cyclictest c; lines spry s";
 #[test]
 fn quantiles_are_cyclictest_s() {
     let machine = with(KernelChoice::default());
-    let seeds = if is_long() { 4 } else { 2 };
+    let seeds = if is_long() { 4 } else { 1 };
     let texts: Vec<String> =
         (1..=seeds).map(|seed| printed(&ran(&machine, seed, &["preempt=lazy"], BOTH))).collect();
     let all = pooled(&texts);

@@ -32,7 +32,7 @@ fn job(text: &str) -> Job {
 
 const COMPILE: &str = r#"
 export TMPDIR=/tmp SPRY_CACHE=/tmp/cache
-/spry/bin/spry load nfs-compile --source /spry/source --duration 10 --json --disk 256M --memory 256M 2>/tmp/said || { cat /tmp/said >&2; exit 1; }
+/spry/bin/spry load nfs-compile --source /spry/source --duration 5 --json --disk 256M --memory 256M 2>/tmp/said || { cat /tmp/said >&2; exit 1; }
 sleep 1
 echo "threads: $(cat /proc/[0-9]*/comm 2>/dev/null | grep -cx nfsd)"
 echo "mounts: $(grep -c nfs /proc/mounts)"

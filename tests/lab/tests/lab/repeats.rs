@@ -120,12 +120,12 @@ nap() { for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.0$1; j=0; while [ $j -lt
 nap 1 20 & nap 3 90 & nap 2 400 & wait
 cat /proc/schedstat /proc/interrupts /proc/timer_list";
 
-/// How many runs of a job each number of CPUs has: `SPRY_TEST_RUNS`, or 10 and 3.
+/// How many runs of a job each number of CPUs has: `SPRY_TEST_RUNS`, or 10 and 2.
 fn runs(cpus: u32) -> usize {
     let asked = env::var("SPRY_TEST_RUNS").ok().map(|text| text.parse().expect("a number of runs"));
     match cpus {
         1 => asked.unwrap_or(10),
-        _ => asked.map_or(3, |asked| asked / 5),
+        _ => asked.map_or(2, |asked| asked / 5),
     }
 }
 

@@ -7,7 +7,7 @@ use std::thread;
 use std::time::Duration;
 
 use serde_json::Value;
-use spry_lab_tests::{emulators_of, programs};
+use spry_lab_tests::{emulators_of, is_long, programs};
 use spry_sys::Signal;
 
 /// The output of `spry run --json` for a scenario in the lab. The results are kept in the directory `kept`.
@@ -26,7 +26,7 @@ fn value_of(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
-/// The same where the host lets the emulator run for a quarter of the time only, a few milliseconds at once.
+/// The same where the host lets the emulator run for two fifths of the time only, some milliseconds at once.
 fn spry_run_held_up(kept: &Path, scenario: &str, args: &[&str]) -> Value {
     let mut command = command(kept, scenario, args);
     let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spry starts");
@@ -40,7 +40,7 @@ fn spry_run_held_up(kept: &Path, scenario: &str, args: &[&str]) -> Value {
                 holds += 1;
             }
         }
-        thread::sleep(Duration::from_millis(10));
+        thread::sleep(Duration::from_millis(20));
     }
     assert!(holds > 500, "it was held up {holds} times");
     value_of(&running.wait_with_output().expect("it has ended"))
@@ -73,10 +73,9 @@ fn a_film_beside_hogs_repeats_under_the_stock_scheduler_and_a_peer() {
 
 #[test]
 fn a_compilation_of_a_source_package_repeats_while_the_host_holds_the_emulator_up() {
-    // Three seconds of the shipped scenario: the emulation of each second takes the host a quarter of a
-    // minute.
+    // Two seconds of the shipped scenario: the emulation of each second takes the host some 12 s.
     let directory = tempfile::tempdir().expect("a temporary directory");
-    let (shipped, short) = ("duration_s = 10", "duration_s = 3");
+    let (shipped, short) = ("duration_s = 10", "duration_s = 2");
     let scenario = include_str!("../../../../scenarios/compile.toml");
     assert!(scenario.contains(shipped), "{scenario}");
     let file = directory.path().join("compile.toml");
@@ -106,7 +105,9 @@ fn typing_on_a_keyboard_of_the_kernel_at_xorg_repeats() {
 fn a_film_and_typing_beside_shells_that_fork_each_millisecond_are_as_without_them() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     // The slowest keys of one seed differ by some 6 % from those of another seed, with relays and without.
-    let args = ["--scheduler", "spry", "--vary", "relays=0,2", "--vary", "seconds=6", "--seeds", "3"];
+    // The long form compares the medians of three seeds.
+    let (seeds, most) = if is_long() { ("3", 1.1) } else { ("1", 1.25) };
+    let args = ["--scheduler", "spry", "--vary", "relays=0,2", "--vary", "seconds=6", "--seeds", seeds];
     let run = spry_run(&directory.path().join("kept"), "attacked-x11", &args);
     let cells = run["cells"].as_array().expect("cells");
     let late: Vec<f64> = cells
@@ -116,14 +117,14 @@ fn a_film_and_typing_beside_shells_that_fork_each_millisecond_are_as_without_the
             cell["metrics"]["response_ns"]["p99"].as_f64().expect("keys are drawn")
         })
         .collect();
-    println!("99 % of keys are drawn within, without and with them, of three seeds each: {late:?} ns");
-    assert_eq!(late.len(), 6);
-    let [without, with] = [&late[..3], &late[3..]].map(|seeds| {
+    println!("99 % of keys are drawn within, without and with them, of {seeds} seeds each: {late:?} ns");
+    let (without, with) = late.split_at(late.len() / 2);
+    let [without, with] = [without, with].map(|seeds| {
         let mut seeds = seeds.to_vec();
         seeds.sort_by(f64::total_cmp);
-        seeds[1]
+        seeds[seeds.len() / 2]
     });
-    assert!(with <= 1.1 * without, "{late:?}");
+    assert!(with <= most * without, "{late:?}");
 }
 
 #[test]

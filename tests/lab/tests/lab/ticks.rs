@@ -13,7 +13,7 @@ const ALARMS: &str = r#"
 name = "alarms-other"
 about = "alarms of processes that compute always"
 warmup_s = 1
-duration_s = 12
+duration_s = 8
 measure = ["latency_ns"]
 
 [[task]]
@@ -28,7 +28,7 @@ const LOOPS: &str = r#"
 name = "loops-of-one-cpu"
 about = "endless loops on one CPU"
 warmup_s = 1
-duration_s = 3
+duration_s = 2
 measure = ["work_ns"]
 
 [variables]
