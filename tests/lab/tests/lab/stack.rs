@@ -105,6 +105,52 @@ fn nice_holds_in_a_crowd() {
     assert!((2.5..3.6).contains(&(had[0] / had[1])), "{text}");
 }
 
+#[test]
+fn nice_holds_on_a_cpu_whatever_runs_on_another_one() {
+    // On the other CPU, the virtual times of tasks of nice 19 are 68 times as fast as the time. Under EEVDF
+    // the loops get 89.9 % beside loops of nice 10; the weights are 1024 and 110.
+    let text = under_the_stack(
+        2,
+        "/spry/attack on 1 /spry/crowd 2 9 19 >/dev/null & /spry/attack on 0 /spry/crowd 4 9 10 >/dev/null &
+        sleep 1; /spry/attack on 0 /spry/crowd 4 4",
+    );
+    println!("{text}");
+    assert!((80.0..94.0).contains(&number_after(&text, "crowd had")), "{text}");
+    // Eight tasks want the first CPU. In five draws the longest waits were 44 to 56 ms.
+    assert!(number_after(&text, "longest wait") <= 70.0, "{text}");
+}
+
+#[test]
+fn bound_tasks_and_others_share_a_cpu_evenly() {
+    // Four loops may use the first CPU only, four may use both: each gets a quarter of a CPU.
+    let text = under_the_stack(
+        2,
+        "/spry/crowd 4 9 | sed 's/^/free /' & /spry/attack on 0 /spry/crowd 4 9 | sed 's/^/bound /'; wait",
+    );
+    println!("{text}");
+    for who in ["free", "bound"] {
+        assert!((75.0..125.0).contains(&number_after(&text, &format!("{who} crowd had"))), "{text}");
+    }
+}
+
+#[test]
+fn bound_tasks_keep_their_part_beside_sets_of_cpus() {
+    // Four loops are bound to each of the first two CPUs, two may use both of these, and four of nice 19 may
+    // use all. The ten loops of the first two CPUs would have a fifth of a CPU each.
+    let text = under_the_stack(
+        4,
+        "crowd() { name=$1; shift; \"$@\" | sed \"s/^/$name /\" & }
+        crowd set /spry/attack within 2 /spry/crowd 2 3; crowd free /spry/crowd 4 3 19
+        for cpu in 0 1; do crowd bound-$cpu /spry/attack on $cpu /spry/crowd 4 3; done; wait",
+    );
+    println!("{text}");
+    for cpu in [0, 1] {
+        assert!(number_after(&text, &format!("bound-{cpu} crowd had")) >= 52.0, "{text}");
+    }
+    // With one virtual time for the set and the other CPUs, the set had 106 %.
+    assert!((25.0..80.0).contains(&number_after(&text, "set crowd had")), "{text}");
+}
+
 /// Prints the CPU time of a group whose limit is a fifth of a CPU, us: first alone, then beside two loops.
 const LIMITED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 20000 100000 >a/cpu.max

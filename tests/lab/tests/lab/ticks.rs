@@ -5,7 +5,11 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
-use spry_lab_tests::programs;
+use spry_lab::{Job, MachineSpec, Record, TRACE, Topology};
+use spry_lab_tests::{machine, programs, run, script_with_programs};
+use spry_timeline::{Observer, Timeline, Waited, Window};
+use spry_trace::Reader;
+use spry_trace::event::Comm;
 
 /// Eight processes that compute always, and are sent alarms after 1 to 1000 ms by chance (section 7 of
 /// "Effects of clock resolution").
@@ -69,6 +73,45 @@ fn with_a_quantum_of_100_us_alarms_come_within_a_millisecond() {
     assert!(found[0]["alarms"].as_u64() >= Some(100), "{found:?}");
     // Seven other processes have a quantum each before it: 700 us. The paper has 656 us for 90 %.
     assert!(late("p90") <= 700_000.0 && late("p99") <= 1_000_000.0, "{found:?}");
+}
+
+/// On the first CPU a loop runs alone, with a quantum of 100 us. A program on the second CPU wakes one on the
+/// first CPU now and then.
+const WOKEN: &str = "
+spry-sched run --actuator scx --tick-hz 20000 --quantum-us 100 &
+until spry sched status --json 2>/dev/null | grep -q '\"acting\"'; do sleep 0.5; done
+attack on 0 attack loop 0 &
+attack on 1 sh -c 'for i in $(seq 20); do echo x; sleep 0.0371; done' | attack on 0 cat >/dev/null";
+
+/// How long the tasks of the name `cat` waited for the CPU each time, ns.
+#[derive(Default)]
+struct Waits(Vec<u64>);
+
+impl Observer for Waits {
+    fn waited(&mut self, now: &Timeline, waited: &Waited) {
+        if now.task(waited.task).comm() == Comm::new(b"cat") {
+            self.0.push(waited.end_ns - waited.start_ns);
+        }
+    }
+}
+
+#[test]
+fn a_task_that_another_cpu_wakes_waits_for_one_quantum() {
+    let job = Job {
+        topology: Topology::of_cores(2),
+        record: Some(Record::default()),
+        ..script_with_programs(WOKEN, 60)
+    };
+    let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
+    let mut reader = Reader::new(&outcome.files[TRACE][..]).expect("a trace");
+    let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
+    let mut waits = Waits::default();
+    while let Some(event) = reader.next_event().expect("a whole trace") {
+        timeline.push(event, &mut waits);
+    }
+    println!("{:?}", waits.0);
+    // It waited for 2 ms, and for 4 ms at worst, when the loop had its slice to the end.
+    assert!(waits.0.len() >= 20 && waits.0.iter().all(|&ns| ns <= 1_000_000), "{:?}", waits.0);
 }
 
 #[test]

@@ -63,9 +63,9 @@ static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *
  * one task would be, and many children have the advantage only once.
  */
 static __always_inline u64 gives_place(struct task_struct *creator, struct thread_ctx *from,
-				       const struct where *at, u64 now)
+				       const struct where *at, u32 domain)
 {
-	u64 place = stands_at(creator, from, at, now) + owes(creator, from);
+	u64 now = llc_at(domain)->vtime, place = stands_at(creator, from, domain) + owes(creator, from);
 	s64 behind = now - place;
 
 	if (behind <= 0)
@@ -82,21 +82,23 @@ static __always_inline void descends(struct task_struct *p, struct thread_ctx *t
 	/* The line stays what it was for a user's first task, whatever other users its descendants become. */
 	t->line = from && from->line ? from->line : p->cred->uid.val;
 	t->creator = creator->tgid;
-	t->llc = at->llc;
+	t->domain = domain_of(at);
 	cgroup_find(p, t);
 }
 
 /* A task begins: the current task has created it. */
 static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t, const struct where *at)
 {
-	struct llc_ctx *l = llc_at(at->llc);
 	struct task_struct *creator = bpf_get_current_task_btf();
 	struct thread_ctx *from = find_thread(creator), *process = find_thread(creator->group_leader);
-	u64 now = l->vtime, vtime = now;
+	struct llc_ctx *l;
+	u64 vtime;
 
 	descends(p, t, creator, from, at);
+	l = llc_at(t->domain);
+	vtime = l->vtime;
 	if (from)
-		vtime = gives_place(creator, from, at, now);
+		vtime = gives_place(creator, from, at, t->domain);
 	if (process)
 		vtime = at_least(vtime, place_left(p, t, process->left, l));
 	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
@@ -112,21 +114,22 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 /* The task that runs here ends. */
 static __always_inline void dies(struct task_struct *p, const struct where *at)
 {
-	struct llc_ctx *l = llc_at(at->llc);
 	struct thread_ctx *t = find_thread(p), *heir = NULL;
 	struct task_struct *parent = p->real_parent;
-	u64 now = l->vtime, left, unit, charge, vtime;
+	u64 now, left, unit, charge, vtime;
+	struct llc_ctx *l;
 	s64 ahead;
 
 	if (!t)
 		return;
+	l = llc_at(t->domain);
 	charge = owes(p, t);
-	vtime = stands_at(p, t, at, now) + charge;
+	vtime = t->vtime + charge;
 	if (charge) {
-		class_served(at->cpu, at->llc, charge);
+		class_served(at->cpu, charge);
 		group_is_served(t, l, uncharged(p, t));
-		now = l->vtime;
 	}
+	now = l->vtime;
 	ahead = vtime - now;
 	if (ahead > 0) {
 		/* How far ahead the task is, as run time at nice 0. */

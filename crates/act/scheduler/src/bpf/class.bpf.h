@@ -15,6 +15,8 @@ struct asking {
 	struct task_struct *p;
 	struct thread_ctx *t;
 	const struct where *at;
+	/* OTHER: the domain in which the task is ordered. */
+	u32 domain;
 	/* How long the task ran since its order was last asked for, ns. */
 	u64 ran_ns;
 	enum asked asked;

@@ -34,43 +34,73 @@ static __always_inline bool pays_for_turn(const struct asking *a, const struct l
 	return had_turn && (l->lag == LAG_SHORT || cpu_at(a->at->cpu)->below[BELOW_OTHER].began_ns);
 }
 
+/* Moves the virtual time of a domain on, but not far from its first waiting task, whose order is `first`. */
+static __always_inline void moves_on(struct llc_ctx *l, u64 by, u64 first)
+{
+	u64 most = (first & KEY_LOW) + CLASS_LEADS, vtime = l->vtime + by;
+
+	if (first != ~0ull && (s64)(vtime - most) > 0)
+		vtime = most;
+	l->vtime = at_least(l->vtime, vtime);
+}
+
+/* Moves the virtual time of a CPU or of a set on, of which the CPU serves its part. */
+static __always_inline void serves_domain(u32 domain, u32 count, u64 charge)
+{
+	struct llc_ctx *l = llc_at(domain);
+
+	moves_on(l, charge / (count + at_least(l->cpus, 1)), first_key(domain, SPRY_CLASS_OTHER));
+}
+
+/* The same for all sets that a CPU belongs to. */
+__noinline int serves_sets(u32 cpu, u32 count, u64 charge)
+{
+	u32 i;
+
+	bpf_for(i, 0, MASKS_OF_CPU)
+	{
+		if (i >= cpu_at(cpu)->masks_count)
+			break;
+		serves_domain(place_of_set(cpu, i), count, charge);
+	}
+	return 0;
+}
+
 /*
  * Moves the class' virtual time on by what a task of the class is charged, divided among all tasks that want
  * to run. So tasks that each run for a moment, and begin or wake the next one, come no earlier than a task
  * that runs on. While all tasks run on, the class' virtual time is the mean of theirs, whatever their weights
  * are. It is held near the first waiting task, since a few tasks among many tasks of another weight count too
- * much in it.
+ * much in it. The virtual times of the CPU's own tasks, and of the sets of CPUs that it serves, move on as
+ * well.
  */
-__noinline int class_served(u32 cpu, u32 llc, u64 charge)
+__noinline int class_served(u32 cpu, u64 charge)
 {
-	struct where at = {.cpu = cpu, .llc = llc};
-	struct llc_ctx *l = llc_at(llc);
+	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
 	u32 count = waiting(&at, SPRY_CLASS_OTHER);
-	u64 first = first_waiting(&at, SPRY_CLASS_OTHER), most, vtime;
+	u64 first = first_waiting(&at, SPRY_CLASS_OTHER);
 
 	if (!count || first == ~0ull)
 		return 0;
-	most = (first & KEY_LOW) + CLASS_LEADS;
-	vtime = l->vtime + charge / (count + cpus_of_llc);
-	if ((s64)(vtime - most) > 0)
-		vtime = most;
-	l->vtime = at_least(l->vtime, vtime);
+	moves_on(llc_at(at.llc), charge / (count + cpus_of_llc), first);
+	if (nr_cpus == 1)
+		return 0;
+	serves_domain(place_of_cpu(cpu), count, charge);
+	if (has_masks(&at))
+		serves_sets(cpu, count, charge);
 	return 0;
 }
 
-/* The virtual time of a task when its order is asked for, counted by the cache at hand: each cache has its
- * own virtual time. */
-static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t, const struct where *at,
-				     u64 now)
+/* The order of the first waiting task of a domain, for a CPU. */
+static __always_inline u64 first_of_domain(const struct where *at, u32 domain)
 {
-	u64 vtime = p->scx.dsq_vtime & KEY_LOW;
+	return is_apart(domain) ? first_key(domain, SPRY_CLASS_OTHER) : first_waiting(at, SPRY_CLASS_OTHER);
+}
 
-	if (!t)
-		return vtime;
-	vtime = t->vtime;
-	if (nr_llcs > 1 && t->llc != at->llc)
-		vtime += now - llc_at(t->llc)->vtime;
-	return vtime;
+/* The virtual time of a task when its order is asked for, counted by a domain. */
+static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t, u32 domain)
+{
+	return t ? vtime_in(t, domain) : p->scx.dsq_vtime & KEY_LOW;
 }
 
 /* How far ahead of its class a task may be put, units of 64 ns. */
@@ -83,10 +113,10 @@ static __always_inline u64 ahead_of_class(const struct llc_ctx *l, const struct 
 	return ahead < ahead_most ? ahead : ahead_most;
 }
 
-/* Converts the virtual time of a cache to that of the first cache. */
+/* Converts the virtual time of a domain to that of the first cache. */
 static __always_inline u64 in_first_cache(u64 vtime, const struct llc_ctx *l)
 {
-	return nr_llcs > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
+	return nr_cpus > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
 }
 
 /* Moves the virtual time of a thread's group on by what the thread ran. */
@@ -160,7 +190,7 @@ static __always_inline bool ran_alone(const struct asking *a)
 /* Charges a task that stood at `vtime` for what it ran in the class. Returns where the task stands then. */
 static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 {
-	struct llc_ctx *l = llc_at(a->at->llc);
+	struct llc_ctx *l = llc_at(a->domain), *of_cache = llc_at(a->at->llc);
 	u64 charge = a->t ? other_charge(a->p, a->t, a->ran_ns) : 0;
 
 	/* What a task ran alone, no other task could have had. So much of the task's debt is forgiven, but no
@@ -173,7 +203,10 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 	 * only put elsewhere had no turn, and is charged nothing. */
 	if (charge) {
 		l->vtime = at_least(l->vtime, vtime);
-		class_served(a->at->cpu, a->at->llc, charge);
+		if (is_apart(a->domain))
+			of_cache->vtime =
+				at_least(of_cache->vtime, order_in_cache(a->domain, vtime) & KEY_LOW);
+		class_served(a->at->cpu, charge);
 		group_is_served(a->t, l, a->ran_ns);
 	}
 	/* A task that pays for a short turn pays from where the class is. */
@@ -186,20 +219,18 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
  * moment after each run would come back as if it had not run. */
 static __always_inline void other_leaves(const struct asking *a)
 {
-	u64 now = llc_at(a->at->llc)->vtime;
-
-	a->t->vtime = other_pays(a, stands_at(a->p, a->t, a->at, now));
-	a->t->llc = a->at->llc;
+	a->t->vtime = other_pays(a, stands_at(a->p, a->t, a->domain));
+	a->t->domain = a->domain;
 }
 
 /* A thread of the kernel ran in a class above OTHER and pays for that here: its virtual time moves on, the
  * class' virtual time does not. */
 static __always_inline void other_owes(const struct asking *a)
 {
-	u64 now = llc_at(a->at->llc)->vtime;
+	u64 now = llc_at(a->domain)->vtime;
 
-	a->t->vtime = at_least(stands_at(a->p, a->t, a->at, now), now) + other_charge(a->p, a->t, a->ran_ns);
-	a->t->llc = a->at->llc;
+	a->t->vtime = at_least(stands_at(a->p, a->t, a->domain), now) + other_charge(a->p, a->t, a->ran_ns);
+	a->t->domain = a->domain;
 }
 
 /*
@@ -217,7 +248,7 @@ static __always_inline u64 behind_class(const struct asking *a, const struct llc
 		return at_least(vtime, was_other ? most : least);
 	if ((s64)(vtime - least) >= 0 || l->lag == LAG_SHORT)
 		return at_least(vtime, least);
-	first = first_waiting(a->at, SPRY_CLASS_OTHER);
+	first = first_of_domain(a->at, a->domain);
 	if (first != ~0ull && (s64)((first & KEY_LOW) - least) < 0)
 		least = at_least(first & KEY_LOW, most);
 	return at_least(vtime, least);
@@ -227,13 +258,13 @@ static __always_inline u64 other_key(const struct asking *a)
 {
 	struct task_struct *p = a->p;
 	struct thread_ctx *t = a->t;
-	struct llc_ctx *l = llc_at(a->at->llc);
+	struct llc_ctx *l = llc_at(a->domain);
 	u64 now = l->vtime, vtime = now, ahead;
 	bool was_other = p->scx.dsq_vtime >> KEY_SHIFT == SPRY_CLASS_OTHER;
 
 	/* A task that comes back from another class stands where it stood when it left OTHER. */
 	if (t || was_other)
-		vtime = stands_at(p, t, a->at, now);
+		vtime = stands_at(p, t, a->domain);
 	if (was_other) {
 		vtime = other_pays(a, vtime);
 		now = l->vtime;
@@ -250,7 +281,7 @@ static __always_inline u64 other_key(const struct asking *a)
 		vtime = now + ahead;
 	if (t) {
 		t->vtime = vtime;
-		t->llc = a->at->llc;
+		t->domain = a->domain;
 	}
 	return KEY(SPRY_CLASS_OTHER, vtime);
 }
@@ -266,14 +297,22 @@ static __always_inline bool other_wakes_over(u64 key, struct task_struct *curr)
 }
 
 /* A task of OTHER is put into a queue while the tick of its CPU stands still, since no other task waited: the
- * running task has a quantum from now on. A CPU can set no other CPU's timer. */
+ * running task has a quantum from now on. A CPU can set no other CPU's timer, so another CPU is made to
+ * decide: that sets its timer. */
 static __always_inline void starts_tick(const struct where *at)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u64 now;
 
-	if (!tuning.tick_ns || c->timer_ns || (nr_cpus > 1 && at->cpu != bpf_get_smp_processor_id()))
+	if (!tuning.tick_ns || c->timer_ns)
 		return;
+	if (nr_cpus > 1 && at->cpu != bpf_get_smp_processor_id()) {
+		if (*(volatile u32 *)&c->has == SPRY_CLASS_OTHER) {
+			c->kicks++;
+			scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
+		}
+		return;
+	}
 	now = scx_bpf_now();
 	timer_set(at->cpu, c, now, now + quantum_of_other());
 }
@@ -286,7 +325,8 @@ static __always_inline u32 place_of_first(const struct where *at)
 	if (nr_cpus == 1)
 		return at->llc;
 	beside = first_beside(at->cpu, SPRY_CLASS_OTHER);
-	return first_key(beside, SPRY_CLASS_OTHER) < first_key(at->llc, SPRY_CLASS_OTHER) ? beside : at->llc;
+	return first_key_seen(beside, SPRY_CLASS_OTHER) < first_key(at->llc, SPRY_CLASS_OTHER) ? beside
+											       : at->llc;
 }
 
 /* The longer the slice of a task in a group counts in its group and beside the other groups, the longer the
@@ -311,7 +351,7 @@ static __always_inline u64 slice_paid(const struct where *at, u32 count)
 
 	if (!t)
 		return slice_other_ns;
-	ahead = ahead_of_class(llc_at(at->llc), t);
+	ahead = ahead_of_class(llc_at(t->domain), t);
 	if (t->slot >= 2) {
 		wait = at_least(count * GROUPS_WAIT_EACH_NS, GROUPS_WAIT_NS) >> VTIME_UNIT_SHIFT;
 		ahead = at_most(ahead, wait * WEIGHT_DEFAULT / at_least(slot_at(0)->sum, WEIGHT_DEFAULT));
@@ -335,6 +375,7 @@ __noinline int slice_among_many(u32 cpu, u32 count)
 
 static __always_inline enum taken other_take(const struct where *at, const struct running *r)
 {
+	struct running seen = *r;
 	u32 count;
 
 	if (cgroups_limited)
@@ -342,7 +383,9 @@ static __always_inline enum taken other_take(const struct where *at, const struc
 	count = waiting(at, SPRY_CLASS_OTHER);
 	if (count > GROUPS_FEW || (count && tuning.tick_ns))
 		slice_among_many(at->cpu, count);
-	return take_next(at, r, SPRY_CLASS_OTHER);
+	if (r->class == SPRY_CLASS_OTHER && r->t && is_apart(r->t->domain))
+		seen.key = order_in_cache(r->t->domain, r->key);
+	return take_next(at, &seen, SPRY_CLASS_OTHER);
 }
 
 #endif

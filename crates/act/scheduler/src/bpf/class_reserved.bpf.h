@@ -157,8 +157,7 @@ static __always_inline void reserved_waits(struct task_struct *p, u64 key, const
 
 	if (!r) {
 		/* The reservation was closed a moment ago. */
-		put(p, at->llc, SPRY_CLASS_OTHER, slice_other_ns, order_in_other(t, llc_at(at->llc)),
-		    enq_flags);
+		put(p, at->llc, SPRY_CLASS_OTHER, slice_other_ns, order_in_other(t, at->llc), enq_flags);
 		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 		return;
 	}
@@ -202,7 +201,7 @@ static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u
 		else
 			to.place = llc_of(cpu);
 		to.queue = SPRY_CLASS_OTHER;
-		to.key = order_in_other(t, llc_at(llc_of(cpu)));
+		to.key = order_in_other(t, r ? reserved_place(cpu) : llc_of(cpu));
 		to.slice_ns = slice_other_ns;
 		if (t)
 			t->class = SPRY_CLASS_OTHER;
@@ -306,6 +305,8 @@ __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 		to.place = r ? reserved_place(cpu) : llc_of(cpu);
 		to.queue = queue;
 		to.key = p->scx.dsq_vtime;
+		if (queue == SPRY_CLASS_OTHER && to.place != here)
+			to.key = order_in_other(t, r ? reserved_place(cpu) : llc_of(cpu));
 		to.slice_ns = p->scx.slice;
 		if (r) {
 			reservation_goes_on(t->reserved - 1, now);

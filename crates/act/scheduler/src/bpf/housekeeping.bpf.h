@@ -87,9 +87,9 @@ static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx 
  * changed, a task is at most as far ahead as its last turn counts now. The tasks keep their order: the last
  * that had a turn stays the last.
  */
-__noinline int pull_back(u32 place, u32 llc, u32 is_kept, u32 is_reweighted)
+__noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 {
-	struct llc_ctx *l = llc_at(llc);
+	struct llc_ctx *l = llc_at(domain);
 	u64 most = l->vtime + l->ahead, to = most;
 	struct task_struct *p;
 
@@ -155,19 +155,63 @@ static __always_inline void set_beat(u32 longest, bool waits)
 	beat_ns = each_ns < BEAT_LEAST_NS ? BEAT_LEAST_NS : each_ns;
 }
 
-/* Whether, on any CPU of a cache, tasks of OTHER have waited behind a higher class for `least_ns`. */
-static __always_inline bool is_kept_waiting(u32 llc, u64 now, u64 least_ns)
+/* Whether tasks of OTHER have waited on a CPU behind a higher class for `least_ns`. */
+static __always_inline bool is_kept_on(s32 cpu, u64 now, u64 least_ns)
+{
+	struct below *b = &cpu_at(cpu)->below[BELOW_OTHER];
+
+	return b->due_ns && (s64)(now - b->since_ns) >= (s64)least_ns;
+}
+
+/* The same on any CPU of a domain. */
+static __always_inline bool is_kept_waiting(u32 domain, u64 now, u64 least_ns)
 {
 	u32 cpu;
 
+	/* The tasks of a set wait as those of the cache do. */
+	if (domain >= place_of_mask(0))
+		return llc_at(llc_at(domain)->cache)->waits;
+	if (is_apart(domain))
+		return is_kept_on(domain - place_of_cpu(0), now, least_ns);
 	bpf_for(cpu, 0, nr_cpus)
 	{
-		struct below *b = &cpu_at(cpu)->below[BELOW_OTHER];
-
-		if (llc_of(cpu) == llc && b->due_ns && (s64)(now - b->since_ns) >= (s64)least_ns)
+		if (llc_of(cpu) == domain && is_kept_on(cpu, now, least_ns))
 			return true;
 	}
 	return false;
+}
+
+/* Sets how far behind and ahead of its domain a task may be until the next housekeeping. Returns whether the
+ * domain's tasks are kept waiting behind a higher class. */
+__noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
+{
+	struct llc_ctx *l = llc_at(domain);
+	u64 come = l->vtime - l->vtime_before;
+	u32 place = domain & (SPRY_PLACES_MAX - 1), count = *queued_at(place, SPRY_CLASS_OTHER);
+	u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
+	bool is_many = count > some_tasks;
+	/* A kernel thread that runs for a moment does not keep a crowd waiting. */
+	bool waits = is_kept_waiting(domain, now, is_many ? kept_waiting_ns : 0);
+
+	l->vtime_before = l->vtime;
+	/* Where the class has the CPU and many tasks wait, a smaller limit would make all of them alike. */
+	if (count && !waits)
+		least += age_many_ns / count >> VTIME_UNIT_SHIFT;
+	if (waits && least < turn)
+		least = turn;
+	/* No task may have several turns before every other task has had its first one. */
+	l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
+	/* If the class was put below a busy class since the last housekeeping, it gets only its share from
+	 * now on. */
+	if (waits && !l->waits && is_many)
+		come = come * share_percent / 100;
+	l->waits = waits;
+	/* If no task waits, no task is kept waiting. */
+	if (come > ahead_most || !count)
+		come = ahead_most;
+	l->ahead = come < least ? least : come;
+	pull_back(place, domain, waits, is_reweighted);
+	return waits;
 }
 
 static __always_inline void keep_counts(u64 now)
@@ -177,41 +221,10 @@ static __always_inline void keep_counts(u64 now)
 
 	early_ns = 0;
 	weights_seen = round;
-	bpf_for(i, 0, nr_llcs)
-	{
-		struct llc_ctx *l = llc_at(i);
-		u64 come = l->vtime - l->vtime_before;
-		u32 count = *queued_at(i, SPRY_CLASS_OTHER);
-		u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
-		bool is_many = count > some_tasks;
-		/* A kernel thread that runs for a moment does not keep a crowd waiting. */
-		bool waits = is_kept_waiting(i, now, is_many ? kept_waiting_ns : 0);
-
-		l->vtime_before = l->vtime;
-		/* Where the class has the CPU and many tasks wait, a smaller limit would make all of them
-		 * alike. */
-		if (count && !waits)
-			least += age_many_ns / count >> VTIME_UNIT_SHIFT;
-		if (waits && least < turn)
-			least = turn;
-		/* No task may have several turns before every other task has had its first one. */
-		l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
-		/* If the class was put below a busy class since the last housekeeping, it gets only its share
-		 * from now on. */
-		if (waits && !l->waits && is_many)
-			come = come * share_percent / 100;
-		l->waits = waits;
-		any_waits |= waits;
-		/* If no task waits, no task is kept waiting. */
-		if (come > ahead_most || !count)
-			come = ahead_most;
-		l->ahead = come < least ? least : come;
-		pull_back(i, i, waits, is_reweighted);
-	}
-	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0)
-		pull_back(place_of_cpu(i), llc_of(i), llc_at(llc_of(i))->waits, is_reweighted);
-	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0)
-		pull_back(place_of_mask(i), llc_of_mask(i), llc_at(llc_of_mask(i))->waits, is_reweighted);
+	bpf_for(i, 0, nr_llcs) any_waits |= keep_domain(i, now, is_reweighted);
+	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) any_waits |=
+		keep_domain(place_of_cpu(i), now, is_reweighted);
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) keep_domain(place_of_mask(i), now, is_reweighted);
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
 		u32 place = i / QUEUES, queue = i % QUEUES;

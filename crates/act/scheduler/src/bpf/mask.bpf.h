@@ -49,12 +49,6 @@ static __always_inline struct mask *mask_at(u32 index)
 	return &masks[index & (MASKS_MAX - 1)];
 }
 
-/* The cache that a set belongs to: the virtual time of its tasks is counted by the cache's virtual time. */
-static __always_inline u32 llc_of_mask(u32 index)
-{
-	return llc_of(mask_at(index)->cpu);
-}
-
 /* The user to which a task's set is counted: the line of a task that was begun under the scheduler. */
 static __always_inline u32 mask_owner(struct task_struct *p, const struct thread_ctx *t)
 {
@@ -173,7 +167,7 @@ static u32 masks_busy;
 /* The place for a task's set of CPUs, as index and generation; 0 if there is no place. */
 static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 {
-	u32 i, found = MASKS_MAX;
+	u32 i, cpus, found = MASKS_MAX;
 	struct mask *m;
 
 	bpf_for(i, 0, MASKS_MAX)
@@ -199,7 +193,9 @@ static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 		m->cpu = scx_bpf_task_cpu(p);
 		m->is_fresh = 1;
 		m->empty_times = 0;
-		if (mask_publish(found))
+		cpus = mask_publish(found);
+		begin_domain(place_of_mask(found), llc_of(m->cpu), cpus);
+		if (cpus)
 			*(volatile u32 *)&m->state = MASK_USED;
 		else
 			found = MASKS_MAX;

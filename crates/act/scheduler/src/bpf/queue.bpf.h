@@ -3,7 +3,7 @@
 #ifndef SPRY_QUEUE_BPF_H
 #define SPRY_QUEUE_BPF_H
 
-#include "state.bpf.h"
+#include "domain.bpf.h"
 
 static __always_inline bool take(u32 place, u32 queue)
 {
@@ -70,6 +70,14 @@ static __always_inline u64 first_key(u32 place, u32 queue)
 	return *known;
 }
 
+/* The order of the first task of a place, among the tasks of the place's cache. */
+__noinline u64 first_key_seen(u32 place, u32 queue)
+{
+	u64 key = first_key(place, queue);
+
+	return queue == SPRY_CLASS_OTHER && key != ~0ull ? order_in_cache(place, key) : key;
+}
+
 /* A CPU belongs to sets, and each set has a queue. Returns the number of the set that has the first task of
  * all these queues; MASKS_OF_CPU if they are all empty. */
 __noinline u32 first_set(u32 cpu, u32 queue)
@@ -83,7 +91,7 @@ __noinline u32 first_set(u32 cpu, u32 queue)
 
 		if (i >= cpu_at(cpu)->masks_count)
 			break;
-		key = first_key(place_of_set(cpu, i), queue);
+		key = first_key_seen(place_of_set(cpu, i), queue);
 		if (key < first) {
 			first = key;
 			found = i;
@@ -100,13 +108,14 @@ __noinline u32 first_beside(u32 cpu, u32 queue)
 	if (nr_cpus <= 2 || !cpu_at(cpu)->masks_count)
 		return own;
 	set = place_of_set(cpu, first_set(cpu, queue));
-	return first_key(set, queue) < first_key(own, queue) ? set : own;
+	return first_key_seen(set, queue) < first_key_seen(own, queue) ? set : own;
 }
 
 /* The order of the first task that a CPU may take from a queue, before it looks at other caches. */
 __noinline u64 first_of_several(u32 cpu, u32 queue)
 {
-	u64 here = first_key(llc_of(cpu), queue), beside = first_key(first_beside(cpu, queue), queue);
+	u64 here = first_key(llc_of(cpu), queue);
+	u64 beside = first_key_seen(first_beside(cpu, queue), queue);
 
 	return beside < here ? beside : here;
 }
@@ -121,7 +130,8 @@ static __always_inline u64 first_waiting(const struct where *at, u32 queue)
 __noinline u32 take_of_several(u32 cpu, u32 queue)
 {
 	u32 here = llc_of(cpu), beside = first_beside(cpu, queue), i;
-	bool beside_first = !*queued_at(here, queue) || first_key(beside, queue) <= first_key(here, queue);
+	bool beside_first =
+		!*queued_at(here, queue) || first_key_seen(beside, queue) <= first_key(here, queue);
 
 	if (beside_first && take(beside, queue))
 		return true;

@@ -44,6 +44,8 @@ static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct t
 	if (nr_cpus > 1 && (queue != QUEUE_PASSING || is_bound(p)))
 		at.place = place_of(p, &at);
 	t->parked_key = 0;
+	if (queue == SPRY_CLASS_OTHER)
+		key = order_in_other(t, domain_of(&at));
 	__COMPAT_scx_bpf_dsq_move_set_vtime(it, key);
 	count = queued_at(at.place, queue);
 	__sync_fetch_and_add(count, 1);
@@ -111,10 +113,7 @@ __noinline u32 release_parked(u32 slot, u64 now)
 		}
 		tell_released(p, now);
 		queue = key_class(t->parked_key);
-		leaves_parking(BPF_FOR_EACH_ITER, p, t, queue,
-			       queue == SPRY_CLASS_OTHER
-				       ? order_in_other(t, llc_at(llc_of(scx_bpf_task_cpu(p))))
-				       : t->parked_key);
+		leaves_parking(BPF_FOR_EACH_ITER, p, t, queue, t->parked_key);
 	}
 	return more;
 }

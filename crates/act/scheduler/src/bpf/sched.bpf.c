@@ -118,7 +118,7 @@ void BPF_STRUCT_OPS(spry_dequeue, struct task_struct *p, u64 deq_flags)
 
 void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 {
-	struct where at = nr_cpus > 1 ? where_of(cpu) : (struct where){};
+	struct where at = nr_cpus > 1 ? where_of(cpu) : (struct where){}, waits_at = at;
 	struct running running = {.class = SPRY_CLASSES};
 	struct puts seen;
 	bool with_reserved = reserved_ever, takes;
@@ -135,12 +135,17 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 		seen = begin_to_decide(&at);
 	if (prev && prev->scx.flags & SCX_TASK_QUEUED) {
 		running.p = prev;
-		running.key = order_again(prev, &at);
+		if (nr_cpus > 1) {
+			waits_at.place = place_of(prev, &at);
+			if (reserved_all)
+				reserved_where(prev, &waits_at);
+		}
+		running.key = order_again(prev, &waits_at);
 		/* A task that has hardly run since it was charged gives way of its own will. */
 		running.yields = running.key;
 		if (!running.key) {
 			running.t = make_thread(prev);
-			running.key = order(prev, running.t, &at, ASKED_WHICH_TO_RUN);
+			running.key = order(prev, running.t, &waits_at, ASKED_WHICH_TO_RUN);
 		}
 		running.class = running.key >> KEY_SHIFT;
 		if (running.class == SPRY_CLASS_RESERVED ? must_leave(prev, running.t, at.cpu)
@@ -212,12 +217,8 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_init)
 		if (error)
 			return error;
 	}
-	bpf_for(i, 0, nr_llcs)
-	{
-		llc_at(i)->vtime = llc_at(i)->vtime_before = 1ull << 40;
-		llc_at(i)->lag = slice_other_ns >> VTIME_UNIT_SHIFT;
-		llc_at(i)->ahead = ahead_most;
-	}
+	bpf_for(i, 0, nr_llcs) begin_domain(i, i, cpus_of_llc);
+	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) begin_domain(place_of_cpu(i), llc_of(i), 1);
 	return init_timers();
 }
 

@@ -51,6 +51,7 @@ struct recent {
 	u64 charged_ns;
 	u64 key;
 	u32 round;
+	u32 domain;
 };
 
 struct cpu_ctx {
@@ -132,9 +133,18 @@ struct cpu_ctx {
 	u64 passed;
 } __attribute__((aligned(64)));
 
+/*
+ * A domain of virtual time in OTHER: each place in which tasks wait has one, and the domain has the place's
+ * number. The tasks of a cache that run on one CPU and the tasks that are bound to another CPU have virtual
+ * times of different speeds. With one virtual time for all, the tasks of the slower CPU would always be as
+ * far behind as a task may be, and would run in turn, whatever their weights are.
+ */
 struct llc_ctx {
 	/* Virtual time of OTHER, in units of 64 ns. */
 	u64 vtime;
+	/* What is added to virtual times of a CPU's or a set's domain where its tasks are compared with tasks
+	 * of the cache. */
+	u64 offset;
 	/* The virtual time `vtime` a while ago, and how far behind and ahead of it a task may be: see
 	 * class_other.bpf.h. */
 	u64 vtime_before;
@@ -142,7 +152,10 @@ struct llc_ctx {
 	u64 ahead;
 	/* Whether tasks of OTHER waited behind a higher class when housekeeping was last done. */
 	u64 waits;
-	/* How many tasks were put into queues: of classes above OTHER, and of the other classes; see
+	/* The cache to which the domain belongs, and how many CPUs serve it. */
+	u32 cache;
+	u32 cpus;
+	/* A cache: how many tasks were put into queues, of classes above OTHER and of the other classes; see
 	 * holder.bpf.h. */
 	u32 puts[2];
 } __attribute__((aligned(64)));
@@ -165,9 +178,8 @@ struct thread_ctx {
 	 * root. */
 	u32 creator;
 	u32 line;
-	/* The last-level cache that the thread belongs to: the thread's virtual time is counted by the
-	 * cache's. */
-	u32 llc;
+	/* The domain by which the thread's virtual time is counted. */
+	u32 domain;
 	/* INTERACTIVE: the quantum of the thread's process; since when the thread stands in line, see
 	 * class_interactive.bpf.h; when the thread was put into the queue; what is left of the time that its
 	 * parent gave it. */
@@ -224,7 +236,7 @@ struct {
 } threads SEC(".maps");
 
 struct cpu_ctx cpus[SPRY_CPUS_MAX];
-struct llc_ctx llcs[SPRY_CPUS_MAX];
+struct llc_ctx llcs[SPRY_PLACES_MAX];
 
 /*
  * How many tasks are in each queue, or more: kernels before 7.1 do not tell the scheduler when they take a
@@ -294,9 +306,10 @@ static __always_inline void forget_recent(struct cpu_ctx *c, const struct task_s
 		recent->task = 0;
 }
 
-static __always_inline struct llc_ctx *llc_at(u32 llc)
+/* A cache, a CPU or a set of CPUs, by the number of its domain. */
+static __always_inline struct llc_ctx *llc_at(u32 domain)
 {
-	return &llcs[llc & (SPRY_CPUS_MAX - 1)];
+	return &llcs[domain & (SPRY_PLACES_MAX - 1)];
 }
 
 static __always_inline u32 llc_of(s32 cpu)
@@ -492,15 +505,6 @@ static __always_inline u64 at_most(u64 value, u64 most)
 static __always_inline u64 at_least(u64 vtime, u64 least)
 {
 	return (s64)(vtime - least) < 0 ? least : vtime;
-}
-
-/* The order in OTHER of a task that comes from a queue that no CPU served: it stands no further behind the
- * class than other tasks may. */
-static __always_inline u64 order_in_other(const struct thread_ctx *t, const struct llc_ctx *l)
-{
-	u64 least = l->vtime - l->lag;
-
-	return KEY(SPRY_CLASS_OTHER, t ? at_least(t->vtime, least) : least);
 }
 
 static __always_inline struct task_struct *running_on(s32 cpu)

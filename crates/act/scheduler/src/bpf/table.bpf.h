@@ -115,10 +115,12 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 static __always_inline u64 order_again(struct task_struct *p, const struct where *at)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
-	u64 least = llc_at(at->llc)->vtime - (slice_other_ns >> VTIME_UNIT_SHIFT), key;
+	u32 domain = domain_of(at);
+	u64 least = llc_at(domain)->vtime - (slice_other_ns >> VTIME_UNIT_SHIFT), key;
 	const struct recent *recent = recent_of(c, p);
 
 	if (cgroups_limited || recent->task != (u64)p || recent->round != verdict_round ||
+	    (nr_cpus > 1 && recent->domain != domain) ||
 	    p->se.sum_exec_runtime - recent->charged_ns >= uncharged_ns)
 		return 0;
 	key = recent->key;
@@ -130,9 +132,12 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 				 enum asked asked)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
-	struct asking a = {.p = p, .t = t, .at = at, .ran_ns = t ? take_ran(p, t, c) : 0, .asked = asked};
+	struct asking a = {.p = p, .t = t, .at = at, .asked = asked};
 	u64 key = 0;
 	u32 class;
+
+	a.ran_ns = t ? take_ran(p, t, c) : 0;
+	a.domain = domain_of(at);
 
 	if (t && t->class == SPRY_CLASS_INTERACTIVE)
 		interactive_charge(t, a.ran_ns);
@@ -165,6 +170,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 		recent->charged_ns = t->charged_ns;
 		recent->key = key;
 		recent->round = verdict_round;
+		recent->domain = a.domain;
 	}
 	return key;
 }
