@@ -171,7 +171,7 @@ fn all_built(systems: &[&System], built: &[(Variant, String)]) -> Result<(), Err
         return Ok(());
     }
     Err(Error::Guest(format!(
-        "the kernels of this study are built first (3 to 10 minutes each, once): {}",
+        "the kernels of this study are built first (some 10 minutes each, once): {}",
         commands.join(" and ")
     )))
 }

@@ -120,9 +120,9 @@ fn why(
     verdict: Verdict,
 ) -> Option<&'static str> {
     match verdict {
-        Verdict::Otherwise if case.loops > 0 => Some(
-            "a woken process of the round-robin class stands at the end of its queue, behind every loop; the \
-             paper's values are one quantum or less, as if it stood at the head",
+        Verdict::Otherwise if case.loops > 0 || (case.n > 1 && case.kind.ends_with('%')) => Some(
+            "a woken process of the round-robin class stands at the end of its queue, behind all that wait; \
+             Linux before 2.4.19 put it at the head, so it waited for the rest of one quantum at most",
         ),
         Verdict::Otherwise => None,
         Verdict::AsThen if published.p99 > 2.0 * (measured[2].high + tick_us) => {
@@ -166,6 +166,11 @@ mod tests {
         assert_eq!(row("base", "4-1-8cpu").verdict, Verdict::Otherwise);
         assert!(row("base", "4-1-8cpu").why.is_some_and(|why| why.contains("at the end of its queue")));
         assert_eq!(rows.len(), 4);
+        // Three signals of ten waited for two quanta of 100 us.
+        let cells = vec![cell("fast", "8-8", 1, &signals(&[(70, 40), (100, 230)]))];
+        let late = super::rows(&Study { cells, ..Study::default() });
+        assert_eq!(late[0].verdict, Verdict::Otherwise);
+        assert!(late[0].why.is_some_and(|why| why.contains("at the end of its queue")));
     }
 
     #[test]
