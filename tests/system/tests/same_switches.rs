@@ -109,7 +109,10 @@ fn compare(spry: &[Switch], perf: &[Switch], start: usize, hidden: &BTreeSet<u64
             let before = spry[found.spry_at - 1].next;
             before == ours.prev || hidden.contains(&before)
         };
-        if ours.same_tasks(theirs) && ours.time_ns.abs_diff(theirs.time_ns) < CLOCKS_APART_NS {
+        let is_apart = ours.time_ns.abs_diff(theirs.time_ns) >= CLOCKS_APART_NS
+            && !(is_before(ours, perf.get(found.perf_at + 1))
+                && is_before(theirs, spry.get(found.spry_at + 1)));
+        if ours.same_tasks(theirs) && !is_apart {
             found.agreed += 1;
             found.perf_at += 1;
         } else if broken && follows && ours.time_ns < theirs.time_ns {
@@ -122,8 +125,14 @@ fn compare(spry: &[Switch], perf: &[Switch], start: usize, hidden: &BTreeSet<u64
     found
 }
 
-/// The two time stamps of a switch are taken one after the other, and an interrupt may come between them.
+/// The two time stamps of a switch are taken one after the other, and an interrupt may come between them. If
+/// a hypervisor stops the CPU there, they are further apart, but both lie before the CPU's next switch.
 const CLOCKS_APART_NS: u64 = 1_000_000;
+
+/// Whether a switch was before the next one, if there is a next one.
+fn is_before(switch: &Switch, next: Option<&Switch>) -> bool {
+    next.is_none_or(|next| switch.time_ns < next.time_ns)
+}
 
 /// Of the comparisons that start near perf's first switch, the one that agrees longest.
 fn best_comparison(spry: &[Switch], perf: &[Switch], hidden: &BTreeSet<u64>) -> Comparison {
