@@ -186,8 +186,8 @@ pub enum LabCommand {
 /// What can be done with the lab's kernels.
 #[derive(Subcommand)]
 pub enum KernelCommand {
-    /// Build a small kernel with another tick rate from the distribution's newest source; takes 3 to 10
-    /// minutes, once.
+    /// Build a small kernel with another tick rate from the distribution's newest source; takes 10
+    /// minutes on two CPUs, once.
     #[command(after_help = KERNEL_BUILD_HELP)]
     Build {
         /// Ticks a second: 50, 100, 250, 300, 1000, 5000, 10000 or 20000.

@@ -185,7 +185,7 @@ fn make(source: &Path, variant: &Variant, progress: &dyn Progress, stop: &Stop) 
     if let Some(option) = NOT_PERIODIC.into_iter().find(|option| periodic.is_some() && is_set(option)) {
         return Err(LabError::Kernel(format!("this source cannot be without {option} any more: report it")));
     }
-    progress.tell(Event::Step("building the kernel (3 to 10 minutes)"));
+    progress.tell(Event::Step("building the kernel (10 minutes on two CPUs)"));
     run_watched(&mut make(&["bzImage"]), stop, &idle).map(|_| ())
 }
 

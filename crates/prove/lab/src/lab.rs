@@ -216,8 +216,8 @@ impl Lab {
     }
 
     /// Builds a small kernel from the distribution's source, if the cache does not have it. `patch` is a file
-    /// with a patch that is applied to the source; it gives the kernel a name of its own. This takes 3 to 10
-    /// minutes on all CPUs. Afterwards [`KernelChoice::Built`] of the returned variant finds the kernel.
+    /// with a patch that is applied to the source; it gives the kernel a name of its own. This takes 10
+    /// minutes on two CPUs. Afterwards [`KernelChoice::Built`] of the returned variant finds the kernel.
     ///
     /// # Errors
     /// If the source is not available, the patch does not fit it, or this machine lacks what the build needs.

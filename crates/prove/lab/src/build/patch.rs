@@ -23,7 +23,9 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// If it cannot be read, is no regular file, or is too large to be a patch.
     pub(super) fn read(file: &'a Path) -> Result<Self, LabError> {
-        let about = fs::metadata(file).map_err(at(file))?;
+        let unread =
+            |error: std::io::Error| LabError::Kernel(format!("the patch {}: {error}", file.display()));
+        let about = fs::metadata(file).map_err(unread)?;
         if !about.is_file() || about.len() > PATCH_MOST {
             let most_mib = PATCH_MOST >> 20;
             return Err(LabError::Kernel(format!(
@@ -31,7 +33,7 @@ impl<'a> Patch<'a> {
                 file.display()
             )));
         }
-        Ok(Self { file, content: fs::read(file).map_err(at(file))? })
+        Ok(Self { file, content: fs::read(file).map_err(unread)? })
     }
 
     /// Applies the patch to the source of the package.
@@ -80,6 +82,8 @@ mod tests {
             let error = Patch::read(Path::new(file)).map(drop).expect_err("it is none").to_string();
             assert_eq!(error, format!("{file}: a patch is a regular file of at most 16 MiB"));
         }
+        let error = Patch::read(Path::new("/nowhere")).map(drop).expect_err("it is missing").to_string();
+        assert_eq!(error, "the patch /nowhere: No such file or directory (os error 2)");
     }
 
     #[test]
