@@ -176,11 +176,13 @@ impl Observer for Tasks {
             ticks_ns: stat.utime_ns + stat.stime_ns,
             runtime_ns: self.counts.at(index).runtime_ns() + open_ns,
         };
+        // If the trace does not show since when a running task has its CPU, the account is as old as the last
+        // tick, and the run time lacks the stay. The next account is taken instead.
+        if stat.state == StatState::Running && !is_running {
+            return;
+        }
         match self.accounts.at(index) {
             Some(accounts) => accounts.last = account,
-            // While the trace does not tell since when a running task has its CPU, the task's account is as
-            // old as the last tick: the next account is taken as the first instead.
-            None if stat.state == StatState::Running && !is_running => {}
             first @ None => *first = Some(Box::new(Accounts { first: account, last: account })),
         }
     }

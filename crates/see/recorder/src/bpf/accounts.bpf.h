@@ -3,28 +3,56 @@
 #ifndef SPRY_ACCOUNTS_BPF_H
 #define SPRY_ACCOUNTS_BPF_H
 
+/* The state of a task that has no CPU. */
+static __always_inline u32 state_off_cpu(struct task_struct *task)
+{
+	return task_is_queued(task) && !task_state(task) ? SPRY_STAT_RUNNABLE : SPRY_STAT_BLOCKED;
+}
+
 /*
  * Brings the account of a running task up to now: the kernel itself does so only at ticks and switches. Until
  * a CPU's first switch after recording began, its running task is not known here, and the account stays as it
- * is.
+ * is. An account must agree with the switches that are recorded up to now:
+ *
+ * - The task got the CPU after `now`: at `now` it was waiting.
+ * - The task has left the CPU, but the kernel has not completed the switch: it has no CPU any more.
+ * - The kernel did not show the switch to the task (see unseen_run_time()): nothing recorded says that the
+ *   task runs. The account is that of the task before it got the CPU, which the fair scheduler keeps. Another
+ *   scheduler does not keep it; its value is then much older than the stay on the CPU.
  */
-static __always_inline void bring_up_to_date(struct spry_stat *stat, u32 cpu, u64 now)
+static __always_inline void bring_up_to_date(struct spry_stat *stat, struct task_struct *task, u64 now)
 {
+	u32 cpu = stat->meta.cpu;
 	struct spry_cpu *c = bpf_map_lookup_elem(&cpus, &cpu);
-	u64 since, exec;
+	u64 running, since, exec, before;
 
-	if (!c || *(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN))
+	if (!c)
 		return;
+	running = *(volatile u64 *)&c->running;
 	since = *(volatile u64 *)&c->since_ns;
 	exec = *(volatile u64 *)&c->exec_ns;
 	barrier();
-	/* The task may have left its CPU since the first look. */
-	if (*(volatile u64 *)&c->running != (stat->meta.tid | SPRY_RUNNING_KNOWN) || since > now ||
-	    *(volatile u64 *)&c->since_ns != since)
+	/* The CPU may have switched since the first look. */
+	if (!running || *(volatile u64 *)&c->running != running || *(volatile u64 *)&c->since_ns != since)
 		return;
-	exec += now - since;
-	if (exec > stat->exec_ns)
-		stat->exec_ns = exec;
+	if (running == (stat->meta.tid | SPRY_RUNNING_KNOWN)) {
+		if (since > now)
+			stat->state = SPRY_STAT_RUNNABLE;
+		else if (exec + (now - since) > stat->exec_ns)
+			stat->exec_ns = exec + (now - since);
+		return;
+	}
+	if (since > now)
+		return;
+	if (!task_is_current(task)) {
+		stat->state = state_off_cpu(task);
+		return;
+	}
+	before = task->se.prev_sum_exec_runtime;
+	if (before <= stat->exec_ns && stat->exec_ns - before <= now - since) {
+		stat->exec_ns = before;
+		stat->state = SPRY_STAT_RUNNABLE;
+	}
 }
 
 /* An account and its time may be this far apart, ns. Reading the account takes about 1 us. */
@@ -35,20 +63,14 @@ static __always_inline void bring_up_to_date(struct spry_stat *stat, u32 cpu, u6
 static __always_inline u64 read_account(struct spry_stat *stat, struct task_struct *task)
 {
 	u64 now = bpf_ktime_get_ns();
-	u32 state;
+	u32 state = task_has_cpu(task) ? SPRY_STAT_RUNNING : state_off_cpu(task);
 
-	if (task_has_cpu(task))
-		state = SPRY_STAT_RUNNING;
-	else if (task_is_queued(task) && !task_state(task))
-		state = SPRY_STAT_RUNNABLE;
-	else
-		state = SPRY_STAT_BLOCKED;
 	stat->meta.stamp = stamp(now, SPRY_STAT);
 	stat->meta.cpu = task_cpu(task);
 	stat->meta.tid = task->pid;
 	fill_stat(stat, task, state);
 	if (state == SPRY_STAT_RUNNING)
-		bring_up_to_date(stat, stat->meta.cpu, now);
+		bring_up_to_date(stat, task, now);
 	return now;
 }
 

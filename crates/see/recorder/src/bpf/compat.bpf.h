@@ -97,6 +97,7 @@ struct task_struct___arrival {
 
 struct rq___clock {
 	u64 clock;
+	struct task_struct *curr;
 } __attribute__((preserve_access_index));
 
 struct cfs_rq___clock {
@@ -104,6 +105,17 @@ struct cfs_rq___clock {
 } __attribute__((preserve_access_index));
 
 #define MAX_RT_PRIO 100
+
+/* Whether the kernel counts this task as the current task of its CPU. A task that is leaving its CPU has it
+ * until the switch is complete, but is its current task no more. */
+static __always_inline bool task_is_current(struct task_struct *task)
+{
+	struct cfs_rq___clock *queue = (void *)task->se.cfs_rq;
+
+	if (!bpf_core_field_exists(queue->rq) || !bpf_core_field_exists(queue->rq->curr))
+		return false;
+	return queue->rq->curr == task;
+}
 
 /* For a task that leaves its CPU: its run time since it got that CPU, at most `most_ns`. */
 static __always_inline u64 unseen_run_time(struct task_struct *task, u64 most_ns)
