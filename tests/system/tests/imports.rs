@@ -146,8 +146,23 @@ for file in /proc/sys/kernel/ftrace_enabled /sys/kernel/tracing/set_ftrace_filte
     *) (: >"$file") 2>/dev/null ;;
     esac || mount --bind "$STAND_IN" "$file"
 done
+for buffer in $BUFFERS; do
+    directory=/sys/kernel/tracing/instances/$buffer
+    mkdir "$directory"
+    for file in "$directory"/set_ftrace_* "$directory"/set_graph_*; do
+        [ ! -e "$file" ] || mount --bind "$STAND_IN" "$file"
+    done
+done
 size=$(sed 's/ .*//' /sys/kernel/tracing/buffer_size_kb) on=$(cat /sys/kernel/tracing/tracing_on)
-trap 'echo "$size" >/sys/kernel/tracing/buffer_size_kb; echo "$on" >/sys/kernel/tracing/tracing_on' EXIT
+end() {
+    echo "$size" >/sys/kernel/tracing/buffer_size_kb
+    echo "$on" >/sys/kernel/tracing/tracing_on
+    for buffer in $BUFFERS; do
+        umount "/sys/kernel/tracing/instances/$buffer"/set_*
+        rmdir "/sys/kernel/tracing/instances/$buffer"
+    done 2>/dev/null
+}
+trap end EXIT
 trace-cmd record "$@"
 "#;
 
@@ -162,15 +177,24 @@ fn both_versions_of_trace_dat_have_the_switches_that_trace_cmd_says() {
         ("version 6", "--file-version 6 -C mono -b 8192"),
         ("version 7, compressed, with losses", "--file-version 7 -b 64"),
         ("version 7, plain", "--file-version 7 --compression none -C boot -b 8192 -e irq -e timer"),
+        (
+            "version 7, buffers of their own",
+            "--file-version 7 -b 8192 -B spry-irq -e irq -B spry-sched -b 8192",
+        ),
     ];
     for (form, arguments) in forms {
+        let buffers: Vec<&str> = arguments.split(' ').filter(|word| word.starts_with("spry-")).collect();
         let file = dir.path().join("any.name");
         let mut command = Command::new("unshare");
         command
             .args(["--mount", "--propagation", "unchanged", "sh", "-c", TRACE_CMD, "sh"])
             .args(arguments.split(' '))
             .args(["-e", "sched", "-o"]);
-        run(command.arg(&file).args(["bash", "-c", LOAD]).env("STAND_IN", &stand_in));
+        run(command
+            .arg(&file)
+            .args(["bash", "-c", LOAD])
+            .env("STAND_IN", &stand_in)
+            .env("BUFFERS", buffers.join(" ")));
         assert_same(form, &our_switches(&file, dir.path()), &trace_cmd_switches(&file));
         let said = says(Command::new("trace-cmd").args(["report", "--stat", "-i"]).arg(&file));
         let lost: u64 = said

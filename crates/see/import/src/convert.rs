@@ -93,6 +93,11 @@ impl Converter {
         kind.is_some_and(|kind| self.catalogue.point(kind).is_some())
     }
 
+    /// The number of a record's tracepoint, or -1 where the record is too short to have one.
+    pub(crate) fn kind(&self, data: &[u8]) -> i64 {
+        self.catalogue.kind().of(data, self.order).unwrap_or(-1)
+    }
+
     fn put(&mut self, record: &Record<'_>, event: Event) {
         self.out.push_back(Stamped { time_ns: record.time_ns, cpu: record.cpu, event });
     }

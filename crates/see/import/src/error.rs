@@ -27,10 +27,7 @@ pub enum ImportError {
     )]
     NoSwitches,
     /// Nothing was recorded, or not in the part of the file that is read.
-    #[error(
-        "the file holds no events (of trace-cmd's buffers the top one is read; what a killed trace-cmd left, \
-         `trace-cmd restore` gathers)"
-    )]
+    #[error("the file holds no events (`trace-cmd restore` gathers what a killed trace-cmd left)")]
     NoEvents,
     /// The file has only the events of one command.
     #[error(
@@ -43,6 +40,12 @@ pub enum ImportError {
         "the time stamps are of the clock `{0}`, which does not count nanoseconds; record with `-C mono`"
     )]
     Clock(String),
+    /// The buffers of the file have different clocks, whose times cannot be compared.
+    #[error(
+        "the file's buffers have different clocks, `{0}` and `{1}`; record all with one: `-C mono` before the \
+         first `-B`, and after each"
+    )]
+    Clocks(String, String),
     /// The file has the text of a latency tracer instead of records.
     #[error(
         "the file has the text of a latency tracer (such as wakeup or irqsoff) and no records; record events: \

@@ -190,6 +190,73 @@ fn a_clock_that_counts_no_time_is_refused_by_name() {
     assert!(matches!(read(&seven), Err(ImportError::Clock(named)) if named == "tick"));
 }
 
+/// The list of clocks of version 6, with the clock of all forms.
+const CLOCKS: &[u8] = b"local global [mono] boot\n";
+
+#[test]
+fn records_of_all_buffers_are_read_in_order_of_time() {
+    let records = forge::happening(ROUNDS);
+    let plain = happened(&read(&forge::trace_dat_6(&records)).unwrap().0);
+    let (switches, rest): (Vec<_>, Vec<_>) =
+        records.into_iter().partition(|record| record.data[..2] == 300u16.to_le_bytes());
+    let seven =
+        |buffers: &[(&str, &str, &[forge::Record])], packing| forge::trace_dat_7_of(buffers, packing, &[]);
+    // trace-cmd writes the option of a text also for a top buffer without records.
+    let text = forge::option(20, &[0; 8]);
+    let files = [
+        forge::trace_dat_6_in(&rest, CLOCKS, &[(&switches, CLOCKS)]),
+        forge::trace_dat_6_in(&[], CLOCKS, &[(&switches, CLOCKS), (&rest, CLOCKS)]),
+        seven(&[("", "mono", &rest), ("sched", "mono", &switches)], forge::Packing::Zstd),
+        seven(&[("a", "mono", &switches), ("", "mono", &[]), ("b", "mono", &rest)], forge::Packing::None),
+        forge::trace_dat_7_of(&[("a", "mono", &switches), ("b", "mono", &rest)], forge::Packing::Zlib, &text),
+    ];
+    for (number, file) in files.iter().enumerate() {
+        let (events, totals) = read(file).unwrap_or_else(|error| panic!("file {number}: {error}"));
+        assert_eq!(happened(&events), plain, "file {number}");
+        assert_eq!((totals.ending, totals.damaged_bytes), (Ending::Finished, 0), "file {number}");
+    }
+}
+
+#[test]
+fn an_event_in_two_buffers_is_read_once() {
+    let records = forge::happening(ROUNDS);
+    let plain = happened(&read(&forge::trace_dat_6(&records)).unwrap().0);
+    // Each buffer stamps an event by itself.
+    let mut again = records.clone();
+    again.iter_mut().for_each(|record| record.time_ns += 60);
+    for buffers in [
+        [("", "mono", &records[..]), ("again", "mono", &again[..])],
+        [("", "mono", &again[..]), ("again", "mono", &records[..])],
+    ] {
+        let (events, _) = read(&forge::trace_dat_7_of(&buffers, forge::Packing::None, &[])).unwrap();
+        assert_eq!(happened(&events), plain);
+    }
+}
+
+#[test]
+fn buffers_of_different_clocks_are_refused_by_name() {
+    let records = forge::happening(1);
+    let seven = [("", "mono", &records[..]), ("x", "global", &records[..])];
+    let files = [
+        forge::trace_dat_7_of(&seven, forge::Packing::None, &[]),
+        forge::trace_dat_6_in(&records, CLOCKS, &[(&records, b"local [global] mono boot\n")]),
+    ];
+    for file in files {
+        match read(&file) {
+            Err(ImportError::Clocks(first, other)) => assert_eq!((&*first, &*other), ("mono", "global")),
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_list_of_buffers_without_end_needs_little_memory() {
+    let records = forge::happening(1);
+    let many: Vec<(&[forge::Record], &[u8])> = vec![(&records, CLOCKS); 5000];
+    let (events, _) = read(&forge::trace_dat_6_in(&records, CLOCKS, &many)).unwrap();
+    assert_eq!(happened(&events), happened(&read(&forge::trace_dat_6(&records)).unwrap().0));
+}
+
 /// What the notes of a file say.
 fn notes(file: &[u8]) -> String {
     let mut import = Import::open(Cursor::new(file)).unwrap();

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
 
+use spry_trace::format::CPU_MAX;
+
 use crate::error::{ImportError, in_part};
 use crate::input::{Input, Order};
 use crate::meta::{self, BLOCK_BYTES_MAX, Meta, Start};
@@ -16,8 +18,12 @@ const OPTIONS_MAX: usize = 1 << 16;
 const CLOCK_BYTES_MAX: u64 = 4096;
 /// The clock that ftrace has if no other was chosen. trace-cmd takes it where the file names none.
 const DEFAULT_CLOCK: &str = "local";
+/// How many buffers are read at most. A buffer is read for the first [`CPU_MAX`] CPUs.
+const BUFFERS_MAX: usize = 64;
 /// How many sections of options are read at most; each says where the next one is.
 const OPTION_SECTIONS_MAX: usize = 64;
+/// What stands before a list of CPUs in version 6.
+const RECORDS: &[u8] = b"flyrecord\0";
 /// A section's head: kind, flags, text and size.
 const SECTION_PACKED: u16 = 1;
 
@@ -36,12 +42,23 @@ const OPTION_KALLSYMS: u16 = 19;
 const OPTION_BUFFER_TEXT: u16 = 20;
 const OPTION_CMDLINES: u16 = 21;
 
-/// The pages of the buffers that were recorded.
+/// The pages of one buffer: of the top buffer, or of a buffer of `trace-cmd record -B`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Buffer {
+    pub(crate) clock: String,
     pub(crate) page_size: u32,
     pub(crate) packing: Option<Packing>,
-    pub(crate) cpus: Vec<(u16, Place)>,
+    /// The CPUs that have pages, each once.
+    pub(crate) cpus: BTreeMap<u16, Place>,
+}
+
+impl Buffer {
+    fn add(&mut self, cpu: u32, place: Place) {
+        let cpu = u16::try_from(cpu).ok().filter(|&cpu| u64::from(cpu) < CPU_MAX && place.len > 0);
+        if let Some(cpu) = cpu {
+            self.cpus.entry(cpu).or_insert(place);
+        }
+    }
 }
 
 /// How to make nanoseconds of the processor's cycles: times, then shifted right by.
@@ -63,8 +80,11 @@ pub(crate) struct Head {
     /// Events lost on each CPU, as the kernel counted.
     pub(crate) lost: BTreeMap<u16, u64>,
     pub(crate) scale: Option<Scale>,
-    pub(crate) buffer: Buffer,
+    /// The buffers that have records, the top buffer first.
+    pub(crate) buffers: Vec<Buffer>,
     stats_of_others: bool,
+    /// Whether version 6 has each buffer's clock after the buffer's list of CPUs.
+    has_clock: bool,
     /// Whether the file has the text of a tracer.
     is_text: bool,
 }
@@ -84,12 +104,17 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
         cpus: 0,
         lost: BTreeMap::new(),
         scale: None,
-        buffer: Buffer::default(),
+        buffers: Vec::new(),
         stats_of_others: false,
+        has_clock: false,
         is_text: false,
     };
     match start.version.as_str() {
-        "6" => head.read_version_6(&mut input, &start)?,
+        "6" => {
+            let others = head.read_version_6(&mut input, &start)?;
+            drop(input);
+            head.read_others(source, &others, start.page_size)?;
+        }
         "7" => {
             let packing = input.text().map_err(in_part("head"))?;
             let _version = input.text().map_err(in_part("head"))?;
@@ -109,7 +134,12 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
 }
 
 impl Head {
-    fn read_version_6<R: Read>(&mut self, input: &mut Input<R>, start: &Start) -> Result<(), ImportError> {
+    /// Reads all but the other buffers. Returns where each of these has its list of CPUs.
+    fn read_version_6<R: Read>(
+        &mut self,
+        input: &mut Input<R>,
+        start: &Start,
+    ) -> Result<Vec<u64>, ImportError> {
         let part = || in_part("description of tracepoints");
         self.meta.read_pages(input).map_err(part())?;
         self.meta.read_own_formats(input).map_err(part())?;
@@ -117,19 +147,45 @@ impl Head {
         self.meta.read_kallsyms(input).map_err(in_part("list of functions"))?;
         self.meta.read_printk(input).map_err(in_part("list of texts"))?;
         self.meta.read_cmdlines(input).map_err(in_part("list of names"))?;
-        self.read_places(input, start.page_size).map_err(in_part("list of CPUs"))?;
-        self.or_text()
+        self.read_places(input, start.page_size).map_err(in_part("list of CPUs"))
     }
 
-    /// Fails if the file has a tracer's text instead of records.
-    fn or_text(&self) -> Result<(), ImportError> {
-        if self.is_text && self.buffer.cpus.is_empty() { Err(ImportError::LatencyTracer) } else { Ok(()) }
+    /// Reads the lists of CPUs of the other buffers in version 6.
+    fn read_others<R: Read + Seek>(
+        &mut self,
+        source: &mut R,
+        others: &[u64],
+        page_size: u32,
+    ) -> Result<(), ImportError> {
+        for &at in others.iter().take(BUFFERS_MAX) {
+            source.seek(SeekFrom::Start(at))?;
+            let mut input = Input::new(BufReader::new(&mut *source), self.order);
+            let tag = input.block(10, 10).map_err(in_part("list of CPUs"))?;
+            if tag == RECORDS {
+                self.read_list(&mut input, page_size).map_err(in_part("list of CPUs"))?;
+            }
+        }
+        self.check()
     }
 
-    /// Reads how many CPUs there are, the options, and where each CPU's pages are.
-    fn read_places<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<()> {
+    /// Fails if the file has a tracer's text instead of records. Every buffer has the clock of the first:
+    /// the times of another clock cannot be compared with it.
+    fn check(&mut self) -> Result<(), ImportError> {
+        let Some(first) = self.buffers.first() else {
+            return if self.is_text { Err(ImportError::LatencyTracer) } else { Ok(()) };
+        };
+        self.clock.clone_from(&first.clock);
+        match self.buffers.iter().find(|buffer| buffer.clock != self.clock) {
+            Some(other) => Err(ImportError::Clocks(self.clock.clone(), other.clock.clone())),
+            None => Ok(()),
+        }
+    }
+
+    /// Reads how many CPUs there are, the options, and where each CPU's pages of the top buffer are. Returns
+    /// where the lists of the other buffers are.
+    fn read_places<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<Vec<u64>> {
         self.cpus = input.u32()?;
-        let mut has_clock = false;
+        let mut others = Vec::new();
         let mut tag = input.block(10, 10)?;
         if tag == b"options  \0" {
             for _ in 0..OPTIONS_MAX {
@@ -139,34 +195,44 @@ impl Head {
                 }
                 let len = input.u32()?;
                 let data = input.block(u64::from(len), OPTION_BYTES_MAX)?;
-                has_clock |= kind == OPTION_TRACECLOCK;
+                self.has_clock |= kind == OPTION_TRACECLOCK;
                 // In version 6 an option of this kind is of another buffer: the top buffer is not an option.
                 if kind != OPTION_BUFFER {
                     self.option(kind, &data);
+                } else if others.len() < BUFFERS_MAX {
+                    others.extend(self.order.number_at(&data, 0, 8));
                 }
             }
             tag = input.block(10, 10)?;
         }
         if tag == b"latency  \0" {
             self.is_text = true;
-            return Ok(());
+            return Ok(others);
         }
-        if tag != b"flyrecord\0" {
+        if tag != RECORDS {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        self.buffer.page_size = page_size;
+        self.read_list(input, page_size)?;
+        Ok(others)
+    }
+
+    /// Reads where each CPU's pages of a buffer are, and its clock.
+    fn read_list<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<()> {
+        let mut buffer = Buffer { clock: self.clock.clone(), page_size, ..Buffer::default() };
         for cpu in 0..self.cpus.min(u32::from(u16::MAX)) {
-            let place = Place { at: input.u64()?, len: input.u64()? };
-            self.buffer.cpus.push((cpu as u16, place));
+            buffer.add(cpu, Place { at: input.u64()?, len: input.u64()? });
         }
-        if has_clock && self.clock.is_empty() {
+        if self.has_clock && buffer.clock.is_empty() {
             // trace-cmd copied the kernel's `trace_clock` after the list. Some versions damaged it.
             if let Ok(text) = input.u64().and_then(|len| input.block(len, CLOCK_BYTES_MAX)) {
-                self.choose_clock(&String::from_utf8_lossy(&text));
+                buffer.clock = chosen_clock(&String::from_utf8_lossy(&text)).unwrap_or_default();
             }
         }
-        if self.clock.is_empty() {
-            DEFAULT_CLOCK.clone_into(&mut self.clock);
+        if buffer.clock.is_empty() {
+            DEFAULT_CLOCK.clone_into(&mut buffer.clock);
+        }
+        if !buffer.cpus.is_empty() {
+            self.buffers.push(buffer);
         }
         Ok(())
     }
@@ -197,11 +263,10 @@ impl Head {
         }
     }
 
-    /// Takes the clock in brackets: `local global [mono] boot`. The first one told counts.
+    /// Takes the clock that an option names. The first option counts.
     fn choose_clock(&mut self, text: &str) {
-        let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
-        if let Some((clock, _)) = chosen.filter(|_| self.clock.is_empty()) {
-            clock.trim().clone_into(&mut self.clock);
+        if let Some(clock) = chosen_clock(text).filter(|_| self.clock.is_empty()) {
+            self.clock = clock;
         }
     }
 
@@ -222,6 +287,13 @@ impl Head {
             self.lost.insert(cpu, lost);
         }
     }
+}
+
+/// The clock in brackets: `local global [mono] boot`.
+fn chosen_clock(text: &str) -> Option<String> {
+    let (_, rest) = text.split_once('[')?;
+    let (clock, _) = rest.split_once(']')?;
+    Some(clock.trim().to_owned())
 }
 
 /// The sections of version 7.
@@ -278,8 +350,8 @@ impl<R: Read + Seek> Sections<'_, R> {
                 break;
             }
         }
-        self.top_buffer(head, &buffers)?;
-        head.or_text()
+        self.buffers(head, &buffers)?;
+        head.check()
     }
 
     /// Reads a section that an option points to.
@@ -308,31 +380,30 @@ impl<R: Read + Seek> Sections<'_, R> {
         .map_err(in_part(PART))
     }
 
-    /// The buffer without a name is the top one; the others are not read.
-    fn top_buffer(&mut self, head: &mut Head, buffers: &[Vec<u8>]) -> Result<(), ImportError> {
+    /// Reads where each CPU's pages of the buffers are. The top buffer has no name.
+    fn buffers(&mut self, head: &mut Head, buffers: &[Vec<u8>]) -> Result<(), ImportError> {
         const PART: &str = "list of CPUs";
-        for data in buffers {
+        for data in buffers.iter().take(BUFFERS_MAX) {
             let mut input = Input::new(data.as_slice(), self.order);
             let section_at = input.u64().map_err(in_part(PART))?;
-            if !input.text().map_err(in_part(PART))?.is_empty() {
-                continue;
-            }
-            head.clock = input.text().map_err(in_part(PART))?;
-            head.buffer.page_size = input.u32().map_err(in_part(PART))?;
+            let is_top = input.text().map_err(in_part(PART))?.is_empty();
+            let mut buffer = Buffer { clock: input.text().map_err(in_part(PART))?, ..Buffer::default() };
+            buffer.page_size = input.u32().map_err(in_part(PART))?;
             for _ in 0..input.u32().map_err(in_part(PART))? {
                 let cpu = input.u32().map_err(in_part(PART))?;
-                let place = Place {
-                    at: input.u64().map_err(in_part(PART))?,
-                    len: input.u64().map_err(in_part(PART))?,
-                };
-                head.buffer.cpus.extend(u16::try_from(cpu).ok().map(|cpu| (cpu, place)));
+                let (at, len) = (input.u64().map_err(in_part(PART))?, input.u64().map_err(in_part(PART))?);
+                buffer.add(cpu, Place { at, len });
+            }
+            if buffer.cpus.is_empty() {
+                continue;
             }
             self.source.seek(SeekFrom::Start(section_at))?;
             let mut section = Input::new(&mut *self.source, self.order);
             let (_kind, flags) =
                 (section.u16().map_err(in_part(PART))?, section.u16().map_err(in_part(PART))?);
-            head.buffer.packing = self.packing.filter(|_| flags & SECTION_PACKED != 0);
-            break;
+            buffer.packing = self.packing.filter(|_| flags & SECTION_PACKED != 0);
+            let at = if is_top { 0 } else { head.buffers.len() };
+            head.buffers.insert(at, buffer);
         }
         Ok(())
     }

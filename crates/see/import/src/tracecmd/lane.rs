@@ -40,9 +40,11 @@ pub(crate) enum Next {
     End,
 }
 
-/// One CPU.
+/// One CPU in one buffer.
 pub(crate) struct Lane {
     pub(crate) cpu: u16,
+    /// The buffer's number.
+    pub(crate) buffer: usize,
     shape: Shape,
     place: Place,
     /// Chunks that are left, where pages are compressed; `None` before their number has been read.
@@ -62,9 +64,10 @@ pub(crate) struct Lane {
 }
 
 impl Lane {
-    pub(crate) fn new(cpu: u16, place: Place, shape: Shape) -> Lane {
+    pub(crate) fn new(cpu: u16, buffer: usize, place: Place, shape: Shape) -> Lane {
         Lane {
             cpu,
+            buffer,
             shape,
             place,
             chunks: None,

@@ -35,6 +35,9 @@ pub(crate) struct TraceDat<R> {
     /// first.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     next: Vec<Next>,
+    /// The buffer of which each kind of tracepoint is read: the buffer that has the kind's earliest record.
+    /// Another buffer's records of the kind are the same events with other stamps, or a part of them.
+    owners: BTreeMap<i64, usize>,
     converter: Converter,
     header: Header,
     scale: Option<Scale>,
@@ -79,6 +82,9 @@ impl<R: Read + Seek> TraceDat<R> {
         if !catalogue.has_switches() {
             return Err(ImportError::NoSwitches);
         }
+        if head.buffers.is_empty() {
+            return Err(ImportError::NoEvents);
+        }
         if head.scale.is_none() && !TIME_CLOCKS.contains(&head.clock.as_str()) {
             return Err(ImportError::Clock(head.clock));
         }
@@ -90,6 +96,7 @@ impl<R: Read + Seek> TraceDat<R> {
             lanes,
             source,
             heap: BinaryHeap::new(),
+            owners: BTreeMap::new(),
             converter: Converter::new(catalogue, head.order, head.meta.names, timers),
             header,
             scale: head.scale,
@@ -132,7 +139,10 @@ impl<R: Read + Seek> TraceDat<R> {
         let lane = &self.lanes[at];
         match self.next[at] {
             Next::Record(_) => {
-                self.converter.take(&Record { time_ns, cpu: lane.cpu, data: lane.data() });
+                let kind = self.converter.kind(lane.data());
+                if *self.owners.entry(kind).or_insert(lane.buffer) == lane.buffer {
+                    self.converter.take(&Record { time_ns, cpu: lane.cpu, data: lane.data() });
+                }
             }
             Next::Lost(_, count) => {
                 let uncounted = self.uncounted.entry(lane.cpu).or_insert(0);
@@ -199,19 +209,21 @@ impl<R: Read + Seek> TraceDat<R> {
 }
 
 fn lanes(head: &Head) -> Result<Vec<Lane>, ImportError> {
-    let page_size = head.buffer.page_size;
-    let is_size = PAGE_BYTES.contains(&page_size) && page_size.is_power_of_two();
-    if !is_size && !head.buffer.cpus.is_empty() {
-        return Err(ImportError::Damaged("page size"));
+    let mut lanes = Vec::new();
+    for (number, buffer) in head.buffers.iter().enumerate() {
+        let page_size = buffer.page_size;
+        if !PAGE_BYTES.contains(&page_size) || !page_size.is_power_of_two() {
+            return Err(ImportError::Damaged("page size"));
+        }
+        let shape = Shape {
+            page_size: page_size as usize,
+            layout: head.meta.layout,
+            order: head.order,
+            packing: buffer.packing,
+        };
+        lanes.extend(buffer.cpus.iter().map(|(&cpu, &place)| Lane::new(cpu, number, place, shape)));
     }
-    let shape = Shape {
-        page_size: page_size as usize,
-        layout: head.meta.layout,
-        order: head.order,
-        packing: head.buffer.packing,
-    };
-    let cpus = head.buffer.cpus.iter().filter(|(cpu, place)| u64::from(*cpu) < CPU_MAX && place.len > 0);
-    Ok(cpus.map(|&(cpu, place)| Lane::new(cpu, place, shape)).collect())
+    Ok(lanes)
 }
 
 /// The trace's header, all but the time of its start.

@@ -307,7 +307,7 @@ fn pages(records: &[Record], cpu: u32) -> Vec<u8> {
     pages
 }
 
-fn option(kind: u16, data: &[u8]) -> Vec<u8> {
+pub fn option(kind: u16, data: &[u8]) -> Vec<u8> {
     [&kind.to_le_bytes()[..], &(data.len() as u32).to_le_bytes(), data].concat()
 }
 
@@ -323,22 +323,37 @@ pub fn trace_dat_6(records: &[Record]) -> Vec<u8> {
 /// A trace.dat of version 6 with this list of clocks. The option is empty: the list stands after the list of
 /// CPUs.
 pub fn trace_dat_6_of(records: &[Record], clocks: &[u8]) -> Vec<u8> {
+    trace_dat_6_in(records, clocks, &[])
+}
+
+/// The same with more buffers, which have clocks of their own.
+pub fn trace_dat_6_in(records: &[Record], clocks: &[u8], others: &[(&[Record], &[u8])]) -> Vec<u8> {
     let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
     file.extend_from_slice(b"options  \0");
     file.extend(options(b""));
-    file.extend_from_slice(&[0, 0]);
-    file.extend_from_slice(b"flyrecord\0");
-    let mut at = (file.len() + 32 + 8 + clocks.len()).next_multiple_of(4096);
-    let cpus = [pages(records, 0), pages(records, 1)];
-    for pages in &cpus {
-        file.extend_from_slice(&(at as u64).to_le_bytes());
-        file.extend_from_slice(&(pages.len() as u64).to_le_bytes());
-        at += pages.len();
+    let buffers: Vec<(&[Record], &[u8])> = [&[(records, clocks)], others].concat();
+    let list_len = |clocks: &[u8]| 10 + 32 + 8 + clocks.len();
+    // Each option has a number, a length, a place and a name.
+    let mut list_at = file.len() + others.len() * (2 + 4 + 8 + 2) + 2 + list_len(clocks);
+    for (_, clocks) in others {
+        file.extend(option(3, &[&(list_at as u64).to_le_bytes()[..], b"x\0"].concat()));
+        list_at += list_len(clocks);
     }
-    file.extend_from_slice(&(clocks.len() as u64).to_le_bytes());
-    file.extend_from_slice(clocks);
+    file.extend_from_slice(&[0, 0]);
+    let mut at = list_at.next_multiple_of(4096);
+    for (records, clocks) in &buffers {
+        file.extend_from_slice(b"flyrecord\0");
+        for cpu in 0..2 {
+            let len = pages(records, cpu).len();
+            file.extend_from_slice(&(at as u64).to_le_bytes());
+            file.extend_from_slice(&(len as u64).to_le_bytes());
+            at += len;
+        }
+        file.extend_from_slice(&(clocks.len() as u64).to_le_bytes());
+        file.extend_from_slice(clocks);
+    }
     file.resize(file.len().next_multiple_of(4096), 0);
-    cpus.iter().for_each(|pages| file.extend_from_slice(pages));
+    buffers.iter().for_each(|(records, _)| file.extend([pages(records, 0), pages(records, 1)].concat()));
     file
 }
 
@@ -381,8 +396,13 @@ impl Packing {
     }
 }
 
-/// A trace.dat of version 7, with a second buffer that is not read.
+/// A trace.dat of version 7, with a second buffer that has no pages.
 pub fn trace_dat_7(records: &[Record], packing: Packing) -> Vec<u8> {
+    trace_dat_7_of(&[("other", "mono", &[]), ("", "mono", records)], packing, &[])
+}
+
+/// A trace.dat of version 7 of these buffers (name, clock and records) and with these options more.
+pub fn trace_dat_7_of(buffers: &[(&str, &str, &[Record])], packing: Packing, more: &[u8]) -> Vec<u8> {
     let mut file = start("7");
     let name = match packing {
         Packing::None => "none",
@@ -401,22 +421,25 @@ pub fn trace_dat_7(records: &[Record], packing: Packing) -> Vec<u8> {
         all.extend(option(kind, &(file.len() as u64).to_le_bytes()));
         file.extend(packing.section(kind, data));
     }
-    let section_at = file.len() as u64;
-    let flags = u16::from(packing != Packing::None);
-    file.extend([&3u16.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 12]].concat());
-    let mut buffer = section_at.to_le_bytes().to_vec();
-    buffer.extend_from_slice(b"\0mono\0");
-    buffer.extend_from_slice(&4096u32.to_le_bytes());
-    buffer.extend_from_slice(&2u32.to_le_bytes());
-    for cpu in 0..2u32 {
-        let pages = packing.pages(&pages(records, cpu));
-        buffer.extend_from_slice(&cpu.to_le_bytes());
-        buffer.extend_from_slice(&(file.len() as u64).to_le_bytes());
-        buffer.extend_from_slice(&(pages.len() as u64).to_le_bytes());
-        file.extend(pages);
+    all.extend_from_slice(more);
+    for (name, clock, records) in buffers {
+        let section_at = file.len() as u64;
+        let flags = u16::from(packing != Packing::None);
+        file.extend([&3u16.to_le_bytes()[..], &flags.to_le_bytes(), &[0; 12]].concat());
+        let mut buffer = section_at.to_le_bytes().to_vec();
+        buffer.extend_from_slice(format!("{name}\0{clock}\0").as_bytes());
+        buffer.extend_from_slice(&4096u32.to_le_bytes());
+        buffer.extend_from_slice(&2u32.to_le_bytes());
+        for cpu in 0..2u32 {
+            let pages = pages(records, cpu);
+            let pages = if pages.is_empty() { pages } else { packing.pages(&pages) };
+            buffer.extend_from_slice(&cpu.to_le_bytes());
+            buffer.extend_from_slice(&(file.len() as u64).to_le_bytes());
+            buffer.extend_from_slice(&(pages.len() as u64).to_le_bytes());
+            file.extend(pages);
+        }
+        all.extend(option(3, &buffer));
     }
-    all.extend(option(3, b"\0\0\0\0\0\0\0\0other\0mono\0"));
-    all.extend(option(3, &buffer));
     all.extend(option(0, &0u64.to_le_bytes()));
     let options_at = file.len() as u64;
     file.extend(packing.section(0, &all));
