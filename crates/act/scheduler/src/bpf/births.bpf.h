@@ -1,25 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks of OTHER that begin and end. A new task begins at the virtual time where its creator is now, so a
- * relay of short tasks gets no more than one task. A task that ends ahead of its class leaves how far ahead
- * it was: a thread leaves it to its process, a process to its parent. Where the parent has ended before, a
- * process leaves it to all tasks that the same user began. Tasks that are begun by these begin no earlier.
+ * The start and the exit of tasks of OTHER: what a new task starts with, and what an exiting task owes.
+ *
+ * Rule: a new task starts at the virtual time at which its creator is now. An exiting task that is ahead of
+ * its class leaves its lead: a thread to its process, a process to its parent. If the parent has exited
+ * before, a process leaves its lead to all tasks that its user started. New tasks that these start begin no
+ * earlier than the lead. So a relay of short tasks has no more of the CPU than one task.
+ *
+ * Bound: a lead counts for up to 100 ms of run time.
+ *
+ * Difference from the thesis: Linux 2.4 splits a task's allocation at a fork, and returns the rest when the
+ * child exits. That rule covers what a task has left, not what it owes.
  */
 #ifndef SPRY_BIRTHS_BPF_H
 #define SPRY_BIRTHS_BPF_H
 
 #include "table.bpf.h"
 
-/* A line is all tasks that one user began. Lines of several users may share a place by chance; the first
- * place is root's alone. */
+/* A line is all tasks that descend from one user's first task. Lines have entries in a table, by a hash of
+ * the user's number. Two users may share an entry by chance; entry 0 is root's alone. */
 #define LINE_BITS 12
 #define LINES	  (1 << LINE_BITS)
-/* How far ahead a task was is left up to this much, ns. */
+/* The most of an exited task's lead that counts for new tasks, as run time, ns. */
 #define LEFT_MOST_NS (100 * MS)
 
-/* How far ahead tasks without a parent were at their end, by their lines. */
+/* Per line: the largest virtual time at which a task exited after its parent. */
 static u64 orphans[LINES];
 
+/* The entry of a line for tasks that exited after their parent. */
 static __always_inline u64 *orphans_of(u32 line)
 {
 	u32 index = line ? line * 0x9e3779b1u >> (32 - LINE_BITS) : 0;
@@ -27,7 +35,7 @@ static __always_inline u64 *orphans_of(u32 line)
 	return &orphans[(line && !index ? 1 : index) & (LINES - 1)];
 }
 
-/* How long the task that runs here has run without being charged for it yet, ns. */
+/* Run time of the task that runs on this CPU for which it has not been charged yet, ns. */
 static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t)
 {
 	s64 ran_ns = ran_until_now(p) - t->charged_ns;
@@ -35,15 +43,16 @@ static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
-/* How much the task that runs here has not paid yet for its run time in OTHER, units of 64 ns. */
+/* The charge for the run time that the current task has not paid for yet in OTHER, units of 64 ns; 0 in
+ * another class. */
 static __always_inline u64 owes(struct task_struct *p, struct thread_ctx *t)
 {
 	return t->class == SPRY_CLASS_OTHER ? other_charge(p, t, uncharged(p, t)) : 0;
 }
 
-/* The virtual time at which a task may begin where an ended task left `left`: that is in the first cache's
- * virtual time and counts run time at nice 0, while the new task may have another weight. Where nothing was
- * left, the answer is behind all that can be. */
+/* The earliest virtual time at which a new task may start, where an exited task left `left`. That value is
+ * counted in the first cache's virtual time, for nice 0; the new task may have another domain and weight. If
+ * nothing was left, the result is behind every limit, so it changes nothing. */
 static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *t, u64 left,
 				      const struct llc_ctx *l)
 {
@@ -57,11 +66,9 @@ static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *
 	return now + other_charge(p, t, (u64)ahead << VTIME_UNIT_SHIFT);
 }
 
-/*
- * The virtual time at which a task begins that the creator has just created: where the creator is. If the
- * creator is behind its class, it gives this advantage away by that. So a relay of tasks is behind as long as
- * one task would be, and many children have the advantage only once.
- */
+/* The virtual time at which a task starts that `creator` has just created: where the creator is. A creator
+ * that is behind its class moves to the class, and so gives its lag to the new task. So a relay of tasks is
+ * behind as long as one task would be, and of many children only one has the lag. */
 static __always_inline u64 gives_place(struct task_struct *creator, struct thread_ctx *from,
 				       const struct where *at, u32 domain)
 {
@@ -75,18 +82,19 @@ static __always_inline u64 gives_place(struct task_struct *creator, struct threa
 	return at_least(place, now - CLASS_LEADS);
 }
 
-/* Records what a new task descends from: its end is charged by this. */
+/* Records the creator, the line, the domain and the group of a new task. When the task exits, its debt goes
+ * to these. */
 static __always_inline void descends(struct task_struct *p, struct thread_ctx *t, struct task_struct *creator,
 				     const struct thread_ctx *from, const struct where *at)
 {
-	/* The line stays what it was for a user's first task, whatever other users its descendants become. */
+	/* The line is that of the first ancestor, even if descendants change their user. */
 	t->line = from && from->line ? from->line : p->cred->uid.val;
 	t->creator = creator->tgid;
 	t->domain = domain_of(at);
 	cgroup_find(p, t);
 }
 
-/* A task begins: the current task has created it. */
+/* The current task has created task `p`: gives `p` its first virtual time in OTHER. */
 static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t, const struct where *at)
 {
 	struct task_struct *creator = bpf_get_current_task_btf();
@@ -102,8 +110,8 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	if (process)
 		vtime = at_least(vtime, place_left(p, t, process->left, l));
 	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
-	/* A child in its creator's group stands in the group where its creator does; in another group it
-	 * joins. */
+	/* A child in its creator's group starts where its creator is. In another group it joins like a woken
+	 * task. */
 	if (!from || from->slot != t->slot)
 		vtime = joins_at(t, l, vtime);
 	t->class = SPRY_CLASS_OTHER;
@@ -111,7 +119,7 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	set_key(p, KEY(SPRY_CLASS_OTHER, vtime));
 }
 
-/* The task that runs here ends. */
+/* The current task exits: charges it, and leaves its lead to its process, its parent or its line. */
 static __always_inline void dies(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t = find_thread(p), *heir = NULL;
@@ -132,7 +140,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	now = l->vtime;
 	ahead = vtime - now;
 	if (ahead > 0) {
-		/* How far ahead the task is, as run time at nice 0. */
+		/* The task's lead over the class, converted to run time at nice 0. */
 		unit = other_charge(p, t, MS) ?: 1;
 		ahead = (u64)ahead * (MS >> VTIME_UNIT_SHIFT) / unit;
 	} else {
@@ -143,7 +151,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	if (p->pid != p->tgid) {
 		heir = find_thread(p->group_leader);
 	} else {
-		/* What the threads of the process left is passed on, too. */
+		/* The process also passes on what its threads left. */
 		if (t->left)
 			left = at_least(left, t->left);
 		if (parent && parent->tgid == t->creator)

@@ -1,15 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Ceilings (Goel et al. 2002, 3.3.2): a shared server has the highest rank of the tasks that can ask it for
- * service. Its clients' reservations are listed with its own, which bounds what it may take by this rank:
- * what it takes beyond that it takes in the class that it would have without a ceiling. What the server takes
- * for each request, from one sleep of a thread to the next one, is measured in all classes.
+ * Ceilings (Goel et al. 2002, 3.3.2): a shared server is ranked like the highest of its clients.
+ *
+ * Purpose: a task with a reservation that asks a server for service does not wait for tasks of lower rank.
+ *
+ * State: the server's reservation has the list of its clients' reservations, which the daemon writes.
+ *
+ * Rule: while the server has budget, its deadline is the earliest of its clients' deadlines. Its own
+ * reservation bounds what it takes by this rank. What it takes beyond that, it takes in its own class. The
+ * run time for each request is measured in all classes; a request lasts from one sleep of a server's thread
+ * to the next.
  */
 #ifndef SPRY_CEILING_BPF_H
 #define SPRY_CEILING_BPF_H
 
 #include "reserve.bpf.h"
 
+/* Whether a reservation is the ceiling of a shared server: it lists clients. */
 static __always_inline bool is_server(const struct spry_reservation *r)
 {
 	return *(volatile const u32 *)&r->clients[0] != 0;
@@ -21,7 +28,8 @@ static __always_inline bool serves_by(const struct thread_ctx *t)
 	return t->reserved && is_server(reservation_at(t->reserved - 1));
 }
 
-/* When the period of a client ends. A client that has slept has not begun its period itself. */
+/* When the current period of a client's reservation ends. The periods of a client that sleeps are not begun
+ * in time, so whole periods are added until the end lies ahead. */
 static __always_inline u64 ends_ns(const struct spry_reservation *r, u64 now)
 {
 	u64 period_ns = r->period_ns, ends = r->begun_ns + period_ns;
@@ -31,7 +39,8 @@ static __always_inline u64 ends_ns(const struct spry_reservation *r, u64 now)
 	return ends + ((now - ends) / period_ns + 1) * period_ns;
 }
 
-/* When the first of the periods ends of the clients that can ask the server of a reservation. */
+/* The earliest end of a period among the clients of a server's reservation. Without clients it is the end of
+ * the reservation's own period. */
 __noinline u64 earliest_of_clients(u32 slot, u64 now)
 {
 	struct spry_reservation *r = reservation_at(slot);
@@ -54,13 +63,14 @@ __noinline u64 earliest_of_clients(u32 slot, u64 now)
 	return first == ~0ull ? next_period_ns(r) : first;
 }
 
-/* The deadline by which a thread of a shared server is ranked. */
+/* The deadline by which a thread of a shared server is ranked: the earliest of its clients' deadlines. */
 static __always_inline u64 ceiling_ns(const struct thread_ctx *t)
 {
 	return earliest_of_clients(t->reserved - 1, bpf_ktime_get_ns());
 }
 
-/* A thread of a server goes to sleep: it has done what it was asked for. */
+/* A thread of a shared server goes to sleep: the request that it worked on is over, and its run time is
+ * counted. */
 static __always_inline void request_is_over(struct task_struct *p, struct thread_ctx *t,
 					    struct spry_reservation *r)
 {

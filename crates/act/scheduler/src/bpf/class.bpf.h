@@ -1,38 +1,37 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The questions that the scheduler asks a class, and the answers. docs/adding-a-class.md goes through
- * them. */
+/* The interface of a scheduling class: what the scheduler passes to a class, and what the class answers.
+ * docs/adding-a-class.md lists the functions of a class. */
 #ifndef SPRY_CLASS_BPF_H
 #define SPRY_CLASS_BPF_H
 
 #include "queue.bpf.h"
 
-/* When a task's order is asked for: when the task wakes, when it is put into a queue for another reason, or
- * when its CPU asks which task to run. */
+/* On which occasion the scheduler asks a class for a task's order: the task wakes; the task is put into a
+ * queue for another reason; or the task runs and its CPU decides which task to run. */
 enum asked { ASKED_AS_IT_WAKES, ASKED_AS_IT_IS_PUT, ASKED_WHICH_TO_RUN };
 
-/* A task, for a class that is asked for the task's order. `t` is NULL where there was no memory for it. */
+/* The task for which the scheduler asks a class for an order. `t` is the task's context, NULL where there was
+ * no memory for it. */
 struct asking {
 	struct task_struct *p;
 	struct thread_ctx *t;
 	const struct where *at;
-	/* OTHER: the domain in which the task is ordered. */
+	/* OTHER: the domain of virtual time in which the task is ordered. */
 	u32 domain;
-	/* How long the task ran since its order was last asked for, ns. */
+	/* Run time of the task since its order was last asked for, ns. */
 	u64 ran_ns;
 	enum asked asked;
 };
 
-/* The order of a task that comes now to a class of tasks that are all alike. */
+/* The order that a task gets if it joins a class now in which the task that came first runs first. */
 static __always_inline u64 comes_now(u32 class)
 {
 	return KEY(class, scx_bpf_now() >> VTIME_UNIT_SHIFT);
 }
 
-/*
- * An order for tasks that are all alike: the task that came first runs first, whichever queue of a CPU it
- * waits in. A task that was taken out of its queue and put back, and has not run meanwhile, keeps its order.
- * Otherwise a user that changes a waiting task's CPUs again and again would keep the task from running.
- */
+/* The order of a task in a class in which the task that came first runs first, in whichever of a CPU's queues
+ * it waits. A task that was taken out of its queue and put back, and has not run meanwhile, keeps its order.
+ * Otherwise a user could keep a waiting task from running by changing its CPUs again and again. */
 static __always_inline u64 first_come(const struct asking *a, u32 class)
 {
 	u64 key = a->p->scx.dsq_vtime;
@@ -42,21 +41,24 @@ static __always_inline u64 first_come(const struct asking *a, u32 class)
 	return comes_now(class);
 }
 
-/* The task that had the CPU and would go on running. `class` is SPRY_CLASSES if there is no such task. */
+/* The task that had the CPU and could go on running, while the CPU decides. `class` is SPRY_CLASSES if there
+ * is no such task. */
 struct running {
 	struct task_struct *p;
 	struct thread_ctx *t;
 	u64 key;
 	u32 class;
-	/* Whether the next task of its class runs before the running task, whatever their orders are. */
+	/* Whether the running task gives up the CPU voluntarily. Then the next task of its class runs first,
+	 * whatever the orders of the two tasks are. */
 	bool yields;
 };
 
-/* What a class answers when it is asked for its next task: the CPU takes that task; the running task goes on;
- * the next class is asked. */
+/* The answer of a class that is asked for its next task: the CPU takes that task (TAKES_NEXT); the running
+ * task goes on (GOES_ON); the class has no task, and the next class is asked (ASKS_ON). */
 enum taken { TAKES_NEXT, GOES_ON, ASKS_ON };
 
-/* Takes the first task of a class' queue, unless the running task is of the class and goes before it. */
+/* Takes the first task of a class' queues for a CPU, unless the running task is of the same class and its
+ * order is lower. Most classes answer with this function. */
 static __always_inline enum taken take_next(const struct where *at, const struct running *r, u32 class)
 {
 	if (r->class == class && !r->yields && !goes_first(at, class, r->key))

@@ -1,7 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* DAEMON: Spry's own threads, before all other classes, for a small part of each CPU; beyond this part they
- * are of OTHER. Threads that end turns have a small part each, so they run in time whatever keeps the other
- * threads busy. */
+/*
+ * DAEMON: Spry's own threads.
+ *
+ * Purpose: the daemon's decisions come in time, whatever the load is.
+ *
+ * Rule: first come, first served, before all classes but RESERVED.
+ *
+ * Bound: all threads together have 10 % of a CPU, in periods of 100 ms; beyond it they are of OTHER. Kernel
+ * threads and turns of lower classes can reduce this to 4 % (budget.bpf.h). Some threads have 3 % of a CPU
+ * each instead, apart from the 10 %: then the other threads of the daemon cannot delay them.
+ *
+ * Difference from the thesis: there, the decisions are made inside the kernel; no class serves them.
+ */
 #ifndef SPRY_CLASS_DAEMON_BPF_H
 #define SPRY_CLASS_DAEMON_BPF_H
 
@@ -14,10 +24,10 @@ static __always_inline bool daemon_by_nature(struct task_struct *p)
 }
 
 /*
- * Whether a thread has a small part of its own, and nothing of the daemon's part. Such a thread wakes only to
- * have its CPU decide (the daemon gives such threads, and no others, this nice value), or is of a process
- * that works for the daemon as a user, which this user may have made a liar. What it runs is charged from the
- * first time on.
+ * Whether a thread has a budget of its own and takes nothing from the daemon's common budget. Two kinds of
+ * threads have one. The first are threads of the daemon that wake only to make their CPU decide; no other
+ * thread of the daemon has nice -20. The second are threads of a process that works for the daemon as an
+ * ordinary user. This user may control the process, so it is charged from its first run on.
  */
 static __always_inline bool has_own_part(struct task_struct *p, const struct thread_ctx *t)
 {

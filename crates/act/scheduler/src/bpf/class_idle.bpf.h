@@ -1,6 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* IDLE: tasks of SCHED_IDLE and tasks put into this class by hand. They run one after the other, when no
- * other task wants the CPU. */
+/*
+ * IDLE: tasks of SCHED_IDLE, and tasks that a manual override put here.
+ *
+ * Purpose: they run when no other task wants the CPU.
+ *
+ * Rule: first come, first served. A running task keeps the CPU until its slice ends.
+ *
+ * Bound: while other classes keep the CPU busy, the tasks of IDLE have turns of 5 % of the time
+ * (below.bpf.h).
+ *
+ * Difference from the thesis: its IDLE class has Linux 2.4's epochs and can starve.
+ */
 #ifndef SPRY_CLASS_IDLE_BPF_H
 #define SPRY_CLASS_IDLE_BPF_H
 
@@ -32,7 +42,7 @@ static __always_inline bool idle_wakes_over(u64 key, struct task_struct *curr)
 	return false;
 }
 
-/* A task of IDLE that runs has its slice to the end: no task of IDLE goes before it. */
+/* Chooses the next task of IDLE. The timer ends its slice if many tasks of the class wait. */
 static __always_inline enum taken idle_take(const struct where *at, const struct running *r)
 {
 	if (waiting(at, SPRY_CLASS_IDLE) > exact_tasks)

@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * INTERACTIVE: processes in use. A process has a quantum, which all its threads spend. A process that has
- * spent its quantum is given a new one at once, and goes behind all processes that were given theirs before.
- * So an epoch of the thesis (8.3.3) ends for each process when its own quantum does; tasks on other CPUs
- * neither refill the quantum nor forgive what was spent. Of tasks with equally old quanta, the task of
- * the lowest level goes first, then the task that has the most left.
+ * INTERACTIVE: threads of processes in use.
  *
- * A task that wakes gets the place in line of the task that its CPU serves, unless the woken task's process
- * has spent a quantum since. If the CPU has come to a newer quantum meanwhile, the process' quantum is
+ * Purpose: programs that a person is using run before all other programs, and share the CPU among themselves.
+ *
+ * State: a process in use has a quantum of run time, which all its threads spend. Kept are the rest of the
+ * quantum and the time at which the process was given it. A thread has a `given_ns`, the age of the quantum
+ * by which it is ordered.
+ *
+ * Rule: a process that has spent its quantum is given a new one at once. The thread with the oldest quantum
+ * runs first. If quanta are equally old, the thread of the lowest level runs first, then the thread with the
+ * most run time left. A thread that wakes is as old as the thread that its CPU serves, unless its process was
+ * given a quantum later. If the CPU has come to newer quanta meanwhile, the woken process' quantum is
  * refilled in part.
  *
- * So a task waits at most for one quantum of each other process in use, whatever number of threads this
- * process has, and for one slice more.
+ * Bound: a task waits at most for one quantum of each other process in use, and for one slice more. The
+ * number of threads of these processes does not count.
+ *
+ * Difference from the thesis (8.3.3): its epoch ends for all processes when all have spent their quanta. Here
+ * the quantum of each process ends by itself, so tasks on other CPUs neither refill nor forgive it. The
+ * thesis prefers the largest rest of a quantum; here age and level come first. Its processes have one thread.
  */
 #ifndef SPRY_CLASS_INTERACTIVE_BPF_H
 #define SPRY_CLASS_INTERACTIVE_BPF_H
@@ -20,41 +28,45 @@
 #include "nodes.bpf.h"
 #include "timer.bpf.h"
 
-/* An order has three parts: when the quantum was given, in units of 2.1 ms; the level; and how little of the
- * quantum is left, in units of 66 us. */
+/* The order of a task in INTERACTIVE has three parts, from the highest bits: when the quantum was given, in
+ * units of 2.1 ms; the level; and how little of the quantum is left, in units of 66 us. With the knob
+ * wake_more_left the last two change places. */
 #define GIVEN_UNIT_SHIFT 21
 #define GIVEN_SHIFT	 18
 #define LEVELS		 64
 #define LEFT_UNIT_SHIFT	 16
 #define LEFT_UNITS	 4096
 
+/* The level of children that have a part of their parent's quantum: behind all levels that a verdict can
+ * give. */
 #define LEVEL_INHERITED (LEVELS - 1)
-/* Every quantum is shorter than this, ns. */
+/* All quanta are shorter than this, ns. */
 #define QUANTUM_MOST_NS (1ull << 40)
 
-/* How much the quantum of a waking process is refilled: by 3 / 4 of the time since it was refilled last. So a
- * process with threads that refill the quantum for each other on several CPUs spends it nonetheless. */
+/* The part of the time since the last refill, ns, by which a waking process' quantum is refilled. It is less
+ * than all of that time: threads on several CPUs that refill the quantum for each other still spend it. */
 #define MADE_UP(ns) ((ns) / 4 * 3)
 
-/* A process in use. The array of these is indexed by the process' node. */
+/* A process in use, in an array that is indexed by the process' node. */
 struct in_use {
-	/* The name of the process' node. If the node has another name, the place is free. */
+	/* The name of the process' node. If the node has another name now, this entry belongs to no
+	 * process. */
 	spry_ref ref;
 	/* What is left of the process' quantum, ns. */
 	s64 left_ns;
-	/* When the process was given its quantum because it had spent the last one; 0: it has not spent
+	/* When the process was given its quantum because it had spent the one before; 0: it has not spent
 	 * any. */
 	u64 given_ns;
-	/* When the quantum was last refilled. */
+	/* When the quantum was last refilled, in whole or in part. */
 	u64 made_up_ns;
-	/* The `given_ns` of the quantum in which an overdue thread of the process kept its turn; see
+	/* The `given_ns` of the quantum during which an overdue thread of the process kept its turn; see
 	 * OVERDUE_NS. */
 	u64 passed_ns;
 };
 
 struct in_use in_use[SPRY_NODES_MAX];
 
-/* The process of a thread, as one in use; NULL if the process is not in use. */
+/* The entry of a thread's process among the processes in use; NULL if the process is not in use. */
 static __always_inline struct in_use *process_of(const struct thread_ctx *t)
 {
 	struct in_use *process = &in_use[SPRY_NODE_INDEX(t->node)];
@@ -62,6 +74,7 @@ static __always_inline struct in_use *process_of(const struct thread_ctx *t)
 	return t->node && process->ref == t->node ? process : NULL;
 }
 
+/* What is left of the quantum that a thread spends, ns: its process' quantum, or its part of its parent's. */
 static __always_inline s64 left_of(const struct thread_ctx *t)
 {
 	const struct in_use *process = process_of(t);
@@ -71,9 +84,12 @@ static __always_inline s64 left_of(const struct thread_ctx *t)
 	return process ? process->left_ns : 0;
 }
 
-/* What orders threads with equally old quanta: a thread that ran little of its process' quantum goes
- * before a thread that ran much, so that a player's picture goes before the decoding of the next one.
- * `ran_ns` is what the thread ran without being charged for it yet. */
+/*
+ * The rest of the quantum by which a thread is ordered among threads with equally old quanta, ns. Only the
+ * thread's own run time is subtracted, and half of it is forgotten when the process' quantum is refilled. So
+ * a player's thread that draws a picture precedes its thread that decodes the next ones. `ran_ns` is what the
+ * thread ran without being charged for it yet.
+ */
 static __always_inline s64 own_left(struct thread_ctx *t, u64 ran_ns)
 {
 	const struct in_use *process = process_of(t);
@@ -87,6 +103,7 @@ static __always_inline s64 own_left(struct thread_ctx *t, u64 ran_ns)
 	return t->quantum_ns - t->own_ran_ns - ran_ns;
 }
 
+/* The order of a thread with `left_ns` left of a quantum that was given at `given_ns`. */
 static __always_inline u64 interactive_order(const struct thread_ctx *t, u64 given_ns, s64 left_ns)
 {
 
@@ -99,20 +116,20 @@ static __always_inline u64 interactive_order(const struct thread_ctx *t, u64 giv
 	return KEY(SPRY_CLASS_INTERACTIVE, given | (u64)t->level * LEFT_UNITS | little);
 }
 
-/* When the task of this order was given its quantum, ns. */
+/* The time at which the quantum was given, read from a task's order, ns; rounded down to units of 2.1 ms. */
 static __always_inline u64 given_of(u64 key)
 {
 	return (key & KEY_LOW) >> GIVEN_SHIFT << GIVEN_UNIT_SHIFT;
 }
 
-/* Notes that a CPU serves the task of this order: tasks that wake join the line there. */
+/* A CPU runs the task with the order `key`. Threads that wake on this CPU become as old as this task. */
 static __always_inline void interactive_serves(struct cpu_ctx *c, u64 key)
 {
 	c->given_ns = given_of(key);
 }
 
-/* Applies a verdict. A process that comes into use has its whole quantum at once. If the process was in use
- * already, what it has left is cut to the new quantum. */
+/* Applies a verdict to a thread and its process. A process that comes into use has its whole quantum at once.
+ * For a process that was in use already, the rest of the quantum is cut to the new length. */
 static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64 quantum_ns)
 {
 	struct in_use *process = &in_use[SPRY_NODE_INDEX(t->node)];
@@ -131,6 +148,8 @@ static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64
 	}
 }
 
+/* Charges a thread's run time to its process' quantum. If that spends the quantum, the process is given a new
+ * one. */
 static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
 {
 	struct in_use *process = process_of(t);
@@ -149,16 +168,16 @@ static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
 	process->left_ns = t->quantum_ns;
 }
 
-/* Whether a task of one of the kernel's own classes (real-time) has interrupted a task of INTERACTIVE, which
- * the kernel then keeps in the CPU's own queue. */
+/* Whether a real-time task has interrupted a task of INTERACTIVE. The kernel keeps the interrupted task in
+ * the CPU's local queue meanwhile. `curr` is the task that runs on the CPU. */
 static __always_inline bool is_interrupted(const struct where *at, const struct task_struct *curr)
 {
 	return curr->prio < MAX_RT_PRIO && cpu_at(at->cpu)->has == SPRY_CLASS_INTERACTIVE &&
 	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0;
 }
 
-/* When the task that this CPU serves was given its quantum. Where no task of INTERACTIVE wants the CPU, a new
- * line begins now. */
+/* When the quantum of the task that this CPU serves was given. If no task of INTERACTIVE wants the CPU, the
+ * answer is now. */
 static __always_inline u64 served_since(const struct where *at, u64 now)
 {
 	struct task_struct *curr = running_on(at->cpu);
@@ -170,7 +189,9 @@ static __always_inline u64 served_since(const struct where *at, u64 now)
 	return goes_on ? cpu_at(at->cpu)->given_ns : now;
 }
 
-/* A thread joins the line of its CPU, because it wakes or because it was of another class before. */
+/* Orders a thread that wakes, or that was of another class before, among the threads of its CPU. The thread
+ * becomes as old as the task that the CPU serves, or as its process' quantum if that was given later. If the
+ * CPU has come to newer quanta since the process' last refill, the process' quantum is refilled in part. */
 static __always_inline void joins(struct thread_ctx *t, struct in_use *process, const struct where *at)
 {
 	u64 now = scx_bpf_now(), since = served_since(at, now);
@@ -219,7 +240,8 @@ static __always_inline u64 interactive_slice(struct thread_ctx *t)
 	return left_ns > 0 && left_ns < (s64)slice_interactive_ns ? left_ns : slice_interactive_ns;
 }
 
-/* Whether a woken task of INTERACTIVE goes before a task of INTERACTIVE that has the CPU. */
+/* Whether a woken task of INTERACTIVE, with the order `key`, takes the CPU from the running task `curr` of
+ * INTERACTIVE. */
 static __always_inline bool interactive_wakes_over(u64 key, struct task_struct *curr)
 {
 	struct thread_ctx *t = find_thread(curr);
@@ -228,11 +250,12 @@ static __always_inline bool interactive_wakes_over(u64 key, struct task_struct *
 	if (!t)
 		return true;
 	ran_ns = ran_until_now(curr) - t->charged_ns;
-	/* The running task has spent its quantum: all tasks that wait go before it. */
+	/* If the running task has spent its quantum, all waiting tasks go before it. */
 	return left_of(t) <= (s64)ran_ns || key < interactive_order(t, t->given_ns, own_left(t, ran_ns));
 }
 
-/* A child gets half of what its parent has left, and is given no quantum after that. */
+/* A process in use has created a child process. The child gets half of the rest of its parent's quantum. When
+ * it has spent that, it is given no further quantum. */
 static __always_inline void interactive_fork(struct thread_ctx *t, struct thread_ctx *from)
 {
 	struct in_use *process;
@@ -256,19 +279,19 @@ static __always_inline void interactive_fork(struct thread_ctx *t, struct thread
 	t->left_ns = share_ns;
 }
 
-/* How many waiting threads, of processes that spent their quanta, are put behind others at once. */
+/* The most threads that one call of settle() moves behind others. */
 #define MOVED_MOST 256
 
-/* How many threads were put behind others. The number is in memory, since the verifier would go through each
- * value of a local variable. */
+/* Number of threads that settle() has looked at. It is in memory, since the verifier would follow each value
+ * of a local variable separately. */
 static u32 moved;
 
-/* A thread that has waited for this long (ns) keeps its turn although other threads of its process have spent
- * the quantum meanwhile. In each quantum one such thread does. */
+/* A thread is overdue if it has waited for this long, ns. It then keeps its turn although other threads of
+ * its process have spent the quantum. In each quantum of a process one thread does so. */
 #define OVERDUE_NS (1000 * MS)
 
-/* Whether a waiting thread goes behind others, since other threads of its process have spent the quantum
- * meanwhile. */
+/* Whether a waiting thread must go behind others, because its process has spent the quantum by which the
+ * thread is ordered. An overdue thread need not. */
 static __always_inline bool goes_behind(const struct thread_ctx *t, struct in_use *process)
 {
 	if (process->given_ns <= t->given_ns)
@@ -280,11 +303,9 @@ static __always_inline bool goes_behind(const struct thread_ctx *t, struct in_us
 	return true;
 }
 
-/*
- * Puts threads that waited while other threads of their process spent its quantum behind all threads whose
- * quanta were given before the process' new one, but before the threads that spent it. Returns what the first
- * task's process has left then, ns.
- */
+/* Corrects the order in a place's queue of INTERACTIVE. Some threads have waited while other threads of their
+ * process spent the quantum. They go behind all threads with quanta older than the process' new one, but
+ * before the threads that spent it. Returns the rest of the quantum of the queue's first task, ns. */
 __noinline u64 settle(u32 place)
 {
 	u64 left_ns = QUANTUM_MOST_NS;
@@ -301,7 +322,7 @@ __noinline u64 settle(u32 place)
 		struct in_use *process = t && !t->inherited ? process_of(t) : NULL;
 		u32 here = place;
 
-		/* The verifier forgets bounds that were found before the loop. */
+		/* Inside the loop the verifier no longer knows the range of `place`. */
 		barrier_var(here);
 		if (t && left_of(t) > 0)
 			left_ns = left_of(t);
@@ -320,7 +341,8 @@ __noinline u64 settle(u32 place)
 	return left_ns;
 }
 
-/* Lets the timer end a quantum that would end before the next tick, while other tasks wait for the CPU. */
+/* Sets the CPU's timer to the end of a quantum with `left_ns` left, if that is shorter than a slice. Called
+ * while other tasks wait for the CPU. */
 static __always_inline void exact_quantum(const struct where *at, s64 left_ns)
 {
 	if (left_ns < (s64)slice_interactive_ns) {
@@ -330,11 +352,12 @@ static __always_inline void exact_quantum(const struct where *at, s64 left_ns)
 	}
 }
 
-/* With more threads in use than INTERACTIVE_MANY, slices are shorter, so that all threads have one within
+/* If more than INTERACTIVE_MANY threads in use wait, slices are shorter, so that each has one within
  * INTERACTIVE_ALL_NS. */
 #define INTERACTIVE_MANY   100
 #define INTERACTIVE_ALL_NS (2000 * MS)
 
+/* Chooses the next task of INTERACTIVE for a CPU, after the order of the queues has been corrected. */
 static __always_inline enum taken interactive_take(const struct where *at, const struct running *r)
 {
 	bool mine = r->class == SPRY_CLASS_INTERACTIVE;

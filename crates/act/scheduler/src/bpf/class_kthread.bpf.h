@@ -1,9 +1,18 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * KTHREAD: threads of the kernel that are not meant to be nice, for a small part of each CPU. Beyond this
- * part they are of OTHER, where they have paid for all that they ran. Any user can make the kernel's threads
- * work without end (by a flood of lines into a terminal): what they run here and in OTHER together is no more
- * than their fair share.
+ * KTHREAD: kernel threads of nice 0 or less.
+ *
+ * Purpose: work that the kernel does for all processes is done at once.
+ *
+ * Rule: first come, first served, before INTERACTIVE.
+ *
+ * Bound: each thread has 3 % of a CPU, and all together have 20 %, in periods of 100 ms. Beyond its bound a
+ * thread is of OTHER. Its run time in KTHREAD has moved its virtual time in OTHER forward, too. Any user can
+ * make kernel threads work without end, for example by a flood of lines into a terminal. By this rule such a
+ * thread has no more than its fair share. Workers on which a process in use depends have up to 30 % together
+ * (workers.bpf.h).
+ *
+ * Difference from the thesis: its KTHREAD class has no bound, and orders its tasks by Linux 2.4's epochs.
  */
 #ifndef SPRY_CLASS_KTHREAD_BPF_H
 #define SPRY_CLASS_KTHREAD_BPF_H

@@ -1,10 +1,23 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * OTHER: weighted fair. A task's virtual time grows with its run time divided by its weight; the task with
- * the least virtual time goes first. A task that has slept comes back at most a slice behind the class'
- * virtual time, or where the first waiting task stands; in a crowd it comes back hardly behind the class. No
- * task is put further ahead than the class gets in a while, or in the time in which each task is to have a
- * turn. So a task of small weight does not wait longer when the class has little of the CPU or many tasks.
+ * OTHER: all tasks of no other class, weighted fair.
+ *
+ * Purpose: tasks that no person is using share what is left by nice values, by weights of cgroups and by
+ * sessions.
+ *
+ * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of the
+ * class. It limits how far behind the class a task may be (the lag), and how far ahead (struct llc_ctx).
+ *
+ * Rule: the task with the least virtual time runs first. It grows with the task's run time, divided by its
+ * weight in its group. The class' virtual time grows with the run time of all, divided by the number of tasks
+ * that want to run. A task that slept comes back at most a slice behind the class, or where the first waiting
+ * task stands. With many waiting tasks it comes back hardly behind the class.
+ *
+ * Bound: a task is put no further ahead of the class than the class advances in about 200 ms. Where each
+ * waiting task needs longer for a turn, that time counts. So a task of small weight does not wait longer when
+ * the class has little of the CPU or many tasks.
+ *
+ * Difference from the thesis: its OTHER is Linux 2.4's scheduler, with epochs, for single tasks and one CPU.
  */
 #ifndef SPRY_CLASS_OTHER_BPF_H
 #define SPRY_CLASS_OTHER_BPF_H
@@ -14,19 +27,20 @@
 #include "crowd.bpf.h"
 #include "park.bpf.h"
 
-/* How far behind the class a task may be while turns are short: in a crowd, or behind a higher class. */
+/* The lag, in units of 64 ns, while turns are short: with many waiting tasks, or behind a higher class. */
 #define LAG_SHORT 1
 
-/* The class' virtual time is at most this far ahead of the first waiting task's. */
+/* The class' virtual time is moved to at most this far ahead of the first waiting task's, in units of 64
+ * ns. */
 #define CLASS_LEADS (2 * (slice_other_ns >> VTIME_UNIT_SHIFT))
 
-/* A task of a group may be put so many times further ahead while the class has the CPU: each task of a large
- * group has little of the CPU. */
+/* By this factor a task of a group may be put further ahead, while no higher class keeps OTHER waiting: each
+ * task of a large group has little of the CPU. */
 #define AHEAD_IN_GROUPS 5
 
-/* Whether a task pays for the turn that it had, however short the turn was: turns are short in a crowd, and
- * behind a higher class. A task that ran and is put into a queue had a turn, too: a thread of the kernel came
- * between, as on real-time kernels before most wake-ups. */
+/* Whether a task that had a turn loses its lag, so that it pays from where the class is. It does while turns
+ * are short: with many waiting tasks, and behind a higher class. A task that ran and is put into a queue had
+ * a turn, too: a kernel thread interrupted it, as on real-time kernels before most wake-ups. */
 static __always_inline bool pays_for_turn(const struct asking *a, const struct llc_ctx *l)
 {
 	bool had_turn = a->asked == ASKED_WHICH_TO_RUN || (a->asked == ASKED_AS_IT_IS_PUT && a->ran_ns);
@@ -34,7 +48,8 @@ static __always_inline bool pays_for_turn(const struct asking *a, const struct l
 	return had_turn && (l->lag == LAG_SHORT || cpu_at(a->at->cpu)->below[BELOW_OTHER].began_ns);
 }
 
-/* Moves the virtual time of a domain on, but not far from its first waiting task, whose order is `first`. */
+/* Moves the virtual time of a domain forward by `by`, but not further than CLASS_LEADS beyond the domain's
+ * first waiting task. `first` is this task's order; ~0 if no task waits. */
 static __always_inline void moves_on(struct llc_ctx *l, u64 by, u64 first)
 {
 	u64 most = (first & KEY_LOW) + CLASS_LEADS, vtime = l->vtime + by;
@@ -44,7 +59,8 @@ static __always_inline void moves_on(struct llc_ctx *l, u64 by, u64 first)
 	l->vtime = at_least(l->vtime, vtime);
 }
 
-/* Moves the virtual time of a CPU or of a set on, of which the CPU serves its part. */
+/* Moves the virtual time of a CPU's or a set's domain forward. One of the CPUs that serve the domain has run
+ * a task of OTHER, which was charged `charge`, while `count` tasks waited there. */
 static __always_inline void serves_domain(u32 domain, u32 count, u64 charge)
 {
 	struct llc_ctx *l = llc_at(domain);
@@ -52,7 +68,8 @@ static __always_inline void serves_domain(u32 domain, u32 count, u64 charge)
 	moves_on(l, charge / (count + at_least(l->cpus, 1)), first_key(domain, SPRY_CLASS_OTHER));
 }
 
-/* The same for all sets that a CPU belongs to. */
+/* Moves the virtual time forward of each set of CPUs that a CPU belongs to. The CPU has run a task of OTHER,
+ * which was charged `charge`, while `count` tasks waited there. */
 __noinline int serves_sets(u32 cpu, u32 count, u64 charge)
 {
 	u32 i;
@@ -67,12 +84,13 @@ __noinline int serves_sets(u32 cpu, u32 count, u64 charge)
 }
 
 /*
- * Moves the class' virtual time on by what a task of the class is charged, divided among all tasks that want
- * to run. So tasks that each run for a moment, and begin or wake the next one, come no earlier than a task
- * that runs on. While all tasks run on, the class' virtual time is the mean of theirs, whatever their weights
- * are. It is held near the first waiting task, since a few tasks among many tasks of another weight count too
- * much in it. The virtual times of the CPU's own tasks, and of the sets of CPUs that it serves, move on as
- * well.
+ * A task of OTHER has been charged `charge` on a CPU: moves the class' virtual time forward.
+ *
+ * The charge is divided by the number of tasks that want to run. So tasks that run for a moment, and start or
+ * wake the next one, stand no earlier than a task that runs on. While all tasks run on, the class' virtual
+ * time is the mean of theirs, whatever their weights are. It is held near the first waiting task: a few tasks
+ * among many of another weight would count too much in it. The virtual times of the CPU's own tasks, and of
+ * the sets that it belongs to, move likewise.
  */
 __noinline int class_served(u32 cpu, u64 charge)
 {
@@ -91,19 +109,21 @@ __noinline int class_served(u32 cpu, u64 charge)
 	return 0;
 }
 
-/* The order of the first waiting task of a domain, for a CPU. */
+/* The order of the first waiting task of a domain. For a cache's domain, tasks in all places that the CPU
+ * serves count. */
 static __always_inline u64 first_of_domain(const struct where *at, u32 domain)
 {
 	return is_apart(domain) ? first_key(domain, SPRY_CLASS_OTHER) : first_waiting(at, SPRY_CLASS_OTHER);
 }
 
-/* The virtual time of a task when its order is asked for, counted by a domain. */
+/* The virtual time at which a task stands, counted in a domain, before it is charged. A task without a
+ * context has only its order. */
 static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t, u32 domain)
 {
 	return t ? vtime_in(t, domain) : p->scx.dsq_vtime & KEY_LOW;
 }
 
-/* How far ahead of its class a task may be put, units of 64 ns. */
+/* The limit for how far ahead of its class a task may be put, units of 64 ns. */
 static __always_inline u64 ahead_of_class(const struct llc_ctx *l, const struct thread_ctx *t)
 {
 	u64 ahead = l->ahead;
@@ -113,13 +133,14 @@ static __always_inline u64 ahead_of_class(const struct llc_ctx *l, const struct 
 	return ahead < ahead_most ? ahead : ahead_most;
 }
 
-/* Converts the virtual time of a domain to that of the first cache. */
+/* Converts a virtual time of a domain to the virtual time of the first cache, in which groups are counted. */
 static __always_inline u64 in_first_cache(u64 vtime, const struct llc_ctx *l)
 {
 	return nr_cpus > 1 ? vtime - l->vtime + llc_at(0)->vtime : vtime;
 }
 
-/* Moves the virtual time of a thread's group on by what the thread ran. */
+/* Moves the virtual time of a thread's group forward by the thread's run time, as if the group were one
+ * task. */
 static __always_inline void group_is_served(const struct thread_ctx *t, const struct llc_ctx *l, u64 ran_ns)
 {
 	struct cgroup_slot *s = slot_at(t->slot - 1);
@@ -128,10 +149,9 @@ static __always_inline void group_is_served(const struct thread_ctx *t, const st
 		s->vtime = at_least(s->vtime, in_first_cache(l->vtime, l)) + group_charge(t, ran_ns);
 }
 
-/*
- * The least virtual time of a thread that joins the class: the thread comes no earlier than its group.
- * Otherwise each of many threads that sleep now and then would come before all other groups.
- */
+/* The virtual time of a thread that joins the class at `vtime` or later: the thread stands no earlier than
+ * its group. Otherwise each of a group's many threads that sleep now and then would come before all other
+ * groups. */
 static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc_ctx *l, u64 vtime)
 {
 	struct cgroup_slot *s;
@@ -145,7 +165,8 @@ static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc
 		return vtime;
 	if (!is_alone(t->slot - 1))
 		return at_least(vtime, l->vtime + ahead);
-	/* No task outside of the group wants to run: no other group has less by this. */
+	/* No task outside the group wants to run, so the group's lead costs no other group anything: it is
+	 * forgiven. */
 	s->vtime -= ahead;
 	return vtime;
 }
@@ -160,7 +181,8 @@ static __always_inline bool other_may(struct cpu_ctx *c, struct thread_ctx *t)
 	return true;
 }
 
-/* A task goes to sleep on this CPU. */
+/* A task goes to sleep on a CPU. If tasks of OTHER wait there, the task will pay for its run time, wherever
+ * it wakes. */
 static __always_inline void other_sleeps(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t;
@@ -172,9 +194,12 @@ static __always_inline void other_sleeps(struct task_struct *p, const struct whe
 		t->contended = 1;
 }
 
-/* Whether a task ran on, or slept and wakes on an idle CPU, while no task waited that the CPU could have run.
- * Such a task pays nothing, and does not move the class' virtual time on: tasks that are bound to other CPUs
- * go by that time, too. A task pays if other tasks waited for the CPU on which it went to sleep. */
+/*
+ * Several CPUs: whether a task has run while no task of OTHER waited that its CPU could have run. The task
+ * still runs, or it slept and wakes on an idle CPU. Such a task pays nothing, and does not move the class'
+ * virtual time, which tasks that are bound to other CPUs use, too. If other tasks waited for the CPU on which
+ * the task went to sleep, it pays.
+ */
 static __always_inline bool ran_alone(const struct asking *a)
 {
 	struct task_struct *curr;
@@ -187,20 +212,20 @@ static __always_inline bool ran_alone(const struct asking *a)
 	return a->asked == ASKED_AS_IT_WAKES && curr && curr->flags & PF_IDLE;
 }
 
-/* Charges a task that stood at `vtime` for what it ran in the class. Returns where the task stands then. */
+/* Charges a task of OTHER, which stood at `vtime`, for its run time. Returns its new virtual time. */
 static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 {
 	struct llc_ctx *l = llc_at(a->domain), *of_cache = llc_at(a->at->llc);
 	u64 charge = a->t ? other_charge(a->p, a->t, a->ran_ns) : 0;
 
-	/* What a task ran alone, no other task could have had. So much of the task's debt is forgiven, but no
-	 * more: the rest is for run time that other tasks wanted. */
+	/* No other task could have had the time that this task ran alone. So much of its lead is forgiven,
+	 * but no more: the rest of the lead is for run time that other tasks wanted. */
 	if (ran_alone(a))
 		return at_least(vtime - charge, l->vtime);
 	if (a->t)
 		a->t->contended = 0;
-	/* The task had its turn, so the class' virtual time has come as far as the task's. A task that was
-	 * only put elsewhere had no turn, and is charged nothing. */
+	/* The task had its turn, so the class' virtual time has come at least as far as the task's. A task
+	 * that was only moved to another queue had no turn, and its charge is 0. */
 	if (charge) {
 		l->vtime = at_least(l->vtime, vtime);
 		if (is_apart(a->domain))
@@ -209,22 +234,22 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 		class_served(a->at->cpu, charge);
 		group_is_served(a->t, l, a->ran_ns);
 	}
-	/* A task that pays for a short turn pays from where the class is. */
+	/* A task that had a short turn loses its lag. */
 	if (pays_for_turn(a, l))
 		vtime = at_least(vtime, l->vtime);
 	return vtime + charge;
 }
 
-/* A task goes to another class and pays for what it ran in OTHER. Otherwise a task that is of IDLE for a
- * moment after each run would come back as if it had not run. */
+/* A task leaves OTHER for another class, and pays for its run time in OTHER. Otherwise a task that changes to
+ * IDLE for a moment after each run would come back as if it had not run. */
 static __always_inline void other_leaves(const struct asking *a)
 {
 	a->t->vtime = other_pays(a, stands_at(a->p, a->t, a->domain));
 	a->t->domain = a->domain;
 }
 
-/* A thread of the kernel ran in a class above OTHER and pays for that here: its virtual time moves on, the
- * class' virtual time does not. */
+/* A kernel thread ran in KTHREAD: the run time moves its virtual time in OTHER forward, so that it owes this
+ * time if it comes to OTHER. The class' virtual time does not move. */
 static __always_inline void other_owes(const struct asking *a)
 {
 	u64 now = llc_at(a->domain)->vtime;
@@ -234,10 +259,10 @@ static __always_inline void other_owes(const struct asking *a)
 }
 
 /*
- * How far behind its class a task may be when it is put into a queue. A task that wanted to run all the time
- * stays where its turns have brought it, but at most CLASS_LEADS behind the class. A task that slept comes no
- * later than the first waiting task: if that task's weight is large, the class' virtual time would need long
- * to come from there to where the lag ends.
+ * Limits how far behind its class a task at `vtime` stands when it is put into a queue. A task that did not
+ * sleep keeps its virtual time, but stands at most CLASS_LEADS behind the class. A task that slept stands at
+ * most the lag behind it, or where the first waiting task stands if that is further behind. If that task's
+ * weight is large, its virtual time grows slowly, and the woken task would wait for it too long.
  */
 static __always_inline u64 behind_class(const struct asking *a, const struct llc_ctx *l, u64 vtime,
 					bool was_other)
@@ -254,6 +279,8 @@ static __always_inline u64 behind_class(const struct asking *a, const struct llc
 	return at_least(vtime, least);
 }
 
+/* Charges a task for its run time in OTHER, and returns its order: its virtual time within the limits behind
+ * and ahead of the class. */
 static __always_inline u64 other_key(const struct asking *a)
 {
 	struct task_struct *p = a->p;
@@ -262,7 +289,7 @@ static __always_inline u64 other_key(const struct asking *a)
 	u64 now = l->vtime, vtime = now, ahead;
 	bool was_other = p->scx.dsq_vtime >> KEY_SHIFT == SPRY_CLASS_OTHER;
 
-	/* A task that comes back from another class stands where it stood when it left OTHER. */
+	/* A task that comes back from another class has the virtual time with which it left OTHER. */
 	if (t || was_other)
 		vtime = stands_at(p, t, a->domain);
 	if (was_other) {
@@ -271,8 +298,7 @@ static __always_inline u64 other_key(const struct asking *a)
 	}
 	if (a->asked == ASKED_AS_IT_WAKES)
 		vtime = joins_at(t, l, vtime);
-	/* There was no memory for the thread's context: what the task ran is not known, and it pays for a
-	 * whole slice. */
+	/* Without a context the task's run time is not known, so it pays for a whole slice. */
 	if (!t)
 		vtime = at_least(vtime, now) + (slice_other_ns >> VTIME_UNIT_SHIFT);
 	vtime = behind_class(a, l, vtime, was_other);
@@ -296,9 +322,9 @@ static __always_inline bool other_wakes_over(u64 key, struct task_struct *curr)
 	return false;
 }
 
-/* A task of OTHER is put into a queue while the tick of its CPU stands still, since no other task waited: the
- * running task has a quantum from now on. A CPU can set no other CPU's timer, so another CPU is made to
- * decide: that sets its timer. */
+/* Starts the tick of a CPU (knob tick_ns). The tick stood still because the running task was alone; now
+ * another task is put into its queue. The running task's quantum begins now. A CPU cannot set another CPU's
+ * timer, so another CPU is kicked: when it decides, it sets its timer. */
 static __always_inline void starts_tick(const struct where *at)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -317,7 +343,7 @@ static __always_inline void starts_tick(const struct where *at)
 	timer_set(at->cpu, c, now, now + quantum_of_other());
 }
 
-/* The place from which a CPU would take its next task of OTHER. */
+/* The place from which a CPU would take its next task of OTHER: its cache's, or one beside it. */
 static __always_inline u32 place_of_first(const struct where *at)
 {
 	u32 beside;
@@ -329,19 +355,18 @@ static __always_inline u32 place_of_first(const struct where *at)
 											       : at->llc;
 }
 
-/* The longer the slice of a task in a group counts in its group and beside the other groups, the longer the
- * task waits for its next turn. These are the longest waits, ns: for all tasks that wait, or for each of
- * them. */
+/* The longest time for which a task of a group may be put ahead for its slice, ns: for all waiting tasks
+ * together, and for each of them. The longer that is, the longer the task waits for its next turn. */
 #define GROUPS_WAIT_NS	    (25 * MS)
 #define GROUPS_WAIT_EACH_NS (4 * MS)
-/* With this many tasks no task waits longer than that, whatever slices they have. */
+/* With at most so many waiting tasks, slices of tasks in groups are not shortened: no task waits too long. */
 #define GROUPS_FEW 2
 
 /*
- * How long the next task may run, ns. A task is put ahead for its slice, but no further than a task may be;
- * it would not pay for the rest, and many threads of a group of little weight would have more than the
- * group's part. So the slice is no longer than the task can pay for, and not so long that the task waits too
- * long for its next turn.
+ * The slice of the first waiting task of OTHER on a CPU, ns, where `count` tasks wait. The slice is no longer
+ * than the task can pay for: a task is put ahead for its slice only up to a limit. It would have the rest for
+ * nothing, and many threads of a group of little weight would exceed the group's part. The slice is also
+ * short enough that the task does not wait too long for its next turn.
  */
 static __always_inline u64 slice_paid(const struct where *at, u32 count)
 {
@@ -359,8 +384,8 @@ static __always_inline u64 slice_paid(const struct where *at, u32 count)
 	return at_least(ahead * MS / at_least(other_charge(p, t, MS), 1), below_slice_least_ns);
 }
 
-/* Sets the timer so that the next task's slice ends in time where more than a few tasks wait. This is a
- * function apart, since a CPU mostly decides where few tasks wait. */
+/* Sets the CPU's timer to the end of the next task's slice, where more than a few tasks wait. It is a
+ * function of its own because CPUs mostly decide where few tasks wait. */
 __noinline int slice_among_many(u32 cpu, u32 count)
 {
 	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
@@ -373,6 +398,7 @@ __noinline int slice_among_many(u32 cpu, u32 count)
 	return 0;
 }
 
+/* Chooses the next task of OTHER for a CPU. Tasks of cgroups that have spent their quota are parked first. */
 static __always_inline enum taken other_take(const struct where *at, const struct running *r)
 {
 	struct running seen = *r;

@@ -1,10 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * RESERVED: tasks that have a reservation and something left of its budget, before all other classes. The
- * task of the period that ends first goes first; if two periods end together, the task with less budget left
- * does.
- * A task that has spent its budget waits for the next period in a queue that no CPU serves, or goes on in
- * the class that it would have without the reservation.
+ * RESERVED: tasks with a reservation (reserve.bpf.h) that have budget left in the current period.
+ *
+ * Purpose: a task has the CPU time that it reserved, in each period, whatever else runs.
+ *
+ * Rule: earliest deadline first, before all other classes. A task's deadline is the end of its reservation's
+ * period. If two deadlines are equal, the task with less budget left runs first. A task that has spent its
+ * budget waits for the next period in a queue that no CPU serves. If its reservation says so, it is demoted
+ * instead: it runs in the class that it would have without the reservation.
+ *
+ * Bound: budgets. The daemon admits only reservations that fit on their CPU together.
+ *
+ * Difference from the thesis: the thesis has no such class. Rule and budgets follow Goel et al. 2002.
  */
 #ifndef SPRY_CLASS_RESERVED_BPF_H
 #define SPRY_CLASS_RESERVED_BPF_H
@@ -12,40 +19,42 @@
 #include "ceiling.bpf.h"
 #include "class.bpf.h"
 
-/* An order has two parts: when the period ends, in units of 1.024 us, and what is left of the budget, in
- * units of 66 us. */
+/* The order of a task in RESERVED has two parts: when the period ends, in units of 1.024 us, and what is left
+ * of the budget, in units of 66 us. */
 #define DEADLINE_UNIT_SHIFT 10
 #define DEADLINE_SHIFT	    10
 #define BUDGET_UNIT_SHIFT   16
 #define BUDGET_UNITS	    (1 << DEADLINE_SHIFT)
 
-/* How many tasks that waited for a period are moved at once. */
+/* The most tasks that are moved at once from the queue of tasks that wait for a period. */
 #define RELEASED_MOST 256
-/* How many tasks of a lower class' queue are looked at for demoted ones. */
+/* The most tasks of a lower class' queue that are searched at once for demoted ones. */
 #define PROMOTED_MOST 1024
 
-/* How many tasks were looked at. The number is in memory, since the verifier would go through each value of a
- * local variable. */
+/* Number of tasks looked at in the current search. It is in memory, since the verifier would follow each
+ * value of a local variable separately. */
 static u32 released;
 
+/* The order of a task of RESERVED. */
 static __always_inline u64 reserved_order(const struct spry_reservation *r, const struct thread_ctx *t)
 {
 	u64 left = r->left_ns > 0 ? (u64)r->left_ns >> BUDGET_UNIT_SHIFT : 0;
 
-	/* A server goes just before the client by which it is ranked. */
+	/* A shared server goes just before the client by which it is ranked. */
 	if (is_server(r))
 		return KEY(SPRY_CLASS_RESERVED, (ceiling_ns(t) >> DEADLINE_UNIT_SHIFT << DEADLINE_SHIFT) - 1);
 	return KEY(SPRY_CLASS_RESERVED, next_period_ns(r) >> DEADLINE_UNIT_SHIFT << DEADLINE_SHIFT |
 						at_most(left, BUDGET_UNITS - 1));
 }
 
-/* The order of a task that waits for its next period. */
+/* The order of a task that waits for its reservation's next period: the begin of that period. */
 static __always_inline u64 order_till_next(const struct spry_reservation *r)
 {
 	return KEY(SPRY_CLASS_RESERVED, next_period_ns(r));
 }
 
-/* A task of the reservation goes on in a lower class until the next period. */
+/* A task of the reservation is demoted to a lower class. Its CPU remembers the begin of the first period at
+ * which a demoted task must be moved up again. */
 static __always_inline void is_demoted(struct spry_reservation *r)
 {
 	struct cpu_ctx *c = cpu_at(r->cpu);
@@ -54,7 +63,8 @@ static __always_inline void is_demoted(struct spry_reservation *r)
 		c->demoted_until_ns = next_period_ns(r);
 }
 
-/* A task of the reservation is chosen for the first time in a period, for which it had waited. */
+/* A task of the reservation gets the CPU. If the task waited for this period, its delay since the period's
+ * begin is counted. */
 static __always_inline void is_chosen(struct spry_reservation *r, u64 now)
 {
 	s64 late_ns = now - r->begun_ns;
@@ -64,7 +74,8 @@ static __always_inline void is_chosen(struct spry_reservation *r, u64 now)
 	r->awaited = 0;
 }
 
-/* Whether a task is of RESERVED now. Such a task that has spent its budget waits. */
+/* Whether a task is of RESERVED now. A task that has spent its budget is still of RESERVED if its reservation
+ * makes it wait; otherwise it is demoted. */
 static __always_inline bool is_reserved(struct task_struct *p, struct thread_ctx *t)
 {
 	struct spry_reservation *r = reservation_of(p, t);
@@ -95,7 +106,7 @@ static __always_inline u64 reserved_key(const struct asking *a)
 	return r ? reserved_order(r, a->t) : KEY(SPRY_CLASS_RESERVED, KEY_LOW);
 }
 
-/* Budgets end by the timer: slices are as long as can be. */
+/* The slice of a task of RESERVED: as long as can be, since the timer ends the budget. */
 static __always_inline u64 reserved_slice(struct thread_ctx *t)
 {
 	return 1000 * MS;
@@ -106,7 +117,8 @@ static __always_inline bool reserved_wakes_over(u64 key, struct task_struct *cur
 	return key < curr->scx.dsq_vtime;
 }
 
-/* A task with a reservation goes to sleep: what it leaves of this period's budget is lost. */
+/* A task with a reservation goes to sleep. The rest of this period's budget is lost. If the task is of a
+ * shared server, a request is over. */
 static __always_inline void reserved_sleeps(struct task_struct *p)
 {
 	struct thread_ctx *t = find_thread(p);
@@ -125,8 +137,8 @@ static __always_inline void reserved_sleeps(struct task_struct *p)
 		r->slept = 1;
 }
 
-/* Whether a running task of RESERVED must give up the CPU: its budget is spent, or it is not where its
- * reservation is. */
+/* Whether a running task of RESERVED must give up the CPU: its budget is spent, or its reservation is on
+ * another CPU. */
 static __always_inline bool must_leave(struct task_struct *p, struct thread_ctx *t, s32 cpu)
 {
 	struct spry_reservation *r = t ? reservation_of(p, t) : NULL;
@@ -134,8 +146,8 @@ static __always_inline bool must_leave(struct task_struct *p, struct thread_ctx 
 	return !r || is_exhausted(r) || (nr_cpus > 1 && r->cpu != (u32)cpu);
 }
 
-/* Whether the CPU of a reservation must decide now that a task with this order waits there. A task that the
- * CPU has just taken back from itself is put there while the CPU decides. */
+/* Whether a reservation's CPU must decide at once, because task `p` with the order `key` is put into its
+ * queue. It need not if `p` is the task that runs there: then the CPU is already deciding. */
 static __always_inline bool takes_cpu(const struct task_struct *p, u64 key, const struct spry_reservation *r)
 {
 	struct task_struct *curr = running_on(r->cpu);
@@ -147,7 +159,8 @@ static __always_inline bool takes_cpu(const struct task_struct *p, u64 key, cons
 		(key_class(curr->scx.dsq_vtime) != SPRY_CLASS_RESERVED || reserved_wakes_over(key, curr)));
 }
 
-/* Puts a task of RESERVED into a queue of its reservation's CPU. */
+/* Puts a task of RESERVED into a queue of its reservation's CPU, and makes this CPU decide if the task
+ * precedes the running one. A task without budget goes into the queue of tasks that wait for a period. */
 static __always_inline void reserved_waits(struct task_struct *p, u64 key, const struct where *at,
 					   u64 enq_flags)
 {
@@ -156,7 +169,7 @@ static __always_inline void reserved_waits(struct task_struct *p, u64 key, const
 	u64 slice_ns = reserved_slice(t);
 
 	if (!r) {
-		/* The reservation was closed a moment ago. */
+		/* The reservation was closed after the task was ordered: the task is of OTHER. */
 		put(p, at->llc, SPRY_CLASS_OTHER, slice_other_ns, order_in_other(t, at->llc), enq_flags);
 		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 		return;
@@ -177,7 +190,8 @@ static __always_inline void reserved_waits(struct task_struct *p, u64 key, const
 	}
 }
 
-/* Where a waiting task goes by its reservation. */
+/* Where a task of RESERVED goes now: place, queue, order and slice. Since the task was put into its queue,
+ * its reservation may have a new period or may have spent its budget. */
 static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u64 now)
 {
 	struct thread_ctx *t = find_thread(p);
@@ -209,8 +223,9 @@ static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u
 	return to;
 }
 
-/* A period begins: moves its tasks from the queue in which they waited for it. `looks_at_all` is not 0 after
- * reservations were opened or closed. */
+/* Moves tasks from the queue in which they waited for a period to the queue of RESERVED, if that period has
+ * begun. If `looks_at_all` is not 0, since reservations were opened or closed, all tasks in that queue are
+ * checked. */
 __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 {
 	u32 place = reserved_place(cpu) & (SPRY_PLACES_MAX - 1);
@@ -225,7 +240,7 @@ __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 		struct goes_to to;
 		u32 here = place;
 
-		/* The verifier forgets bounds that were found before the loop. */
+		/* Inside the loop the verifier no longer knows the range of `place`. */
 		barrier_var(here);
 		if ((!looks_at_all && (s64)(now + lead_ns(cpu_at(cpu)) - begins_ns) < 0) ||
 		    released++ >= RELEASED_MOST)
@@ -238,8 +253,9 @@ __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 	return 0;
 }
 
-/* Moves tasks that another thread's running has left without a budget out of the queue of RESERVED, until its
- * first task has a budget. Returns until when this task may run, ns; 0 if there is none. */
+/* Moves tasks without budget out of the queue of RESERVED, until its first task has a budget: another thread
+ * of the same reservation may have spent it. Returns until when this first task may run, ns; 0 if there is
+ * none. */
 __noinline u64 settle_reserved(u32 cpu, u64 now)
 {
 	u32 place = reserved_place(cpu) & (SPRY_PLACES_MAX - 1);
@@ -275,8 +291,8 @@ __noinline u64 settle_reserved(u32 cpu, u64 now)
 	return until_ns;
 }
 
-/* The period of demoted tasks begins: moves them up from a place's queue of a lower class. If the CPU is
- * offline, they go where all others wait. */
+/* Moves demoted tasks up from a place's queue of a lower class, if their reservation has budget again. If the
+ * reservation's CPU is offline, they go to the queues of its cache. */
 __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 {
 	struct task_struct *p;
@@ -298,7 +314,7 @@ __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 			break;
 		if (!t)
 			continue;
-		/* The reservation may be younger than the task's wait. */
+		/* The reservation may have been opened after the task began to wait. */
 		r = reservation_of(p, t);
 		if (!t->reserved || (!r && !cpu_at(cpu)->is_offline) || (r && r->cpu != cpu))
 			continue;
@@ -327,6 +343,7 @@ __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 	return 0;
 }
 
+/* Moves demoted tasks up from all lower classes' queues of a place. */
 static __always_inline void promote(u32 cpu, u32 place, u64 now)
 {
 	promote_from(cpu, place, SPRY_CLASS_INTERACTIVE, now);
@@ -334,13 +351,13 @@ static __always_inline void promote(u32 cpu, u32 place, u64 now)
 	promote_from(cpu, place, SPRY_CLASS_IDLE, now);
 }
 
-/* A CPU waits at most so long for a period to begin, ns: no more than a switch to another task and back
- * takes. */
+/* The longest time for which a CPU waits for a period to begin, ns. A switch to another task and back takes
+ * longer. */
 #define WAITS_MOST_NS 16000
 
-/* When the next period begins that a task waits for, a CPU that decides just before waits until the task's
- * first instruction falls on this moment. If the timer were set for it, its interrupt could come while
- * interrupts are off, and the period would begin late. Returns the time then. */
+/* If the next awaited period begins within WAITS_MOST_NS, the deciding CPU waits for it. It decides so that
+ * the task's first instruction falls on the period's begin. A timer that was set for this moment could fire
+ * while interrupts are off, and the period would begin late. Returns the time after the wait. */
 __noinline u64 wait_for_period(u32 cpu, u64 now)
 {
 	u64 begins = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD), decides_ns;
@@ -360,7 +377,8 @@ __noinline u64 wait_for_period(u32 cpu, u64 now)
 	return now;
 }
 
-/* Moves tasks into and out of the queue of RESERVED, where their periods and budgets say so. */
+/* Moves tasks of a CPU between RESERVED, the queue for the next period and lower classes: periods have begun,
+ * or reservations were opened or closed. */
 static __always_inline void reserved_moves(u32 cpu, struct cpu_ctx *c, u64 now)
 {
 	u32 round = reserve_round, is_new = round != c->reserve_round;
@@ -371,13 +389,13 @@ static __always_inline void reserved_moves(u32 cpu, struct cpu_ctx *c, u64 now)
 		return;
 	c->demoted_until_ns = 0;
 	promote(cpu, reserved_place(cpu), now);
-	/* A task that waits when its reservation is opened waits with all others. */
+	/* A task that already waits when its reservation is opened is in the queues of the cache. */
 	if (is_new && nr_cpus > 1)
 		promote(cpu, llc_of(cpu), now);
 }
 
-/* Has the timer send the CPU through the scheduler when the next period begins that a task waits for, and
- * when the budget of the task that runs ends (`until_ns`; 0: it is of no reservation). */
+/* Sets the CPU's timer to the next time at which RESERVED must be asked again. This is the begin of the next
+ * awaited period, or the end of the running task's budget at `until_ns` (0: it has no reservation). */
 static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u64 until_ns)
 {
 	u64 next = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD);
@@ -390,7 +408,8 @@ static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u6
 		timer_set_too(cpu, now, c->demoted_until_ns - lead_ns(c));
 }
 
-/* A running task goes on, or begins, to run on its reservation. Returns until when the budget lasts, ns. */
+/* The running task goes on with the budget of its reservation, or begins to use it. Returns until when the
+ * budget lasts, ns. */
 static __always_inline u64 goes_on_until(struct spry_reservation *r, const struct thread_ctx *t,
 					 struct cpu_ctx *c, u64 now)
 {
@@ -399,15 +418,16 @@ static __always_inline u64 goes_on_until(struct spry_reservation *r, const struc
 		c->reserved_runs = t->reserved;
 		c->reserved_until_ns = now;
 	} else if ((s64)(now - c->stolen_until_ns) < SOON_NS) {
-		/* An interrupt has led to this decision. */
+		/* An interrupt caused this decision. Its end and the way back to the task are not charged. */
 		c->reserved_until_ns = now + c->switch_way_ns + return_ns;
 	}
-	/* The task runs again after the way back. If its timer were set without it, a task with less budget
-	 * than that would be interrupted before it runs, again and again. */
+	/* The budget is counted from when the task runs again. If the timer were set for earlier, a task with
+	 * little budget would be interrupted before it runs, again and again. */
 	return at_least(now, c->reserved_until_ns) + r->left_ns;
 }
 
-/* Chooses the next task of RESERVED. `until_ns` is until when its budget lasts; 0 if there is none. */
+/* Chooses the next task of RESERVED. Sets `until_ns` to the time until which its budget lasts; 0 if there is
+ * no such task. */
 static __always_inline enum taken reserved_choose(const struct where *at, const struct running *r, u64 now,
 						  u64 *until_ns)
 {
@@ -434,7 +454,8 @@ static __always_inline enum taken reserved_choose(const struct where *at, const 
 	return ASKS_ON;
 }
 
-/* A task with a reservation waits on the reservation's CPU, in whatever class. */
+/* Corrects where a task waits: a task with a reservation waits in the place of the reservation's CPU, in
+ * whatever class it is. */
 static __always_inline void reserved_where(struct task_struct *p, struct where *at)
 {
 	struct spry_reservation *r = reservation_of_task(p);
@@ -446,7 +467,7 @@ static __always_inline void reserved_where(struct task_struct *p, struct where *
 	at->place = reserved_place(r->cpu);
 }
 
-/* A CPU goes offline: the tasks that have reservations there wait with all others. */
+/* A CPU goes offline: the tasks with reservations there go to the queues of the CPU's cache. */
 static __always_inline void reserved_evict(u32 cpu)
 {
 	u64 now = bpf_ktime_get_ns();

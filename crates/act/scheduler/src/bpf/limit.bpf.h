@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Limits of cgroups (cpu.max), on kernels that pass them on to the scheduler. Tasks of a cgroup that has
- * spent its quota of a period, or of which a parent has, are parked until the next period begins: see
- * park.bpf.h. What a cgroup ran too long is taken from its next periods.
+ * Limits of cgroups (cpu.max), on kernels that pass them on to the scheduler.
+ *
+ * State: a limited cgroup has a quota of run time, a period, and what it has used (struct cgroup_slot).
+ *
+ * Rule: each thread's run time is charged to its cgroup and to all cgroups above it. If one of these has
+ * spent its quota, the thread is parked until the next period begins (park.bpf.h). Run time beyond the quota
+ * is subtracted from the next periods.
  */
 #ifndef SPRY_LIMIT_BPF_H
 #define SPRY_LIMIT_BPF_H
 
 #include "cgroup.bpf.h"
 
-/* The queues of parked tasks come after all other queues, by the slots of cgroups. */
+/* The numbers of the queues for parked tasks, one for each slot, follow those of all other queues. */
 #define PARKED_DSQS (SPRY_PLACES_MAX * QUEUES + 1)
 
-/* Of each slot: whether it has a queue for parked tasks, and in how many more looks a task may be found in
- * it; then the same of all slots together. A task is told of before it is in its queue, so a queue that was
- * found empty once may not be. */
+/* For each slot: whether it has a queue for parked tasks, and how often housekeeping still looks into it.
+ * `parking_looks` says the latter for all slots together. A queue that is found empty is looked at once more,
+ * because a task is announced here before it is in its queue. */
 static struct {
 	u8 has_queue;
 	u8 looks;
@@ -27,6 +31,7 @@ static __always_inline u64 parked_dsq(u32 slot)
 	return PARKED_DSQS + (slot & (SPRY_CGROUPS_MAX - 1));
 }
 
+/* Sets the quota and the period of the cgroup with a slot; a quota of 0 is no limit. */
 static __always_inline void limit_set(u32 slot, u64 period_us, u64 quota_us)
 {
 	struct cgroup_slot *s = slot_at(slot);
@@ -41,8 +46,8 @@ static __always_inline void limit_set(u32 slot, u64 period_us, u64 quota_us)
 	s->period_ns = (period_us ?: 100000) * 1000;
 }
 
-/* The verifier checks a global function once, by itself, not again in each state of the function's
- * callers. */
+/* The functions that follow are global, since the verifier checks a global function only once and not again
+ * in each state of its callers. */
 
 /* Charges a cgroup and all cgroups above it for what a thread ran. */
 __noinline int charge_limits(u32 slot, u64 ran_ns)
@@ -57,7 +62,7 @@ __noinline int charge_limits(u32 slot, u64 ran_ns)
 	return 0;
 }
 
-/* The slot of a cgroup, or of one above it, that has spent its quota; 0 if there is none. */
+/* The slot of a cgroup that has spent its quota: the given one, or one above it; 0 if there is none. */
 __noinline int spent_slot(u32 slot)
 {
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
@@ -77,14 +82,15 @@ static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
 		charge_limits(t->slot - 1, ran_ns);
 }
 
-/* The slot of a thread's cgroup, or of one above this cgroup, that has spent its quota, so that the thread
- * must wait; 0 if there is none. */
+/* The slot of the cgroup for which a thread must wait, because this cgroup has spent its quota. It is the
+ * thread's own cgroup or one above; 0 if there is none. */
 static __always_inline u32 limited_by(struct thread_ctx *t)
 {
 	return cgroups_limited && t && t->slot >= 2 ? spent_slot(t->slot - 1) : 0;
 }
 
-/* Begins the next period of each cgroup of which the period is over. */
+/* Begins the next period of each limited cgroup, if the last one is over. What was used beyond the quota
+ * stays as a debt, unless more than 100 periods have passed. */
 __noinline int limit_refill(u64 now)
 {
 	u32 i;

@@ -1,43 +1,58 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Reservations (Goel et al. 2002, 3.3.1): a thread, or all threads of a process together, have a budget of a
- * CPU in each period. Periods follow each other on a fixed grid. What the tasks ran too long in one period is
- * taken from the next one. What they could not run although they wanted to is added to the next one. What
- * they did not want is lost. All times are those of the monotonic clock.
+ * Reservations (Goel et al. 2002, 3.3.1): a thread, or all threads of a process together, have a budget of
+ * CPU time in each period.
+ *
+ * State: budget, period, CPU and counts (struct spry_reservation). All times are those of the monotonic
+ * clock.
+ *
+ * Rule: periods follow each other on a fixed grid. What the tasks run beyond the budget is subtracted from
+ * the next budgets. What they could not run although they wanted to is added to the next one. What they did
+ * not want, because they slept, is lost.
+ *
+ * Bound: debts last for at most 2 s. What is carried to the next period is at most one budget.
+ *
+ * Charging: a task is charged from the switch to it until the switch from it. Interrupts meanwhile are not
+ * charged, up to a quarter of the budget in each period.
  */
 #ifndef SPRY_RESERVE_BPF_H
 #define SPRY_RESERVE_BPF_H
 
 #include "timer.bpf.h"
 
-/* The reservations; the daemon maps them with all of .bss. */
+/* The reservations, by slot. The daemon maps them with all of .bss. */
 struct spry_reservation reservations[SPRY_RESERVATIONS_MAX];
 
-/* How long it takes from the switch to a task until its first instruction, where another program ran before
- * and where none did since the task itself; from the task's last instruction until an interrupt is seen; and
- * from the end of an interrupt until the task's next instruction, ns. The daemon measures all of them. */
+/*
+ * Costs of this machine that the daemon measures, ns. From the switch to a task until its first instruction:
+ * if another program ran before (switch_ns), and if none did (switch_back_ns). From a task's last instruction
+ * until an interrupt is seen (stop_ns). From the end of an interrupt until the task's next instruction
+ * (return_ns).
+ */
 volatile u64 switch_ns;
 volatile u64 switch_back_ns;
 volatile u64 stop_ns;
 volatile u64 return_ns;
 
-/* The thread that measures, when the CPU was last switched to this thread, and when an interrupt was last
- * seen to begin and to end while the thread ran. */
+/* The thread of the daemon that measures these costs. Then the times at which a CPU was last switched to it,
+ * and at which an interrupt last began and ended while it ran. */
 volatile u32 measures_tid;
 volatile u64 measured_switch_ns;
 volatile u64 measured_stop_ns;
 volatile u64 measured_return_ns;
 
-/* Counted up when a reservation was opened or closed: threads look up theirs again. */
+/* Counted up when a reservation is opened, changed or closed. A thread with another value looks up its
+ * reservation again. */
 volatile u32 reserve_round;
 
-/* Which thread, or which process, a reservation is for. */
+/* The key of a reservation: the number of a thread, or of a process. */
 struct reserved_task {
 	u32 number;
 	u32 is_group;
 };
 
-/* The reservation, and when the thread or the process began: another one may get the same number later. */
+/* The slot of a reservation, and when its thread or process was started. Another thread or process may get
+ * the same number later. */
 struct reserved_by {
 	u64 began_ns;
 	u64 slot;
@@ -55,7 +70,8 @@ static __always_inline struct spry_reservation *reservation_at(u32 slot)
 	return &reservations[slot & (SPRY_RESERVATIONS_MAX - 1)];
 }
 
-/* The reservation of a task, plus 1; 0 if it has none. */
+/* The slot of a task's reservation, plus 1; 0 if it has none. A reservation of the thread goes before one of
+ * its process. */
 static __always_inline u32 find_reservation(struct task_struct *p)
 {
 	struct reserved_task thread = {.number = p->pid}, process = {.number = p->tgid, .is_group = 1};
@@ -79,7 +95,7 @@ static __always_inline bool may_run_there(struct task_struct *p, const struct sp
 	return !is_migration_disabled(p) || scx_bpf_task_cpu(p) == (s32)r->cpu;
 }
 
-/* The reservation of a task; NULL if it has none, or cannot run where it has it. */
+/* The reservation of a task; NULL if it has none, or cannot run on the reservation's CPU now. */
 static __always_inline struct spry_reservation *reservation_of(struct task_struct *p, struct thread_ctx *t)
 {
 	struct spry_reservation *r;
@@ -106,7 +122,8 @@ static __always_inline struct spry_reservation *reservation_of(struct task_struc
 	return r;
 }
 
-/* The same for callers that do not have the thread's storage. */
+/* The reservation of a task, for callers without the thread's context; NULL if it has none, or cannot run on
+ * the reservation's CPU now. */
 static __always_inline struct spry_reservation *reservation_of_task(struct task_struct *p)
 {
 	struct thread_ctx *t = find_thread(p);
@@ -114,19 +131,21 @@ static __always_inline struct spry_reservation *reservation_of_task(struct task_
 	return t ? reservation_of(p, t) : NULL;
 }
 
-/* Tasks with reservations on a CPU wait in the queues of this place. No other CPU looks there. */
+/* The place in which tasks with reservations on a CPU wait. Only this CPU looks there. */
 static __always_inline u32 reserved_place(u32 cpu)
 {
 	return nr_cpus == 1 ? 0 : place_of_cpu(cpu);
 }
 
-/* Whether the budget is used up: what is left of it is shorter than the way to the switch. */
+/* Whether a reservation's budget is used up. A rest of 500 ns or less (budget_tail_ns) counts as none, since
+ * the switch to the task would take as long. */
 static __always_inline bool is_exhausted(const struct spry_reservation *r)
 {
 	return r->left_ns <= (s64)budget_tail_ns;
 }
 
-/* Counts what was done in the period that is over. */
+/* Updates a reservation's counts for the period that is over. A period in which its task slept says nothing
+ * about lacking run time. */
 static __always_inline void period_is_over(struct spry_reservation *r)
 {
 	s64 short_ns = r->budget_ns - r->ran_ns;
@@ -140,31 +159,33 @@ static __always_inline void period_is_over(struct spry_reservation *r)
 		r->short_most_ns = short_ns;
 }
 
-/* How long before a period begins its timer is set: the way from the timer to the task's first
- * instruction. */
+/* How long before a period's begin the timer must fire, ns, so that the task's first instruction comes in
+ * time. */
 static __always_inline u64 lead_ns(const struct cpu_ctx *c)
 {
 	return c->timer_way_ns + c->switch_way_ns + switch_ns;
 }
 
-/* A way as it is of late: a new value counts for an eighth. A way that took longer than 50 us says little of
- * the next one. */
+/* Updates a moving average of a latency, ns: a new value counts for an eighth. Values above 50 us are left
+ * out, since they say little about the next one. */
 static __always_inline void way_took(u64 *way_ns, u64 took_ns)
 {
 	if (took_ns < 50000)
 		*way_ns = *way_ns ? *way_ns - (*way_ns >> 3) + (took_ns >> 3) : took_ns;
 }
 
-/* What a task ran too long is taken from its next periods for so long at most, ns: a task that the kernel
- * held on the CPU must not wait until the kernel takes the scheduler for one that lets tasks starve. */
+/* For how long a reservation's debt can keep its task waiting, ns. The kernel may hold a task on the CPU for
+ * long. Without a bound, the task would then wait until the kernel's watchdog ends the scheduler. */
 #define DEBT_LASTS_NS (2000 * MS)
 
+/* The largest debt of a reservation, ns: its budgets of DEBT_LASTS_NS. */
 static __always_inline u64 debt_most_ns(const struct spry_reservation *r)
 {
 	return r->budget_ns * (DEBT_LASTS_NS / r->period_ns);
 }
 
-/* Begins the next period if it is time, or will be when a task that is chosen now runs. */
+/* Begins a reservation's next period if the current one is over. It is over, too, if it will end before a
+ * task that is chosen now runs. */
 __noinline int reservation_goes_on(u32 slot, u64 now)
 {
 	struct spry_reservation *r = reservation_at(slot);
@@ -175,7 +196,8 @@ __noinline int reservation_goes_on(u32 slot, u64 now)
 		return 0;
 	over = (u64)since_ns / r->period_ns;
 	period_is_over(r);
-	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile. */
+	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile: the
+	 * rest of the budget is lost. */
 	if (left_ns > 0 && (r->slept || over > 1))
 		left_ns = 0;
 	if (left_ns > (s64)r->budget_ns)
@@ -187,7 +209,7 @@ __noinline int reservation_goes_on(u32 slot, u64 now)
 		left_ns = r->budget_ns;
 	if (left_ns > (s64)r->period_ns)
 		left_ns = r->period_ns;
-	/* A task that wants the CPU has waited for this period, unless the last one ended beside it. */
+	/* A task that wants the CPU has waited for this period if it had spent the last budget. */
 	r->awaited = !r->slept && r->left_ns <= (s64)budget_tail_ns;
 	r->left_ns = left_ns;
 	r->begun_ns += over * r->period_ns;
@@ -203,9 +225,9 @@ static __always_inline u64 next_period_ns(const struct spry_reservation *r)
 	return r->begun_ns + r->period_ns;
 }
 
-/* Charges the reservation of the task that runs on a CPU, until now or until the timer fired. What the kernel
- * does then is not the task's own doing. The kernel's own count of a task's run time lags: it grows only when
- * the run queue's clock does. */
+/* Charges the reservation of the task that runs on a CPU, for the time until `now`. If the timer fired
+ * before, only the time until then counts: what the kernel does afterwards is not the task's doing. The
+ * kernel's own count of a task's run time is not used, since it grows only with the run queue's clock. */
 static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
 {
 	struct spry_reservation *r;
@@ -229,8 +251,8 @@ static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
 		r->exhausted++;
 }
 
-/* A period has ended while a task of the reservation ran: what the task ran before the end is charged to that
- * period. Otherwise the switch from the task would charge the next period for it. */
+/* Charges the ended period for what a running task ran before that period's end. Otherwise the next period
+ * would pay for it, when the CPU switches from the task. */
 static __always_inline void charge_old_period(struct cpu_ctx *c, const struct thread_ctx *t,
 					      const struct spry_reservation *r, u64 now)
 {
@@ -241,8 +263,8 @@ static __always_inline void charge_old_period(struct cpu_ctx *c, const struct th
 		reserved_charge(c, ended_ns);
 }
 
-/* Attached while there are reservations: a task with a reservation is charged from the switch to it until the
- * switch from it. What the switch to it takes after this point is not its own doing. */
+/* At each switch of a CPU, while there are reservations: ends the charging of the task that ran, and begins
+ * that of the next task. What the rest of the switch takes is not charged. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -257,7 +279,8 @@ int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_
 	reserved_charge(c, now);
 	c->reserved_runs = 0;
 	c->stolen_depth = 0;
-	/* Threads of the kernel leave what a program has in the CPU's registers. */
+	/* Kernel threads do not replace a program's state in the CPU, so the switch back to that program is
+	 * short. */
 	if (next->flags & (PF_IDLE | PF_KTHREAD))
 		return 0;
 	is_back = c->ran_last == (u32)next->pid;
@@ -277,20 +300,21 @@ int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_
 	return 0;
 }
 
-/* What is done so soon after an interrupt is done for it, ns. What is done after an interrupt otherwise is
- * the task's own doing: a program can have the kernel send and receive without end. */
+/* If the kernel does deferred work (softirqs) within this time after an interrupt, ns, the work counts as
+ * the interrupt's. Later work counts as the task's: a program can make the kernel send and receive without
+ * end. */
 #define SOON_NS 5000
 
-/* Whether the thread that measures has this CPU. */
+/* Whether this CPU runs the daemon's thread that measures costs. */
 static __always_inline bool is_measuring(void)
 {
 	return measures_tid && (u32)bpf_get_current_pid_tgid() == measures_tid;
 }
 
+/* What interrupts a task: the timer, another interrupt, or work deferred by an interrupt. */
 enum steals { STEALS_TIMER, STEALS_INTERRUPT, STEALS_AFTER };
 
-/* An interrupt begins or ends. While a task with a reservation has the CPU, the interrupt's time is not
- * charged to the task. */
+/* An interrupt begins on this CPU: if a task with a reservation runs, its charging stops. */
 static __always_inline int steals(enum steals which)
 {
 	struct cpu_ctx *c = cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0);
@@ -313,10 +337,11 @@ static __always_inline int steals(enum steals which)
 	return 0;
 }
 
-/* In each period, interrupts may take this part of the budget without being charged, since programs can have
- * timers without end. */
+/* The part of its budget that interrupts may take in each period without being charged. It is bounded because
+ * programs can have timers without end. */
 #define FORGIVEN(budget_ns) ((budget_ns) / 4)
 
+/* An interrupt ends on this CPU: the charging of the interrupted task goes on. */
 static __always_inline int gives_back(void)
 {
 	struct cpu_ctx *c = cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0);
@@ -339,8 +364,8 @@ static __always_inline int gives_back(void)
 	return 0;
 }
 
-/* Attached while there are reservations: the interrupts of the timer, of devices, and of other CPUs, and what
- * is done after them. */
+/* Programs at the begin and the end of interrupts, attached while there are reservations: the timer's,
+ * devices', other CPUs', and work deferred by them. */
 #define STEALS(event, which)                                                                                 \
 	SEC("tp_btf/" #event "_entry")                                                                       \
 	int spry_##event##_steals(void *ctx)                                                                 \
@@ -359,7 +384,7 @@ STEALS(irq_work, STEALS_INTERRUPT)
 STEALS(reschedule, STEALS_INTERRUPT)
 #undef STEALS
 
-/* Sends this CPU through the scheduler at a time of the monotonic clock, besides what else was set. */
+/* Makes this CPU decide at `at_ns` of the monotonic clock, unless its timer is set for an earlier time. */
 static __always_inline void timer_set_too(s32 cpu, u64 mono_ns, u64 at_ns)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -370,7 +395,7 @@ static __always_inline void timer_set_too(s32 cpu, u64 mono_ns, u64 at_ns)
 		timer_set(cpu, c, now, at_ns);
 }
 
-/* Opens, changes or closes a reservation. */
+/* Opens, changes or closes a reservation for the daemon. `task` is the thread to open it for. */
 static __always_inline int reserve(struct spry_reserve *request, struct task_struct *task)
 {
 	struct spry_reservation *r = reservation_at(request->slot);
@@ -393,10 +418,9 @@ static __always_inline int reserve(struct spry_reserve *request, struct task_str
 		__builtin_memset(r, 0, sizeof(*r));
 		r->cpu = request->cpu;
 		r->begun_ns = bpf_ktime_get_ns();
-		/* The first budget comes when a period has passed, so closing and opening again buys
-		 * nothing. */
+		/* The first budget comes after one period, so closing and opening again gains nothing. */
 		r->budget_ns = request->budget_ns;
-		/* So no task lacks anything in the first period. */
+		/* The first period has no budget, so it is counted as one in which the task slept. */
 		r->slept = 1;
 		__sync_fetch_and_add(&c->reserved_count, 1);
 		__sync_fetch_and_add(&reserved_all, 1);
@@ -418,19 +442,20 @@ static __always_inline int reserve(struct spry_reserve *request, struct task_str
 		return -EINVAL;
 	}
 	r->on_exhaustion = request->on_exhaustion;
-	/* A change fills nothing up: only the difference is given, or taken of what is left. */
+	/* A change does not refill the budget: only the difference is added to the rest, or subtracted from
+	 * it. */
 	more_ns = request->budget_ns - r->budget_ns;
 	if (more_ns < 0 && r->left_ns + more_ns < 0)
 		more_ns = r->left_ns > 0 ? -r->left_ns : 0;
 	__sync_fetch_and_add(&r->left_ns, more_ns);
 	r->budget_ns = request->budget_ns;
 	r->period_ns = request->period_ns;
-	/* A task that waits in a lower class is moved up when its first budget comes, like one that was
-	 * demoted. */
+	/* A task that already waits in a lower class is moved up when the first budget comes, as demoted
+	 * tasks are. */
 	if (request->what == SPRY_RESERVE_OPENS)
 		c->demoted_until_ns = r->begun_ns;
 	__sync_fetch_and_add(&reserve_round, 1);
-	/* No CPU may go on with what it remembers of the task. */
+	/* CPUs must forget the order that they remember for the task. */
 	__sync_fetch_and_add(&verdict_round, 1);
 	scx_bpf_kick_cpu(r->cpu, SCX_KICK_PREEMPT);
 	return 0;

@@ -1,25 +1,31 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that come into use while they wait in a lower class. A task gets its order when it is put into a
- * queue. The first click on a window wakes the window's program before the daemon knows that the program is
- * in use, and the program would wait among the tasks of its old class. The first CPU that decides after the
- * daemon has changed classes moves such tasks up.
+ * Tasks that come into use while they wait in a lower class.
+ *
+ * A task gets its order when it is put into a queue. The first click on a window wakes the window's program
+ * before the daemon knows that this program is in use. Without this file, the program would wait among the
+ * tasks of its old class.
+ *
+ * Rule: when the daemon has changed classes, it counts `news.classes` up. The next CPU that decides searches
+ * all queues of OTHER and IDLE, and moves tasks that are in use now to INTERACTIVE.
+ *
+ * Bound: 1024 tasks of each queue are looked at.
  */
 #ifndef SPRY_RISE_BPF_H
 #define SPRY_RISE_BPF_H
 
 #include "place.bpf.h"
 
-/* How many tasks of a queue are looked at. A task that has just been woken stands among the first of its
+/* The most tasks of a queue that are looked at. A task that was just woken stands among the first of its
  * queue. */
 #define RISE_MOST 1024
 
-/* How many tasks were looked at. The number is in memory, since the verifier would go through each value of a
- * local variable. */
+/* Number of tasks looked at in the current queue. It is in memory, since the verifier would follow each value
+ * of a local variable separately. */
 static u32 looked;
 
-/* The order of a waiting task that has come into use. For what it ran in its lower class it was charged when
- * it was put into that class' queue. */
+/* The order in INTERACTIVE of a waiting task that has come into use. Its run time in the lower class is
+ * already charged: that was done when it was put into its queue. */
 static __always_inline u64 order_in_use(struct task_struct *p, struct thread_ctx *t, const struct where *at,
 					const struct verdict *verdict)
 {
@@ -32,8 +38,8 @@ static __always_inline u64 order_in_use(struct task_struct *p, struct thread_ctx
 	return key;
 }
 
-/* Moves the task at which an iterator stands from its queue to the queue of a higher class, with the order
- * `key`. */
+/* Moves a task from its queue to the queue of a higher class, with the order `key`, and finds a CPU for it.
+ * The iterator `it` stands at the task. */
 static __always_inline void move_up(struct bpf_iter_scx_dsq *it, struct task_struct *p, struct where *at,
 				    u32 queue, u32 class, u64 key, u64 slice_ns)
 {
@@ -46,7 +52,7 @@ static __always_inline void move_up(struct bpf_iter_scx_dsq *it, struct task_str
 	}
 }
 
-/* Moves up the tasks in use that wait in a queue of OTHER or IDLE. */
+/* Moves tasks that are in use now from one queue of OTHER or IDLE to INTERACTIVE. */
 __noinline int rise_from(u32 place, u32 queue)
 {
 	struct task_struct *p;
@@ -75,6 +81,7 @@ __noinline int rise_from(u32 place, u32 queue)
 	return 0;
 }
 
+/* Moves tasks that are in use now from a place's queues of OTHER and IDLE to INTERACTIVE. */
 __noinline int rise_from_place(u32 place)
 {
 	if (*queued_at(place, SPRY_CLASS_OTHER))
@@ -84,7 +91,8 @@ __noinline int rise_from_place(u32 place)
 	return 0;
 }
 
-/* Looks at all queues of OTHER and IDLE, if the daemon has changed classes. */
+/* If the daemon has changed classes since the last call, moves tasks that are in use now up from all queues
+ * of OTHER and IDLE. One CPU does so. */
 static __always_inline void rise(void)
 {
 	u32 i, classes = news.classes, seen = heeded.classes;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the scheduler keeps for each CPU, each last-level cache, each thread and each queue. */
+/* The scheduler's state for each CPU, each domain of virtual time, each thread and each queue, and the
+ * functions that find it. */
 #ifndef SPRY_STATE_BPF_H
 #define SPRY_STATE_BPF_H
 
@@ -7,25 +8,25 @@
 #include "knobs.bpf.h"
 
 #define SPRY_CPUS_MAX 512
-/* How many tasks each CPU remembers as charged a moment ago. */
+/* For how many tasks each CPU remembers the order that it gave them last. */
 #define SPRY_RECENT 64
-/* Queues are grouped in places. There is one place for each last-level cache, one for each CPU (for tasks
- * that may run nowhere else), and one for each set of CPUs that some tasks are bound to; see mask.bpf.h. */
+/* Queues are grouped in places. Each last-level cache has one, and each CPU has one, for tasks that may run
+ * nowhere else. Each set of CPUs to which tasks are bound has one; see mask.bpf.h. */
 #define SPRY_PLACES_MAX (4 * SPRY_CPUS_MAX)
-/* How many sets of CPUs there can be at once, and how many of them one CPU can look at. */
+/* How many sets of CPUs can have a place at once, and how many of them one CPU can serve. */
 #define MASK_BITS    6
 #define MASKS_MAX    (1 << MASK_BITS)
 #define MASKS_OF_CPU 16
 #define MASK_WORDS   (SPRY_CPUS_MAX / 64)
 
-/* In each place, a class has the queue with the class' number. There are two further queues. The tasks of
- * QUEUE_PASSING get a CPU for no time, see release.bpf.h. No CPU serves QUEUE_NEXT_PERIOD: its tasks wait
- * because their reservations have spent their budgets, see reserve.bpf.h. */
+/* In each place, a class has the queue with the class' number. There are two further queues. QUEUE_PASSING
+ * has tasks that get a CPU for no time; see release.bpf.h. QUEUE_NEXT_PERIOD has tasks that have spent the
+ * budgets of their reservations; no CPU takes tasks from it. See reserve.bpf.h. */
 #define QUEUE_NEXT_PERIOD SPRY_CLASS_NONE
 #define QUEUE_PASSING	  SPRY_CLASSES
 #define QUEUES		  8
 
-/* A class that is kept waiting behind a higher class, and when its next turn is due: see below.bpf.h. */
+/* The turns of a class that waits behind a higher class, on one CPU; see below.bpf.h. */
 struct below {
 	/* When the next turn of the class is due; 0: no task of it waits behind a higher class. */
 	u64 due_ns;
@@ -37,15 +38,16 @@ struct below {
 
 enum { BELOW_OTHER = 0, BELOW_IDLE = 1, BELOWS = 2 };
 
-/* What is counted of a class on one CPU. The daemon maps it with all of .bss. */
+/* Statistics of a class on one CPU. The daemon maps them with all of .bss. */
 struct class_stats {
 	u64 ran_ns;
-	/* How often a task of the class waited for a CPU, and how long all these waits were together. */
+	/* How often tasks of the class waited for a CPU, and the sum of these waits, ns. */
 	u64 waits;
 	u64 waited_ns;
 };
 
-/* A task of OTHER that was charged a moment ago, and the order that it was given. */
+/* The order that a task of OTHER was last given, what its run time was then, and the values by which it
+ * holds: verdict_round and the domain. */
 struct recent {
 	u64 task;
 	u64 charged_ns;
@@ -54,177 +56,179 @@ struct recent {
 	u32 domain;
 };
 
+/* The state of a CPU. */
 struct cpu_ctx {
 	struct below below[BELOWS];
-	/* The time that the timer was set for (0: it is no longer wanted), and the time at which the timer
+	/* The time at which the CPU must decide (0: none is wanted), and the time at which its timer
 	 * fires. */
 	u64 timer_ns;
 	u64 armed_ns;
-	/* The task that was running when this CPU last asked which task to run, and that gives way: what
-	 * spry_enqueue needs to put it into a queue. */
+	/* The task that was running when this CPU last decided, and gave way. spry_enqueue puts it into a
+	 * queue with this order and slice, if its run time has not changed since. */
 	struct {
 		u64 task;
 		u64 ran_ns;
 		u64 key;
 		u64 slice_ns;
 	} ordered;
-	/* Tasks of OTHER that were charged a moment ago: a task that runs for microseconds need not be
-	 * charged each time. */
+	/* Tasks of OTHER with their last orders. A task that runs for microseconds at a time keeps its order
+	 * and is charged only now and then. */
 	struct recent recent[SPRY_RECENT];
-	/* The order of the task that was last inserted before all queues, into the CPU's local queue. */
+	/* The order of the woken task that was last put into this CPU's local queue, before all queues; ~0
+	 * since the CPU last decided. */
 	u64 local_key;
-	/* INTERACTIVE: when the task that this CPU served last was given its quantum. */
+	/* INTERACTIVE: when the quantum was given of the task that this CPU served last. */
 	u64 given_ns;
-	/* The class that has this CPU; the class of a task that is on its way to it; what misses() keeps. See
-	 * holder.bpf.h. */
+	/* The class that this CPU runs, and the class of a task that was sent to it. `missed_puts` and
+	 * `looks` belong to misses(). See holder.bpf.h. */
 	u32 has;
 	u32 sent;
 	u32 missed_puts;
 	u32 looks;
-	/* The places of the sets of CPUs that this CPU belongs to. */
+	/* The places of the sets of CPUs that this CPU serves. */
 	u32 masks_count;
 	u32 masks[MASKS_OF_CPU];
-	/* Budgets of classes: when the period began, and what each class has spent in it. */
+	/* Budgets of DAEMON and KTHREAD on this CPU: when the current period began, and the run time of each
+	 * class in it. */
 	u64 period_ns;
 	u64 spent_ns[SPRY_CLASSES];
 	struct class_stats classes[SPRY_CLASSES];
-	/* Reservations on this CPU: how many there are, when the first period begins that a demoted task
-	 * waits for (0: there is none), and the value of reserve_round when waiting tasks were last looked
-	 * at. */
+	/* Reservations on this CPU: their number; the value of reserve_round when waiting tasks were last
+	 * looked at; and when the first period begins for which a demoted task waits (0: there is none). */
 	u32 reserved_count;
 	u32 reserve_round;
 	u64 demoted_until_ns;
-	/* The reservation of the task that runs here, plus 1 (0: there is none), and until when it has been
-	 * charged for this. */
+	/* The slot of the running task's reservation, plus 1 (0: it has none), and the time until which the
+	 * reservation has been charged. */
 	u32 reserved_runs;
 	u64 reserved_until_ns;
-	/* When the CPU's timer was to fire that was set last, and when it fired while a task with a
-	 * reservation ran (0: it did not since the task was charged); of the monotonic clock. */
+	/* On the monotonic clock: when the timer that was set last is to fire; and when it fired while a task
+	 * with a reservation ran (0: not since the task was last charged). */
 	u64 expires_ns;
 	u64 stopped_ns;
-	/* Whether the timer has sent the CPU through the scheduler, which has not decided since. */
+	/* Whether the timer has fired, and the CPU has not decided since. */
 	u32 fired;
-	/* How many interrupts that began while such a task ran have not ended, and when the first of them
-	 * began. */
+	/* How many nested interrupts are being handled that began while a task with a reservation ran, and
+	 * when the outermost began. */
 	u32 stolen_depth;
 	u64 stolen_since_ns;
-	/* When the last of them ended. */
+	/* When the last interrupt of a task with a reservation ended. */
 	u64 stolen_until_ns;
-	/* The thread of a program that ran here last, while there are reservations. */
+	/* The number of the last thread of a program that ran here, kept while there are reservations. */
 	u32 ran_last;
-	/* The way to a task with a reservation, as it was of late: from the timer to the decision, and from
-	 * the decision to the switch, ns; and when the CPU decided. */
+	/* Moving averages of two latencies before a task with a reservation runs, ns: from the timer to the
+	 * decision, and from the decision to the switch. Then the time of the last decision. */
 	u64 timer_way_ns;
 	u64 switch_way_ns;
 	u64 decided_ns;
 	/* Whether the CPU is offline. */
 	u32 is_offline;
 	u32 pad;
-	/* Turns of classes below a busy one: how many there were, and how many ended early for a task of a
-	 * higher class. */
+	/* Turns of lower classes: how many there were, and how many ended early because a task of a higher
+	 * class woke. */
 	u64 below_turns;
 	u64 early_yields;
-	/* How often a woken task took the CPU at once; how often a CPU was kicked; how often the timer was
-	 * set. */
+	/* How often a woken task preempted this CPU's task, how often a CPU was kicked, and how often the
+	 * timer was set. */
 	u64 preemptions;
 	u64 kicks;
 	u64 timers;
-	/* See through_memory(). */
+	/* A variable of through_memory(). */
 	u64 passed;
 } __attribute__((aligned(64)));
 
 /*
- * A domain of virtual time in OTHER: each place in which tasks wait has one, and the domain has the place's
- * number. The tasks of a cache that run on one CPU and the tasks that are bound to another CPU have virtual
- * times of different speeds. With one virtual time for all, the tasks of the slower CPU would always be as
- * far behind as a task may be, and would run in turn, whatever their weights are.
+ * A domain of virtual time in OTHER. Each place has one, with the number of the place.
+ *
+ * Tasks that are bound to a CPU progress at the speed of that CPU, not of their cache. With one virtual time
+ * for both, the tasks of a slower CPU would always be as far behind as a task may be. They would then run in
+ * turn, whatever their weights are.
  */
 struct llc_ctx {
-	/* Virtual time of OTHER, in units of 64 ns. */
+	/* The class' virtual time in this domain, in units of 64 ns. */
 	u64 vtime;
-	/* What is added to virtual times of a CPU's or a set's domain where its tasks are compared with tasks
-	 * of the cache. */
+	/* The offset that is added to virtual times of a CPU's or a set's domain for a comparison with tasks
+	 * of its cache; see domain.bpf.h. */
 	u64 offset;
-	/* The virtual time `vtime` a while ago, and how far behind and ahead of it a task may be: see
-	 * class_other.bpf.h. */
+	/* The value of `vtime` at the last housekeeping; how far behind `vtime` a task may be (`lag`), and
+	 * how far ahead of it (`ahead`), units of 64 ns. */
 	u64 vtime_before;
 	u64 lag;
 	u64 ahead;
-	/* Whether tasks of OTHER waited behind a higher class when housekeeping was last done. */
+	/* Whether tasks of OTHER waited behind a higher class at the last housekeeping. */
 	u64 waits;
-	/* The cache to which the domain belongs, and how many CPUs serve it. */
+	/* The number of the cache to which the domain belongs, and how many CPUs serve the domain. */
 	u32 cache;
 	u32 cpus;
-	/* A cache: how many tasks were put into queues, of classes above OTHER and of the other classes; see
-	 * holder.bpf.h. */
+	/* For a cache's domain: how many tasks were put into queues so far, of classes above OTHER and of the
+	 * others; see holder.bpf.h. */
 	u32 puts[2];
 } __attribute__((aligned(64)));
 
-/* What the scheduler keeps of a thread, from when the thread first wants to run. */
+/* The context of a thread. It is made when the thread first wants to run. */
 struct thread_ctx {
-	/* The node of the thread's process, and the round of verdicts in which the node was looked up. */
+	/* The node of the thread's process, and the value of verdict_round when it was looked up. */
 	spry_ref node;
 	u32 round;
-	/* How much of the thread's run time has been charged, and how much of its waiting time has been
-	 * counted, ns. */
+	/* The thread's run time that has been charged, and its waiting time that has been counted, ns. */
 	u64 charged_ns;
 	u64 waited_ns;
 	/* OTHER: the thread's virtual time, units of 64 ns. */
 	u64 vtime;
-	/* Kept with a process' first thread. Of the tasks that the process began and that have ended, it says
-	 * where the task that was furthest ahead stood at its end; see births.bpf.h. */
+	/* In a process' first thread: the largest virtual time at which one of its children or threads has
+	 * exited, 0 for none. New ones start no earlier; see births.bpf.h. */
 	u64 left;
-	/* The process that created the thread, and the user of the first of its ancestors that was not
-	 * root. */
+	/* The process that created the thread, and the thread's line (births.bpf.h): the user of its first
+	 * ancestor that was not root. */
 	u32 creator;
 	u32 line;
-	/* The domain by which the thread's virtual time is counted. */
+	/* The domain in which the thread's virtual time is counted. */
 	u32 domain;
-	/* INTERACTIVE: the quantum of the thread's process; since when the thread stands in line, see
-	 * class_interactive.bpf.h; when the thread was put into the queue; what is left of the time that its
-	 * parent gave it. */
+	/* INTERACTIVE, ns: the length of the process' quantum; the age by which the thread is ordered; when
+	 * the thread was put into the queue; and the rest of its part of its parent's quantum. See
+	 * class_interactive.bpf.h. */
 	u64 quantum_ns;
 	u64 given_ns;
 	u64 waits_ns;
 	u64 left_ns;
-	/* KTHREAD and DAEMON: what the thread ran in its current period, and when this period began, ns. */
+	/* KTHREAD and DAEMON: the thread's run time in its current period, and when this period began, ns. */
 	u64 spent_ns;
 	u64 spent_since_ns;
-	/* A worker of the kernel: until when it is one that a process in use waits for, ns; 0: it is none.
-	 * See workers.bpf.h. */
+	/* For a kernel worker: until when a process in use waits for it, ns; 0: none does. See
+	 * workers.bpf.h. */
 	u64 wanted_until_ns;
-	/* How long the thread itself ran on its process' quantum, and which quantum that was. */
+	/* INTERACTIVE: the thread's own run time on its process' quantum, ns, and when that quantum was
+	 * refilled. */
 	u64 own_ran_ns;
 	u64 own_quantum_ns;
-	/* The class, and the level, that the thread was last ordered by. */
+	/* The class and the level of the thread's last order. */
 	u8 class;
 	u8 level;
-	/* Whether the time that the thread has left was given by its parent: it is given no quantum after
-	 * that. */
+	/* Whether the thread runs on a part of its parent's quantum. It is given no quantum when that is
+	 * spent. */
 	u8 inherited;
-	/* OTHER, several CPUs: whether tasks waited for the thread's CPU when the thread last went to sleep,
-	 * so that it pays for what it ran there, wherever it wakes. */
+	/* OTHER, several CPUs: whether tasks waited for the thread's CPU when the thread last went to sleep.
+	 * If so, the thread pays for its run time there, wherever it wakes. */
 	u8 contended;
-	/* The place of the thread's set of CPUs, and which use of the place that is; 0: the place is not
-	 * known. */
+	/* The place of the thread's set of CPUs, as index and generation; 0: it is not known. See
+	 * mask.bpf.h. */
 	u32 mask;
-	/* The thread's group, the group's slot, and the weight with which the slot counts the thread; see
-	 * cgroup.bpf.h. */
+	/* The thread's group, by address; its slot, plus 1; the slot's generation; and the weight with which
+	 * the slot counts the thread now. See cgroup.bpf.h. */
 	u64 group;
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* Since when the thread has waited for its cgroup's next period, and how long it had run then, ns;
-	 * while it is parked, the order that it had in its class (0: it is not parked). */
+	/* Since when the thread has been parked, and its run time then, ns; and the order that it had before
+	 * (0: it is not parked). */
 	u64 parked_ns;
 	u64 parked_ran_ns;
 	u64 parked_key;
-	/* The thread's reservation, plus 1 (0: it has none), and the value of reserve_round when this was
-	 * looked up. */
+	/* The slot of the thread's reservation, plus 1 (0: it has none), and the value of reserve_round when
+	 * this was looked up. */
 	u32 reserved;
 	u32 reserve_round;
-	/* A thread of a shared server: how long the thread had run when it last went to sleep, ns; 0: this is
-	 * not known. */
+	/* For a thread of a shared server: its run time when it last went to sleep, ns; 0: not known. */
 	u64 ran_before_ns;
 };
 
@@ -238,26 +242,28 @@ struct {
 struct cpu_ctx cpus[SPRY_CPUS_MAX];
 struct llc_ctx llcs[SPRY_PLACES_MAX];
 
-/*
- * How many tasks are in each queue, or more: kernels before 7.1 do not tell the scheduler when they take a
- * task out because its nice value or affinity changes. A count goes up before its task goes in, so that a
- * queue with a count of 0 is empty. Housekeeping corrects a count that is too high.
- */
+/* How many tasks wait in each queue, or a number that is too high. A count goes up before its task goes in,
+ * so a queue with a count of 0 is empty. Kernels before 7.1 do not report when they take a task out because
+ * its nice value or affinity changes. Housekeeping corrects a count that is too high. */
 u32 queued[SPRY_PLACES_MAX * QUEUES] __attribute__((aligned(64)));
 
-/* The order of the first task of each queue, where it is known; 0 where it is not. */
+/* The order of the first task of each queue; 0 where it is not known. */
 u64 first[SPRY_PLACES_MAX * QUEUES];
 
-/* How many reservations there are, and whether there ever were any: until then nothing looks for them. */
+/* How many reservations there are now, and whether there ever were any. Until then no code looks for them. */
 u32 reserved_all;
 u32 reserved_ever;
 
-/* Counted up by the daemon when verdicts have changed. */
+/* Counted up by the daemon when verdicts have changed. Threads then look up their nodes again, and CPUs
+ * forget the orders that they remember. */
 volatile u32 verdict_round = 1;
 
-/* What may move waiting tasks up, and what of it was heeded: the daemon counts `classes` up, after
- * verdict_round, when processes have come into other classes; `work` says how often a process in use gave the
- * kernel work. Both are compared as one word, since every decision asks. */
+/*
+ * Events after which waiting tasks may belong to a higher class. The daemon counts `classes` up, after
+ * verdict_round, when it has changed classes. `work` counts how often a process in use gave the kernel work.
+ * `heeded` has the values up to which CPUs have acted. Each decision compares both fields as one word, since
+ * it must be quick.
+ */
 struct news {
 	u32 classes;
 	u32 work;
@@ -265,11 +271,11 @@ struct news {
 volatile struct news news;
 struct news heeded;
 
-/* Where a task is, or where a CPU decides: the CPU, the last-level cache of this CPU, and the queues. */
+/* Where a task waits, or where a CPU decides: the CPU, its last-level cache, and a place. */
 struct where {
 	s32 cpu;
 	u32 llc;
-	/* The place that has the queues in which the task waits. */
+	/* The place in which the task waits. */
 	u32 place;
 };
 
@@ -278,9 +284,9 @@ static __always_inline struct cpu_ctx *cpu_at(s32 cpu)
 	return &cpus[cpu & (SPRY_CPUS_MAX - 1)];
 }
 
-/* A value that was written to memory and read again, for programs that no interrupt interrupts. The verifier
- * knows nothing of the value then: it goes once through what follows, and not once for each constant that the
- * value can be. */
+/* Returns `value` after a write to memory and a read. The verifier then knows nothing of it, and follows the
+ * code behind once, not once for each constant that the value can be. Only for programs that no interrupt
+ * interrupts. */
 static __always_inline u64 through_memory(u64 value)
 {
 	volatile u64 *passed = &cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0)->passed;
@@ -289,15 +295,15 @@ static __always_inline u64 through_memory(u64 value)
 	return *passed;
 }
 
-/* Where a CPU remembers a task as charged. The place depends on the task's number: tasks that talk to each
- * other were mostly created one after the other, so their places differ. By addresses, one pair of eight
- * would share a place. */
+/* The entry in which a CPU remembers a task's order, by the task's number. Tasks that wake each other were
+ * mostly created one after the other, so their entries differ. With addresses instead of numbers, one pair of
+ * eight would share an entry. */
 static __always_inline struct recent *recent_of(struct cpu_ctx *c, const struct task_struct *p)
 {
 	return &c->recent[p->pid & (SPRY_RECENT - 1)];
 }
 
-/* The task must be charged when its order is next asked for. */
+/* Makes a CPU forget a task's order, so that the task is charged when its order is next asked for. */
 static __always_inline void forget_recent(struct cpu_ctx *c, const struct task_struct *p)
 {
 	struct recent *recent = recent_of(c, p);
@@ -306,18 +312,19 @@ static __always_inline void forget_recent(struct cpu_ctx *c, const struct task_s
 		recent->task = 0;
 }
 
-/* A cache, a CPU or a set of CPUs, by the number of its domain. */
+/* The domain of a cache, a CPU or a set of CPUs, by its number. */
 static __always_inline struct llc_ctx *llc_at(u32 domain)
 {
 	return &llcs[domain & (SPRY_PLACES_MAX - 1)];
 }
 
+/* The number of a CPU's last-level cache, which is also the number of the cache's place. */
 static __always_inline u32 llc_of(s32 cpu)
 {
 	return nr_llcs > 1 ? cpu_llc[cpu & (SPRY_CPUS_MAX - 1)] : 0;
 }
 
-/* Where a CPU decides; its places are in its cache. */
+/* The place where a CPU decides: that of its cache. */
 static __always_inline struct where where_of(s32 cpu)
 {
 	struct where at = {.cpu = cpu, .llc = llc_of(cpu)};
@@ -351,13 +358,14 @@ static __always_inline u64 dsq_at(u32 place, u32 queue)
 	return place * QUEUES + queue + 1;
 }
 
-/* Whether a CPU looks at the places of any sets of CPUs. */
+/* Whether a CPU serves the places of any sets of CPUs. */
 static __always_inline bool has_masks(const struct where *at)
 {
 	return nr_cpus > 2 && cpu_at(at->cpu)->masks_count;
 }
 
-/* The place of one of a CPU's sets, by the set's number; beyond the last set, the CPU's own place. */
+/* The place of the set that has this number among the sets that a CPU serves. Without such a set, the CPU's
+ * own place. */
 static __always_inline u32 place_of_set(u32 cpu, u32 number)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -366,10 +374,10 @@ static __always_inline u32 place_of_set(u32 cpu, u32 number)
 	return number < c->masks_count && place ? place : place_of_cpu(cpu);
 }
 
-/* The verifier checks a global function once, by itself, not again in each state of the function's
- * callers. */
+/* The functions that follow are global, since the verifier checks a global function only once and not again
+ * in each state of its callers. */
 
-/* How many tasks wait in a queue, in all sets that a CPU belongs to. */
+/* How many tasks wait in a class' queues, in the places of all sets that a CPU serves. */
 __noinline u32 waiting_in_sets(u32 cpu, u32 queue)
 {
 	u32 i, count = 0;
@@ -383,7 +391,8 @@ __noinline u32 waiting_in_sets(u32 cpu, u32 queue)
 	return count;
 }
 
-/* How many tasks wait in a queue, in all places that a CPU looks at before it looks at other caches. */
+/* How many tasks wait in a class' queues, in the places of a CPU's cache, of the CPU and of its sets; the
+ * number may be too high. */
 static __always_inline u32 waiting(const struct where *at, u32 queue)
 {
 	u32 count = *queued_at(at->llc, queue);
@@ -396,7 +405,8 @@ static __always_inline u32 waiting(const struct where *at, u32 queue)
 	return count;
 }
 
-/* How many tasks wait in a queue, for callers that need the right number: the kernel is asked. */
+/* How many tasks wait in a class' queues that a CPU serves, as the kernel counts them: for callers that need
+ * the right number. The places of sets have only the scheduler's own counts. */
 static __always_inline u32 really_waiting(const struct where *at, u32 queue)
 {
 	s32 count = scx_bpf_dsq_nr_queued(dsq_at(at->llc, queue));
@@ -408,7 +418,8 @@ static __always_inline u32 really_waiting(const struct where *at, u32 queue)
 	return count > 0 ? count : 0;
 }
 
-/* Whether a task waits in a queue of a class above OTHER: a CPU takes such tasks from other caches, too. */
+/* Whether a task of a class above OTHER waits that a CPU could take: in the places that it serves, or in
+ * those of other caches. */
 static __always_inline bool any(const struct where *at, u32 queue)
 {
 	u32 i;
@@ -425,8 +436,8 @@ static __always_inline bool any(const struct where *at, u32 queue)
 	return false;
 }
 
-/* Whether tasks of any class above OTHER wait in a place. The counts of two classes are read as one word,
- * since this is asked at each switch. */
+/* Whether tasks of DAEMON, KTHREAD or INTERACTIVE wait in a place. Two counts are read as one word, since
+ * each switch asks this. */
 static __always_inline bool has_above(u32 place)
 {
 	_Static_assert(SPRY_CLASS_KTHREAD == SPRY_CLASS_DAEMON + 1 && SPRY_CLASS_DAEMON % 2 == 0, "one word");
@@ -434,6 +445,7 @@ static __always_inline bool has_above(u32 place)
 	return *(u64 *)queued_at(place, SPRY_CLASS_DAEMON) || *queued_at(place, SPRY_CLASS_INTERACTIVE);
 }
 
+/* Whether tasks of DAEMON, KTHREAD or INTERACTIVE wait in the places of the sets that a CPU serves. */
 __noinline u32 has_above_in_sets(u32 cpu)
 {
 	u32 i, above = 0;
@@ -447,7 +459,8 @@ __noinline u32 has_above_in_sets(u32 cpu)
 	return above;
 }
 
-/* Whether a task of any class above OTHER waits: a CPU takes such tasks from other caches, too. */
+/* Whether a task of DAEMON, KTHREAD or INTERACTIVE waits that a CPU could take: in the places that it serves,
+ * or in those of other caches. */
 static __always_inline bool any_above(const struct where *at)
 {
 	u32 i;
@@ -470,23 +483,25 @@ static __always_inline bool any_above(const struct where *at)
 	return false;
 }
 
+/* The context of a thread; NULL if it has none. */
 static __always_inline struct thread_ctx *find_thread(struct task_struct *p)
 {
 	return bpf_task_storage_get(&threads, p, NULL, 0);
 }
 
+/* The context of a thread, which is made if there is none; NULL without memory for it. */
 static __always_inline struct thread_ctx *make_thread(struct task_struct *p)
 {
 	return bpf_task_storage_get(&threads, p, NULL, BPF_LOCAL_STORAGE_GET_F_CREATE);
 }
 
-/* A task's order is one word, its dsq_vtime: the class in the high bits, the order within the class in the
- * low bits. */
+/* A task's order is one word, its dsq_vtime: the class in the highest byte, the order within the class in the
+ * other bytes. The lowest order goes first. */
 #define KEY_SHIFT     56
 #define KEY_LOW	      ((1ull << KEY_SHIFT) - 1)
 #define KEY(class, x) ((u64)(class) << KEY_SHIFT | ((x) & KEY_LOW))
 
-/* The class that a task was last ordered by; OTHER if it never was. */
+/* The class in an order; OTHER if the task was never ordered by a class. */
 static __always_inline u32 key_class(u64 key)
 {
 	u32 class = key >> KEY_SHIFT;
@@ -502,6 +517,7 @@ static __always_inline u64 at_most(u64 value, u64 most)
 	return value > most ? most : value;
 }
 
+/* The larger of two values, compared as virtual times, which may wrap around. */
 static __always_inline u64 at_least(u64 vtime, u64 least)
 {
 	return (s64)(vtime - least) < 0 ? least : vtime;
@@ -512,8 +528,8 @@ static __always_inline struct task_struct *running_on(s32 cpu)
 	return nr_cpus > 1 ? current_of(cpu) : bpf_get_current_task_btf();
 }
 
-/* Run time of a task up to now, ns. The kernel counts it at ticks and switches. For the task that runs on
- * this CPU, the time since the last of these is added. */
+/* Run time of a task up to now, ns. The kernel updates its count at ticks and switches. For the task that
+ * runs on this CPU, the time since the last update is added. */
 static __always_inline u64 ran_until_now(struct task_struct *p)
 {
 	s64 since_ns = 0;
