@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A process is given a node with its first edge; the node is taken back when the process ends or calls
- * exec. */
+/* Nodes of processes: a process is given a node with its first edge. The node becomes free when the process
+ * exits or calls exec. */
 #ifndef SPRY_ALLOC_BPF_H
 #define SPRY_ALLOC_BPF_H
 
@@ -8,7 +8,7 @@
 #include "nodes.bpf.h"
 #include "users.bpf.h"
 
-/* The collection's counts; mapped by the daemon. */
+/* The collection's counters; the daemon maps them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -17,7 +17,8 @@ struct {
 	__type(value, struct spry_collected);
 } collected SEC(".maps");
 
-/* Indices of nodes that were given back. The latest is used first, so that the nodes in use stay together. */
+/* Indices of free nodes that were used before. The latest is used first, so that the nodes in use stay close
+ * together in memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, SPRY_NODES_MAX);
@@ -31,7 +32,7 @@ static __always_inline struct spry_collected *counters(void)
 	return bpf_map_lookup_elem(&collected, &key);
 }
 
-/* Takes an index that is free; SPRY_NODES_MAX where there is none. */
+/* Takes the index of a free node; returns SPRY_NODES_MAX if there is none. */
 static __always_inline u32 take_index(struct spry_collected *counts)
 {
 	u32 index;
@@ -40,12 +41,12 @@ static __always_inline u32 take_index(struct spry_collected *counts)
 		return index;
 	if (*(volatile u32 *)&counts->used >= SPRY_NODES_MAX)
 		return SPRY_NODES_MAX;
-	/* Several CPUs that come here at once may count past the end; the daemon allows for that. */
+	/* Several CPUs at once may count past the end of the array; the daemon allows for that. */
 	return __sync_fetch_and_add(&counts->used, 1);
 }
 
-/* Gives a node to the process of a task that has none. Returns 0 where all nodes are taken, or where the user
- * has its part of them: then the process is left out, and counted. */
+/* Gives a node to the process of a task, and returns the node's name. Returns 0 if all nodes are taken or if
+ * the process' user has its share of them; the loss is counted. */
 static __noinline spry_ref new_node(struct task_struct *task)
 {
 	struct spry_collected *counts = counters();
@@ -85,7 +86,7 @@ static __noinline spry_ref new_node(struct task_struct *task)
 		if (!entry)
 			return ref;
 		if ((u32)entry == tgid) {
-			/* Another CPU has given the process a node meanwhile. */
+			/* Another CPU has given the process a node meanwhile; that node is used. */
 			ref = entry >> 32;
 			goto give_back;
 		}
@@ -99,7 +100,7 @@ give_back:
 	return ref;
 }
 
-/* A process has ended or become another program: its node is given back. */
+/* Frees the node of a process that has exited or called exec. */
 static __noinline int release(u32 tgid)
 {
 	struct spry_collected *counts = counters();
@@ -129,7 +130,8 @@ static __noinline int release(u32 tgid)
 	return 0;
 }
 
-/* The name of the node of a task's process, which is given one if it has none; 0 where it can have none. */
+/* The name of the node of a task's process. If the process has no node, it is given one; the name is 0 if
+ * none is free. */
 static __always_inline spry_ref ref_of(struct task_struct *task)
 {
 	return find_ref(task->tgid) ?: new_node(task);

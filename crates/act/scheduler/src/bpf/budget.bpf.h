@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Which part of a CPU's time a class above INTERACTIVE may have, and which part each of its threads may have.
+ * Budgets of the classes above INTERACTIVE, and of each of their threads, in periods of 100 ms.
  *
- * On each CPU four servers go before what is in use, each for a part of each 100 ms: DAEMON, KTHREAD, and the
- * turns of OTHER and of IDLE behind a higher class. Together they have `servers_percent`. Turns have
- * `share_percent` each while tasks wait for them, and DAEMON has its least part; what is left of the whole is
- * for DAEMON and KTHREAD as they come.
+ * On each CPU, what goes before INTERACTIVE has 20 % of the time together (servers_percent): DAEMON, KTHREAD,
+ * and the turns of OTHER and of IDLE. Turns have 5 % each while tasks wait for them (share_percent). DAEMON
+ * has 4 % in any case. DAEMON and KTHREAD share the rest as they come.
  */
 #ifndef SPRY_BUDGET_BPF_H
 #define SPRY_BUDGET_BPF_H
 
 #include "state.bpf.h"
 
-/* The part of a CPU that turns of lower classes have, percent, as far as tasks wait for turns now. */
+/* The part of a CPU that turns have now, percent. Turns of a class for which no task waits have none. */
 static __always_inline u32 turns_percent(const struct cpu_ctx *c)
 {
 	return (c->below[BELOW_OTHER].due_ns ? share_percent : 0) +
 	       (c->below[BELOW_IDLE].due_ns ? share_percent : 0);
 }
 
-/* What is left of the time of all servers for DAEMON or KTHREAD, ns of a period. */
+/* The time of the current period that DAEMON or KTHREAD may spend in all, ns, after what the other of them
+ * and turns have. */
 static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 {
 	u64 all_ns = budget_period_ns * (servers_percent - turns_percent(c)) / 100;
@@ -33,6 +33,8 @@ static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 	return at_least(all_ns > others_ns ? all_ns - others_ns : 0, least_ns);
 }
 
+/* Whether a class has spent no more than its part of this CPU in the current period. Begins the next period
+ * if it is time. */
 static __always_inline bool within_budget(struct cpu_ctx *c, u32 class, u32 percent)
 {
 	u64 now = scx_bpf_now();
@@ -45,7 +47,8 @@ static __always_inline bool within_budget(struct cpu_ctx *c, u32 class, u32 perc
 	return c->spent_ns[class] * 100 <= budget_period_ns * percent;
 }
 
-/* Charges a thread of the kernel or of the daemon for what it ran, in whatever class it ran. */
+/* Charges a thread of the kernel or of the daemon to its own budget, in whatever class it ran. Begins the
+ * next period if it is time. */
 static __always_inline void own_charge(struct thread_ctx *t, u64 ran_ns)
 {
 	u64 now = scx_bpf_now();
@@ -57,19 +60,20 @@ static __always_inline void own_charge(struct thread_ctx *t, u64 ran_ns)
 	t->spent_ns += ran_ns;
 }
 
+/* Whether a thread has spent no more than 3 % of its current period (each_percent). */
 static __always_inline bool within_own_budget(const struct thread_ctx *t)
 {
 	return t->spent_ns * 100 <= budget_period_ns * each_percent;
 }
 
-/* Whether a thread is within its own budget, though it may not have run since its period ended: what it spent
- * is of the old period. */
+/* Whether a thread is within its own budget. If its period is over, the thread is, although it has not run
+ * since and no new period has begun. */
 static __always_inline bool within_renewed_budget(const struct thread_ctx *t)
 {
 	return scx_bpf_now() - t->spent_since_ns >= budget_period_ns || within_own_budget(t);
 }
 
-/* Whether a process in use waits for this worker of the kernel. */
+/* Whether a process in use waits for this kernel worker. */
 static __always_inline bool is_wanted(const struct thread_ctx *t)
 {
 	return t->wanted_until_ns && (s64)(t->wanted_until_ns - scx_bpf_now()) > 0;

@@ -1,11 +1,22 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Shares of cgroups, without a tree of queues: a task's virtual time grows as if the task's weight were its
- * part of what its cgroup has. A cgroup has its part of what its parent has, as long as any of the cgroup's
- * tasks wants to run. Cgroups are in plain slots; a thread knows its slot by number, so nothing is looked up
- * while tasks switch. Slot 0 is the root; a task of the root counts like a cgroup below the root. Where no
- * cgroup shares the CPU, the kernel makes a group of each session: then a session counts like a cgroup below
- * the root.
+ * Shares of cgroups and sessions in OTHER, without a tree of queues.
+ *
+ * Purpose: a group has its part of the CPU by its weight, however many tasks it has, as under the kernel's
+ * fair class.
+ *
+ * State: a cgroup or a session has a slot in a flat array; slot 0 is the root. A thread keeps the number of
+ * its slot, so that no look-up is needed while tasks switch. A slot has its weight and the sum of the weights
+ * in it that want to run now.
+ *
+ * Rule: a group has its weight's part of what its parent has, as long as any of its tasks wants to run. A
+ * task's virtual time grows as if its weight were the task's part of its group's part. A task of the root
+ * counts like a cgroup below the root. If no cgroup shares the CPU, the kernel makes a group of each session.
+ * Such a session counts like a cgroup below the root.
+ *
+ * Bound: 16 levels, and 3071 cgroups. Tasks of further cgroups are counted in the nearest cgroup above.
+ *
+ * Difference from the thesis: the thesis has no groups.
  */
 #ifndef SPRY_CGROUP_BPF_H
 #define SPRY_CGROUP_BPF_H
@@ -13,46 +24,47 @@
 #include "state.bpf.h"
 
 #define SPRY_CGROUPS_MAX 4096
-/* A cgroup that is deeper than this, or that found no slot, has its tasks counted in the nearest cgroup above
- * it that has a slot: so it gets no more than that cgroup has. */
+/* The greatest depth at which a cgroup can have a slot. A deeper one, or one that finds no slot, has its
+ * tasks counted in the nearest cgroup above it with a slot. So it has no more of the CPU than that cgroup. */
 #define CGROUP_DEPTH_MAX 16
-/* Cgroups that are deeper than this can be an ordinary user's. They may have only the first SLOTS_SHARED
- * slots, so that the many cgroups of one user leave slots for the sessions of others. */
+/* Deeper cgroups than this can be an ordinary user's. They can have only the first SLOTS_SHARED slots, so
+ * that one user's many cgroups leave slots for the sessions of others. */
 #define CGROUP_DEPTH_SHARED 3
 #define SLOTS_SHARED	    2048
 
-/* Sessions have the last slots. A session's slot follows from the address of its group in the kernel, which
- * no user knows: so no user can choose to begin a session that shares another session's slot. */
+/* Sessions have the last slots. The slot follows from the address of the session's group in the kernel, which
+ * users do not know. So no user can start a session that shares a certain other session's slot. */
 #define SESSION_BITS  10
 #define SESSION_SLOTS (SPRY_CGROUPS_MAX - (1 << SESSION_BITS))
-/* The weight of a session, and of a cgroup for which no other weight was set. In the kernel this is the
- * weight of nice 0, which the kernel holds with NICE_SHIFT more bits. */
+/* The weight of a session, and of a cgroup without another weight. It is the kernel's weight of nice 0
+ * (NICE_0_WEIGHT), which the kernel holds with NICE_SHIFT more bits. */
 #define WEIGHT_DEFAULT 100
 #define NICE_0_WEIGHT  1024
 #define NICE_SHIFT     10
 
+/* The state of a group: a cgroup or a session. */
 struct cgroup_slot {
 	u32 is_used;
 	u32 parent;
-	/* The number of the cgroup that the slot belongs to; 0: it is a session's. */
+	/* The number of the slot's cgroup; 0: the slot is a session's. */
 	u64 owner;
-	/* The weight in force, and the weight that was set. For a group that is idle as a whole (cpu.idle)
-	 * the least weight is in force. */
+	/* The weight in force, and the weight that was set. If the group as a whole is idle (cpu.idle), the
+	 * least weight is in force. */
 	u32 weight;
 	u32 weight_set;
 	u32 is_idle;
-	/* The weight with which the group counts at its parent; 0 while no task of the group wants to run. */
+	/* The weight with which the group counts in its parent's sum; 0 while none of its tasks wants to
+	 * run. */
 	u32 counted;
-	/* The sum of the weights of the group's threads that want to run, and of its children with such
-	 * threads. */
+	/* The sum of the weights of those threads and child groups that want to run. */
 	u64 sum;
-	/* Where the run time of the group's tasks has brought the group, as if it were one task of OTHER:
-	 * units of 64 ns, by the first cache's virtual time. */
+	/* The group's virtual time in OTHER, as if the group were one task; units of 64 ns, counted in the
+	 * first cache's domain. */
 	u64 vtime;
-	/* How often the slot was given to another cgroup. A thread remembers its slot and this number. */
+	/* How often the slot was given to another cgroup. A thread keeps its slot with this number. */
 	u32 generation;
-	/* The cgroup's cpu.max: its run time for each period (0: no limit) and the period's length; then what
-	 * was used of the run time, and when the period began. */
+	/* The cgroup's cpu.max, ns: its quota in each period (0: no limit) and the period's length; then what
+	 * it has used of the quota, and when the period began. */
 	u64 quota_ns;
 	u64 period_ns;
 	u64 used_ns;
@@ -61,25 +73,25 @@ struct cgroup_slot {
 
 struct cgroup_slot slots[SPRY_CGROUPS_MAX];
 
-/* How many slots were used, besides the root's; how many cgroups have a limit; how many cgroups found no
- * slot. */
+/* Numbers of slots in use besides the root's, of cgroups with a limit, and of cgroups that found no slot. */
 u32 cgroups_used, cgroups_limited, cgroups_left_out;
 
-/* Counted up when a group's weight changes and when a task moves to another group: what tasks were charged
- * before counts differently from then on. */
+/* Counted up when a group's weight changes and when a task moves to another group. Charges from before have
+ * another scale then. */
 u32 weights_round;
 
-/* The last slot that was ever used. */
+/* The highest number of a cgroup's slot that was ever used. */
 u32 highest_slot;
 
-/* A quota that is longer than this (us) is what the kernel passes on where there is no quota. */
+/* The kernel passes a quota longer than this, us, if there is no quota. */
 #define NO_QUOTA_US (1ull << 40)
 
-/* How many cgroups can be known with their slot, which may be the slot of a cgroup above. */
+/* How many cgroups the map below can have. A cgroup without a slot of its own has the slot of a cgroup above
+ * it there. */
 #define CGROUPS_KNOWN_MAX 65536
 
-/* The slot of a cgroup, by the cgroup's number. It is looked up by number since a CPU that asks for its next
- * task can read a task's cgroup, but not hold it. */
+/* The slot of a cgroup, by the cgroup's number. When a CPU decides it can read a task's cgroup, but not take
+ * a reference to it, so the number is the key. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(map_flags, BPF_F_NO_PREALLOC);
@@ -100,8 +112,8 @@ static __always_inline u32 slot_of(u64 id)
 	return slot ? *slot : 0;
 }
 
-/* The slot of the nearest cgroup above this one that has a slot. The cgroup is given by its address, since a
- * global function takes no such pointer. */
+/* The slot of the nearest cgroup above a cgroup that has a slot. The cgroup is given by its address, since
+ * global functions take no such pointer. */
 __noinline u32 slot_above(u64 address)
 {
 	struct cgroup *cgroup = (void *)address;
@@ -124,13 +136,13 @@ __noinline u32 slot_above(u64 address)
 	return 0;
 }
 
-/* The address of a cgroup, as a number, read from the kernel's node of the cgroup. */
+/* The address of a cgroup as a number, read from the kernel's node of the cgroup. */
 static __always_inline u64 address_of(struct cgroup *cgroup)
 {
 	return (u64)BPF_CORE_READ(cgroup, kn, priv);
 }
 
-/* The slot of a session that is a group of its own. */
+/* The slot of a session, by the address of its group. Takes the slot if it is free. */
 static __always_inline u32 slot_of_session(u64 group)
 {
 	u32 slot = SESSION_SLOTS + (u32)(group * 0x9e3779b97f4a7c15ull >> (64 - SESSION_BITS));
@@ -143,7 +155,7 @@ static __always_inline u32 slot_of_session(u64 group)
 	return slot;
 }
 
-/* The weight of a session, by the nice value that it was given as a whole (/proc/PID/autogroup). */
+/* The weight of a session, by the nice value of the session as a whole (/proc/PID/autogroup). */
 static __always_inline u32 weight_of_session(struct task_struct *p)
 {
 	if (!bpf_core_field_exists(p->sched_task_group->shares))
@@ -151,19 +163,19 @@ static __always_inline u32 weight_of_session(struct task_struct *p)
 	return (p->sched_task_group->shares >> NICE_SHIFT) * WEIGHT_DEFAULT / NICE_0_WEIGHT;
 }
 
-/* The slot of the group that a task belongs to. A group that the kernel made for a session has no cgroup. */
+/* The slot of a task's group. A group that the kernel made for a session has no cgroup. */
 static __always_inline u32 slot_of_task(struct task_struct *p, struct thread_ctx *t)
 {
 	struct cgroup *cgroup = p->sched_task_group->css.cgroup;
 
-	/* The address is read from memory, as the verifier forbids calculating with an address. */
+	/* The address is read from memory, since the verifier forbids calculations with addresses. */
 	if (!cgroup)
 		return slot_of_session(*(volatile u64 *)&t->group);
 	return slot_of(cgroup->kn->id) ?: slot_above(address_of(cgroup));
 }
 
-/* Sets the weight with which a cgroup counts at its parent. If several CPUs change it at once, the parent's
- * sum has the weight that was set last. */
+/* Sets the weight with which a group counts in its parent's sum. If several CPUs do this at once, the sum has
+ * the weight that was set last. */
 static __always_inline void count_at_parent(struct cgroup_slot *s, u32 weight)
 {
 	u32 counted = __sync_lock_test_and_set(&s->counted, weight);
@@ -171,6 +183,7 @@ static __always_inline void count_at_parent(struct cgroup_slot *s, u32 weight)
 	__sync_fetch_and_add(&slot_at(s->parent)->sum, (u64)weight - counted);
 }
 
+/* Sets a group's weight, and whether the group is idle as a whole. */
 static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is_idle)
 {
 	u64 now = llc_at(0)->vtime, lead = s->vtime - now, before = s->weight;
@@ -178,7 +191,7 @@ static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is
 	s->weight_set = weight;
 	s->is_idle = is_idle;
 	s->weight = is_idle ? 1 : at_least(weight, 1);
-	/* The group's lead is the same run time as before, under the new weight. */
+	/* The group's lead stands for the same run time as before, so it is converted to the new weight. */
 	if ((s64)lead > 0)
 		s->vtime = now + lead * before / s->weight;
 	__sync_fetch_and_add(&weights_round, 1);
@@ -186,15 +199,15 @@ static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is
 		count_at_parent(s, s->weight);
 }
 
-/* Whether a group is idle as a whole. Kernels from 6.19 on tell the scheduler of it; it can be read on every
- * kernel. */
+/* Whether a group is idle as a whole. The scheduler reads this itself, since only kernels from 6.19 on report
+ * it. */
 static __always_inline u32 is_idle_group(struct task_group *group)
 {
 	return bpf_core_field_exists(group->idle) && group->idle > 0;
 }
 
-/* A task of a cgroup wants to run: the cgroup counts at its parent, the parent at its own parent, and so
- * on. */
+/* A task of a group wants to run: the group counts in its parent's sum from now on, and each parent in its
+ * own parent's. */
 __noinline int activate(u32 slot)
 {
 	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
@@ -208,8 +221,9 @@ __noinline int activate(u32 slot)
 	return 0;
 }
 
-/* No task of a cgroup wants to run any more, so its parent does not count it. A task that comes meanwhile may
- * still have seen the cgroup counted: the cgroup's sum is looked at again afterwards. */
+/* No task of a group wants to run any more: the group, and each parent without other tasks, stops counting in
+ * its parent's sum. A task that comes meanwhile may have seen the group counted, so the group's sum is
+ * checked again afterwards. */
 __noinline int deactivate(u32 slot)
 {
 	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {
@@ -225,20 +239,20 @@ __noinline int deactivate(u32 slot)
 	return 0;
 }
 
-/* A thread sleeps, or ends, and is not counted any more. */
+/* A thread sleeps or exits: its group no longer counts it. */
 static __always_inline void cgroup_uncount(struct thread_ctx *t)
 {
 	struct cgroup_slot *s = slot_at(t->slot - 1);
 
 	if (!t->counted)
 		return;
-	/* The thread's cgroup may be gone, and its slot may belong to another cgroup. */
+	/* The thread's cgroup may have been removed, and its slot may have another one now. */
 	if (s->generation == t->slot_generation && !__sync_sub_and_fetch(&s->sum, t->counted))
 		deactivate(t->slot - 1);
 	t->counted = 0;
 }
 
-/* Sees whether the cgroup that owns a slot has become idle, or is not any more. */
+/* Updates whether the cgroup of a slot is idle as a whole. */
 static __always_inline void see_idle(struct task_group *group, u32 slot)
 {
 	struct cgroup_slot *s = slot_at(slot);
@@ -248,13 +262,12 @@ static __always_inline void see_idle(struct task_group *group, u32 slot)
 	if (is_idle == s->is_idle)
 		return;
 	cgroup = group->css.cgroup;
-	/* A cgroup that shares the slot of a cgroup above it says nothing of whether the cgroup above is
-	 * idle. */
+	/* If a cgroup shares the slot of a cgroup above it, its own state says nothing about that cgroup. */
 	if (cgroup && s->owner == cgroup->kn->id)
 		set_weight(s, s->weight_set, is_idle);
 }
 
-/* Looks which of the cgroups above a task's own cgroup are idle. */
+/* Updates which of the cgroups above a task's own are idle as a whole. */
 __noinline int see_idle_above(struct task_struct *p __arg_trusted)
 {
 	struct task_group *group = p->sched_task_group->parent;
@@ -274,7 +287,7 @@ __noinline int see_idle_above(struct task_struct *p __arg_trusted)
 	return 0;
 }
 
-/* Looks whether the nice value of a session has changed. */
+/* Updates the weight of a session, if its nice value has changed. */
 static __always_inline void see_weight(struct task_struct *p, u32 slot)
 {
 	u32 weight = weight_of_session(p);
@@ -283,7 +296,7 @@ static __always_inline void see_weight(struct task_struct *p, u32 slot)
 		set_weight(slot_at(slot), weight, 0);
 }
 
-/* Finds the slot of a thread that is in another group than when its slot was found last. */
+/* Updates a thread's slot, if the thread's group has changed since the slot was found. */
 static __always_inline void cgroup_find(struct task_struct *p, struct thread_ctx *t)
 {
 	u64 group;
@@ -300,7 +313,7 @@ static __always_inline void cgroup_find(struct task_struct *p, struct thread_ctx
 	see_idle_above(p);
 }
 
-/* Counts a thread that wants to run in its group's slot. */
+/* Counts a thread that wants to run, with its weight, in its group's slot. */
 static __always_inline void cgroup_count(struct task_struct *p, struct thread_ctx *t)
 {
 	struct cgroup_slot *s;
@@ -322,8 +335,8 @@ static __always_inline void cgroup_count(struct task_struct *p, struct thread_ct
 		activate(t->slot - 1);
 }
 
-/* Which part of the CPU a cgroup has, after sharing at each level from the cgroup up to the root, with ten
- * more bits. The verifier checks this function once. */
+/* A group's part of the CPU, shared by weights at each level up to the root: a weight below the root, with
+ * ten more bits. It is a global function, which the verifier checks once. */
 __noinline u64 part_of(u32 slot)
 {
 	u64 part = (u64)slot_at(slot)->weight << 10;
@@ -338,7 +351,7 @@ __noinline u64 part_of(u32 slot)
 	return part;
 }
 
-/* Whether no task outside of a cgroup wants to run: 0 or 1. */
+/* Whether no task outside a group wants to run: 1 if so, else 0. */
 __noinline u32 is_alone(u32 slot)
 {
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
@@ -351,7 +364,7 @@ __noinline u32 is_alone(u32 slot)
 	return 1;
 }
 
-/* Converts run time to OTHER's virtual time, for a thread of that weight in a slot; units of 64 ns. */
+/* Converts run time to virtual time of OTHER, for a thread of a weight in a slot; units of 64 ns. */
 __noinline u64 charge_in(u32 slot, u32 weight, u64 ran_ns)
 {
 	u64 ran = (ran_ns >> 6) * 100, sum = slot_at(slot)->sum;
@@ -359,18 +372,19 @@ __noinline u64 charge_in(u32 slot, u32 weight, u64 ran_ns)
 	weight = at_least(weight, 1);
 	if (!slot)
 		return ran / weight;
-	/* The weight gets ten more bits, since the part has ten more bits. */
+	/* The part has ten more bits, so the weight gets them, too. */
 	ran *= (at_least(sum, weight) << 10) / weight;
 	return ran / at_least(part_of(slot), 1);
 }
 
-/* Converts a thread's run time to OTHER's virtual time, units of 64 ns. */
+/* Converts a thread's run time to virtual time of OTHER, by its weight and its group's part; units of 64
+ * ns. */
 static __always_inline u64 other_charge(struct task_struct *p, struct thread_ctx *t, u64 ran_ns)
 {
 	return charge_in(t->slot ? t->slot - 1 : 0, p->scx.weight, ran_ns);
 }
 
-/* Converts a thread's run time to the virtual time of its group, as if the group were one task; units of 64
+/* Converts a thread's run time to virtual time of its group, as if the group were one task; units of 64
  * ns. */
 static __always_inline u64 group_charge(const struct thread_ctx *t, u64 ran_ns)
 {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the kernel tells the scheduler of cgroups: that they come and go, their settings, and tasks that move
- * between them. */
+/* The kernel's calls about cgroups: cgroups are made and removed, their settings change, tasks move between
+ * them and go to sleep. */
 #ifndef SPRY_CGROUP_OPS_BPF_H
 #define SPRY_CGROUP_OPS_BPF_H
 
 #include "births.bpf.h"
 
-/* Takes a slot for a cgroup of that depth; returns 0 if there is none. */
+/* Takes a free slot for a cgroup of a depth; returns 0 if there is none. */
 static __always_inline u32 free_slot(u32 level)
 {
 	u32 i, end = level > CGROUP_DEPTH_SHARED ? SLOTS_SHARED : SESSION_SLOTS;
@@ -21,8 +21,8 @@ static __always_inline u32 free_slot(u32 level)
 	return 0;
 }
 
-/* Makes the queue for a slot's parked tasks. It stays for all cgroups that have the slot one after another:
- * only a program that may sleep can make a queue. A cgroup without a queue has no limit. */
+/* Makes the queue for a slot's parked tasks. Only a program that may sleep can make a queue, so the queue
+ * stays for the slot's later cgroups. A cgroup without this queue has no limit. */
 static __always_inline void make_parking(u32 slot)
 {
 	if (has_timers && !parking[slot & (SPRY_CGROUPS_MAX - 1)].has_queue &&
@@ -40,7 +40,7 @@ s32 BPF_STRUCT_OPS_SLEEPABLE(spry_cgroup_init, struct cgroup *cgroup, struct scx
 	above = slot_above(address_of(cgroup));
 	found = free_slot(cgroup->level);
 	if (!found || bpf_map_update_elem(&cgroup_slots, &id, &found, BPF_ANY)) {
-		/* The tasks of a cgroup without a slot are counted like those of the cgroup above it. */
+		/* Tasks of a cgroup without a slot are counted in the nearest cgroup above. */
 		if (found)
 			slot_at(found)->is_used = 0;
 		if (above)
@@ -111,6 +111,8 @@ void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period
 		limit_set(slot, period_us, quota_us);
 }
 
+/* A task stops wanting to run: it sleeps, exits, or changes its class or CPUs. It is no longer counted in its
+ * group. */
 void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	s32 cpu = nr_cpus > 1 ? bpf_get_smp_processor_id() : 0;
@@ -126,8 +128,8 @@ void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 		dies(p, &at);
 	if (!cgroups_used)
 		return;
-	/* When the task comes back, it must be counted again, so no CPU may remember it as charged. The CPU
-	 * that runs this function may be another one than the task's. */
+	/* When the task comes back, its group must count it again, so no CPU may go on with a remembered
+	 * order. This function may run on another CPU than the task's. */
 	forget_recent(c, p);
 	if (nr_cpus > 1)
 		forget_recent(cpu_at(scx_bpf_task_cpu(p)), p);

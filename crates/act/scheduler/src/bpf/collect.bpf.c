@@ -1,23 +1,26 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Which process depends on which: the programs here make edges from wake-ups, and keep them where the daemon
- * reads them without a system call. */
+/* The collection: BPF programs that make edges between processes from wake-ups. The edges are in memory that
+ * the daemon reads without a system call. */
 #include "edge.bpf.h"
 #include "kernel.bpf.h"
 #include "tty.bpf.h"
 
+/* The current task wakes a task: counts an edge between the two processes, if the wake-up shows that one
+ * depends on the other. */
 static __always_inline int wakes(struct task_struct *waiter)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
 
-	/* A process that ends sends no message by that; the kernel's own threads depend on no process. */
+	/* A process that exits sends no message by its wake-ups, and kernel threads depend on no process. */
 	if ((waiter->flags & (PF_EXITING | PF_KTHREAD)) || waker->flags & PF_EXITING)
 		return 0;
-	/* If threads of one process wake each other, this is no dependency between processes. */
+	/* Threads of one process that wake each other make no dependency between processes. */
 	if (waiter->tgid == waker->tgid)
 		return 0;
 	if (!is_task_context(waker) || is_signalled(waiter))
 		return 0;
-	/* Kernel threads act for others. Only what workers carry between the ends of terminals is counted. */
+	/* Kernel threads act on behalf of others. Of their wake-ups only those count by which workers carry
+	 * characters between the ends of terminals. */
 	if (waker->flags & PF_KTHREAD) {
 		if (waker->flags & PF_WQ_WORKER)
 			carried(waiter, waker->pid);
@@ -27,14 +30,14 @@ static __always_inline int wakes(struct task_struct *waiter)
 	return 0;
 }
 
-/* A task that really slept is woken. */
+/* A task that sleeps is about to be woken. */
 SEC("tp_btf/sched_waking")
 int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
 {
 	return wakes(waiter);
 }
 
-/* Used in place of spry_sched_waking where it is asked for and can be had: a task is to be woken, whether it
+/* Replaces spry_sched_waking on demand, where the kernel allows it: a task is about to be woken, whether it
  * sleeps or not. */
 SEC("fentry/try_to_wake_up")
 int BPF_PROG(spry_try_to_wake_up, struct task_struct *waiter)
@@ -42,8 +45,8 @@ int BPF_PROG(spry_try_to_wake_up, struct task_struct *waiter)
 	return wakes(waiter);
 }
 
-/* A process that becomes another program is counted as another process: what the old program depended on says
- * nothing of the new one. */
+/* A process calls exec: it counts as a new process, since the old program's dependencies say nothing about
+ * the new program. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(spry_sched_process_exec, struct task_struct *task)
 {
@@ -62,7 +65,7 @@ int BPF_PROG(spry_sched_process_exit, struct task_struct *task)
 extern struct task_struct *bpf_task_from_pid(s32 tid) __ksym __weak;
 extern void bpf_task_release(struct task_struct *task) __ksym __weak;
 
-/* Gives a node to a process of which only the daemon has heard; the node's name is put into the request. */
+/* Gives a node to a process, at the daemon's request; the request receives the node's name. */
 SEC("syscall")
 int spry_ensure(struct spry_ensure *request)
 {
@@ -76,8 +79,8 @@ int spry_ensure(struct spry_ensure *request)
 		return 0;
 	if (task->tgid == request->tgid && !(task->flags & PF_KTHREAD)) {
 		request->ref = ref_of(task);
-		/* A process that has begun to end may have looked for its node before it got this one, and
-		 * would not give it back. Another process may get the same number later. */
+		/* A process that was already exiting may have looked for its node before it got this one. It
+		 * would not free the node, and a later process may get the same number. */
 		if (is_last_thread(task)) {
 			release(request->tgid);
 			request->ref = 0;

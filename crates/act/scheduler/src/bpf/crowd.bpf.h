@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How long slices are where many tasks wait for the CPU. */
+/* Slices where many tasks wait for a CPU. */
 #ifndef SPRY_CROWD_BPF_H
 #define SPRY_CROWD_BPF_H
 
@@ -7,19 +7,21 @@
 #include "queue.bpf.h"
 #include "timer.bpf.h"
 
-/* Where there are groups, the slices of all waiting tasks together take at most GROUPS_ALL_NS, and one slice
- * takes at least GROUPS_EACH_NS. */
+/* If there are groups, the slices of all tasks that wait for a CPU take at most GROUPS_ALL_NS together, and
+ * each takes at least GROUPS_EACH_NS. */
 #define GROUPS_ALL_NS  (200 * MS)
 #define GROUPS_EACH_NS (MS / 4)
 
-/* How long a task of OTHER runs while others wait for its CPU, ns. */
+/* The slice of a task of OTHER while others wait for its CPU, ns: the quantum that the daemon has set, or 3
+ * ms. */
 static __always_inline u64 quantum_of_other(void)
 {
 	return tuning.quantum_ns ?: slice_other_ns;
 }
 
-/* Where more than a few tasks wait, slices end by the timer: a slice that begins between two ticks and ends
- * at a tick would end up to a tick late. In a crowd slices are shorter, so that each task has one in time. */
+/* Sets the CPU's timer to the end of a slice of at most `slice_ns`. Without the timer, a slice that begins
+ * between two ticks would end up to a tick late. With very many waiting tasks the slice is shorter, so that
+ * each task has one in time. */
 static __always_inline void in_time(const struct where *at, u32 queue, u64 slice_ns)
 {
 	u32 count = waiting(at, queue);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A CPU asks which task to run: the walk through the classes. */
+/* A CPU decides which task to run: it asks the classes from the highest to the lowest. */
 #ifndef SPRY_DISPATCH_BPF_H
 #define SPRY_DISPATCH_BPF_H
 
@@ -8,7 +8,8 @@
 #include "release.bpf.h"
 #include "table.bpf.h"
 
-/* The running task gives way: it will be put into a queue with the order that it has now. */
+/* The running task gives way: the CPU remembers its order and slice. The kernel then calls spry_enqueue for
+ * it, which puts it into a queue with these. */
 static __always_inline void give_way(const struct where *at, struct running *r)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -21,7 +22,7 @@ static __always_inline void give_way(const struct where *at, struct running *r)
 	c->ordered.slice_ns = slice_of(r->class, r->t);
 }
 
-/* The running task goes on: no other task goes before it. */
+/* The running task goes on, with a new slice. */
 static __always_inline void go_on(struct cpu_ctx *c, struct running *r)
 {
 	if (!r->p)
@@ -32,8 +33,8 @@ static __always_inline void go_on(struct cpu_ctx *c, struct running *r)
 	set_slice(r->p, slice_of(r->class, r->t));
 }
 
-/* Begins a turn of a lower class, if it is due. If it is not, sets the timer, so that the CPU asks again in
- * time. */
+/* Begins a turn of a lower class if it is due, with the first waiting task. Otherwise sets the timer to the
+ * time at which it will be due. Returns whether the CPU takes a task. */
 __noinline u32 turn_below(u32 cpu, u32 which, u32 queue, u32 count)
 {
 	struct where at = where_of(cpu);
@@ -41,7 +42,7 @@ __noinline u32 turn_below(u32 cpu, u32 which, u32 queue, u32 count)
 	struct below *b = &c->below[which & (BELOWS - 1)];
 	u64 now = scx_bpf_now(), period_ns;
 
-	/* Many waiting tasks make turns short, so their number must be right. */
+	/* The more tasks wait, the shorter turns are, so their number must be right. */
 	if (count > some_tasks)
 		count = really_waiting(&at, queue);
 	period_ns = below_period(count);
@@ -62,14 +63,15 @@ __noinline u32 turn_below(u32 cpu, u32 which, u32 queue, u32 count)
 	return true;
 }
 
-/* Gives OTHER a turn behind the classes above it, or IDLE a turn behind all other classes. */
+/* Gives OTHER a turn if a higher class wants the CPU (`above`), or IDLE if any other class does, and if the
+ * turn is due. Returns whether the CPU takes a task. */
 static __always_inline bool below_first(const struct where *at, const struct running *r, bool above)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u32 others = waiting(at, SPRY_CLASS_OTHER), idlers = waiting(at, SPRY_CLASS_IDLE);
 
-	/* A waiting task of the daemon goes before turns: it is within its budget and soon done, while a turn
-	 * may last until the next tick where there are no timers. */
+	/* A waiting task of DAEMON goes before turns: it is within its budget and soon done. A turn may last
+	 * until the next tick on kernels without timers. */
 	if (above && waiting(at, SPRY_CLASS_DAEMON))
 		return false;
 	if (idlers) {
@@ -86,8 +88,8 @@ static __always_inline bool below_first(const struct where *at, const struct run
 	return false;
 }
 
-/* Asks the classes below RESERVED in their order. Returns whether the CPU takes another task than the one
- * that ran. */
+/* Asks the classes below RESERVED in their order, after turns that are due. Returns whether the CPU takes
+ * another task than the running one. */
 static __always_inline bool decide_below(const struct where *at, struct running *r)
 {
 	bool above = r->class < SPRY_CLASS_OTHER || any_above(at);
@@ -112,7 +114,8 @@ static __always_inline bool decide_below(const struct where *at, struct running 
 	return false;
 }
 
-/* Asks RESERVED, before turns of what is below. `until_ns` is until when the budget of its task lasts. */
+/* Asks RESERVED for a task. `now` and `until_ns` are set to the time of the decision and to the time until
+ * which the budget of the chosen task lasts (0: there is none). */
 static __always_inline enum taken decide_reserved(const struct where *at, const struct running *r, u64 *now,
 						  u64 *until_ns)
 {
@@ -129,7 +132,8 @@ static __always_inline enum taken decide_reserved(const struct where *at, const 
 	return reserved_choose(at, r, *now, until_ns);
 }
 
-/* Asks the classes in their order. Returns whether the CPU takes another task than the one that ran. */
+/* Decides for a CPU: asks RESERVED if there ever were reservations, then the other classes. Returns whether
+ * the CPU takes another task than the running one. */
 static __always_inline bool decide(const struct where *at, struct running *r, bool with_reserved)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -145,8 +149,8 @@ static __always_inline bool decide(const struct where *at, struct running *r, bo
 	if (!with_reserved)
 		return takes;
 	reserved_arm(at->cpu, c, now, until_ns);
-	/* A task that gives way, or goes on in a lower class, runs on its reservation no more: what the
-	 * kernel does until the switch is not charged. */
+	/* A task that gives way, or goes on in a lower class, no longer runs on its reservation. So the
+	 * kernel's work until the switch is not charged to it. */
 	if (taken != GOES_ON)
 		c->reserved_runs = 0;
 	return takes;

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Edges: which process waited for which, how often, between two rounds of the daemon. */
+/* Edges between processes: an edge counts how often one process waited for another between two rounds of the
+ * daemon. */
 #ifndef SPRY_EDGE_BPF_H
 #define SPRY_EDGE_BPF_H
 
 #include "alloc.bpf.h"
 #include "tie.bpf.h"
 
-/* Puts an edge into a node that does not have it; the edge with the least count gives way. */
+/* Adds an edge to a node. If the node is full, the new edge replaces the edge with the least count. */
 static __noinline int new_edge(u32 index, spry_ref on, u32 times)
 {
 	struct spry_node *node = bpf_map_lookup_elem(&nodes, &index);
@@ -26,14 +27,15 @@ static __noinline int new_edge(u32 index, spry_ref on, u32 times)
 	}
 	if (place >= SPRY_EDGES_MAX)
 		return 0;
-	/* If the edge that is to give way was counted or taken meanwhile, it keeps its place. */
+	/* If another CPU changed the edge that is to be replaced, that edge stays, and the new one is counted
+	 * as lost. */
 	if (__sync_val_compare_and_swap((u64 *)&node->edges[place], least, (u64)times << 32 | on) != least ||
 	    least >> 32)
 		__sync_fetch_and_add(&counts->lost_edges, 1);
 	return 0;
 }
 
-/* The edge from `ref` to `on`, if it is kept. */
+/* The edge from the process `ref` to the process `on`; NULL if there is none. */
 static __always_inline struct spry_edge *find_edge(spry_ref ref, spry_ref on)
 {
 	struct spry_node *node;
@@ -50,10 +52,10 @@ static __always_inline struct spry_edge *find_edge(spry_ref ref, spry_ref on)
 	return NULL;
 }
 
-/* The verifier checks a global function once, by itself, not again in each state of the function's
- * callers. */
+/* The functions that follow are global, since the verifier checks a global function only once and not again
+ * in each state of its callers. */
 
-/* Counts that `ref` waited for `on` so many times. */
+/* Counts that the process `ref` waited for the process `on`, `times` times. */
 __noinline int count_edge(spry_ref ref, spry_ref on, u32 times)
 {
 	struct spry_edge *edge = find_edge(ref, on);
@@ -65,8 +67,8 @@ __noinline int count_edge(spry_ref ref, spry_ref on, u32 times)
 	return 0;
 }
 
-/* Counts an edge once more, if it was counted since the daemon last took the counts away. Returns 1 if it
- * was, else 0. */
+/* Adds 1 to the edge from `ref` to `on`, if it was counted since the daemon last took the counts away.
+ * Returns 1 if so, else 0. */
 __noinline u32 count_again(spry_ref ref, spry_ref on)
 {
 	struct spry_edge *edge = find_edge(ref, on);
@@ -79,15 +81,15 @@ __noinline u32 count_again(spry_ref ref, spry_ref on)
 
 #define SPRY_STRANGERS 1024
 
-/* Pairs of processes of which one wakes the other but is not what the other waits for, and when that was
- * found, in units of 256 ticks. Another pair that falls on the same place takes it over. */
+/* Pairs of processes in which one wakes the other, but the woken process does not depend on the waker.
+ * `found` is when that was found, in units of 256 ticks. A pair with the same hash replaces an entry. */
 static struct stranger {
 	u64 pair;
 	u64 found;
 } strangers[SPRY_STRANGERS];
 
-/* The tie (enum tie) by which the current task, of process `waker`, wakes a task of `waiter`, as it was found
- * lately. */
+/* The tie (enum tie) by which the current task, of process `waker`, wakes a task of process `waiter`. Pairs
+ * without dependency are remembered for up to 256 ticks. */
 __noinline u32 tie_of(u32 waiter, u32 waker)
 {
 	u64 pair = (u64)waiter << 32 | waker, now = bpf_jiffies64() >> 8;
@@ -105,9 +107,11 @@ __noinline u32 tie_of(u32 waiter, u32 waker)
 }
 
 /*
- * A task of one process waited for what a running task of another process did. Besides, a process that takes
- * data which another process could not get rid of depends on the other process, though it need not have
- * waited. Once in each round of the daemon, the system call by which one process woke the other is looked at.
+ * The current task, of one process, wakes a task of another process: counts edges between the two.
+ *
+ * The woken process depends on the waker. If the woken process sleeps in a write because a pipe or socket was
+ * full, the waker takes its data and depends on it, too. An edge that is counted already in this round of the
+ * daemon is counted again. Otherwise the waker's system call decides which of the two depends on the other.
  */
 static __always_inline void depend(struct task_struct *waiter, struct task_struct *waker)
 {
@@ -126,8 +130,8 @@ static __always_inline void depend(struct task_struct *waiter, struct task_struc
 			return;
 	}
 	if (!on) {
-		/* A child that calls exec wakes its parent, which waits for the child to leave their common
-		 * memory. The child is not yet the program that it becomes. */
+		/* A child that calls exec wakes its parent, which waits until the child has left their common
+		 * memory. The child has not yet become its new program, so this is not counted. */
 		if (is_in_exec(waker))
 			return;
 		on = new_node(waker);

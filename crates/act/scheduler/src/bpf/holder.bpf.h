@@ -1,33 +1,42 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Several CPUs: which class has each CPU. A CPU says it as soon as it has decided, not when the switch is
- * done. So a task that is woken meanwhile finds the right CPU, and two tasks that are woken at once are sent
- * to two CPUs. A task that is put into a queue while a CPU is deciding is either found by this CPU when it
- * has decided, or sees what the CPU has decided.
+ * Several CPUs: the handshake between CPUs that decide and CPUs that put tasks into queues.
+ *
+ * Purpose: no task is overlooked that is put into a queue while a CPU decides. Two tasks that wake at once
+ * are sent to two CPUs.
+ *
+ * State: each CPU publishes the class that it runs (`has`), as soon as it has decided and before the switch.
+ * Each cache counts the tasks that were put into queues (`puts`).
+ *
+ * Rule: a CPU that puts a task counts it first and then reads `has` of the CPUs. A deciding CPU publishes
+ * `has` first and then reads `puts` again. So one of the two sees the other. If tasks were put meanwhile, the
+ * deciding CPU decides again.
  */
 #ifndef SPRY_HOLDER_BPF_H
 #define SPRY_HOLDER_BPF_H
 
 #include "queue.bpf.h"
 
-/* The CPU is in a turn of a lower class: tasks that are woken end the turn, tasks that lost their CPU to it
- * do not. */
+/* A flag in `has`: the CPU is in a turn of a lower class. Tasks that wake may end the turn; tasks that lost
+ * this CPU to the turn may not. */
 #define HAS_TURN 0x80u
 
 enum { PUT_ABOVE = 0, PUT_BELOW = 1 };
 
-/* How many tasks had been put into queues when a CPU began to decide. */
+/* The values of a cache's `puts` when a CPU began to decide. */
 struct puts {
 	u32 above;
 	u32 below;
 };
 
+/* Counts a task that was put into a queue of a class. */
 static __always_inline void count_put(const struct where *at, u32 queue)
 {
 	__sync_fetch_and_add(&llc_at(at->llc)->puts[queue < SPRY_CLASS_OTHER ? PUT_ABOVE : PUT_BELOW], 1);
 }
 
-/* A CPU begins to decide: no task that was sent to it before counts as on its way any more. */
+/* A CPU begins to decide: tasks that were sent to it before no longer count as on their way. Returns the
+ * cache's counts of tasks put into queues. */
 static __always_inline struct puts begin_to_decide(const struct where *at)
 {
 	struct llc_ctx *l = llc_at(at->llc);
@@ -40,15 +49,14 @@ static __always_inline struct puts begin_to_decide(const struct where *at)
 	return seen;
 }
 
-/* How often a CPU looks again for a task that is counted in a queue and not found there. */
+/* How often a CPU decides again for a task that is counted in a queue but not found there. */
 #define LOOKS_MOST 3
 
 /*
- * Whether the CPU may have missed a task of a queue that goes before what the CPU has decided for: the
- * queue's count says that there is one. The kernel inserts a task into its queue after spry_enqueue has
- * counted the task and looked for a CPU; a CPU that decides in between does not find the task. But a count
- * may also be wrong, or count tasks that may not run on this CPU: so the CPU looks again only a few times for
- * each task that is put.
+ * Whether a CPU may have missed a task of a higher class than its decision: the count of a queue says that
+ * there is one. The kernel inserts a task into its queue after spry_enqueue has counted it and looked for a
+ * CPU. A CPU that decides in between does not find the task. But a count may also be wrong, or count tasks
+ * that cannot run on this CPU. So the CPU decides again only a few times for each task that is put.
  */
 static __always_inline bool misses(const struct where *at, u32 has)
 {
@@ -68,8 +76,8 @@ static __always_inline bool misses(const struct where *at, u32 has)
 	return is_missing && c->looks++ < LOOKS_MOST;
 }
 
-/* A CPU has decided, and takes a task or none (`takes`). If it would decide otherwise by now, it is made to
- * decide again. */
+/* Publishes the CPU's decision. If a task queued in the meantime would have changed it, the CPU kicks itself
+ * to decide again. `takes` says whether the CPU has taken a task. */
 static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -78,8 +86,9 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 	bool again;
 
 	if (c->local_key != ~0ull) {
-		/* A task was put before all queues meanwhile, and goes first. If the task that the CPU took
-		 * stayed behind it, no other CPU could take that task. */
+		/* A woken task was put into the local queue meanwhile, and runs first. The task that the
+		 * CPU has taken is behind it there, where no other CPU could take it: that task is ordered
+		 * anew. */
 		has = c->local_key >> KEY_SHIFT;
 		if (takes)
 			order_local_anew(at->cpu);
@@ -96,6 +105,7 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 	}
 }
 
+/* Notes that a task of a class is on its way to a CPU. */
 static __always_inline void send_to(s32 cpu, u32 class)
 {
 	*(volatile u32 *)&cpu_at(cpu)->sent = class;

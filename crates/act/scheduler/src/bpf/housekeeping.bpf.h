@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Housekeeping: from time to time it corrects the counts of queues, and how far ahead tasks of small weight
- * may be put. */
+/*
+ * Housekeeping: each 200 ms, or a little earlier on demand, it brings the scheduler's counts and limits up to
+ * date.
+ *
+ * It corrects the counts of queues. It sets how far behind and ahead of its class a task of OTHER may be, and
+ * pulls back tasks that are too far ahead. It frees the places of unused sets of CPUs. A timer runs it; on
+ * kernels without timers, decisions do.
+ */
 #ifndef SPRY_HOUSEKEEPING_BPF_H
 #define SPRY_HOUSEKEEPING_BPF_H
 
@@ -10,21 +16,21 @@
 #include "table.bpf.h"
 
 /* For each queue: the least error of its count since the count was last right, positive if the count was too
- * high; and how often the error was seen again. */
+ * high; and how often an error was seen again since. */
 static struct {
 	s32 least;
 	u32 again;
 } wrongs[SPRY_PLACES_MAX * QUEUES];
 
-/* By how many tasks the counts of queues were wrong. On one CPU, where the kernel tells of each task that is
- * taken out, this stays 0; on several CPUs a task may be taken out while another CPU takes it. */
+/* The sum of the errors that were corrected, in tasks. It stays 0 on one CPU, where the kernel reports each
+ * task that it takes out. On several CPUs a task may be taken out while another CPU takes it. */
 u64 miscounted;
 
 /*
- * Corrects the count of a queue. A task is counted before it is in its queue, so the count may be too high by
- * one for each CPU that is just putting a task in; with one CPU it is not, since this function runs there. An
- * error that is seen again and again is corrected. A count that is too low would keep its tasks waiting for
- * ever. Returns the length of the longest queue so far.
+ * Corrects the count of a queue, if the same error is seen again and again. A task is counted before it is in
+ * its queue, so the count may be too high by one for each CPU. With one CPU it is not, since this function
+ * runs there. A count that is too low would make its tasks wait for ever. Returns the larger of `longest` and
+ * the queue's length.
  */
 static __always_inline u32 recount(u32 place, u32 queue, u32 longest)
 {
@@ -33,7 +39,8 @@ static __always_inline u32 recount(u32 place, u32 queue, u32 longest)
 	s32 seen = *(volatile u32 *)count, there = scx_bpf_dsq_nr_queued(dsq_at(place, queue));
 	s32 later = *(volatile u32 *)count, on_the_way = nr_cpus > 1 ? nr_cpus : 0, wrong, least;
 
-	/* A task that came or went between the two looks does not make the count too low. */
+	/* The greater of the two readings counts, so a task that came or left between them does not make the
+	 * count look too low. */
 	if (later > seen)
 		seen = later;
 	wrong = there < 0 ? 0 : seen - there;
@@ -64,14 +71,15 @@ static __always_inline u32 recount(u32 place, u32 queue, u32 longest)
 	return longest;
 }
 
-/* The value of weights_round when the waiting tasks were last looked at. */
+/* The value of weights_round at the last housekeeping. */
 static u32 weights_seen;
 
-/* How many tasks were pulled back. The number is in memory, since the verifier would go through each value of
- * a local variable. */
+/* Number of tasks looked at in the current queue. It is in memory, since the verifier would follow each value
+ * of a local variable separately. */
 static u32 pulled;
 
-/* How far ahead of its class a task may stay, units of 64 ns. */
+/* How far ahead of its class a waiting task may stay, units of 64 ns. If weights have changed, that is at
+ * most what one slice costs the task now. */
 static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx *t, const struct llc_ctx *l,
 				       u32 is_reweighted)
 {
@@ -81,11 +89,12 @@ static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx 
 }
 
 /*
- * Pulls back tasks that were put further ahead than the class now gets in a while, since the class got more
- * when they were put: they would wait until all other tasks have come as far. In a crowd that is kept waiting
- * they go behind the next task, since one more round of all tasks would be too late. Where weights have
- * changed, a task is at most as far ahead as its last turn counts now. The tasks keep their order: the last
- * that had a turn stays the last.
+ * Pulls back waiting tasks of OTHER that are further ahead of the class than the limit now allows.
+ *
+ * The limit was greater when they were put into the queue, since the class had more of the CPU then. They
+ * would wait until all other tasks have come as far. If a crowd is kept waiting behind a higher class, they
+ * are put at the class' virtual time: one more round of all tasks would be too late. If weights have changed,
+ * a task stays ahead by at most what its last turn costs now. The tasks keep their order among themselves.
  */
 __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 {
@@ -106,7 +115,7 @@ __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 		u32 here = place;
 		u64 vtime, stays = l->ahead;
 
-		/* The verifier forgets bounds that were found before the loop. */
+		/* Inside the loop the verifier no longer knows the range of `place`. */
 		barrier_var(here);
 		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled >= pulled_most)
 			break;
@@ -127,20 +136,23 @@ __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 }
 
 /*
- * Without timers, turns end at ticks: with thousands of tasks some would wait longer than the watchdog
- * allows, and a turn of a class below a task in use would be a tick long. Then threads of the daemon wake
- * after each time of this length (ns), and each wake-up makes the thread's CPU decide. 0: ticks are enough.
+ * For kernels without timers, where turns end at ticks: how often threads of the daemon wake, ns; 0: they
+ * need not.
+ *
+ * Each wake-up makes the thread's CPU decide, and so ends a turn. If only ticks ended turns, some of
+ * thousands of tasks would wait longer than the kernel's watchdog allows. A turn of a class below a task in
+ * use would last a whole tick.
  */
 u32 beat_ns;
 
-/* Each task of the longest queue is to have a turn within BEAT_ALL_NS, a third of the watchdog's time. The
- * shortest and the longest time between two wake-ups follow. */
+/* Each task of the longest queue shall have a turn within BEAT_ALL_NS, a third of the watchdog's time.
+ * BEAT_LEAST_NS and BEAT_MOST_NS bound the time between two wake-ups. */
 #define BEAT_ALL_NS   (10 * 1000 * MS)
 #define BEAT_LEAST_NS (MS / 5)
 #define BEAT_MOST_NS  (MS / 2)
 
-/* Sets how often threads of the daemon wake. `longest` is the length of the longest queue, `waits` says
- * whether any tasks are kept waiting behind a higher class. */
+/* Sets how often threads of the daemon wake. `longest` is the length of the longest queue. `waits` says
+ * whether a higher class keeps any tasks waiting. */
 static __always_inline void set_beat(u32 longest, bool waits)
 {
 	u64 each_ns;
@@ -155,7 +167,7 @@ static __always_inline void set_beat(u32 longest, bool waits)
 	beat_ns = each_ns < BEAT_LEAST_NS ? BEAT_LEAST_NS : each_ns;
 }
 
-/* Whether tasks of OTHER have waited on a CPU behind a higher class for `least_ns`. */
+/* Whether tasks of OTHER have waited on a CPU behind a higher class, for `least_ns` or longer. */
 static __always_inline bool is_kept_on(s32 cpu, u64 now, u64 least_ns)
 {
 	struct below *b = &cpu_at(cpu)->below[BELOW_OTHER];
@@ -163,12 +175,13 @@ static __always_inline bool is_kept_on(s32 cpu, u64 now, u64 least_ns)
 	return b->due_ns && (s64)(now - b->since_ns) >= (s64)least_ns;
 }
 
-/* The same on any CPU of a domain. */
+/* Whether tasks of OTHER of a domain have waited behind a higher class, on any CPU of the domain, for
+ * `least_ns` or longer. */
 static __always_inline bool is_kept_waiting(u32 domain, u64 now, u64 least_ns)
 {
 	u32 cpu;
 
-	/* The tasks of a set wait as those of the cache do. */
+	/* For a set of CPUs, the state of its cache counts. */
 	if (domain >= place_of_mask(0))
 		return llc_at(llc_at(domain)->cache)->waits;
 	if (is_apart(domain))
@@ -181,8 +194,8 @@ static __always_inline bool is_kept_waiting(u32 domain, u64 now, u64 least_ns)
 	return false;
 }
 
-/* Sets how far behind and ahead of its domain a task may be until the next housekeeping. Returns whether the
- * domain's tasks are kept waiting behind a higher class. */
+/* Sets how far behind and ahead of its domain a task may be until the next housekeeping. Pulls back tasks
+ * that are too far ahead. Returns whether a higher class keeps the domain's tasks waiting. */
 __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 {
 	struct llc_ctx *l = llc_at(domain);
@@ -190,23 +203,26 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	u32 place = domain & (SPRY_PLACES_MAX - 1), count = *queued_at(place, SPRY_CLASS_OTHER);
 	u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
 	bool is_many = count > some_tasks;
-	/* A kernel thread that runs for a moment does not keep a crowd waiting. */
+	/* A kernel thread that runs for a moment does not keep a crowd waiting, so a crowd must have waited
+	 * longer. */
 	bool waits = is_kept_waiting(domain, now, is_many ? kept_waiting_ns : 0);
 
 	l->vtime_before = l->vtime;
-	/* Where the class has the CPU and many tasks wait, a smaller limit would make all of them alike. */
+	/* While the class has the CPU, the limit is not too small: with a smaller one, tasks of different
+	 * weights would all stand at the limit. */
 	if (count && !waits)
 		least += age_many_ns / count >> VTIME_UNIT_SHIFT;
 	if (waits && least < turn)
 		least = turn;
-	/* No task may have several turns before every other task has had its first one. */
+	/* While turns are short, no task may have several turns before each other task has had its first
+	 * one. */
 	l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
-	/* If the class was put below a busy class since the last housekeeping, it gets only its share from
-	 * now on. */
+	/* If a higher class has become busy since the last housekeeping, the class gets only its share from
+	 * now on. So it will advance that much less. */
 	if (waits && !l->waits && is_many)
 		come = come * share_percent / 100;
 	l->waits = waits;
-	/* If no task waits, no task is kept waiting. */
+	/* If no task waits, the limit need not protect any. */
 	if (come > ahead_most || !count)
 		come = ahead_most;
 	l->ahead = come < least ? least : come;
@@ -214,6 +230,7 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	return waits;
 }
 
+/* Does all of housekeeping. */
 static __always_inline void keep_counts(u64 now)
 {
 	u32 i, round = weights_round, longest = 0;
@@ -240,7 +257,7 @@ static __always_inline void keep_counts(u64 now)
 	masks_housekeep();
 }
 
-/* For kernels without timers: does housekeeping when a decision comes after the time for it. */
+/* Housekeeping on kernels without timers: the first decision after it is due does it. */
 static __always_inline void keep_house_in_passing(void)
 {
 	u64 now = scx_bpf_now(), kept = kept_ns;
@@ -249,9 +266,11 @@ static __always_inline void keep_house_in_passing(void)
 		keep_counts(now);
 }
 
-/* The longest time for which housekeeping kept its CPU, ns. */
+/* The longest run of housekeeping so far, ns. */
 u64 housekeeping_longest_ns;
 
+/* Housekeeping's timer has fired: does housekeeping if it is due, and checks limits and parked tasks. Sets
+ * the timer again. */
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
 	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns, took_ns;
@@ -272,6 +291,7 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 	return 0;
 }
 
+/* Initialises the timers of all CPUs, and starts housekeeping's. */
 static __always_inline int init_timers(void)
 {
 	struct sched_timer *timer;

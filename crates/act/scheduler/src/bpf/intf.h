@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, counters. */
+/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, terminals,
+ * reservations and counters. */
 #ifndef SPRY_INTF_H
 #define SPRY_INTF_H
 
@@ -11,28 +12,28 @@ typedef unsigned long long u64;
 #endif
 
 enum spry_limits {
-	/* How many thread groups can be in the graph at once; further ones are left out and counted. */
+	/* How many processes can have a node at once; further ones are left out and counted. */
 	SPRY_NODES_MAX = 32768,
-	/* The collection tells this many pseudo-terminals apart, by their numbers: as many as the kernel
-	 * makes unless it is told otherwise. Places for other terminals follow. */
+	/* How many pseudo-terminals have a place of their own, by number: as many as the kernel allows by
+	 * default. Places for other terminals follow. */
 	SPRY_PTYS_MAX = 4096,
 	SPRY_TTYS_MAX = SPRY_PTYS_MAX + 512,
-	/* Users with nodes that are counted apart; all further users share one count. */
+	/* How many users have a count of their nodes; all further users share one count. */
 	SPRY_USERS_MAX = 16384,
-	/* A node has at most this many edges between two rounds of the daemon. A new edge takes the place of
-	 * the edge with the least count. */
+	/* How many edges a node can have between two rounds of the daemon. A further edge replaces the one
+	 * with the least count. */
 	SPRY_EDGES_MAX = 12,
 	/* How many reservations there can be at once. */
 	SPRY_RESERVATIONS_MAX = 256,
-	/* How many of them there can be on one CPU. */
+	/* How many reservations there can be on one CPU. */
 	SPRY_RESERVED_OF_CPU = 32,
-	/* By how many reservations of clients a shared server is ranked at most. */
+	/* How many clients' reservations at most rank a shared server. */
 	SPRY_CLIENTS_MAX = 8,
 };
 
-/* The classes in their order; see table.bpf.h. */
+/* The classes from the highest to the lowest; see table.bpf.h. */
 enum spry_class {
-	/* The policy says nothing of the process: the task's own nature decides its class. */
+	/* No class: the daemon has no verdict on the process, so the task's own nature decides its class. */
 	SPRY_CLASS_NONE = 0,
 	SPRY_CLASS_RESERVED = 1,
 	SPRY_CLASS_DAEMON = 2,
@@ -43,19 +44,19 @@ enum spry_class {
 	SPRY_CLASSES = 7,
 };
 
-/* The name of a process' node: the node's index in the low half; in the high half, how often the index was
- * used before. A name of 0 means no process. */
+/* The name of a process' node: the node's index in the low half, and how often the index was used before in
+ * the high half. 0 names no process. */
 typedef u32 spry_ref;
 
-/* One edge: how often the process waited for the process `on` since the daemon last took the count away. */
+/* An edge of a process' node: how often the process waited for the process `on`, since the daemon last took
+ * the count away. */
 struct spry_edge {
 	spry_ref on;
 	u32 count;
 };
 
-/* The bits of a verdict's word: where each part (the class, the level, the quantum in us) begins, and how
- * long it is. Only verdict.bpf.h reads the word, only verdict_word.rs writes it. A word of 0 is no
- * verdict. */
+/* The parts of a verdict's word: first bit and length of the class, of the level, and of the quantum in us.
+ * Only verdict.bpf.h reads the word, only verdict_word.rs writes it. 0 is no verdict. */
 enum spry_verdict_bits {
 	SPRY_VERDICT_CLASS_SHIFT = 0,
 	SPRY_VERDICT_CLASS_BITS = 8,
@@ -66,17 +67,17 @@ enum spry_verdict_bits {
 };
 
 /*
- * A process (thread group). Two cache lines, mapped by the daemon.
+ * The node of a process, two cache lines long, mapped by the daemon.
  *
- * The daemon writes `verdict`, as one word of enum spry_verdict_bits. BPF writes everything else; only the
- * counts of edges are taken away by the daemon, which exchanges them for 0.
+ * The daemon writes `verdict`, one word as in enum spry_verdict_bits, and takes counts of edges away by
+ * exchanging them for 0. BPF programs write all other fields.
  */
 struct spry_node {
 	/* 0: the index is free. */
 	u32 tgid;
 	spry_ref ref;
 	u64 verdict;
-	/* CPU time of all threads of the process while the scheduler was in charge, ns. */
+	/* CPU time of all threads of the process since it got the node, while this scheduler ran, ns. */
 	u64 ran_ns;
 	/* The user that the node is counted for. */
 	u32 user;
@@ -84,33 +85,33 @@ struct spry_node {
 	struct spry_edge edges[SPRY_EDGES_MAX];
 };
 
-/* What the daemon tells the collection's programs before it loads them. */
+/* Settings of the collection's programs, which the daemon writes before it loads them. */
 struct spry_collect_knobs {
-	/* How many bytes behind a CPU's run queue its preemption count lies, where the count is a per-CPU
+	/* The offset of a CPU's preemption count from its run queue, bytes, where the count is a per-CPU
 	 * variable. */
 	long long count_from_rq;
-	/* The address of flush_to_ldisc, the kernel's function that passes on what waits in a terminal's
-	 * buffer; 0 where the address is not known. */
+	/* The address of flush_to_ldisc, the kernel's function that passes on the contents of a terminal's
+	 * buffer; 0: not known. */
 	u64 flush_to_ldisc;
-	/* The daemon's own process, which is given no node. */
+	/* The daemon's own process; it gets no node. */
 	u32 own_tgid;
-	/* How much one key that is read in a terminal adds to the edges between the terminal's reader and its
-	 * holder. */
+	/* What one key that a terminal's reader reads adds to the edges between this reader and the
+	 * terminal's holder. */
 	u32 typed_weight;
-	/* Whether a terminal's holder depends on all processes that write to the terminal, or only on the
-	 * process that reads there. */
+	/* Whether a terminal's holder depends on all processes that write to the terminal, or only on the one
+	 * that reads there. */
 	u32 writers_count;
-	/* Whether a process that takes from a full pipe or socket depends on one that waits to put more in.
-	 */
+	/* Whether a process that takes data from a full pipe or socket depends on the process that waits to
+	 * write more. */
 	u32 blocked_writers_count;
-	/* Whether a process depends on the processes that it serves, and on those that change files that it
+	/* Whether a process also depends on its clients, and on processes that change files that it
 	 * watches. */
 	u32 served_count;
-	/* The bits of the preemption count that say that an interrupt is handled. */
+	/* The bits of the preemption count that are set while an interrupt is handled. */
 	u32 interrupt_mask;
-	/* The secret number by which the bucket of a process is found (see bucket_of); odd. */
+	/* The secret, odd factor in the hash that finds the bucket of a process (see bucket_of). */
 	u32 bucket_secret;
-	/* How many nodes there may be; tests set less than SPRY_NODES_MAX. */
+	/* How many nodes there can be; tests set less than SPRY_NODES_MAX. */
 	u32 nodes_most;
 	/* The device number of the file system below /dev/pts, in the kernel's own form; 0 where there is
 	 * none. */
@@ -118,39 +119,40 @@ struct spry_collect_knobs {
 	u32 pad;
 };
 
-/* What the collection counts. */
+/* The counters of the collection. */
 struct spry_collected {
-	/* How many indices of nodes were ever used; the number may run a little past the end of the array. */
+	/* How many indices of nodes were ever used; may exceed the length of the array a little. */
 	u32 used;
 	/* How many nodes belong to a process now. */
 	u32 taken;
 	/* How often a process that needed a node found none. */
 	u64 lost_nodes;
-	/* How often an edge gave way to another edge, or found no place. */
+	/* How many edges were replaced by others, or found no room. */
 	u64 lost_edges;
 };
 
-/* A terminal, and what goes through it. The daemon takes the counts away by exchanging them for 0. */
+/* A terminal and the characters that pass through it. The daemon takes the counts away by exchanging them for
+ * 0. */
 struct spry_tty {
 	/* The terminal's device number: the major number in bits 20-31, the minor number below; for a
 	 * pseudo-terminal 136 and its number. 0: the place is free. */
 	u32 device;
-	/* The process that last wrote to the other end of a pseudo-terminal: the program that shows the
+	/* The holder: the process that last wrote to the other end of a pseudo-terminal, and shows the
 	 * terminal. */
 	spry_ref holder;
-	/* The process that was last woken by what was typed. */
+	/* The reader: the process that typed characters last woke. */
 	spry_ref reader;
-	/* How many characters towards the terminal's programs came from processes (`typed`), and from
-	 * interrupts of devices (`keyed`). */
+	/* How many characters for the terminal's programs came from processes (`typed`), and from interrupts
+	 * of devices (`keyed`). */
 	u32 typed;
 	u32 keyed;
 	/* How many characters the reader wrote. */
 	u32 shown;
-	/* When the terminal last had something to read, ns. */
+	/* When characters for the terminal's programs last came, ns. */
 	u64 typed_ns;
 };
 
-/* What a reservation's task does when its budget is used up before the period ends. */
+/* What a reservation's task does when the budget is used up before the period ends. */
 enum spry_on_exhaustion {
 	/* The task waits for its next period. */
 	SPRY_EXHAUSTED_WAITS = 0,
@@ -158,11 +160,11 @@ enum spry_on_exhaustion {
 	SPRY_EXHAUSTED_IS_DEMOTED = 1,
 };
 
-/* A reservation: `budget_ns` of its CPU in each period of `period_ns`. The scheduler writes it, the daemon
- * reads it. */
+/* A reservation: `budget_ns` of CPU time on one CPU in each period of `period_ns`. The scheduler writes it,
+ * the daemon reads it. */
 struct spry_reservation {
 	u64 budget_ns;
-	/* 0: the place is free. */
+	/* 0: this entry is free. */
 	u64 period_ns;
 	u32 cpu;
 	/* A value of enum spry_on_exhaustion. */
@@ -171,14 +173,19 @@ struct spry_reservation {
 	u64 begun_ns;
 	/* What is left of the budget in the current period; negative: a debt to the next period. */
 	long long left_ns;
-	/* Whether a task of the reservation slept in this period: what it left is not carried then. */
+	/* Whether a task of the reservation slept in this period. Then the rest of the budget is not carried
+	 * to the next. */
 	u32 slept;
-	/* Whether the current period was awaited by a task that had spent its budget. */
+	/* Whether a task that had spent its budget waited for the current period. */
 	u32 awaited;
-	/* What was counted: periods that are over; what the tasks ran, and might have run, in periods in
-	 * which they wanted all of their budget, ns; periods in which the budget was used up; the most that
-	 * such a period was short of its budget, ns; the longest time from the begin of a period until a task
-	 * that waited for it was chosen, ns; and how often a task could not run on the reservation's CPU. */
+	/*
+	 * Counts since the reservation was opened: periods that are over (`periods`). Of periods in which the
+	 * tasks wanted all of their budget: what they ran, and their budgets, ns (`got_ns`, `asked_ns`).
+	 * Periods in which the budget was used up (`exhausted`). The most by which a wanted budget was
+	 * missed, ns (`short_most_ns`). The longest delay from a period's begin until a task that waited for
+	 * it was chosen, ns (`late_most_ns`). How often a task could not run on the reservation's CPU
+	 * (`misplaced`).
+	 */
 	u64 periods;
 	u64 got_ns;
 	u64 asked_ns;
@@ -186,31 +193,31 @@ struct spry_reservation {
 	u64 short_most_ns;
 	u64 late_most_ns;
 	u64 misplaced;
-	/* What the tasks ran in the current period, ns. */
+	/* Run time of the tasks in the current period, ns. */
 	u64 ran_ns;
-	/* What interrupts took while one of the tasks had the CPU, ns: in all, and in the current period. A
-	 * part of it is not charged. */
+	/* The time of interrupts while one of the tasks had the CPU, ns: in all, and in the current period.
+	 * In each period a part of it is not charged. */
 	u64 stolen_ns;
 	u64 forgiven_ns;
-	/* The ceiling of a shared server, see ceiling.bpf.h: the reservations of the clients that can ask the
-	 * server, plus 1; a 0 ends them. The daemon writes them. */
+	/* For a shared server (ceiling.bpf.h), written by the daemon: the slots of its clients' reservations,
+	 * plus 1. A 0 ends the list. */
 	u32 clients[SPRY_CLIENTS_MAX];
-	/* What was counted of a shared server since the daemon last took the counts away: requests; the most
-	 * that one of them took, and the most that all of one period took, ns. */
+	/* Counts of a shared server since the daemon last took them away: requests; the longest run time of
+	 * one request, and of all requests of one period, ns. */
 	u64 requests;
 	u64 request_most_ns;
 	u64 served_most_ns;
-	/* What the requests took that ended in the current period, ns. */
+	/* Run time of the requests that ended in the current period, ns. */
 	u64 served_ns;
 };
 
 enum spry_reserve_what { SPRY_RESERVE_OPENS = 0, SPRY_RESERVE_CHANGES = 1, SPRY_RESERVE_CLOSES = 2 };
 
-/* The daemon's request to open, change or close a reservation; the answer is `error`. */
+/* The daemon's request to open, change or close a reservation. The program puts its result into `error`. */
 struct spry_reserve {
 	u32 what;
 	u32 slot;
-	/* The thread, or the first thread of the process of which all threads share the reservation. */
+	/* The thread, or with `is_group` the process, that has the reservation. */
 	u32 tid;
 	u32 is_group;
 	u32 cpu;
@@ -221,7 +228,7 @@ struct spry_reserve {
 	u32 pad;
 };
 
-/* The daemon's request for the node of a process; the answer is `ref`, the node's name. */
+/* The daemon's request for the node of a process. The program puts the node's name into `ref`. */
 struct spry_ensure {
 	u32 tgid;
 	spry_ref ref;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every difference between kernels that the collection must bridge, except those that other code bridges for
- * it; what exists is probed in Rust. */
+/* The differences between kernels that the collection must bridge, except those that shared headers bridge.
+ * Rust code probes what a kernel has. */
 #ifndef SPRY_KERNEL_BPF_H
 #define SPRY_KERNEL_BPF_H
 
@@ -16,15 +16,15 @@ const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
 #define PF_EXITING 0x00000004
 #define PF_KTHREAD 0x00200000
 
-/* Numbers that the kernel uses but that its type information does not have. */
+/* Constants of the kernel that its type information does not contain. */
 #define S_PRIVATE  (1 << 9)
 #define TS_COMPAT  2
 #define PSR_MODE32 0x10
-/* Where a socket's name begins in its address, and how long an address is that the kernel itself gave. */
+/* The offset of a socket's name in its address, and the length of a name that the kernel itself assigned. */
 #define SUN_PATH  2
 #define AUTOBOUND 6
 
-/* Whether what runs now is the current task's own doing, and no interrupt. */
+/* Whether the current task itself runs, and no interrupt. */
 static __always_inline bool is_task_context(struct task_struct *current)
 {
 	u64 address = 0;
@@ -39,7 +39,7 @@ struct task_struct___in_execve {
 	unsigned int in_execve : 1;
 } __attribute__((preserve_access_index));
 
-/* Whether the task is becoming another program. */
+/* Whether a task is in exec. */
 static __always_inline bool is_in_exec(struct task_struct *task)
 {
 	struct task_struct___in_execve *flagged = (void *)task;
@@ -47,10 +47,8 @@ static __always_inline bool is_in_exec(struct task_struct *task)
 	return bpf_core_field_exists(flagged->in_execve) && BPF_CORE_READ_BITFIELD(flagged, in_execve);
 }
 
-/*
- * Whether a task is about to be woken for a signal. Any process with the right to send a signal can do so, so
- * such a wake-up says nothing of what the task waits for. The kernel notes the signal before the wake-up.
- */
+/* Whether a task is about to be woken for a signal. Any process that may send a signal can do so, so the
+ * wake-up shows no dependency. The kernel notes the signal before the wake-up. */
 static __always_inline bool is_signalled(struct task_struct *task)
 {
 	u64 pending = task->pending.signal.sig[0] | task->signal->shared_pending.signal.sig[0];
@@ -64,7 +62,7 @@ static __always_inline bool is_signalled(struct task_struct *task)
 #define SPRY_SYSCALL(regs) ((regs)->syscallno)
 #endif
 
-/* Whether a sleeping task sleeps in a system call that writes, since a pipe or a socket is full. */
+/* Whether a task that sleeps is in a system call that writes: a pipe or a socket is full. */
 static __always_inline bool is_writing(struct task_struct *task)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -84,7 +82,8 @@ enum dentry_flags___named {
 	DCACHE_FSNOTIFY_PARENT_WATCHED___named = 1 << 14,
 };
 
-/* The flag that a name in a watched directory has. In kernels before 6.14 no type has it. */
+/* The flag of a name in a watched directory. Before kernel 6.14 the kernel's type information does not
+ * contain it. */
 static __always_inline u32 parent_watched(void)
 {
 	if (bpf_core_enum_value_exists(enum dentry_flags___named, DCACHE_FSNOTIFY_PARENT_WATCHED___named))
@@ -96,8 +95,8 @@ struct tty_struct___flat {
 	struct pid *pgrp;
 } __attribute__((preserve_access_index));
 
-/* The group of processes in a terminal's foreground, 0 without one. In kernels before 5.16 the group stood in
- * the terminal itself (64d608db38ff). */
+/* The process group in a terminal's foreground; 0 without one. Before kernel 5.16 (64d608db38ff) another
+ * structure has it. */
 static __always_inline u64 foreground_of(struct tty_struct *tty)
 {
 	struct tty_struct___flat *flat = (void *)tty;

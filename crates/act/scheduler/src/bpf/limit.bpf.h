@@ -49,7 +49,7 @@ static __always_inline void limit_set(u32 slot, u64 period_us, u64 quota_us)
 /* The functions that follow are global, since the verifier checks a global function only once and not again
  * in each state of its callers. */
 
-/* Charges a cgroup and all cgroups above it for what a thread ran. */
+/* Charges run time to the quotas of a cgroup, given by its slot, and of all cgroups above it. */
 __noinline int charge_limits(u32 slot, u64 ran_ns)
 {
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
@@ -75,7 +75,7 @@ __noinline int spent_slot(u32 slot)
 	return 0;
 }
 
-/* Charges a thread's cgroup and all cgroups above it for what the thread ran. */
+/* Charges a thread's run time to the quotas of its cgroup and of all cgroups above it. */
 static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
 {
 	if (cgroups_limited && t->slot >= 2)

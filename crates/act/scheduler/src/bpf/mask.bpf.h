@@ -1,10 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that may use only some of the CPUs wait apart: each set of CPUs has a place of its own, at which only
- * the CPUs of the set look. In the queues of a cache, any CPU would go through all the tasks that it may not
- * run, with the queue's lock held. Where there are too many sets, a set may find no place: a task with such a
- * set is bound to one CPU of it for as long as the task waits. Each user has sets of its own, and a part of
- * all places: a user with many sets leaves places to other users.
+ * Sets of CPUs: the places of tasks that may use several CPUs, but not all.
+ *
+ * Purpose: in the queues of a cache, each CPU would go through all of these tasks that it may not run, with
+ * the queue's lock held.
+ *
+ * State: each set has a place, at which only the CPUs of the set look. Each user has sets of its own.
+ *
+ * Bound: 64 sets, of which a CPU serves 16; a user has at most 16 sets, 5 of them on one CPU; root has 32 and
+ * 10. So one user leaves places to others. If a task's set finds no place, the task waits in the place of one
+ * CPU of the set.
  */
 #ifndef SPRY_MASK_BPF_H
 #define SPRY_MASK_BPF_H
@@ -14,25 +19,25 @@
 /* The state of a place: free; in use by a set; or no longer given to any task. */
 enum { MASK_FREE, MASK_USED, MASK_LEFT };
 
-/* In how many rounds of housekeeping a set without tasks is kept. */
+/* For how many rounds of housekeeping a set without tasks keeps its place. */
 #define MASK_KEPT 5
 
-/* How many sets one user may have, and how many of the sets that one CPU looks at. Root's services may have
- * more. */
+/* How many sets a user may have in all, and on one CPU. Root's services may have more. */
 #define MASKS_OF_USER	     16
 #define MASKS_OF_ROOT	     32
 #define MASKS_OF_USER_ON_CPU 5
 #define MASKS_OF_ROOT_ON_CPU 10
 
+/* The state of a set's place. */
 struct mask {
 	u32 state;
-	/* How often the place was given to another set. A task remembers the place and this number. */
+	/* How often the place was given to another set. A task keeps the place with this number. */
 	u32 generation;
-	/* Whether a task was put there since the last round of housekeeping, and in how many rounds no task
+	/* Whether a task was put there since the last round of housekeeping, and in how many rounds none
 	 * was. */
 	u32 is_fresh;
 	u32 empty_times;
-	/* One of its CPUs. */
+	/* A CPU of the set. The set's domain of virtual time belongs to this CPU's cache. */
 	s32 cpu;
 	/* The user of the tasks that have the set. */
 	u32 owner;
@@ -41,7 +46,7 @@ struct mask {
 
 struct mask masks[MASKS_MAX];
 
-/* How often a set found no place. */
+/* How often a task's set found no place. */
 u64 masks_left_out;
 
 static __always_inline struct mask *mask_at(u32 index)
@@ -49,12 +54,13 @@ static __always_inline struct mask *mask_at(u32 index)
 	return &masks[index & (MASKS_MAX - 1)];
 }
 
-/* The user to which a task's set is counted: the line of a task that was begun under the scheduler. */
+/* The user to which a task's set is counted: its line (births.bpf.h), or else its own user. */
 static __always_inline u32 mask_owner(struct task_struct *p, const struct thread_ctx *t)
 {
 	return t->line ?: p->cred->uid.val;
 }
 
+/* Whether a place is that of a task's set of CPUs, for a user. */
 static __always_inline bool is_mask_of(const struct mask *m, struct task_struct *p, u32 owner)
 {
 	if (m->owner != owner)
@@ -82,7 +88,7 @@ __noinline u32 masks_of(u32 owner)
 	return count;
 }
 
-/* How many of the sets that a CPU looks at are those of one user. */
+/* How many of the sets that a CPU serves belong to a user. */
 __noinline u32 masks_on_cpu(u32 cpu, u32 owner)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -98,7 +104,7 @@ __noinline u32 masks_on_cpu(u32 cpu, u32 owner)
 	return count;
 }
 
-/* Makes a CPU look at a set's place from now on. Returns whether it can. */
+/* Makes a CPU serve a set's place. Returns whether the bounds allow it. */
 static __always_inline bool mask_join(u32 cpu, u32 index)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -115,7 +121,7 @@ static __always_inline bool mask_join(u32 cpu, u32 index)
 	return true;
 }
 
-/* Makes the CPUs of a set look at the set's place. Returns how many do. */
+/* Makes the CPUs of a set serve its place. Returns how many do. */
 __noinline u32 mask_publish(u32 index)
 {
 	struct mask *m = mask_at(index);
@@ -129,7 +135,7 @@ __noinline u32 mask_publish(u32 index)
 	return joined;
 }
 
-/* Makes all CPUs stop looking at a set's place. */
+/* Makes all CPUs stop serving a set's place. */
 __noinline int mask_unpublish(u32 index)
 {
 	u32 cpu, i;
@@ -154,6 +160,7 @@ __noinline int mask_unpublish(u32 index)
 	return 0;
 }
 
+/* Whether tasks wait in a set's place. The counts of all eight queues are read as four words. */
 static __always_inline bool mask_has_tasks(u32 index)
 {
 	u64 *counts = (u64 *)queued_at(place_of_mask(index), 0);
@@ -161,10 +168,11 @@ static __always_inline bool mask_has_tasks(u32 index)
 	return counts[0] | counts[1] | counts[2] | counts[3];
 }
 
-/* Held by the CPU that is changing which sets there are. No other CPU waits for it. */
+/* A lock for changes of the table of sets. A CPU that does not get it goes on without a change. */
 static u32 masks_busy;
 
-/* The place for a task's set of CPUs, as index and generation; 0 if there is no place. */
+/* The place of a task's set of CPUs, as index and generation, for a user. If the set has none, takes a free
+ * place; 0 if there is none. */
 static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 {
 	u32 i, cpus, found = MASKS_MAX;
@@ -204,7 +212,7 @@ static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 	return found < MASKS_MAX ? m->generation << MASK_BITS | found : 0;
 }
 
-/* The place of a task that may use more than one CPU, but not all CPUs. */
+/* The place in which a task waits that may use several CPUs, but not all: its set's, or its CPU's. */
 static __always_inline u32 masked_place(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t = make_thread(p);
@@ -225,7 +233,7 @@ static __always_inline u32 masked_place(struct task_struct *p, const struct wher
 	return place_of_mask(t->mask);
 }
 
-/* The set of CPUs of a task changes. */
+/* The set of CPUs that a task may use has changed. */
 void BPF_STRUCT_OPS(spry_set_cpumask, struct task_struct *p, const struct cpumask *cpumask)
 {
 	struct thread_ctx *t = find_thread(p);
@@ -235,9 +243,11 @@ void BPF_STRUCT_OPS(spry_set_cpumask, struct task_struct *p, const struct cpumas
 }
 
 /*
- * Gives up sets without tasks, in two steps: first no task is put there any more, and a while later no CPU
- * looks there. If a hypervisor stops a CPU for all of that while, and the CPU then puts a task there, the
- * CPUs of the set look there again.
+ * Frees the places of sets without tasks, in two steps: first no task is put there any more; some rounds
+ * later, no CPU serves the place.
+ *
+ * A hypervisor may stop a CPU during all of this, while the CPU puts a task there. Then the CPUs of the set
+ * serve the place again.
  */
 static __always_inline void masks_housekeep(void)
 {

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The maps of nodes that the collection and the scheduler share, and the ways from a process to its node. */
+/* The map of processes' nodes, which the collection and the scheduler share, and the look-up of a process'
+ * node. */
 #ifndef SPRY_NODES_BPF_H
 #define SPRY_NODES_BPF_H
 
 #include "types.bpf.h"
-/* The collection has the buckets' secret number among its knobs, the scheduler has it among its own knobs. */
+/* Both the collection and the scheduler have the secret factor of the buckets' hash among their settings. */
 #ifndef SPRY_KERNEL_BPF_H
 #include "knobs.bpf.h"
 #endif
 
 #define SPRY_NODE_INDEX(ref) ((ref) & (SPRY_NODES_MAX - 1))
 
-/* How a process' node is found by the process' number: there are as many buckets as nodes, and each has room
- * for four processes. */
+/* The hash table from processes to nodes: as many buckets as nodes, with room for four processes each. */
 #define SPRY_BUCKET_BITS 15
 #define SPRY_BUCKETS	 (1 << SPRY_BUCKET_BITS)
 #define SPRY_BUCKET_WAYS 4
 
-/* A bucket's entries: the process' number in the low half, the name of its node in the high half; 0 is a free
- * entry. */
+/* A bucket. An entry has the process' number in the low half and the name of its node in the high half; 0 is
+ * a free entry. */
 struct spry_bucket {
 	u64 ways[SPRY_BUCKET_WAYS];
 };
@@ -39,17 +39,14 @@ struct {
 	__type(value, struct spry_bucket);
 } groups SEC(".maps");
 
-/*
- * The bucket of a process. A user can choose the numbers of processes; but which numbers share a bucket
- * depends on a secret number that only the daemon knows. So no user can fill the bucket of another user's
- * process.
- */
+/* The bucket of a process, by its number. Users can choose numbers of processes, but only the daemon knows
+ * the secret factor. So no user can fill the bucket of another user's process. */
 static __always_inline u32 bucket_of(u32 tgid)
 {
 	return tgid * bucket_secret >> (32 - SPRY_BUCKET_BITS);
 }
 
-/* The name of a process' node; 0 where the process has none. The search takes about 20 instructions. */
+/* The name of a process' node; 0 if it has none. The look-up takes about 20 instructions. */
 static __always_inline spry_ref find_ref(u32 tgid)
 {
 	u32 key = bucket_of(tgid);
@@ -67,7 +64,7 @@ static __always_inline spry_ref find_ref(u32 tgid)
 	return 0;
 }
 
-/* The node at the place that a name says, whichever process has the node now. */
+/* The node at the index in a name, whichever process has it now. */
 static __always_inline struct spry_node *node_at(spry_ref ref)
 {
 	u32 key = SPRY_NODE_INDEX(ref);
@@ -75,7 +72,7 @@ static __always_inline struct spry_node *node_at(spry_ref ref)
 	return bpf_map_lookup_elem(&nodes, &key);
 }
 
-/* The node of a task's process; NULL where the process has none: most short-lived processes have none. */
+/* The node of a task's process; NULL if it has none, as most short-lived processes. */
 static __always_inline struct spry_node *node_of(struct task_struct *task)
 {
 	spry_ref ref = find_ref(task->tgid);

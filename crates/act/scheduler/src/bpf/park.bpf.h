@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Tasks that wait for the next period of their cgroup. Each cgroup with a slot has a queue for the tasks that
- * its limit keeps waiting; no CPU serves it, and the task that has waited longest is first. A task that is
- * first in the queue of its class although its cgroup has spent its quota meanwhile is parked, too.
+ * Parked tasks: tasks that wait for the next period of their cgroup's cpu.max.
+ *
+ * Each cgroup with a slot has a queue of parked tasks, which no CPU serves. The task that has been parked for
+ * longest is first. A task is parked when it is put into a queue while its cgroup's quota is spent. If the
+ * quota is spent later, the task is parked when it comes first in its class' queue.
  */
 #ifndef SPRY_PARK_BPF_H
 #define SPRY_PARK_BPF_H
@@ -12,14 +14,14 @@
 
 #include "../../../../base/kernel/include/limits.bpf.h"
 
-/* How many first tasks of a queue a CPU parks before it takes one. */
+/* The most tasks that a CPU parks before it takes one. */
 #define PARKED_AT_ONCE 32
-/* How many it has parked. The number is in memory, since the verifier would go through each value of a local
- * variable. */
+/* Number of tasks parked in the current call. It is in memory, since the verifier would follow each value of
+ * a local variable separately. */
 static u32 parked_now;
 
-/* Notes for recorders that a task waits for its cgroup's next period. A task that has not run since it was
- * parked has waited for this all the time. */
+/* Records for tracing that a task waits for its cgroup's next period. A task that has not run since it was
+ * parked has waited for it all the time. */
 static __always_inline void tell_parked(struct task_struct *p, u32 slot, u64 now)
 {
 	struct spry_limit_wait *wait;
@@ -37,7 +39,7 @@ static __always_inline void tell_parked(struct task_struct *p, u32 slot, u64 now
 	wait->period_ns = s->period_ns;
 }
 
-/* Notes for recorders that a parked task waits as any other from now on. */
+/* Records for tracing that a parked task waits for a CPU from now on, as any other task. */
 static __always_inline void tell_released(struct task_struct *p, u64 now)
 {
 	struct spry_limit_wait *wait = bpf_task_storage_get(&spry_limits, p, NULL, 0);
@@ -46,9 +48,9 @@ static __always_inline void tell_released(struct task_struct *p, u64 now)
 		wait->until_ns = now;
 }
 
-/* A thread begins to wait for the next period of the cgroup with that slot; its order among the tasks of its
- * class is `key`. A thread that has not run since it was parked has waited since then, however often it was
- * put back. */
+/* A thread is parked at the slot of a cgroup that has spent its quota. `key` is the thread's order in its
+ * class. A thread that has not run since it was parked counts as parked since then, however often it was put
+ * into other queues. */
 static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u32 slot, u64 key)
 {
 	u64 now = scx_bpf_now();
@@ -58,13 +60,15 @@ static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u
 		t->parked_ran_ns = p->se.sum_exec_runtime;
 	}
 	t->parked_key = key;
-	/* The order that its CPU remembers would be given to it again without a look at its limits. */
+	/* The CPU forgets the thread's order; otherwise the thread would get it again without a check of its
+	 * limits. */
 	forget_recent(cpu_at(scx_bpf_task_cpu(p)), p);
 	parking[slot & (SPRY_CGROUPS_MAX - 1)].looks = parking_looks = PARKING_LOOKS;
 	tell_parked(p, slot, now);
 }
 
-/* Parks a thread that is put into a queue, if it must wait for its cgroup's next period. */
+/* Parks a thread instead of putting it into a queue, if its cgroup or one above has spent its quota. Returns
+ * whether it did. */
 static __always_inline bool park(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
 				 u64 enq_flags)
 {
@@ -80,8 +84,8 @@ static __always_inline bool park(struct task_struct *p, struct thread_ctx *t, u6
 	return true;
 }
 
-/* A parked task that is put back has the order of its class again: in the queue of parked tasks, the order
- * was when it was parked. */
+/* A parked task leaves parking to be put into a queue: gives it the order that it had in its class. In the
+ * queue of parked tasks its order was the time at which it was parked. */
 static __always_inline void parked_no_more(struct task_struct *p, struct thread_ctx *t)
 {
 	if (!t || !t->parked_key)
@@ -90,7 +94,7 @@ static __always_inline void parked_no_more(struct task_struct *p, struct thread_
 	t->parked_key = 0;
 }
 
-/* Moves the task at which an iterator stands to the queue of parked tasks of a slot. */
+/* Moves a task to the queue of parked tasks of a slot. The iterator `it` stands at the task. */
 static __always_inline bool move_to_parked(struct bpf_iter_scx_dsq *it, struct task_struct *p, u32 slot,
 					   u64 parked_ns)
 {
@@ -98,10 +102,8 @@ static __always_inline bool move_to_parked(struct bpf_iter_scx_dsq *it, struct t
 	return __COMPAT_scx_bpf_dsq_move_vtime(it, p, parked_dsq(slot), 0);
 }
 
-/*
- * Parks the first tasks of OTHER in a place, as long as their cgroups have spent their quotas: they were put
- * into the queue before. Otherwise each of many threads of a cgroup would have a turn more.
- */
+/* Parks the first tasks of OTHER in a place while their cgroups' quotas are spent: that happened after the
+ * tasks were put into the queue. Otherwise each of a cgroup's many threads would have one more turn. */
 __noinline int park_first(u32 place)
 {
 	struct task_struct *p;
@@ -114,7 +116,7 @@ __noinline int park_first(u32 place)
 		struct thread_ctx *t = find_thread(p);
 		u32 slot = limited_by(t), here = place;
 
-		/* The verifier forgets bounds that were found before the loop. */
+		/* Inside the loop the verifier no longer knows the range of `place`. */
 		barrier_var(here);
 		if (!slot || !t || parked_now >= PARKED_AT_ONCE)
 			break;

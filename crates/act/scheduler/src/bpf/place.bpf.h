@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* In which queue a task waits, and which CPU it is given: an idle CPU, or one with a task that gives way. */
+/* Where a task waits, and which CPU it gets: an idle one, or one that runs a task of a lower class. */
 #ifndef SPRY_PLACE_BPF_H
 #define SPRY_PLACE_BPF_H
 
@@ -7,14 +7,13 @@
 #include "mask.bpf.h"
 #include "table.bpf.h"
 
-/* Whether a task can run only on the CPU where it is. */
+/* Whether a task can run only on the CPU on which it is. */
 static __always_inline bool is_bound(const struct task_struct *p)
 {
 	return p->nr_cpus_allowed == 1 || is_migration_disabled(p);
 }
 
-/* The place that has the queues in which a task waits: the place of the task's cache, of its CPU, or of the
- * set of CPUs that it is bound to. */
+/* The place in which a task waits: that of its cache, of its CPU, or of the set of CPUs that it may use. */
 static __always_inline u32 place_of(struct task_struct *p, const struct where *at)
 {
 	if (is_bound(p))
@@ -24,14 +23,12 @@ static __always_inline u32 place_of(struct task_struct *p, const struct where *a
 	return at->llc;
 }
 
-/* When a task looks for a CPU: as it is woken, or when it waits in a queue. */
+/* On which occasion a CPU is looked for: when the task wakes, or when it has been put into a queue. */
 enum looks { LOOKS_FIRST, LOOKS_AGAIN };
 
-/*
- * Of the CPUs that the task may use, the CPU with the task of the lowest class, if this class is below the
- * task's; -1 if there is none. A task that is on its way to a CPU counts as the CPU's. When the task looks
- * again, what is on its way to the CPU `first` does not count, since that may be this task.
- */
+/* Of the CPUs that a task may use, the one that runs the task of the lowest class below `class`; -1 if there
+ * is none. A task on its way to a CPU counts as running there. If the task already waits in a queue, a task
+ * on its way to the CPU `first` does not count: it may be this task. */
 static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first, enum looks looks)
 {
 	u32 i, worst = class;
@@ -58,6 +55,8 @@ static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 fir
 	return found;
 }
 
+/* Picks a CPU for a woken task: its reservation's CPU; else an idle one; else the CPU that runs the lowest
+ * class below the task's. */
 s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
 	bool is_idle = false;
@@ -86,18 +85,20 @@ s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wak
 	return cpu;
 }
 
-/* Whether a CPU is idle and was given no task; only on machines with several CPUs is an idle CPU given one.
- * The CPU's run queue is locked. */
+/* Whether a CPU is idle and no task is in its local queue. On one CPU, no task is put there while it is idle.
+ * The caller holds the lock of the CPU's run queue. */
 static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
 {
 	return curr->flags & PF_IDLE && (nr_cpus == 1 || !scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | cpu));
 }
 
 /*
- * Several CPUs: a task that is woken on an idle CPU is given to this CPU at once, if no task waits. If the
- * task went through a queue, the CPU would have to look for it, and another CPU, mostly the waker's own,
- * would take the task away meanwhile: both CPUs would wait for the locks of both run queues, and the task
- * would move at each wake-up.
+ * Several CPUs: gives a woken task to its CPU at once, if that is idle and no task waits for it. Returns
+ * whether it did.
+ *
+ * Otherwise the CPU would have to find the task in a queue. Another CPU, mostly the waker's, could take the
+ * task from there first. Then both CPUs would wait for the locks of both run queues, and the task would move
+ * at each wake-up.
  */
 static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
 					u64 enq_flags)
@@ -119,7 +120,8 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* A woken task goes to its CPU at once if its order is higher than that of the task which runs there. */
+/* Gives a woken task to its CPU at once if it goes before the task that runs there, which is preempted.
+ * Returns whether it did. */
 static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
 					u64 enq_flags)
 {
@@ -128,8 +130,8 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	u32 class = key >> KEY_SHIFT;
 	bool is_idle;
 
-	/* An idle CPU looks at the queues by itself. A task that was given to it already would run before the
-	 * task that it finds. */
+	/* An idle CPU looks at the queues by itself. If the woken task were in the local queue already, it
+	 * would run before the task that the CPU finds. */
 	if (class == SPRY_CLASS_IDLE || !curr || is_free(at->cpu, curr))
 		return false;
 	is_idle = curr->flags & PF_IDLE;
@@ -141,19 +143,19 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 		return false;
 	}
 	if (curr->prio < MAX_RT_PRIO) {
-		/* The running task is of one of the kernel's own classes (real-time), above all of these. The
-		 * task that it interrupted would go on first, so that task is ordered anew. */
+		/* The running task is a real-time task. The task that it interrupted is first in the local
+		 * queue and would go on before the woken task: it is ordered anew. */
 		if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0)
 			order_local_anew(at->cpu);
 		return false;
 	}
 	if (!is_idle && !wakes_over(key, curr))
 		return false;
-	/* Another task that was woken to run first is already waiting for the switch. */
+	/* Another woken task is already in the local queue and waits for the switch. */
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
 		if (c->local_key <= key)
 			return false;
-		/* If that other task stayed behind this one, no other CPU could take it. */
+		/* If that task stayed in the local queue behind this one, no other CPU could take it. */
 		if (nr_cpus > 1)
 			order_local_anew(at->cpu);
 	}
@@ -169,14 +171,16 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* Finds a CPU for a task that waits now: an idle CPU, or a CPU with a task of a lower class. */
+/* Finds a CPU for a task that has been put into a queue, and makes it decide: an idle CPU, or one that runs a
+ * task of a lower class. */
 static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
 {
 	struct task_struct *curr = running_on(at->cpu);
 	bool is_here = at->place == place_of_cpu(at->cpu);
 	s32 cpu;
 
-	/* An idle CPU looks at the queues by itself, unless it has a task to run already. */
+	/* The task's own CPU is idle: it looks at the queues by itself, unless a task is in its local queue
+	 * already. */
 	if (!curr || is_free(at->cpu, curr))
 		return;
 	if (!is_here) {

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Queues: how tasks get in and out of them, and which task is first. */
+/* Queues: putting tasks in, taking tasks out, and finding which task is first. */
 #ifndef SPRY_QUEUE_BPF_H
 #define SPRY_QUEUE_BPF_H
 
 #include "domain.bpf.h"
 
+/* Takes the first task of a queue for this CPU. Returns whether there was one that this CPU may run. */
 static __always_inline bool take(u32 place, u32 queue)
 {
 	u32 *count = queued_at(place, queue);
@@ -16,7 +17,7 @@ static __always_inline bool take(u32 place, u32 queue)
 	return true;
 }
 
-/* Puts a task into a queue. */
+/* Puts a task into a queue, with its order and its slice. */
 static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64 slice_ns, u64 key,
 				u64 enq_flags)
 {
@@ -27,7 +28,7 @@ static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64
 	scx_bpf_dsq_insert_vtime(p, dsq_at(place, queue), slice_ns, key, enq_flags);
 }
 
-/* A place and one of its queues, with an order and a slice: where a waiting task goes. */
+/* Where a waiting task is moved: a place, one of its queues, an order and a slice. */
 struct goes_to {
 	u32 place;
 	u32 queue;
@@ -35,8 +36,8 @@ struct goes_to {
 	u64 slice_ns;
 };
 
-/* Moves the task at which an iterator stands from a queue to another one, or to another place in its queue.
- */
+/* Moves a task from a queue to another one, or to another position in its queue. The iterator `it` stands at
+ * the task. */
 static __always_inline void move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u32 place, u32 queue,
 				    const struct goes_to *to)
 {
@@ -46,14 +47,15 @@ static __always_inline void move_to(struct bpf_iter_scx_dsq *it, struct task_str
 	__COMPAT_scx_bpf_dsq_move_set_slice(it, to->slice_ns);
 	__sync_fetch_and_add(count_to, 1);
 	*first_at(to->place, to->queue) = 0;
-	/* The move fails if the task was taken out, or taken by a CPU, meanwhile. */
+	/* If another CPU has taken the task meanwhile, the move fails, and the count of the target is
+	 * corrected instead. */
 	if (!__COMPAT_scx_bpf_dsq_move_vtime(it, p, dsq_at(to->place, to->queue), 0))
 		count = count_to;
 	__sync_fetch_and_sub(count, 1);
 }
 
-/* The order of the first task of a queue; behind all orders if the queue is empty. It is only a hint, since
- * other CPUs take tasks out and put tasks in meanwhile. */
+/* The order of the first task of a queue; ~0, behind all orders, if the queue is empty. It is a hint, since
+ * other CPUs change the queue meanwhile. */
 static __always_inline u64 first_key(u32 place, u32 queue)
 {
 	u64 *known = first_at(place, queue);
@@ -70,7 +72,7 @@ static __always_inline u64 first_key(u32 place, u32 queue)
 	return *known;
 }
 
-/* The order of the first task of a place, among the tasks of the place's cache. */
+/* The order of a place's first task, converted for a comparison with tasks of the place's cache. */
 __noinline u64 first_key_seen(u32 place, u32 queue)
 {
 	u64 key = first_key(place, queue);
@@ -78,8 +80,8 @@ __noinline u64 first_key_seen(u32 place, u32 queue)
 	return queue == SPRY_CLASS_OTHER && key != ~0ull ? order_in_cache(place, key) : key;
 }
 
-/* A CPU belongs to sets, and each set has a queue. Returns the number of the set that has the first task of
- * all these queues; MASKS_OF_CPU if they are all empty. */
+/* Among the sets of CPUs that a CPU serves, the number of the set with the first task of a class;
+ * MASKS_OF_CPU if none has a task. */
 __noinline u32 first_set(u32 cpu, u32 queue)
 {
 	u64 first = ~0ull;
@@ -100,7 +102,8 @@ __noinline u32 first_set(u32 cpu, u32 queue)
 	return found;
 }
 
-/* The place, besides that of its cache, from which a CPU may take the first task of a queue. */
+/* The place besides its cache's with the first task of a class for a CPU: the CPU's own place, or that of one
+ * of its sets. */
 __noinline u32 first_beside(u32 cpu, u32 queue)
 {
 	u32 own = place_of_cpu(cpu), set;
@@ -111,7 +114,7 @@ __noinline u32 first_beside(u32 cpu, u32 queue)
 	return first_key_seen(set, queue) < first_key_seen(own, queue) ? set : own;
 }
 
-/* The order of the first task that a CPU may take from a queue, before it looks at other caches. */
+/* The order of the first task of a class that a CPU can take, from its cache, its own place or its sets. */
 __noinline u64 first_of_several(u32 cpu, u32 queue)
 {
 	u64 here = first_key(llc_of(cpu), queue);
@@ -120,13 +123,14 @@ __noinline u64 first_of_several(u32 cpu, u32 queue)
 	return beside < here ? beside : here;
 }
 
+/* The order of the first task of a class that a CPU can take, other caches aside; ~0 if there is none. */
 static __always_inline u64 first_waiting(const struct where *at, u32 queue)
 {
 	return nr_cpus == 1 ? first_key(at->llc, queue) : first_of_several(at->cpu, queue);
 }
 
-/* Takes the first task of a queue: from the CPU's cache, from the CPU's own place, or from the places of its
- * sets; from other caches if there is no task there. */
+/* Takes the first task of a class for a CPU: from its cache, its own place or its sets. If there is none,
+ * from other caches. */
 __noinline u32 take_of_several(u32 cpu, u32 queue)
 {
 	u32 here = llc_of(cpu), beside = first_beside(cpu, queue), i;
@@ -149,6 +153,7 @@ __noinline u32 take_of_several(u32 cpu, u32 queue)
 	return false;
 }
 
+/* Takes the first task of a class for a CPU, which then runs that class. Returns whether there was one. */
 static __always_inline bool take_first(const struct where *at, u32 queue)
 {
 	if (nr_cpus == 1 ? !take(at->llc, queue) : !take_of_several(at->cpu, queue))
@@ -157,7 +162,8 @@ static __always_inline bool take_first(const struct where *at, u32 queue)
 	return true;
 }
 
-/* Whether a task that waits in a class' queue goes before the running task of the same class. */
+/* Whether a waiting task of a class goes before the CPU's running task of the same class, which has the order
+ * `key`. */
 static __always_inline bool goes_first(const struct where *at, u32 queue, u64 key)
 {
 	return first_waiting(at, queue) <= key;

@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Parked tasks go on. Housekeeping looks at the queues of cgroups that may run again, and at the first tasks
- * of the others, never at all parked tasks.
+ * Releasing parked tasks (park.bpf.h): they go back to the queues that CPUs serve, when their cgroup may run
+ * again.
  *
- * The kernel's watchdog wants each task that is ready to run to have a CPU within 30 s. A task that has been
- * parked for long gets one for no time: it is switched to and sent off at once.
+ * Rule: housekeeping checks the queues of parked tasks in turn. It releases tasks of cgroups that may run
+ * again, and otherwise looks at the first tasks of a queue only.
+ *
+ * Watchdog: the kernel ends the scheduler if a task that is ready to run has no CPU for 30 s. A task that has
+ * been parked for 8 s gets a CPU for no time: the CPU switches to it and at once decides again.
  */
 #ifndef SPRY_RELEASE_BPF_H
 #define SPRY_RELEASE_BPF_H
@@ -12,29 +15,29 @@
 #include "park.bpf.h"
 #include "place.bpf.h"
 
-/* How many tasks of a cgroup, and how many tasks in all, housekeeping puts back at once; while more of them
- * may go on, housekeeping comes again after RELEASE_AGAIN_NS. */
+/* The most tasks that one round of housekeeping releases, of one cgroup and in all. If more may go on, the
+ * next round follows after RELEASE_AGAIN_NS. */
 #define RELEASED_OF_ONE	 32
 #define RELEASED_AT_ONCE 64
 #define RELEASE_AGAIN_NS MS
-/* For each so much of what is left of a quota, ns, one task is put back. Tasks that run for less leave some
- * of the quota for the next ones. */
+/* One task is released for each part of this length, ns, of what is left of a cgroup's quota. Tasks that run
+ * for less leave some of the quota for the next ones. */
 #define RELEASE_EACH_NS (MS / 4)
-/* How many tasks in each tick of limits get a CPU for no time. */
+/* The most tasks that get a CPU for no time within one limit_tick_ns. */
 #define PASSING_AT_ONCE 16
 
-/* The slot at which housekeeping begins to look, and when tasks last got a CPU for no time. */
+/* The slot at which the next round of housekeeping begins, and when tasks last got a CPU for no time. */
 static u32 release_from;
 static u64 passing_ns;
 
-/* How many tasks housekeeping has put back, and how many got a CPU for no time, in one look. They are in
- * memory, since the verifier would go through each value of a local variable. */
+/* Numbers of tasks in the current round: released in all; given a CPU for no time; released of one cgroup.
+ * They are in memory, since the verifier would follow each value of a local variable separately. */
 static u32 released, passing, of_one;
 
-/* Tasks that got a CPU for no time. */
+/* How many tasks got a CPU for no time so far. */
 u64 passed_by;
 
-/* Moves the parked task at which an iterator stands to a queue that CPUs serve. */
+/* Moves a parked task to a queue that CPUs serve. The iterator `it` stands at the task. */
 static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct task_struct *p,
 					   struct thread_ctx *t, u32 queue, u64 key)
 {
@@ -50,7 +53,7 @@ static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct t
 	count = queued_at(at.place, queue);
 	__sync_fetch_and_add(count, 1);
 	*first_at(at.place, queue) = 0;
-	/* The move fails if the task was taken out meanwhile. */
+	/* The move fails if the task was taken out of its queue meanwhile. */
 	if (!__COMPAT_scx_bpf_dsq_move_vtime(it, p, dsq_at(at.place, queue), 0)) {
 		__sync_fetch_and_sub(count, 1);
 		return;
@@ -62,7 +65,7 @@ static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct t
 	scx_bpf_kick_cpu(at.cpu, SCX_KICK_IDLE);
 }
 
-/* How many tasks of a cgroup are put back for what is left of its quota. */
+/* How many parked tasks of a cgroup are released for what is left of its quota. */
 static __always_inline u32 released_for(u32 slot)
 {
 	struct cgroup_slot *s = slot_at(slot);
@@ -72,12 +75,9 @@ static __always_inline u32 released_for(u32 slot)
 		       RELEASED_OF_ONE);
 }
 
-/*
- * Lets parked tasks of a cgroup go on. If the cgroup may run, as many tasks go on as its quota is good for;
- * a task that another cgroup keeps waiting is moved to that cgroup's queue. If the cgroup may not run, the
- * tasks go on that have waited so long that the kernel would call them stuck. Returns whether more tasks may
- * go on now.
- */
+/* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits how many. If another cgroup's
+ * quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only tasks
+ * that have been parked for 8 s get a CPU, for no time. Returns whether more tasks may go on now. */
 __noinline u32 release_parked(u32 slot, u64 now)
 {
 	struct task_struct *p;
@@ -118,7 +118,7 @@ __noinline u32 release_parked(u32 slot, u64 now)
 	return more;
 }
 
-/* Looks at the queue of a slot. Returns whether more of its tasks may go on now. */
+/* Releases tasks from the queue of a slot, if it has any. Returns whether more of them may go on now. */
 static __always_inline u32 look_at_parked(u32 slot, u64 now)
 {
 	if (scx_bpf_dsq_nr_queued(parked_dsq(slot)) <= 0) {
@@ -129,7 +129,8 @@ static __always_inline u32 look_at_parked(u32 slot, u64 now)
 	return release_parked(slot, now);
 }
 
-/* Begins periods that are due, and lets parked tasks go on. Returns after how long to look again, ns. */
+/* Begins the periods of limits that are due, and releases parked tasks. Returns after how long to do so
+ * again, ns. */
 __noinline u64 limits_keep(u64 now)
 {
 	u32 i, last = highest_slot, more = 0, any = 0;
@@ -150,7 +151,7 @@ __noinline u64 limits_keep(u64 now)
 			break;
 		if (released >= RELEASED_AT_ONCE)
 			return RELEASE_AGAIN_NS;
-		/* The next look begins where this one ends, so that each cgroup comes first now and then. */
+		/* The next round begins where this one ends, so that each cgroup is sometimes first. */
 		slot = release_from & (SPRY_CGROUPS_MAX - 1);
 		release_from = slot < last ? slot + 1 : 0;
 		if (!parking[slot].looks)
@@ -163,8 +164,8 @@ __noinline u64 limits_keep(u64 now)
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
-/* Gives the CPU for no time to a task that has been parked for long, if there is one. The kick takes effect
- * as soon as the task has the CPU. */
+/* Switches a CPU to a task that has been parked for long, if there is one; the kick ends this as soon as the
+ * task has the CPU. Returns whether there was one. */
 __noinline u32 pass_by(u32 cpu)
 {
 	if (!take(llc_of(cpu), QUEUE_PASSING) && (nr_cpus == 1 || !take(place_of_cpu(cpu), QUEUE_PASSING)))
@@ -175,6 +176,7 @@ __noinline u32 pass_by(u32 cpu)
 	return true;
 }
 
+/* Switches a CPU to a task that has been parked for long, for no time. Returns whether there was one. */
 static __always_inline bool passes_by(const struct where *at)
 {
 	if (!*queued_at(at->llc, QUEUE_PASSING) &&

@@ -509,7 +509,8 @@ static __always_inline u32 key_class(u64 key)
 	return class == SPRY_CLASS_NONE || class > SPRY_CLASS_IDLE ? SPRY_CLASS_OTHER : class;
 }
 
-/* Virtual times, and times in orders, are in units of 64 ns. */
+/* Virtual times are in units of 64 ns, and so are the times in orders of classes that are first come, first
+ * served. */
 #define VTIME_UNIT_SHIFT 6
 
 static __always_inline u64 at_most(u64 value, u64 most)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The classes in their order, and what the scheduler asks of each. docs/adding-a-class.md goes through
+/* The list of the classes, and the functions that ask the class of a task. docs/adding-a-class.md explains
  * them. */
 #ifndef SPRY_TABLE_BPF_H
 #define SPRY_TABLE_BPF_H
@@ -13,8 +13,8 @@
 #include "limit.bpf.h"
 #include "verdict.bpf.h"
 
-/* The classes in their order: the scheduler knows of no others. RESERVED is asked before the turns of classes
- * below a busy one, the other classes after them. */
+/* The classes from the highest to the lowest; there are no others. RESERVED is asked before the turns of
+ * lower classes, the other classes after them. */
 #define SPRY_CLASS_LIST(CLASS)                                                                               \
 	CLASS(RESERVED, reserved)                                                                            \
 	SPRY_CLASS_LIST_BELOW(CLASS)
@@ -25,7 +25,7 @@
 	CLASS(OTHER, other)                                                                                  \
 	CLASS(IDLE, idle)
 
-/* The class that a task has if no verdict gives it another one. */
+/* The class of a task without a verdict and without a reservation. */
 static __always_inline u32 class_by_nature(struct task_struct *p)
 {
 #define BY_NATURE(CLASS, name)                                                                               \
@@ -36,6 +36,7 @@ static __always_inline u32 class_by_nature(struct task_struct *p)
 	return SPRY_CLASS_OTHER;
 }
 
+/* The daemon's verdict on a task's process; with class NONE if there is none. */
 static __always_inline struct verdict verdict_of(struct task_struct *p, struct thread_ctx *t)
 {
 	struct spry_node *node;
@@ -48,7 +49,8 @@ static __always_inline struct verdict verdict_of(struct task_struct *p, struct t
 	return verdict_in(node && node->ref == t->node ? node->verdict : 0);
 }
 
-/* The class that a task has now, with what a verdict says of it. */
+/* The class that a task has now: by its reservation, by the verdict on its process, or by its nature. A class
+ * that does not admit the task, because its budget is spent, gives way to OTHER. */
 static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t, struct cpu_ctx *c)
 {
 	u32 class = SPRY_CLASS_NONE;
@@ -66,7 +68,7 @@ static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t
 		else if (class == SPRY_CLASS_NONE && t->inherited && t->left_ns)
 			class = SPRY_CLASS_INTERACTIVE;
 	}
-	/* No verdict makes a task one of RESERVED. */
+	/* A verdict cannot put a task into RESERVED. */
 	if (class <= SPRY_CLASS_RESERVED || class > SPRY_CLASS_IDLE)
 		class = class_by_nature(p);
 	switch (class) {
@@ -79,8 +81,8 @@ static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t
 	return SPRY_CLASS_OTHER;
 }
 
-/* Returns what a task has run since this was last asked of it, and counts it for the task's class and
- * process. */
+/* Returns a task's run time since the last call, ns, and adds it to the counts of its class, its cgroup and
+ * its process. */
 static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t, struct cpu_ctx *c)
 {
 	u32 class = key_class(p->scx.dsq_vtime);
@@ -110,8 +112,8 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 	return ran_ns;
 }
 
-/* The order of a task that has run next to nothing since it was charged; 0 if the task must be charged
- * now. */
+/* The remembered order of a task of OTHER that has run less than 60 us since it was charged (uncharged_ns); 0
+ * if the task must be charged now. It must be if anything that its order depends on has changed. */
 static __always_inline u64 order_again(struct task_struct *p, const struct where *at)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -127,7 +129,7 @@ static __always_inline u64 order_again(struct task_struct *p, const struct where
 	return (s64)((key & KEY_LOW) - least) < 0 ? 0 : key;
 }
 
-/* Charges a task for what it ran. Returns the task's new order. */
+/* Charges a task for its run time, and returns its new order. */
 static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, const struct where *at,
 				 enum asked asked)
 {
@@ -144,7 +146,8 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	if (t && (p->flags & PF_KTHREAD || has_own_part(p, t)))
 		own_charge(t, a.ran_ns);
 	class = through_memory(class_now(p, t, c));
-	/* The thread is counted in its group before it is charged: the group's part depends on the count. */
+	/* The thread is counted in its group before it is charged, since the charge depends on the group's
+	 * count. */
 	if (t && (class == SPRY_CLASS_OTHER || t->class == SPRY_CLASS_OTHER || cgroups_limited))
 		cgroup_count(p, t);
 	if (t && t->class == SPRY_CLASS_KTHREAD)
@@ -175,7 +178,7 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	return key;
 }
 
-/* How long a task may run before the scheduler is asked again, ns. This time ends at a tick, or earlier by
+/* The slice of a task of a class, ns: after it, the CPU decides again. A slice ends at a tick, or earlier by
  * the timer. */
 static __always_inline u64 slice_of(u32 class, struct thread_ctx *t)
 {
@@ -189,7 +192,7 @@ static __always_inline u64 slice_of(u32 class, struct thread_ctx *t)
 	return slice_other_ns;
 }
 
-/* Whether a woken task takes the CPU at once from the task that has it. */
+/* Whether a woken task with the order `key` preempts the running task `curr`. */
 static __always_inline bool wakes_over(u64 key, struct task_struct *curr)
 {
 	u32 class = key >> KEY_SHIFT, has = key_class(curr->scx.dsq_vtime);

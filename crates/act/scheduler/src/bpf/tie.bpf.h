@@ -1,39 +1,40 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Ties: by which means one process wakes another, and which of the two waits for the other. */
+/* Ties: how the waker's system call shows which of two processes depends on the other. */
 #ifndef SPRY_TIE_BPF_H
 #define SPRY_TIE_BPF_H
 
 #include "kernel.bpf.h"
 
 /*
- * A process that sleeps is woken by what it waits for: bytes in a pipe, an answer, a lock. But a server is
- * also woken by the requests of its clients, and a process that watches files is woken by each process that
- * changes them. By such wake-ups other processes want something of the woken process, or act for their own
- * sake: the woken process does not depend on them. So the system call that the waker is in decides what the
- * wake-up says.
+ * What a wake-up shows about two processes.
+ *
+ * A process that sleeps is woken by what it waits for: bytes in a pipe, an answer, a lock. But requests of
+ * clients also wake a server, and each process that changes a file wakes the processes that watch it. These
+ * do not depend on the waker. So the system call that the waker is in decides what the wake-up shows.
  */
 enum tie {
-	/* The wake-up says nothing. */
+	/* The wake-up shows no dependency. */
 	TIE_NONE,
-	/* The two processes are equals: each may wait for the other. */
+	/* The two processes are equals: each may depend on the other. */
 	TIE_EQUALS,
-	/* The waker is a client of the process that it wakes. */
+	/* The waker is a client of the woken process. */
 	TIE_CLIENT,
-	/* The waker serves the process that it wakes. */
+	/* The waker is a server of the woken process. */
 	TIE_SERVER,
 };
 
-/* What a waker's system call says of its wake-up. */
+/* What a waker's system call shows about its wake-up. */
 enum call {
-	/* The call says nothing: it opens, closes, changes or runs files. */
+	/* Nothing: the call opens, closes, changes or runs files. */
 	CALL_NONE,
-	/* The call says that the two processes share a lock, a queue or a semaphore. */
+	/* The two processes share a lock, a queue or a semaphore. */
 	CALL_SHARED,
-	/* What the call says depends on the file behind its first file descriptor, or its third. */
+	/* It depends on the file behind the call's first argument, or its third. */
 	CALL_FILE,
 	CALL_THIRD_FILE,
 };
 
+/* What a system call with this number shows about a wake-up. */
 static __always_inline enum call call_of(u64 number)
 {
 	switch (number) {
@@ -75,7 +76,7 @@ static __always_inline enum call call_of(u64 number)
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* The same for the system call numbers of a 32-bit program. */
+/* What a system call of a 32-bit program with this number shows about a wake-up. */
 static __always_inline enum call call_of_32(u64 number)
 {
 	switch (number) {
@@ -116,7 +117,8 @@ static __always_inline enum call call_of_32(u64 number)
 }
 #endif
 
-/* The system call that a task is in, and the file descriptor that the call acts on. */
+/* What the system call that a task is in shows about a wake-up. Sets `fd` to the file descriptor on which the
+ * call acts. */
 static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -131,7 +133,7 @@ static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 		*fd = call == CALL_THIRD_FILE ? regs->dx : regs->di;
 	}
 #elif defined(__TARGET_ARCH_arm64)
-	/* The system call numbers of 32-bit programs are not known on this architecture. */
+	/* On this architecture the numbers of 32-bit programs' system calls are not known. */
 	if (regs->pstate & PSR_MODE32)
 		return CALL_NONE;
 	call = call_of(regs->syscallno);
@@ -143,8 +145,8 @@ static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 	return call;
 }
 
-/* Whether a socket has a name as a server's socket has; the sockets that a server accepts share the server's
- * name. A name that the kernel itself gives a socket, five digits behind a zero, names no server. */
+/* Whether a socket has a server's name. Sockets that a server accepts have the same name as the server's own.
+ * A name that the kernel assigned, a zero and five digits, is no server's. */
 static __always_inline bool is_of_server(struct unix_sock *sk)
 {
 	struct unix_address *address = BPF_CORE_READ(sk, addr);
@@ -161,6 +163,8 @@ static __always_inline bool is_of_server(struct unix_sock *sk)
 	return first;
 }
 
+/* The tie that a wake-up through a socket shows. Only Unix sockets tell clients and servers apart, by their
+ * names. */
 static __always_inline enum tie tie_by_socket(struct file *file)
 {
 	struct socket *socket = BPF_CORE_READ(file, private_data);
@@ -171,14 +175,14 @@ static __always_inline enum tie tie_by_socket(struct file *file)
 	if (!bpf_core_type_exists(struct unix_sock))
 		return TIE_EQUALS;
 	peer = BPF_CORE_READ((struct unix_sock *)sk, peer);
-	/* The socket sends a datagram to a name, or its connection was not accepted yet. */
+	/* The socket sends a datagram to a name, or its connection has not been accepted yet. */
 	if (!peer || is_of_server((struct unix_sock *)peer))
 		return TIE_CLIENT;
 	return is_of_server((struct unix_sock *)sk) ? TIE_SERVER : TIE_EQUALS;
 }
 
-/* Whether a device is one of memory's (/dev/null) or a terminal's, by its major number. A write to such a
- * device wakes no other process, or only through the kernel's workers, and every user can write to some. */
+/* Whether a device is memory's (/dev/null) or a terminal, by its major number. A write to these wakes no
+ * other process, except through kernel workers. Every user can write to some of them. */
 static __always_inline bool is_open_to_all(u32 device)
 {
 	u32 major = DEV_MAJOR(device);
@@ -187,11 +191,9 @@ static __always_inline bool is_open_to_all(u32 device)
 	       (major >= PTY_MASTER_MAJOR && major <= PTY_LAST_MAJOR);
 }
 
-/*
- * Whether another process may be told of what happens to a file: the file is on a disk, or it has a name and
- * is watched. Any user may watch /dev, so a watch does not count for a device that itself wakes what waits
- * for it (FUSE's, say).
- */
+/* Whether a wake-up through a file may come from a watch on it (inotify): the file is on a disk, or it has a
+ * name and is watched. Any user may watch /dev. So a watch does not count for a device that itself wakes the
+ * processes that wait for it (FUSE's, say). */
 static __always_inline bool is_watched(struct file *file, struct inode *inode, u32 kind)
 {
 	u32 flags;
@@ -204,7 +206,7 @@ static __always_inline bool is_watched(struct file *file, struct inode *inode, u
 	return (flags & parent_watched()) || BPF_CORE_READ(inode, i_fsnotify_mask);
 }
 
-/* The tie that the current task's system call shows as the task wakes another. */
+/* The tie that the current task's system call shows while the task wakes another. */
 static __noinline enum tie tie_of_waker(void)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Timers: each CPU has one, which sends the CPU through the scheduler between two ticks; housekeeping has
- * one. */
+/* Timers: each CPU has one that makes the CPU decide between two ticks, and housekeeping has one. */
 #ifndef SPRY_TIMER_BPF_H
 #define SPRY_TIMER_BPF_H
 
@@ -10,7 +9,7 @@ struct sched_timer {
 	struct bpf_timer timer;
 };
 
-/* Each CPU has one timer; the last timer is housekeeping's. */
+/* The timers of all CPUs; the last one is housekeeping's. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, SPRY_CPUS_MAX + 1);
@@ -19,10 +18,12 @@ struct {
 } timers SEC(".maps");
 
 /*
- * Knobs that the daemon turns while the scheduler runs, ns; 0: the knob is not turned. A task of OTHER runs
- * for a quantum while others wait for its CPU; the quantum ends at a multiple of the tick. The timer is set
- * anew in its own callback, for the tick that ends the next quantum: a timer that is set while a CPU decides
- * costs an interrupt to the CPU itself, and a tick that ends nothing would cost one, too.
+ * Knobs that the daemon can change while the scheduler runs, ns; 0: not set.
+ *
+ * While tasks wait for a CPU, a task of OTHER runs for a quantum, which ends at a multiple of the tick. The
+ * timer's callback sets the timer again for the tick that ends the next quantum. If a decision set it, that
+ * would cost an interrupt on the same CPU. A tick that ends no quantum would cost an interrupt, too, so there
+ * is none.
  */
 struct tuning {
 	u64 tick_ns;
@@ -30,7 +31,7 @@ struct tuning {
 };
 volatile struct tuning tuning;
 
-/* When housekeeping was last done, and when it is wanted before its period has passed; 0: it is not. */
+/* When housekeeping was last done, and when it is wanted earlier than its period says; 0: it is not. */
 static u64 kept_ns;
 static u64 early_ns;
 
@@ -42,7 +43,8 @@ static __always_inline u64 housekeeping_in(u64 now)
 	return (s64)(due_ns - now) > 0 ? due_ns - now : 0;
 }
 
-/* Asks for housekeeping at a time, but not twice within half of its period. */
+/* Asks for housekeeping at a certain time, earlier than its period says. It is not done twice within half of
+ * its period. */
 static __always_inline void keep_house_early(u64 now, u64 at_ns)
 {
 	u64 least_ns = kept_ns + housekeeping_ns / 2;
@@ -52,7 +54,7 @@ static __always_inline void keep_house_early(u64 now, u64 at_ns)
 	if (early_ns)
 		return;
 	early_ns = (s64)(at_ns - least_ns) < 0 ? least_ns : at_ns;
-	/* While cgroups have limits, the timer fires often enough as it is set. */
+	/* While cgroups have limits, the timer is set to fire often enough. */
 	if (!has_timers || cgroups_limited)
 		return;
 	timer = bpf_map_lookup_elem(&timers, &last);
@@ -60,6 +62,7 @@ static __always_inline void keep_house_early(u64 now, u64 at_ns)
 		bpf_timer_start(&timer->timer, housekeeping_in(now), 0);
 }
 
+/* Starts a CPU's timer to fire at `at_ns`. */
 static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *timer, u64 now, u64 at_ns)
 {
 	u64 in_ns = at_ns > now ? at_ns - now : 0;
@@ -67,8 +70,8 @@ static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *tim
 	c->armed_ns = at_ns;
 	c->timers++;
 	if (reserved_all) {
-		/* Since 1bfbc267ec91 (7.0) a timer that is started here begins to count a moment later, in an
-		 * interrupt of its own. */
+		/* From kernel 7.0 on (1bfbc267ec91) a timer that is started here begins to count a moment
+		 * later, in an interrupt of its own. So the time is given as an absolute one. */
 		c->expires_ns = bpf_ktime_get_ns() + in_ns;
 		c->fired = 0;
 		bpf_timer_start(&timer->timer, c->expires_ns, BPF_F_TIMER_CPU_PIN | BPF_F_TIMER_ABS);
@@ -77,8 +80,8 @@ static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *tim
 	bpf_timer_start(&timer->timer, in_ns, BPF_F_TIMER_CPU_PIN);
 }
 
-/* The first tick at which `in_ns` have passed since `now`, but for a quarter of a tick. Ticks stay in step
- * with the tick that fired, however late that was. */
+/* The time of the first tick that comes `in_ns` after `now`, or up to a quarter of a tick earlier. Ticks stay
+ * in step with the tick that fired at `fired_ns`, however late its interrupt was. */
 static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 {
 	u64 tick_ns = at_least(tuning.tick_ns, 1), least_ns = now + in_ns - tick_ns / 4;
@@ -86,17 +89,19 @@ static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 	return fired_ns + (least_ns - fired_ns + tick_ns - 1) / tick_ns * tick_ns;
 }
 
+/* A CPU's timer has fired: makes the CPU decide if the time for that has come. Otherwise sets the timer
+ * again. */
 static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 {
 	struct cpu_ctx *c = cpu_at(*cpu);
-	/* The clock may stand still, where another CPU has the run queue's lock. */
+	/* The clock may stand still while another CPU holds the lock of this CPU's run queue. */
 	u64 now = at_least(scx_bpf_now(), c->armed_ns), tick_ns = reserved_all ? 0 : tuning.tick_ns;
 	u64 fired_ns = c->armed_ns;
 
 	c->armed_ns = 0;
 	if (!c->timer_ns)
 		return 0;
-	/* A quantum began a moment after a tick: the tick that is nearest ends it. */
+	/* A quantum begins a moment after a tick, so the tick that is nearest to its end ends it. */
 	if ((s64)(c->timer_ns - now) > (s64)(tick_ns / 4)) {
 		timer_arm(c, timer, now,
 			  tick_ns ? tick_after(fired_ns, now, c->timer_ns - now) : c->timer_ns);
@@ -113,7 +118,7 @@ static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 	return 0;
 }
 
-/* Arms a CPU's timer. */
+/* Starts a CPU's timer to fire at `at_ns`. */
 __noinline int timer_arm_at(u32 cpu, u64 now, u64 at_ns)
 {
 	struct sched_timer *timer = bpf_map_lookup_elem(&timers, &cpu);
@@ -123,8 +128,8 @@ __noinline int timer_arm_at(u32 cpu, u64 now, u64 at_ns)
 	return 0;
 }
 
-/* Sends this CPU through the scheduler at a time, if nothing does before. A timer that fires earlier is set
- * anew then, so that decisions that follow each other closely set it only once. */
+/* Makes this CPU decide at `at_ns`, unless it decides before. If the timer is set for an earlier time, it
+ * stays and is set again when it fires. So decisions in quick succession set it only once. */
 static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 at_ns)
 {
 	c->timer_ns = at_ns;
@@ -132,14 +137,13 @@ static __always_inline void timer_set(s32 cpu, struct cpu_ctx *c, u64 now, u64 a
 		timer_arm_at(cpu, now, at_ns);
 }
 
-/* The time that the timer was set for is not wanted any more. */
+/* Cancels the time at which the timer should make the CPU decide. The timer itself may still fire. */
 static __always_inline void timer_forget(struct cpu_ctx *c)
 {
 	c->timer_ns = 0;
 }
 
-/* On kernels without timers, the first tick after the time that was set sends the CPU through the
- * scheduler. */
+/* On kernels without timers, the first tick after the time that was set makes the CPU decide. */
 void BPF_STRUCT_OPS(spry_tick, struct task_struct *p)
 {
 	struct cpu_ctx *c = cpu_at(bpf_get_smp_processor_id());

@@ -1,28 +1,27 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Terminals: which process typed, which process read and which process wrote. This is seen at the kernel's
- * workers, which carry characters from one end of a terminal to the other. */
+/*
+ * Terminals: which process typed into a terminal, which read from it and which wrote to it.
+ *
+ * Characters are put into a terminal by a keyboard's interrupt, or by the process that holds the other end of
+ * a pseudo-terminal. They wait in the buffer of the receiving end until a kernel worker carries them on. So a
+ * worker makes the wake-ups, not the process that filled the buffer. The kernel's work items show which
+ * process that was, at no cost to system calls.
+ */
 #ifndef SPRY_TTY_BPF_H
 #define SPRY_TTY_BPF_H
 
 #include "edge.bpf.h"
 
-/*
- * Characters are put into a terminal by a keyboard's interrupt, or by the holder of a pseudo-terminal's other
- * end. They wait in the buffer of the receiving end until a kernel worker carries them on. The worker's
- * wake-ups are really made by the process that filled the buffer. Work items say which process that was, at
- * no cost to system calls; the wake-ups alone do not say it.
- */
-
-/* How many buffers of one terminal are looked at; a line that a person typed is in the first. */
+/* How many buffers of a terminal are counted; a line that a person typed is in the first. */
 #define SPRY_TTY_BUFFERS 8
 
-/* Places for what waits in pseudo-terminals that are not below /dev/pts. */
+/* Places for the work items of pseudo-terminals that are not below /dev/pts. */
 #define SPRY_OTHER_PTYS 512
 
-/* How many workers can carry characters at the same time; of more workers than that nothing is known. */
+/* How many workers that carry characters are known at once. */
 #define SPRY_ERRANDS_MAX 4096
 
-/* The terminals; mapped by the daemon. */
+/* The terminals, by place. The daemon maps them. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(map_flags, BPF_F_MMAPABLE);
@@ -31,8 +30,8 @@ struct {
 	__type(value, struct spry_tty);
 } ttys SEC(".maps");
 
-/* News for the daemon: terminals that are typed at now and were not lately. So the daemon need not wait for
- * the second to end. */
+/* Messages to the daemon: device numbers of terminals into which characters are typed after a pause
+ * (SPRY_QUIET_NS). So the daemon need not wait for the end of its second. */
 struct {
 	__uint(type, BPF_MAP_TYPE_RINGBUF);
 	__uint(max_entries, 4096);
@@ -40,20 +39,18 @@ struct {
 
 #define SPRY_QUIET_NS 2000000000ull
 
-/*
- * Work items that wait for a worker, each with the process for which it is done. Each end of each terminal
- * has its own place, so that no user's work takes the place of another user's. Pseudo-terminals of other file
- * systems share the last places.
- */
+/* Work items that wait for a worker, each with the process that caused it. Each end of each terminal has its
+ * own place, so one user's work cannot replace another's. Pseudo-terminals of other file systems share the
+ * last places. */
 static struct pending {
 	u64 work;
 	spry_ref by;
 	u32 is_device;
 } pending[2 * SPRY_TTYS_MAX + SPRY_OTHER_PTYS];
 
-/* What a kernel worker carries at the moment, and for which process. */
+/* The characters that a kernel worker carries at the moment: where to, and from which process. */
 struct errand {
-	/* The process that filled the buffer. */
+	/* The process that put the characters into the buffer. */
 	spry_ref by;
 	/* The terminal's place among `ttys`; SPRY_TTYS_MAX for none. */
 	u32 place;
@@ -62,7 +59,7 @@ struct errand {
 	u64 is_typed;
 };
 
-/* What workers carry, by the worker's number. */
+/* The characters that workers carry at the moment, by the worker's number. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SPRY_ERRANDS_MAX);
@@ -75,7 +72,7 @@ static __always_inline struct errand *errand_of(u32 tid)
 	return bpf_map_lookup_elem(&errands, &tid);
 }
 
-/* Which end of which terminal a buffer is of. */
+/* One end of a terminal, to which a buffer belongs. */
 struct end {
 	/* The terminal's place among `ttys`; SPRY_TTYS_MAX for none. */
 	u32 place;
@@ -83,12 +80,12 @@ struct end {
 	 * pseudo-terminal have the same number here. */
 	u32 device;
 	u32 is_pty;
-	/* Whether what is in the buffer was typed. */
+	/* Whether the buffer's characters were typed. */
 	u32 is_typed;
 };
 
-/* The place of a terminal. Users can make pseudo-terminals: none of these takes the place of another one, or
- * of a terminal that is wired. */
+/* The place of a terminal, by its device number. Users can make pseudo-terminals, so each of these has a
+ * place that no other terminal can have. */
 static __always_inline u32 place_of(u32 major, u32 minor)
 {
 	if (major == PTY_SLAVE_MAJOR)
@@ -96,11 +93,8 @@ static __always_inline u32 place_of(u32 major, u32 minor)
 	return SPRY_PTYS_MAX + (minor + major * 37) % (SPRY_TTYS_MAX - SPRY_PTYS_MAX);
 }
 
-/*
- * Whether a pseudo-terminal is one of those below /dev/pts. Any user can mount another file system of
- * pseudo-terminals in a namespace, where they have the same numbers: what goes through those is not taken for
- * a person's.
- */
+/* Whether a pseudo-terminal is below /dev/pts. Any user can mount another file system of pseudo-terminals in
+ * a namespace, with the same numbers. Characters in those do not count as a person's. */
 static __always_inline bool is_below_dev_pts(struct tty_struct *tty)
 {
 	struct dentry *dentry = (void *)BPF_CORE_READ(tty, driver_data);
@@ -108,6 +102,7 @@ static __always_inline bool is_below_dev_pts(struct tty_struct *tty)
 	return BPF_CORE_READ(dentry, d_sb, s_dev) == knobs.pts_device;
 }
 
+/* The end of a terminal that the kernel's structure `tty` stands for. */
 static __always_inline struct end end_of(struct tty_struct *tty)
 {
 	struct tty_driver *driver = BPF_CORE_READ(tty, driver);
@@ -123,7 +118,7 @@ static __always_inline struct end end_of(struct tty_struct *tty)
 	return end;
 }
 
-/* The terminal of the buffer that a work item carries on; NULL where it is closed, and for all other work. */
+/* The terminal for which a work item carries characters; NULL if it is closed, and for all other work. */
 static __always_inline struct tty_struct *tty_of(struct work_struct *work)
 {
 	struct tty_port *port;
@@ -134,6 +129,7 @@ static __always_inline struct tty_struct *tty_of(struct work_struct *work)
 	return BPF_CORE_READ(port, itty);
 }
 
+/* The place in which a terminal's work item waits. */
 static __always_inline struct pending *pending_of(const struct end *end, u64 work)
 {
 	u32 place = end->place * 2 + end->is_typed;
@@ -160,7 +156,8 @@ int BPF_PROG(spry_queue_work, int cpu, void *queue, struct work_struct *work)
 	if (!is_task_context(current)) {
 		is_device = 1;
 	} else if (current->flags & PF_KTHREAD) {
-		/* An echo comes from the process that typed. */
+		/* A worker that carries characters causes an echo: it comes from the process that typed
+		 * them. */
 		errand = errand_of(current->pid);
 		by = errand ? errand->by : 0;
 	} else if (!(current->flags & PF_EXITING)) {
@@ -174,7 +171,7 @@ int BPF_PROG(spry_queue_work, int cpu, void *queue, struct work_struct *work)
 	return 0;
 }
 
-/* How many characters wait in a terminal's buffers. */
+/* How many characters wait in the first buffers of a terminal. */
 static __always_inline u32 waiting_chars(struct tty_port *port)
 {
 	struct tty_buffer *buffer = BPF_CORE_READ(port, buf.head);
@@ -190,8 +187,8 @@ static __always_inline u32 waiting_chars(struct tty_port *port)
 	return chars;
 }
 
-/* Counts the characters that a worker is to carry on in a terminal that has a place. `by` is the process that
- * they came from. */
+/* Counts the characters that a worker is about to carry on in a terminal. `by` is the process from which they
+ * come. */
 static __always_inline void count_chars(const struct end *end, struct tty_struct *tty, spry_ref by,
 					u32 is_device)
 {
@@ -253,15 +250,15 @@ int BPF_PROG(spry_execute_end, struct work_struct *work)
 {
 	u32 tid = bpf_get_current_task_btf()->pid;
 
-	/* The work item itself may be gone. */
+	/* The work item may be freed by now, so it is not read. */
 	if (errand_of(tid))
 		bpf_map_delete_elem(&errands, &tid);
 	return 0;
 }
 
-/* A kernel worker wakes a process: the reader of what was typed, or the holder of the terminal that was
- * written to. What was typed wakes all processes that poll the terminal; only the group in its foreground can
- * take it. */
+/* A kernel worker that carries characters wakes a process, which is the reader of what was typed or the
+ * holder of the terminal: counts edges. Typed characters wake all processes that poll the terminal, but only
+ * the group in its foreground can read them. */
 static __noinline int carried(struct task_struct *waiter __arg_trusted, u32 worker)
 {
 	struct errand *errand = errand_of(worker);
@@ -289,8 +286,7 @@ static __noinline int carried(struct task_struct *waiter __arg_trusted, u32 work
 		seen->reader = ref;
 	if (by && by != ref) {
 		count_edge(ref, by, knobs.typed_weight);
-		/* The program that shows a terminal shows what the terminal's reader does, and so depends on
-		 * it. */
+		/* The terminal's holder shows what the reader does, and so depends on it. */
 		count_edge(by, ref, knobs.typed_weight);
 	}
 	return 0;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The kernel's types and functions, and what BPF shares with the daemon. */
+/* Includes for BPF programs: the kernel's types, helper functions, and what the programs share with the
+ * daemon. */
 #ifndef SPRY_TYPES_BPF_H
 #define SPRY_TYPES_BPF_H
 
@@ -9,7 +10,7 @@
 #include <bpf/bpf_tracing.h>
 #include "intf.h"
 
-/* A flag of tasks, with the kernel's value. */
+/* The kernel's flag of tasks that are workers of a workqueue. */
 #define PF_WQ_WORKER 0x00000020
 
 #endif

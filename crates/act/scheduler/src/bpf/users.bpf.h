@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How many nodes each user has: no user can take so many that another user finds none. */
+/* Counts of nodes for each user: no user can take so many that another user finds none. */
 #ifndef SPRY_USERS_BPF_H
 #define SPRY_USERS_BPF_H
 
 #include "kernel.bpf.h"
 
-/* The user number that stands for all users without a place in the table: no real user has this number. */
+/* Stands for all users without a count of their own. No real user has this number. */
 #define SPRY_USER_REST 0xffffffff
 
 /* User namespaces cannot be nested deeper than this. */
 #define USER_NAMESPACES_MAX 33
 
-/* How many nodes each user has, by the user's number. Entries are never removed: a machine has few users. */
+/* How many nodes each user has, by the user's number. Entries stay, since a machine has few users. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SPRY_USERS_MAX);
@@ -21,12 +21,9 @@ struct {
 
 static u32 rest_has;
 
-/*
- * The user that a process' node is counted for. A user namespace has thousands of user numbers, so all of its
- * processes count as one user: as the user that made the outermost namespace around them. If root made that
- * one, it counts by the number that the kernel gave to the namespace, which is higher than users' numbers
- * are.
- */
+/* The user to which a process' node is counted. A user namespace has thousands of user numbers, so all its
+ * processes count for one user: the one that made the outermost namespace around them. If root made that, the
+ * namespace's own number in the kernel is used, which is higher than numbers of users. */
 static __noinline u32 user_of(struct task_struct *task)
 {
 	const struct cred *cred = BPF_CORE_READ(task, group_leader, real_cred);
@@ -45,7 +42,7 @@ static __noinline u32 user_of(struct task_struct *task)
 	return BPF_CORE_READ(outermost, owner.val) ?: BPF_CORE_READ(outermost, ns.inum);
 }
 
-/* A user's count of nodes, which begins at 0. `user` becomes the user that the count belongs to. */
+/* A user's count of nodes, which begins at 0. If the user has no count, `user` is set to SPRY_USER_REST. */
 static __always_inline u32 *nodes_of(u32 *user)
 {
 	u32 none = 0, *has = bpf_map_lookup_elem(&users, user);
@@ -60,11 +57,9 @@ static __always_inline u32 *nodes_of(u32 *user)
 	return &rest_has;
 }
 
-/*
- * Counts one more node for a user, if the user may have it: the user must have fewer nodes than are free. So
- * one user alone has at most half of all nodes, and two users have at most a third each: there is always a
- * node for another user. Root may have all nodes.
- */
+/* Counts one more node for a user, if it has fewer nodes than are free. So one user alone has at most half of
+ * all nodes, and two have at most a third each. There is always a node for another user. Root may have all.
+ * Returns whether the node was counted. */
 static __always_inline bool take_for(struct spry_collected *counts, u32 *user)
 {
 	u32 taken = *(volatile u32 *)&counts->taken, most = knobs.nodes_most,

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Takes the word of a verdict apart. No other BPF code reads this word. */
+/* Decodes the word of a verdict. No other BPF code reads it. */
 #ifndef SPRY_VERDICT_BPF_H
 #define SPRY_VERDICT_BPF_H
 
 #include "knobs.bpf.h"
 
-/* The daemon's verdict on a process. With the class NONE the daemon says nothing of the process. */
+/* The daemon's verdict on a process. Class NONE means that there is no verdict. */
 struct verdict {
 	u64 quantum_ns;
 	u32 class;

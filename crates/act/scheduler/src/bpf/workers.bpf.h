@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Workers of the kernel that are over their part of the CPU, while a process in use gives the kernel work (a
- * key for a terminal). Such workers go before OTHER, within the part that all threads of the kernel have and
- * a little more: floods may have used that part up, and processes in use give the kernel little work.
+ * Kernel workers on which processes in use depend.
  *
- * The kernel wakes its first free worker for such work. If the work of others has woken that worker already,
- * nothing tells the scheduler that the worker is wanted now, so the next decision moves waiting workers up.
- * Each worker first wakes the next one if there is more work. The work that is wanted is the last in the
- * kernel's list, so a worker that another one wakes is wanted, too, for what is left of the time.
+ * Purpose: a process in use gives the kernel work, a key for a terminal say. A flood of other work may have
+ * spent the budgets of kernel workers. Without this file, these workers would wait among the tasks of OTHER.
+ *
+ * Rule: for 10 ms after a process in use has queued work, kernel workers are wanted: they are of KTHREAD
+ * again, up to 30 % of the CPU for all kernel threads (wanted_percent). A worker is wanted if a process in
+ * use wakes it. If other work has woken the worker before, the kernel wakes none for the new work. So the
+ * next decision moves all waiting workers up. A worker that has more work first wakes the next worker. The
+ * wanted work is the last in the kernel's list, so workers that are woken by workers are wanted, too.
  */
 #ifndef SPRY_WORKERS_BPF_H
 #define SPRY_WORKERS_BPF_H
@@ -16,13 +18,13 @@
 #include "rise.bpf.h"
 #include "types.bpf.h"
 
-/* How many tasks of a queue are looked at. */
+/* The most tasks of a queue that are looked at. */
 #define WORKERS_MOST 256
 
-/* How long workers are wanted after a process in use has given the kernel work, ns. */
+/* For how long workers are wanted after a process in use has queued work, ns. */
 #define WANTED_NS (10 * MS)
 
-/* Until when they are wanted. */
+/* Until when workers are wanted, ns. */
 static u64 work_wanted_until_ns;
 
 SEC("tp_btf/workqueue_queue_work")
@@ -35,6 +37,7 @@ int BPF_PROG(spry_work_is_queued)
 	return 0;
 }
 
+/* Moves kernel workers from a place's queue of OTHER to KTHREAD. */
 __noinline int move_workers_up(u32 place)
 {
 	struct task_struct *p;
@@ -65,7 +68,8 @@ __noinline int move_workers_up(u32 place)
 	return 0;
 }
 
-/* Moves waiting workers up, if a process in use has given the kernel work since. */
+/* Moves waiting workers up to KTHREAD, if a process in use has queued work since the last call. One CPU does
+ * so. */
 static __always_inline void workers_rise(void)
 {
 	u32 i, work = news.work, seen = heeded.work;
@@ -77,7 +81,7 @@ static __always_inline void workers_rise(void)
 	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) move_workers_up(place_of_cpu(i));
 }
 
-/* A worker wakes. It is wanted if a process in use woke it, or if another worker did while workers are
+/* A kernel worker wakes. It is wanted if a process in use woke it, or if another worker did while workers are
  * wanted. */
 static __always_inline void worker_wakes(struct task_struct *p, struct cpu_ctx *c)
 {
@@ -92,7 +96,7 @@ static __always_inline void worker_wakes(struct task_struct *p, struct cpu_ctx *
 	else if (waker->flags & PF_WQ_WORKER)
 		until_ns = work_wanted_until_ns;
 	t->wanted_until_ns = until_ns;
-	/* What was decided when the worker slept says nothing of now. */
+	/* The worker's remembered order is from before it was wanted. */
 	if (is_wanted(t))
 		forget_recent(c, p);
 }
