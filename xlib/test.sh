@@ -43,9 +43,9 @@ lints() {
         cargo clippy --profile "$profile" --workspace --all-targets --quiet -- -D warnings
 }
 
-# The tests of the tree's own form and of its licences. As part of the workspace: a crate alone has other features.
+# The tests of form, style and licences. As part of the workspace: a crate alone has other features.
 tidy() {
-    cargo test --profile "$profile" --workspace --quiet --test tree --test licences
+    cargo test --profile "$profile" --workspace --quiet --test tree --test style --test licences
 }
 
 # pandas, polars and the published Perfetto schema, in a Python of their own below the target directory.

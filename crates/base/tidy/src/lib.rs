@@ -1,10 +1,18 @@
 //! Reads the source tree and finds what breaks its rules of form; the rules themselves are in the tests.
 
+mod old;
+mod pieces;
+mod style;
+
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::Value;
+
+pub use old::{OLD_STYLE, Old};
+pub use pieces::{Piece, code_only, comment_lines, pieces};
+pub use style::{Rule, offences};
 
 /// A text file of the tree.
 #[derive(Clone, Debug)]
@@ -27,6 +35,14 @@ impl Source {
     }
 }
 
+/// The root of the tree that holds this crate.
+///
+/// # Panics
+/// If the crate is not where it belongs in the tree.
+pub fn root() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("the crate is three levels down")
+}
+
 /// Names of files and directories in which nothing is written by us. `.git` is a file if the tree is a second
 /// work tree of its repository.
 const FOREIGN: [&str; 5] = [".git", "target", "demo-out", "corpus", "artifacts"];
@@ -37,10 +53,8 @@ const FOREIGN: [&str; 5] = [".git", "target", "demo-out", "corpus", "artifacts"]
 /// # Panics
 /// If the tree cannot be read.
 pub fn sources() -> Vec<Source> {
-    let root =
-        Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("the crate is three levels down");
     let mut found = Vec::new();
-    collect(root, root, &mut found);
+    collect(root(), root(), &mut found);
     found.sort_by(|a, b| a.path.cmp(&b.path));
     found
 }
@@ -75,43 +89,6 @@ pub fn metadata(arguments: &[&str]) -> Value {
         .expect("cargo starts");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     serde_json::from_slice(&output.stdout).expect("cargo writes JSON")
-}
-
-/// The code of a Rust source: comments and texts in quotes are replaced by blanks, line breaks are kept.
-pub fn code_only(text: &str) -> String {
-    let mut code = String::with_capacity(text.len());
-    let mut rest = text;
-    while let Some(first) = rest.chars().next() {
-        let skipped = if rest.starts_with("//") {
-            rest.find('\n').unwrap_or(rest.len())
-        } else if rest.starts_with("r#\"") {
-            rest.find("\"#").map_or(rest.len(), |end| end + 2)
-        } else if first == '"' {
-            string_len(rest)
-        } else if rest.starts_with("'\"'") {
-            3
-        } else {
-            code.push(first);
-            rest = &rest[first.len_utf8()..];
-            continue;
-        };
-        code.extend(rest[..skipped].chars().filter(|&c| c == '\n'));
-        rest = &rest[skipped..];
-    }
-    code
-}
-
-/// The length of the string literal that `text` starts with, both quotes included.
-fn string_len(text: &str) -> usize {
-    let mut escaped = false;
-    for (at, byte) in text.bytes().enumerate().skip(1) {
-        match byte {
-            b'\\' if !escaped => escaped = true,
-            b'"' if !escaped => return at + 1,
-            _ => escaped = false,
-        }
-    }
-    text.len()
 }
 
 /// The words of a piece of code: identifiers, keywords and numbers.

@@ -152,35 +152,3 @@ fn comments_and_strings_are_not_code() {
     assert_eq!(words(&code_only(text)).filter(|&word| word == "pid").count(), 1);
     assert_eq!(code_only(text).lines().count(), 2);
 }
-
-/// The numbers of the lines of a source that end beyond a column.
-fn wide(text: &str, most: usize, mut is_meant: impl FnMut(&str) -> bool) -> Vec<usize> {
-    let width = |line: &str| line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
-    let lines = text.lines().enumerate();
-    lines.filter(|(_, line)| is_meant(line) && width(line) > most).map(|(at, _)| at + 1).collect()
-}
-
-#[test]
-fn comments_code_and_prose_end_at_110_columns() {
-    const MOST: usize = 110;
-    let is_comment = |line: &str| line.trim_start().starts_with("//");
-    none(sources().iter().flat_map(|source| {
-        let found = if source.has_extension(&["rs"]) {
-            // Texts in quotes may be as wide as they need to be.
-            let code = wide(&code_only(&source.text), MOST, |_| true);
-            code.into_iter().chain(wide(&source.text, MOST, is_comment)).collect()
-        } else if source.has_extension(&["c", "h"]) {
-            wide(&source.text, MOST, |_| true)
-        } else if source.has_extension(&["md"]) {
-            let mut is_block = false;
-            wide(&source.text, MOST, |line| {
-                is_block ^= line.starts_with("```");
-                // Tables, headings and addresses cannot be broken into lines.
-                !is_block && !line.starts_with(['|', '#', '<']) && !line.contains("](http")
-            })
-        } else {
-            Vec::new()
-        };
-        found.into_iter().map(|at| format!("{}:{at}", source.path.display())).collect::<Vec<_>>()
-    }));
-}
