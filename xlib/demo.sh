@@ -17,7 +17,7 @@ run_demo() {
 
 # What both parts run, built at once: alone, each would be built with other features, and so once more.
 build_for_demo() {
-    cargo build --release -p spry-cli -p spry-lab -p spry-runner -p spry-scheduler
+    cargo build --release -p spry-cli -p spry-lab -p spry-runner -p spry-scheduler -p spry-eyes
 }
 
 # A film and a typist beside CPU hogs, under the stock scheduler, a peer and Spry, where every run repeats.
