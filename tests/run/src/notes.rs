@@ -1,9 +1,11 @@
 //! Notes of the lab's tests that have passed, and their runs under perturbations.
 //!
 //! The lab repeats every byte, so a test whose guests get the same bytes gives the same result. Such a test
-//! is not run again.
+//! is not run again. Its inputs are all programs, which may enter guests and run them, and the sources of the
+//! test's own module: when a bound changes, only the tests of its module run again.
 
 use std::collections::hash_map::DefaultHasher;
+use std::collections::{BTreeMap, BTreeSet};
 use std::env;
 use std::fs;
 use std::hash::Hasher;
@@ -25,8 +27,10 @@ const VARIABLES: [&str; 2] = ["SPRY_TEST_", "SPRY_LAB_"];
 /// The notes for one set of inputs.
 pub struct Notes {
     directory: PathBuf,
-    /// The hash of everything that may enter a guest or change what a test does.
+    /// The hash of everything that may enter a guest or change what every test does.
     inputs: u64,
+    /// The hash of the sources of each module of a test program, by the program's source and the module.
+    modules: BTreeMap<(String, String), u64>,
 }
 
 impl Notes {
@@ -36,20 +40,27 @@ impl Notes {
     /// If a program cannot be read, or the notes cannot be kept.
     pub fn open(directory: PathBuf, programs: &[Program]) -> Result<Notes> {
         fs::create_dir_all(&directory).with_context(|| directory.display().to_string())?;
-        let tests = programs.iter().filter(|program| program.group == Group::Lab);
-        let mut files: Vec<PathBuf> = tests.map(|program| program.file.clone()).collect();
+        let mut files = Vec::new();
+        let mut modules = BTreeMap::new();
+        for program in programs.iter().filter(|program| program.group == Group::Lab) {
+            let source = Path::new(&program.source);
+            files.extend([source.to_owned(), program.dir.join("Cargo.toml")]);
+            files.extend(sources_in(&program.dir.join("src"))?);
+            for (module, sources) in modules_of(source)? {
+                modules.insert((program.source.clone(), module), hash_of(&sources)?);
+            }
+        }
         if let Some(directory) = env::var_os("SPRY_PROGRAMS").map(PathBuf::from) {
             files.extend(programs_in(&directory)?);
             files.extend(programs_in(&directory.join("examples"))?);
         }
         files.sort();
-        let mut hasher = DefaultHasher::new();
+        files.dedup();
         files.extend(lists());
-        for file in files {
-            hasher.write(&fs::read(&file).with_context(|| file.display().to_string())?);
-        }
+        let mut hasher = DefaultHasher::new();
+        hasher.write_u64(hash_of(&files)?);
         variables().iter().for_each(|text| hasher.write(text.as_bytes()));
-        Ok(Notes { directory, inputs: hasher.finish() })
+        Ok(Notes { directory, inputs: hasher.finish(), modules })
     }
 
     /// The tasks that have to run: a test of the lab that passed with the same inputs is left out, unless its
@@ -88,6 +99,9 @@ impl Notes {
     fn of(&self, programs: &[Program], task: &Task) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.inputs);
+        let module = task.name.split_once("::").map_or("", |(module, _)| module);
+        let source = &programs[task.program].source;
+        hasher.write_u64(self.modules.get(&(source.clone(), module.to_owned())).copied().unwrap_or(0));
         hasher.write(task.shown(programs).as_bytes());
         self.directory.join(format!("{:016x}", hasher.finish()))
     }
@@ -95,6 +109,49 @@ impl Notes {
 
 fn is_in_the_lab(programs: &[Program], task: &Task) -> bool {
     programs[task.program].group == Group::Lab
+}
+
+fn hash_of(files: &[PathBuf]) -> Result<u64> {
+    let mut hasher = DefaultHasher::new();
+    for file in files {
+        hasher.write(&fs::read(file).with_context(|| file.display().to_string())?);
+    }
+    Ok(hasher.finish())
+}
+
+/// The Rust sources of a directory, in a fixed order.
+fn sources_in(directory: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(directory).with_context(|| directory.display().to_string())?;
+    let paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<std::io::Result<Vec<_>>>()?;
+    let mut sources: Vec<PathBuf> = paths
+        .into_iter()
+        .filter(|path| path.extension().is_some_and(|extension| extension == "rs"))
+        .collect();
+    sources.sort();
+    Ok(sources)
+}
+
+/// The modules of a test program whose source is `main.rs` in a directory of its own. Each has the sources of
+/// the module itself, and of the modules that these name as `crate::`.
+fn modules_of(source: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
+    let mut modules = BTreeMap::new();
+    let Some(directory) = source.parent().filter(|_| source.ends_with("main.rs")) else { return Ok(modules) };
+    for file in sources_in(directory)? {
+        let mut found = BTreeSet::new();
+        let mut next = vec![file.clone()];
+        while let Some(file) = next.pop() {
+            let text = fs::read_to_string(&file).with_context(|| file.display().to_string())?;
+            let names = text.split("crate::").skip(1).filter_map(|rest| {
+                rest.split(|letter: char| !letter.is_alphanumeric() && letter != '_').next()
+            });
+            next.extend(names.map(|name| directory.join(format!("{name}.rs"))).filter(|path| path.exists()));
+            next.retain(|path| !found.contains(path));
+            found.insert(file);
+        }
+        let name = file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+        modules.insert(name, found.into_iter().collect());
+    }
+    Ok(modules)
 }
 
 /// The environment variables that change what a test does, in a fixed order.
@@ -134,4 +191,23 @@ fn programs_in(directory: &Path) -> Result<Vec<PathBuf>> {
             })
     };
     Ok(paths.into_iter().filter(is_program).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_module_has_its_own_sources_and_those_it_names() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../lab/tests/lab/main.rs");
+        let modules = modules_of(&root).expect("the sources can be read");
+        let names = |module: &str| -> Vec<String> {
+            let stem = |path: &PathBuf| path.file_stem().expect("a file").to_string_lossy().into_owned();
+            modules[module].iter().map(stem).collect()
+        };
+        assert_eq!(names("groups"), ["groups", "stack"]);
+        assert_eq!(names("saved"), ["repeats", "saved"]);
+        assert_eq!(names("ticks"), ["ticks"]);
+        assert!(modules_of(Path::new("tests/storms.rs")).expect("nothing is read").is_empty());
+    }
 }

@@ -524,17 +524,17 @@ fn the_kernels_account_stands_beside_the_traces_between_the_same_moments() {
     let stat = |state, exec_ns, utime_ns| {
         Event::Stat(TaskStat { tid: Tid(7), state, exec_ns, utime_ns, stime_ns: 4 * MS })
     };
-    // The task has had CPU 0 since before the trace; the account that comes while it runs is as old as the
-    // last tick.
+    // The task has had CPU 0 since before the trace: its account is as old as the last tick.
     tape.at(2 * MS, 1, stat(StatState::Running, 49 * MS, 40 * MS)).at(10 * MS, 0, switch(7, 0, Sleeping));
     tape.at(10 * MS, 0, stat(StatState::Blocked, 58 * MS, 48 * MS));
     tape.at(12 * MS, 0, switch(0, 7, Runnable)).at(15 * MS, 1, stat(StatState::Running, 61 * MS, 52 * MS));
+    // The kernel has not shown the second switch to the task.
+    tape.at(16 * MS, 0, switch(7, 0, Sleeping)).at(18 * MS, 1, stat(StatState::Running, 62 * MS, 53 * MS));
     let findings = tape.findings(20 * MS);
     let kernel = task(&findings, 7).kernel.unwrap();
     assert_eq!((kernel.from_ns, kernel.to_ns), (10 * MS, 15 * MS));
-    assert_eq!((kernel.exec_ns, kernel.ticks_ns), (3 * MS, 4 * MS));
-    assert_eq!(kernel.runtime_ns, 3 * MS);
-    assert_eq!(task(&findings, 7).runtime_ns, 18 * MS);
+    assert_eq!((kernel.exec_ns, kernel.ticks_ns, kernel.runtime_ns), (3 * MS, 4 * MS, 3 * MS));
+    assert_eq!(task(&findings, 7).runtime_ns, 14 * MS);
 }
 
 #[test]
