@@ -17,8 +17,8 @@
 //! describe it, trace.dat as `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)` do. Where the fields of a
 //! tracepoint are is always taken from the file. Any bytes are survived. Of perf.data at most 256 MiB of
 //! records wait for their turn, usually those of two of its rounds; of trace.dat a few pages or one
-//! compressed chunk (at most 16 MiB) a CPU are held; besides, descriptions of at most 64 MiB each, and 40
-//! bytes a task.
+//! compressed chunk (at most 16 MiB) a CPU are held, and at most 512 MiB of all CPUs; besides, descriptions
+//! of at most 64 MiB each, and 40 bytes a task.
 
 mod catalogue;
 mod convert;

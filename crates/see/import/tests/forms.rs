@@ -321,3 +321,11 @@ fn what_cannot_be_read_is_named() {
     packed[name_at..name_at + 4].copy_from_slice(b"lzma");
     assert!(error(&packed).contains("`lzma`"));
 }
+
+#[test]
+fn pages_that_belong_to_two_cpus_are_damage() {
+    let mut file = forge::trace_dat_6(&forge::happening(1));
+    let places_at = file.windows(10).position(|bytes| bytes == b"flyrecord\0").unwrap() + 10;
+    file.copy_within(places_at..places_at + 16, places_at + 16);
+    assert!(matches!(read(&file), Err(ImportError::Damaged("list of CPUs"))));
+}

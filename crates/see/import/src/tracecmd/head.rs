@@ -18,7 +18,7 @@ const OPTIONS_MAX: usize = 1 << 16;
 const CLOCK_BYTES_MAX: u64 = 4096;
 /// The clock that ftrace has if no other was chosen. trace-cmd takes it where the file names none.
 const DEFAULT_CLOCK: &str = "local";
-/// How many buffers are read at most. A buffer is read for the first [`CPU_MAX`] CPUs.
+/// How many buffers are read at most.
 const BUFFERS_MAX: usize = 64;
 /// How many sections of options are read at most; each says where the next one is.
 const OPTION_SECTIONS_MAX: usize = 64;
@@ -48,16 +48,20 @@ pub(crate) struct Buffer {
     pub(crate) clock: String,
     pub(crate) page_size: u32,
     pub(crate) packing: Option<Packing>,
-    /// The CPUs that have pages, each once.
-    pub(crate) cpus: BTreeMap<u16, Place>,
+    /// The CPUs that have pages.
+    pub(crate) cpus: Vec<(u16, Place)>,
 }
 
 impl Buffer {
     fn add(&mut self, cpu: u32, place: Place) {
         let cpu = u16::try_from(cpu).ok().filter(|&cpu| u64::from(cpu) < CPU_MAX && place.len > 0);
-        if let Some(cpu) = cpu {
-            self.cpus.entry(cpu).or_insert(place);
-        }
+        self.cpus.extend(cpu.map(|cpu| (cpu, place)));
+    }
+
+    pub(crate) fn lists_each_cpu_once(&self) -> bool {
+        let mut numbers: Vec<u16> = self.cpus.iter().map(|&(cpu, _)| cpu).collect();
+        numbers.sort_unstable();
+        numbers.windows(2).all(|pair| pair[0] < pair[1])
     }
 }
 

@@ -10,8 +10,8 @@ use crate::tracecmd::unpack::Packing;
 
 /// How much of plain pages is read at once; whole pages, at least one.
 const READ_BYTES: u64 = 64 << 10;
-/// Compressed chunks are at most this long, packed or not.
-const CHUNK_BYTES_MAX: u32 = 16 << 20;
+/// Compressed chunks are at most this long, packed or not, and shorter where many CPUs hold one each.
+const CHUNK_BYTES_MAX: usize = 16 << 20;
 
 /// Where a CPU's pages are in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -27,6 +27,8 @@ pub(crate) struct Shape {
     pub(crate) layout: PageLayout,
     pub(crate) order: Order,
     pub(crate) packing: Option<Packing>,
+    /// One CPU may hold this many bytes of pages; at least one page.
+    pub(crate) held_bytes: usize,
 }
 
 /// What comes next of a CPU.
@@ -171,7 +173,8 @@ impl Lane {
 
     fn read_pages<R: Read + Seek>(&mut self, source: &mut R) -> io::Result<bool> {
         let page_size = self.shape.page_size as u64;
-        let wanted = (READ_BYTES / page_size).max(1) * page_size;
+        let most = READ_BYTES.min(self.shape.held_bytes as u64);
+        let wanted = (most / page_size).max(1) * page_size;
         let len = wanted.min(self.place.len);
         if len < page_size {
             self.damaged_bytes += len;
@@ -191,9 +194,6 @@ impl Lane {
     }
 
     fn unpack_pages<R: Read + Seek>(&mut self, source: &mut R, packing: Packing) -> io::Result<bool> {
-        if self.place.len == 0 {
-            return Ok(false);
-        }
         loop {
             match self.unpack_chunk(source, packing) {
                 Ok(true) if self.pages.len() >= self.shape.page_size => return Ok(true),
@@ -201,7 +201,7 @@ impl Lane {
                 Ok(false) => return Ok(false),
                 Err(error) => {
                     // It is then not known either where the next chunk begins.
-                    self.place.len = 0;
+                    self.chunks = Some(0);
                     self.pages.clear();
                     self.is_cut |= error.kind() == io::ErrorKind::UnexpectedEof;
                     self.damaged_bytes += u64::from(error.kind() == io::ErrorKind::InvalidData);
@@ -232,13 +232,71 @@ impl Lane {
             return Ok(false);
         }
         let (packed_len, len) = (input.u32()?, input.u32()?);
-        if packed_len.max(len) > CHUNK_BYTES_MAX {
+        let most = CHUNK_BYTES_MAX.min(self.shape.held_bytes) as u64;
+        let chunk_bytes = 8 + u64::from(packed_len);
+        // The chunks end where their CPU's place does. Some versions do not count the number of chunks in it.
+        if u64::from(len) > most || chunk_bytes > self.place.len {
             return Err(io::ErrorKind::InvalidData.into());
         }
-        let packed = input.block(u64::from(packed_len), u64::from(CHUNK_BYTES_MAX))?;
-        taken += 8 + u64::from(packed_len);
-        self.place.at = self.place.at.saturating_add(taken);
+        let packed = input.block(u64::from(packed_len), CHUNK_BYTES_MAX as u64)?;
+        self.place.at = self.place.at.saturating_add(taken + chunk_bytes);
+        self.place.len -= chunk_bytes;
         self.pages = packing.unpack(&packed, len as usize)?;
         Ok(true)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PAGE_SIZE: usize = 256;
+
+    /// Chunks of empty pages, each of this many bytes.
+    fn chunks(sizes: &[usize]) -> Vec<u8> {
+        let mut bytes = (sizes.len() as u32).to_le_bytes().to_vec();
+        for &size in sizes {
+            let packed = zstd::bulk::compress(&vec![0; size], 3).expect("zstd packs");
+            bytes.extend_from_slice(&(packed.len() as u32).to_le_bytes());
+            bytes.extend_from_slice(&(size as u32).to_le_bytes());
+            bytes.extend(packed);
+        }
+        bytes
+    }
+
+    /// What reading a CPU's place in a file to its end finds: how many pages were held at most, and how many
+    /// bytes are damaged.
+    fn read(file: &[u8], len: usize, held_bytes: usize) -> (usize, u64) {
+        let layout = PageLayout { commit_size: 8, data_at: 16 };
+        let packing = Some(Packing::Zstd);
+        let shape = Shape { page_size: PAGE_SIZE, layout, order: Order::Little, packing, held_bytes };
+        let mut lane = Lane::new(0, 0, Place { at: 0, len: len as u64 }, shape);
+        let mut source = io::Cursor::new(file);
+        let mut held_pages = 0;
+        while lane.next_page(&mut source).expect("the source is memory") {
+            held_pages = held_pages.max(lane.pages.len() / PAGE_SIZE);
+        }
+        assert_eq!(lane.next(&mut source).expect("the source is memory"), Next::End);
+        (held_pages, lane.damaged_bytes())
+    }
+
+    #[test]
+    fn chunks_end_where_the_place_of_their_cpu_does() {
+        let file = chunks(&[PAGE_SIZE, 4 * PAGE_SIZE]);
+        assert_eq!(read(&file, file.len(), usize::MAX), (4, 0));
+        // The number of chunks, 4 bytes, is part of the place or not.
+        assert_eq!(read(&file, file.len() - 4, usize::MAX), (4, 0));
+        let (pages, damaged_bytes) = read(&file, file.len() - 5, usize::MAX);
+        assert_eq!((pages, damaged_bytes > 0), (1, true));
+    }
+
+    #[test]
+    fn a_chunk_is_no_longer_than_its_cpu_may_hold() {
+        let file = chunks(&[PAGE_SIZE, 4 * PAGE_SIZE]);
+        assert_eq!(read(&file, file.len(), 4 * PAGE_SIZE), (4, 0));
+        let (pages, damaged_bytes) = read(&file, file.len(), 3 * PAGE_SIZE);
+        assert_eq!((pages, damaged_bytes > 0), (1, true));
+        let huge = chunks(&[CHUNK_BYTES_MAX + PAGE_SIZE]);
+        assert_eq!(read(&huge, huge.len(), usize::MAX), (0, 1));
     }
 }

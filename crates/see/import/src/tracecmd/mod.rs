@@ -19,13 +19,17 @@ use crate::error::ImportError;
 use crate::states::Numbering;
 use crate::stays::Broken;
 use crate::timers::Timers;
-use crate::tracecmd::head::{Head, Scale};
-use crate::tracecmd::lane::{Lane, Next, Shape};
+use crate::tracecmd::head::{Buffer, Head, Scale};
+use crate::tracecmd::lane::{Lane, Next, Place, Shape};
 
 /// Pages are a power of two between these.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 256..=1 << 20;
 /// The clocks of ftrace that count nanoseconds. The others count events, ticks or cycles.
 const TIME_CLOCKS: [&str; 7] = ["local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
+
+/// The pages or chunks of all CPUs that are held at a time take at most this much memory. trace-cmd's chunks
+/// have ten pages: those of 8,192 CPUs fit if pages have 4 KiB, those of 800 CPUs if pages have 64 KiB.
+const HELD_BYTES_MAX: usize = 512 << 20;
 
 /// A trace.dat being read.
 pub(crate) struct TraceDat<R> {
@@ -209,10 +213,18 @@ impl<R: Read + Seek> TraceDat<R> {
 }
 
 fn lanes(head: &Head) -> Result<Vec<Lane>, ImportError> {
+    let all = || head.buffers.iter().flat_map(|buffer| buffer.cpus.iter());
+    if !head.buffers.iter().all(Buffer::lists_each_cpu_once)
+        || !are_apart(all().map(|&(_, place)| place).collect())
+    {
+        return Err(ImportError::Damaged("list of CPUs"));
+    }
+    let held_bytes = HELD_BYTES_MAX / all().count().max(1);
     let mut lanes = Vec::new();
     for (number, buffer) in head.buffers.iter().enumerate() {
         let page_size = buffer.page_size;
-        if !PAGE_BYTES.contains(&page_size) || !page_size.is_power_of_two() {
+        let is_size = PAGE_BYTES.contains(&page_size) && page_size.is_power_of_two();
+        if !is_size || held_bytes < page_size as usize {
             return Err(ImportError::Damaged("page size"));
         }
         let shape = Shape {
@@ -220,10 +232,18 @@ fn lanes(head: &Head) -> Result<Vec<Lane>, ImportError> {
             layout: head.meta.layout,
             order: head.order,
             packing: buffer.packing,
+            held_bytes,
         };
-        lanes.extend(buffer.cpus.iter().map(|(&cpu, &place)| Lane::new(cpu, number, place, shape)));
+        lanes.extend(buffer.cpus.iter().map(|&(cpu, place)| Lane::new(cpu, number, place, shape)));
     }
     Ok(lanes)
+}
+
+/// Whether no byte of the file belongs to two lists. Otherwise a short file would take the time and the
+/// memory of a file that is thousands of times as long.
+fn are_apart(mut places: Vec<Place>) -> bool {
+    places.sort_unstable_by_key(|place| place.at);
+    places.windows(2).all(|pair| pair[1].at - pair[0].at >= pair[0].len)
 }
 
 /// The trace's header, all but the time of its start.
@@ -239,5 +259,33 @@ fn header(head: &Head, catalogue: &Catalogue, last_cpu: u16) -> Header {
         // Some versions describe all the kernel's tracepoints, whether they recorded them or not.
         unproven: Kind::ALL.into_iter().collect(),
         ..Header::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn place(at: u64, len: u64) -> Place {
+        Place { at, len }
+    }
+
+    #[test]
+    fn no_byte_belongs_to_two_lists() {
+        assert!(are_apart(vec![]));
+        assert!(are_apart(vec![place(4096, 4096), place(8192, u64::MAX)]));
+        assert!(!are_apart(vec![place(4096, 4096), place(4096, 4096)]), "one place");
+        assert!(!are_apart(vec![place(8192, 4096), place(4096, 4097)]), "the last byte is shared");
+        assert!(!are_apart(vec![place(0, u64::MAX), place(u64::MAX - 1, 1)]));
+    }
+
+    #[test]
+    fn a_buffer_that_lists_a_cpu_twice_is_noticed() {
+        let buffer = |cpus: &[u16]| Buffer {
+            cpus: cpus.iter().map(|&cpu| (cpu, place(0, 1))).collect(),
+            ..Buffer::default()
+        };
+        assert!(buffer(&[1, 0, 2]).lists_each_cpu_once());
+        assert!(!buffer(&[1, 0, 1]).lists_each_cpu_once());
     }
 }
