@@ -329,3 +329,21 @@ fn pages_that_belong_to_two_cpus_are_damage() {
     file.copy_within(places_at..places_at + 16, places_at + 16);
     assert!(matches!(read(&file), Err(ImportError::Damaged("list of CPUs"))));
 }
+
+#[test]
+fn a_section_that_is_named_without_end_is_damage() {
+    let mut file = forge::trace_dat_7(&forge::happening(1), forge::Packing::None);
+    let place_at = file.windows(9).position(|bytes| bytes == b"none\x001.0\0").unwrap() + 9;
+    let section = |kind: u16, data: &[u8]| {
+        [&u64::from(kind).to_le_bytes()[..], &(data.len() as u64).to_le_bytes(), data].concat()
+    };
+    // The names of the kernel's functions (19): one section of 1 MiB, named a thousand times.
+    let names_at = file.len() as u64;
+    let names = vec![b'\n'; 1 << 20];
+    file.extend(section(19, &[&(names.len() as u32).to_le_bytes(), &names[..]].concat()));
+    let name = [&19u16.to_le_bytes()[..], &8u32.to_le_bytes(), &names_at.to_le_bytes()].concat();
+    let options_at = file.len() as u64;
+    file.extend(section(0, &name.repeat(1000)));
+    file[place_at..place_at + 8].copy_from_slice(&options_at.to_le_bytes());
+    assert!(matches!(read(&file), Err(ImportError::Damaged("description of tracepoints"))));
+}

@@ -20,6 +20,10 @@ const CLOCK_BYTES_MAX: u64 = 4096;
 const DEFAULT_CLOCK: &str = "local";
 /// How many buffers are read at most.
 const BUFFERS_MAX: usize = 64;
+/// All sections that are read, unpacked, have at most this many bytes together. A section may be named often.
+const SECTIONS_BYTES_MAX: u64 = 256 << 20;
+/// A section counts as this many bytes at least.
+const SECTION_BYTES_MIN: u64 = 4096;
 /// How many sections of options are read at most; each says where the next one is.
 const OPTION_SECTIONS_MAX: usize = 64;
 /// What stands before a list of CPUs in version 6.
@@ -130,7 +134,8 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
                     Some(Packing::from_name(name).ok_or_else(|| ImportError::Compression(name.to_owned()))?)
                 }
             };
-            Sections { source, order: head.order, packing }.read(&mut head, options_at)?;
+            let left = SECTIONS_BYTES_MAX;
+            Sections { source, order: head.order, packing, left }.read(&mut head, options_at)?;
         }
         version => return Err(ImportError::Version(version.to_owned())),
     }
@@ -305,11 +310,20 @@ struct Sections<'a, R> {
     source: &'a mut R,
     order: Order,
     packing: Option<Packing>,
+    /// Bytes of sections that may still be read.
+    left: u64,
 }
 
 impl<R: Read + Seek> Sections<'_, R> {
     /// Reads the section at a place, and unpacks it.
     fn at(&mut self, at: u64) -> io::Result<Vec<u8>> {
+        let section = self.unpacked(at)?;
+        let bytes = SECTION_BYTES_MIN.max(section.len() as u64);
+        self.left = self.left.checked_sub(bytes).ok_or(io::ErrorKind::InvalidData)?;
+        Ok(section)
+    }
+
+    fn unpacked(&mut self, at: u64) -> io::Result<Vec<u8>> {
         self.source.seek(SeekFrom::Start(at))?;
         let mut input = Input::new(&mut *self.source, self.order);
         let (_kind, flags, _text) = (input.u16()?, input.u16()?, input.u32()?);
