@@ -347,3 +347,17 @@ fn a_section_that_is_named_without_end_is_damage() {
     file[place_at..place_at + 8].copy_from_slice(&options_at.to_le_bytes());
     assert!(matches!(read(&file), Err(ImportError::Damaged("description of tracepoints"))));
 }
+
+#[test]
+fn identifiers_that_many_events_name_are_damage() {
+    let mut file = forge::perf_plain(&forge::happening(1));
+    let attr = file[112..112 + 128].to_vec();
+    let ids = (file.len() as u64, 1u64 << 20);
+    file.resize(file.len() + (1 << 20), 0);
+    let attrs_at = file.len() as u64;
+    let attrs = [&attr[..], &ids.0.to_le_bytes(), &ids.1.to_le_bytes()].concat().repeat(64);
+    file[24..32].copy_from_slice(&attrs_at.to_le_bytes());
+    file[32..40].copy_from_slice(&(attrs.len() as u64).to_le_bytes());
+    file.extend(attrs);
+    assert!(matches!(read(&file), Err(ImportError::Damaged("list of events"))));
+}

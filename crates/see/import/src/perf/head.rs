@@ -18,8 +18,10 @@ pub(crate) const MAGIC_BIG: [u8; 8] = *b"2ELIFREP";
 const PIPE_HEAD_BYTES: u64 = 16;
 /// An attribute with its section of identifiers is at most this long.
 const ATTR_BYTES_MAX: u64 = 4096;
-/// All attributes, or all identifiers of one, are at most this long.
-const SECTION_BYTES_MAX: u64 = 8 << 20;
+/// All attributes are at most this long.
+const ATTRS_BYTES_MAX: u64 = 8 << 20;
+/// The identifiers of all events together are at most this long. Events may name the same section.
+const IDS_BYTES_MAX: u64 = 32 << 20;
 /// A feature other than the formats is at most this long.
 const FEATURE_BYTES_MAX: u64 = 1 << 20;
 
@@ -123,13 +125,15 @@ impl Parts {
         if !(80..=ATTR_BYTES_MAX).contains(&attr_bytes) {
             return Err(ImportError::Damaged(PART));
         }
-        let attrs = section(source, order, place, SECTION_BYTES_MAX, PART)?;
+        let attrs = section(source, order, place, ATTRS_BYTES_MAX, PART)?;
+        let mut left = IDS_BYTES_MAX;
         for entry in attrs.chunks_exact(attr_bytes as usize) {
             // Behind each attribute stands where its identifiers are.
             let (attr, ids) = entry.split_at(entry.len() - 16);
             let (attr, _) = Attr::parse(attr, order).ok_or(ImportError::Damaged(PART))?;
             let place = (order.number(&ids[..8]), order.number(&ids[8..]));
-            let ids = section(source, order, place, SECTION_BYTES_MAX, PART)?;
+            let ids = section(source, order, place, left, PART)?;
+            left -= ids.len() as u64;
             self.events.add(attr, ids.chunks_exact(8).map(|id| order.number(id)));
         }
         Ok(())

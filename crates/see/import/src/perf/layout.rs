@@ -1,7 +1,7 @@
 //! What the records of one of perf's events hold, as its attributes say (`perf_event_open(2)`, "Reading
 //! results").
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
 
 use crate::input::Order;
 
@@ -85,7 +85,10 @@ pub(crate) struct Stamp {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     attrs: Vec<Attr>,
-    by_id: FxHashMap<u64, usize>,
+    /// The file chooses the identifiers, so the hash must be one that a file cannot foresee.
+    by_id: HashMap<u64, usize>,
+    /// How many of the events have their identifier at a known place in every record.
+    identified: usize,
 }
 
 /// How many identifiers of events are remembered; there is one for each CPU and event.
@@ -98,6 +101,7 @@ impl Events {
         if self.attrs.len() < ATTRS_MAX {
             let room = IDS_MAX.saturating_sub(self.by_id.len());
             self.by_id.extend(ids.take(room).map(|id| (id, self.attrs.len())));
+            self.identified += usize::from(attr.sample_type & IDENTIFIER != 0);
             self.attrs.push(attr);
         }
     }
@@ -107,7 +111,7 @@ impl Events {
     }
 
     fn all_are_identified(&self) -> bool {
-        self.attrs.iter().all(|attr| attr.sample_type & IDENTIFIER != 0)
+        self.identified == self.attrs.len()
     }
 
     fn attr_of(&self, id: Option<u64>) -> Option<&Attr> {
@@ -243,6 +247,20 @@ mod tests {
         for len in 0..body.len() - 3 {
             assert!(events.sample(&body[..len], Order::Little).is_none(), "cut to {len} bytes");
         }
+    }
+
+    #[test]
+    fn identifiers_that_would_collide_are_told_apart_at_once() {
+        // The inverse of the multiplier of the compiler's hash: there, all these identifiers are in one
+        // bucket, and adding them takes minutes.
+        let inverse = (0..6).fold(1u64, |inverse, _| {
+            let product = 0xf135_7aea_2e62_a9c5u64.wrapping_mul(inverse);
+            inverse.wrapping_mul(2u64.wrapping_sub(product))
+        });
+        assert_eq!(inverse.wrapping_mul(0xf135_7aea_2e62_a9c5), 1);
+        let mut events = Events::default();
+        events.add(attr(IDENTIFIER, 0), (0..1 << 20).map(|number: u64| number.wrapping_mul(inverse)));
+        assert_eq!(events.by_id.len(), 1 << 20);
     }
 
     #[test]
