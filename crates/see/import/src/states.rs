@@ -27,7 +27,12 @@ impl States {
     /// "R", REC->prev_state & 0x100 ? "+" : ""`. The bit before `? "+"` says that the task was pushed off. If
     /// there is no such text, it is the bit after the highest of the states.
     pub(crate) fn parse(print: &str) -> States {
-        let mut bits: Vec<(u64, PrevState)> = print.split('{').skip(1).filter_map(parse_bit).collect();
+        let mut bits: Vec<(u64, PrevState)> = Vec::new();
+        for (bit, state) in print.split('{').skip(1).filter_map(parse_bit) {
+            if bits.iter().all(|&(known, _)| known != bit) {
+                bits.push((bit, state));
+            }
+        }
         if bits.is_empty() {
             bits = MODERN.iter().map(|&(bit, letter)| (bit, state(letter))).collect();
         }
@@ -228,6 +233,15 @@ mod tests {
             (PrevState::Dead, PrevState::Zombie, PrevState::IdleSleep)
         );
         assert_eq!(states.of(9), PrevState::Other);
+    }
+
+    #[test]
+    fn a_text_names_each_bit_once() {
+        let states = States::parse(&r#"{ 0x1, "D" }, { 0x1, "S" }, "#.repeat(1000));
+        assert_eq!(
+            (states.bits.as_slice(), states.of(1)),
+            (&[(1, PrevState::DiskSleep)][..], PrevState::DiskSleep)
+        );
     }
 
     #[test]
