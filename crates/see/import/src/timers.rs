@@ -1,6 +1,7 @@
 //! Pairs the start of each high-resolution timer with its expiry, and says what kind of timer it was.
 
-use rustc_hash::FxHashMap;
+use std::collections::HashMap;
+
 use spry_trace::Tid;
 use spry_trace::event::{Event, Tick, TimerExpire, TimerKind};
 
@@ -37,18 +38,19 @@ struct Armed {
     expires_ns: u64,
 }
 
-/// The timers that are armed, by their addresses.
+/// The timers that are armed, by their addresses. The file chooses the addresses, so the hash must be one
+/// a file cannot foresee.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
-    handlers: FxHashMap<u64, Handler>,
-    armed: FxHashMap<u64, Armed>,
+    handlers: HashMap<u64, Handler>,
+    armed: HashMap<u64, Armed>,
 }
 
 impl Timers {
     /// Takes the text of the kernel's `kallsyms`, which has the kernel's functions by address; empty where
     /// the file lacks it.
     pub(crate) fn new(kallsyms: &[u8]) -> Timers {
-        let mut handlers = FxHashMap::default();
+        let mut handlers = HashMap::new();
         for line in kallsyms.split(|&byte| byte == b'\n') {
             let mut words = line.split(|&byte| byte == b' ' || byte == b'\t');
             let (Some(address), Some(name)) = (words.next(), words.nth(1)) else { continue };
@@ -61,7 +63,7 @@ impl Timers {
                 handlers.insert(address, handler);
             }
         }
-        Timers { handlers, armed: FxHashMap::default() }
+        Timers { handlers, armed: HashMap::new() }
     }
 
     /// Notes that a task armed a timer, to expire between two times of the timer's own clock.
@@ -129,6 +131,18 @@ mod tests {
         let expired =
             TimerExpire { tid: Tid::IDLE, kind: TimerKind::Other, deadline_ns: 6_700, latest_ns: 6_700 };
         assert_eq!(timers.expire(1, real_ns + 300, 7_000), Some(Event::TimerExpire(expired)));
+    }
+
+    #[test]
+    fn addresses_that_would_collide_cost_no_more() {
+        // The inverse of the multiplier of the compiler's hash: there, all these timers are in one bucket, and
+        // starting them takes minutes.
+        let inverse = 0x7814_94a5_5daa_ed0d_u64;
+        let mut timers = Timers::new(b"");
+        for number in 0..ARMED_MAX as u64 {
+            timers.start(number.wrapping_mul(inverse), 0, Tid(9), 5_000, 55_000);
+        }
+        assert_eq!(timers.armed.len(), ARMED_MAX);
     }
 
     #[test]
