@@ -8,6 +8,7 @@ use spry_trace::event::{
     Comm, Context, Event, Exec, Exit, Fork, Irq, Lost, Mark, Migrate, PRIO_DEADLINE, Softirq, Switch, Wakeup,
     WakeupKind, Waking,
 };
+use spry_trace::format::CPU_MAX;
 use spry_trace::{Stamped, Tgid, Tid};
 
 use crate::catalogue::{Catalogue, Edge, Point, SwitchPoint};
@@ -143,7 +144,7 @@ impl Converter {
                 let tid = tid.tid_of(data, order)?;
                 self.mention(record, tid, Some(Comm::new(comm.of(data, order)?)));
                 let target_cpu = match target_cpu {
-                    Some(cpu) => u16::try_from(cpu.of(data, order)?).ok()?,
+                    Some(number) => cpu(number.of(data, order)?)?,
                     None => record.cpu,
                 };
                 Event::Wakeup(Wakeup { tid, target_cpu, kind: *kind })
@@ -165,8 +166,8 @@ impl Converter {
             Point::Migrate { tid, from_cpu, to_cpu } => {
                 let tid = tid.tid_of(data, order)?;
                 self.mention(record, tid, None);
-                let cpu = |number: &crate::format::Number| u16::try_from(number.of(data, order)?).ok();
-                Event::Migrate(Migrate { tid, from_cpu: cpu(from_cpu)?, to_cpu: cpu(to_cpu)? })
+                let (from_cpu, to_cpu) = (cpu(from_cpu.of(data, order)?)?, cpu(to_cpu.of(data, order)?)?);
+                Event::Migrate(Migrate { tid, from_cpu, to_cpu })
             }
             Point::Runtime { tid, runtime } => {
                 let runtime_ns = u64::try_from(runtime.of(data, order)?).ok()?;
@@ -240,7 +241,7 @@ impl Converter {
         if self.catalogue.has("sched_wakeup") {
             return Some(());
         }
-        let target_cpu = target_cpu.map_or(Some(record.cpu), |cpu| u16::try_from(cpu).ok())?;
+        let target_cpu = target_cpu.map_or(Some(record.cpu), cpu)?;
         if self.stays.has_cpu(tid) {
             self.woken_early.insert(tid, target_cpu);
         } else {
@@ -335,6 +336,11 @@ impl Converter {
             self.put(&Record { time_ns, cpu, data: &[] }, Event::Exit(Exit { tid }));
         }
     }
+}
+
+/// A CPU's number in a record; `None` for a number that no CPU can have.
+fn cpu(number: i64) -> Option<u16> {
+    u16::try_from(number).ok().filter(|&cpu| u64::from(cpu) < CPU_MAX)
 }
 
 /// In which context a record was made.

@@ -361,3 +361,20 @@ fn identifiers_that_many_events_name_are_damage() {
     file.extend(attrs);
     assert!(matches!(read(&file), Err(ImportError::Damaged("list of events"))));
 }
+
+#[test]
+fn a_number_that_no_cpu_has_is_damage() {
+    let mut records = forge::happening(1);
+    let wakeup = records.iter_mut().find(|record| record.data[..2] == 302u16.to_le_bytes()).unwrap();
+    wakeup.data[32..36].copy_from_slice(&8192u32.to_le_bytes());
+    let (bytes, count) = (wakeup.data.len() as u64, records.len() as u64);
+    for (name, file) in forge::forms(&records) {
+        let (_, totals) = read(&file).unwrap();
+        assert_eq!((totals.damaged_bytes >= bytes, totals.events), (true, count - 1), "{name}");
+    }
+    // The last feature of the file says how many CPUs there are.
+    let mut file = forge::perf_plain(&records);
+    let cpus_at = file.len() - 8;
+    file[cpus_at..].copy_from_slice(&[0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0]);
+    assert_eq!(Import::open(Cursor::new(file)).unwrap().header().cpus, 8192);
+}

@@ -3,6 +3,7 @@
 use std::io::{Read, Seek, SeekFrom};
 
 use spry_trace::Header;
+use spry_trace::format::CPU_MAX;
 
 use crate::error::{ImportError, in_part};
 use crate::input::{Input, Order};
@@ -218,7 +219,7 @@ impl Parts {
             kernel: self.kernel.clone(),
             arch: self.arch.clone(),
             machine: "host".into(),
-            cpus: self.cpus.unwrap_or(0),
+            cpus: self.cpus.unwrap_or(0).min(CPU_MAX as u16),
             clock: clock_name(clock).into(),
             start_ns,
             start_unix_ns: at_once
