@@ -46,6 +46,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/scheduler/tests/fair/", "it forks beside other threads"),
     ("crates/act/scheduler/tests/terminals.rs", "single calls"),
     ("crates/see/analysis/tests/memory.rs", "an allocator that counts"),
+    ("crates/act/timer/tests/steady.rs", "an allocator that counts"),
 ];
 
 #[test]

@@ -1,0 +1,73 @@
+//! Firm timers: each timer has a deadline and an overshoot, which is how late it may fire.
+//!
+//! The idea is that of Time-Sensitive Linux (Goel and others, "Supporting Time-Sensitive Applications on a
+//! Commodity OS", OSDI 2002, sections 3.1 and 4.3.2). A wake-up by the kernel's timer is expensive. A look at
+//! the clock is cheap, and a program is often awake just after a deadline anyway. So the program looks for
+//! expired timers at *trigger points*, such as the end of a request. The kernel's timer is only a *backstop*:
+//! it is armed at the earliest deadline plus overshoot. If trigger points are frequent, it is moved again and
+//! again and never expires. If they are rare, no timer is later than its overshoot.
+//!
+//! - A *hard* timer has an overshoot of 0: the backstop is armed at its deadline.
+//! - A *soft* timer has an infinite overshoot ([`SOFT`]): it fires at a trigger point or not at all.
+//! - A *firm* timer lies between.
+//!
+//! [`Timers`] is the queue of one thread. It reads no clock, makes no system call and starts no thread: each
+//! call takes the time as an argument, in nanoseconds of any clock that does not go back.
+//!
+//! ```
+//! use spry_timer::{Terms, Timers, Trigger};
+//!
+//! let mut timers = Timers::new();
+//! let now_ns = 1_000_000;
+//! // Due in 50 us, and at most 20 us late.
+//! timers.arm(now_ns, Terms::firm(1_050_000, 20_000), "firm")?;
+//! let hard = timers.arm(now_ns, Terms::hard(3_000_000), "hard")?;
+//! // Every 10 ms, each time at most 1 ms late.
+//! timers.arm(now_ns, Terms::firm(11_000_000, 1_000_000).every(10_000_000), "tick")?;
+//!
+//! // Before the program sleeps, it arms the kernel's timer here.
+//! assert_eq!(timers.backstop_ns(), Some(1_070_000));
+//!
+//! // A trigger point at which nothing is due costs one comparison.
+//! assert!(!timers.poll(1_049_999));
+//!
+//! // A trigger point between the deadline and the backstop: the kernel's timer is not needed.
+//! let now_ns = 1_052_000;
+//! assert!(timers.poll(now_ns));
+//! let fired = timers.take(now_ns, Trigger::Check).expect("it is due");
+//! assert_eq!((fired.value, fired.late_ns), ("firm", 2_000));
+//! assert!(timers.take(now_ns, Trigger::Check).is_none());
+//! assert_eq!(timers.backstop_ns(), Some(3_000_000));
+//!
+//! assert_eq!(timers.cancel(hard), Some("hard"));
+//! assert_eq!(timers.backstop_ns(), Some(12_000_000));
+//! assert_eq!(timers.counts().soft, 1);
+//! # Ok::<(), spry_timer::Refused>(())
+//! ```
+//!
+//! # Order and cost
+//!
+//! Timers that are due fire in the order of their deadlines; timers of one deadline fire in the order in
+//! which they were armed. A timer that is due within the current period of [`PERIOD_NS`] waits in a heap,
+//! which costs O(log n) of the timers in it. A later one waits in a coarse wheel until its last period, so
+//! arming it, cancelling it and arming it again are O(1). Cancelling a timer of the heap is O(1) amortised:
+//! the heap drops the entry later. When a queue has grown to its size, no call allocates.
+//!
+//! # When checks do not pay
+//!
+//! A check costs C_c, a timer that a check fires C_s, a timer that the backstop fires C_h. Checks pay if
+//! `N_s / N_c > C_c / (C_h - C_s)` (section 4.3.2), where N_c checks fired N_s timers.
+//! [`Timers::wants_check`] keeps that account: it tells the caller at which trigger points to read the clock,
+//! and leaves them out while they do not pay.
+
+mod checking;
+mod queue;
+mod slots;
+mod terms;
+mod wheel;
+
+pub use checking::{Costs, Counts};
+pub use queue::{Fired, Timers, Trigger};
+pub use slots::Handle;
+pub use terms::{Refused, SOFT, Terms};
+pub use wheel::PERIOD_NS;
