@@ -53,6 +53,11 @@
 //! arming it, cancelling it and arming it again are O(1). Cancelling a timer of the heap is O(1) amortised:
 //! the heap drops the entry later. When a queue has grown to its size, no call allocates.
 //!
+//! # Adapters
+//!
+//! - Feature `epoll`: [`Backstop`] is a timerfd on the clock of [`now_ns`], and [`Loop`] an epoll loop around
+//!   it.
+//!
 //! # When checks do not pay
 //!
 //! A check costs C_c, a timer that a check fires C_s, a timer that the backstop fires C_h. Checks pay if
@@ -60,13 +65,25 @@
 //! [`Timers::wants_check`] keeps that account: it tells the caller at which trigger points to read the clock,
 //! and leaves them out while they do not pay.
 
+#[cfg(feature = "epoll")]
+mod backstop;
 mod checking;
+#[cfg(feature = "epoll")]
+mod costs;
+#[cfg(feature = "epoll")]
+mod event_loop;
 mod queue;
 mod slots;
 mod terms;
 mod wheel;
 
+#[cfg(feature = "epoll")]
+pub use backstop::{Backstop, now_ns};
 pub use checking::{Costs, Counts};
+#[cfg(feature = "epoll")]
+pub use costs::measure_costs;
+#[cfg(feature = "epoll")]
+pub use event_loop::{Loop, READABLE, Ready, WRITABLE};
 pub use queue::{Fired, Timers, Trigger};
 pub use slots::Handle;
 pub use terms::{Refused, SOFT, Terms};
