@@ -130,8 +130,8 @@ static __noinline int release(u32 tgid)
 	return 0;
 }
 
-/* The name of the node of a task's process. If the process has no node, it is given one; the name is 0 if
- * none is free. */
+/* The name of the node of a task's process. If the process has no node, it is given one; the name is
+ * 0 if none is free. */
 static __always_inline spry_ref ref_of(struct task_struct *task)
 {
 	return find_ref(task->tgid) ?: new_node(task);

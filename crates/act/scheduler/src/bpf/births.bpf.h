@@ -43,8 +43,8 @@ static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t
 	return ran_ns > 0 ? ran_ns : 0;
 }
 
-/* The charge for the run time that the current task has not paid for yet in OTHER, units of 64 ns; 0 in
- * another class. */
+/* The charge for the run time that the current task has not paid for yet in OTHER, units of 64 ns; 0
+ * in another class. */
 static __always_inline u64 owes(struct task_struct *p, struct thread_ctx *t)
 {
 	return t->class == SPRY_CLASS_OTHER ? other_charge(p, t, uncharged(p, t)) : 0;
@@ -82,8 +82,8 @@ static __always_inline u64 gives_place(struct task_struct *creator, struct threa
 	return at_least(place, now - CLASS_LEADS);
 }
 
-/* Records the creator, the line, the domain and the group of a new task. When the task exits, its debt goes
- * to these. */
+/* Records the creator, the line, the domain and the group of a new task. When the task exits, its
+ * debt goes to these. */
 static __always_inline void descends(struct task_struct *p, struct thread_ctx *t, struct task_struct *creator,
 				     const struct thread_ctx *from, const struct where *at)
 {
@@ -110,8 +110,8 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	if (process)
 		vtime = at_least(vtime, place_left(p, t, process->left, l));
 	vtime = at_least(vtime, place_left(p, t, *orphans_of(t->line), l));
-	/* A child in its creator's group starts where its creator is. In another group it joins like a woken
-	 * task. */
+	/* A child in its creator's group starts where its creator is. In another group it joins
+	 * like a woken task. */
 	if (!from || from->slot != t->slot)
 		vtime = joins_at(t, l, vtime);
 	t->class = SPRY_CLASS_OTHER;

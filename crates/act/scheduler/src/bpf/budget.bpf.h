@@ -18,8 +18,8 @@ static __always_inline u32 turns_percent(const struct cpu_ctx *c)
 	       (c->below[BELOW_IDLE].due_ns ? share_percent : 0);
 }
 
-/* The time of the current period that DAEMON or KTHREAD may spend in all, ns, after what the other of them
- * and turns have. */
+/* The time of the current period that DAEMON or KTHREAD may spend in all, ns, after what the other of
+ * them and turns have. */
 static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 {
 	u64 all_ns = budget_period_ns * (servers_percent - turns_percent(c)) / 100;
@@ -33,8 +33,8 @@ static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 	return at_least(all_ns > others_ns ? all_ns - others_ns : 0, least_ns);
 }
 
-/* Whether a class has spent no more than its part of this CPU in the current period. Begins the next period
- * if it is time. */
+/* Whether a class has spent no more than its part of this CPU in the current period. Begins the next
+ * period if it is time. */
 static __always_inline bool within_budget(struct cpu_ctx *c, u32 class, u32 percent)
 {
 	u64 now = scx_bpf_now();

@@ -8,8 +8,8 @@
  *
  * Rule: while the server has budget, its deadline is the earliest of its clients' deadlines. Its own
  * reservation bounds what it takes by this rank. What it takes beyond that, it takes in its own class. The
- * run time for each request is measured in all classes; a request lasts from one sleep of a server's thread
- * to the next.
+ * run time for each request is measured in all classes; a request lasts from one sleep of a server's
+ * thread to the next.
  */
 #ifndef SPRY_CEILING_BPF_H
 #define SPRY_CEILING_BPF_H
@@ -69,8 +69,8 @@ static __always_inline u64 ceiling_ns(const struct thread_ctx *t)
 	return earliest_of_clients(t->reserved - 1, bpf_ktime_get_ns());
 }
 
-/* A thread of a shared server goes to sleep: the request that it worked on is over, and its run time is
- * counted. */
+/* A thread of a shared server goes to sleep: the request that it worked on is over, and its
+ * run time is counted. */
 static __always_inline void request_is_over(struct task_struct *p, struct thread_ctx *t,
 					    struct spry_reservation *r)
 {

@@ -2,8 +2,8 @@
 /*
  * Shares of cgroups and sessions in OTHER, without a tree of queues.
  *
- * Purpose: a group has its part of the CPU by its weight, however many tasks it has, as under the kernel's
- * fair class.
+ * Purpose: a group has its part of the CPU by its weight, however many tasks it has, as under the
+ * kernel's fair class.
  *
  * State: a cgroup or a session has a slot in a flat array; slot 0 is the root. A thread keeps the number of
  * its slot, so that no look-up is needed while tasks switch. A slot has its weight and the sum of the weights
@@ -86,8 +86,8 @@ u32 highest_slot;
 /* The kernel passes a quota longer than this, us, if there is no quota. */
 #define NO_QUOTA_US (1ull << 40)
 
-/* How many cgroups the map below can have. A cgroup without a slot of its own has the slot of a cgroup above
- * it there. */
+/* How many cgroups the map below can have. A cgroup without a slot of its own has the slot of a
+ * cgroup above it there. */
 #define CGROUPS_KNOWN_MAX 65536
 
 /* The slot of a cgroup, by the cgroup's number. When a CPU decides it can read a task's cgroup, but not take
@@ -199,15 +199,15 @@ static __always_inline void set_weight(struct cgroup_slot *s, u32 weight, u32 is
 		count_at_parent(s, s->weight);
 }
 
-/* Whether a group is idle as a whole. The scheduler reads this itself, since only kernels from 6.19 on report
- * it. */
+/* Whether a group is idle as a whole. The scheduler reads this itself, since only kernels from
+ * 6.19 on report it. */
 static __always_inline u32 is_idle_group(struct task_group *group)
 {
 	return bpf_core_field_exists(group->idle) && group->idle > 0;
 }
 
-/* A task of a group wants to run: the group counts in its parent's sum from now on, and each parent in its
- * own parent's. */
+/* A task of a group wants to run: the group counts in its parent's sum from now on, and each parent in
+ * its own parent's. */
 __noinline int activate(u32 slot)
 {
 	for (int depth = 0; depth < CGROUP_DEPTH_MAX; depth++) {

@@ -111,8 +111,8 @@ void BPF_STRUCT_OPS(spry_cgroup_set_bandwidth, struct cgroup *cgroup, u64 period
 		limit_set(slot, period_us, quota_us);
 }
 
-/* A task stops wanting to run: it sleeps, exits, or changes its class or CPUs. It is no longer counted in its
- * group. */
+/* A task stops wanting to run: it sleeps, exits, or changes its class or CPUs. It is no longer
+ * counted in its group. */
 void BPF_STRUCT_OPS(spry_quiescent, struct task_struct *p, u64 deq_flags)
 {
 	s32 cpu = nr_cpus > 1 ? bpf_get_smp_processor_id() : 0;

@@ -41,8 +41,8 @@ static __always_inline u64 first_come(const struct asking *a, u32 class)
 	return comes_now(class);
 }
 
-/* The task that had the CPU and could go on running, while the CPU decides. `class` is SPRY_CLASSES if there
- * is no such task. */
+/* The task that had the CPU and could go on running, while the CPU decides. `class` is SPRY_CLASSES if
+ * there is no such task. */
 struct running {
 	struct task_struct *p;
 	struct thread_ctx *t;

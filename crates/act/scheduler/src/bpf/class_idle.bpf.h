@@ -6,8 +6,8 @@
  *
  * Rule: first come, first served. A running task keeps the CPU until its slice ends.
  *
- * Bound: while other classes keep the CPU busy, the tasks of IDLE have turns of 5 % of the time
- * (below.bpf.h).
+ * Bound: while other classes keep the CPU busy, the tasks of IDLE have turns of 5 % of the
+ * time (below.bpf.h).
  *
  * Difference from the thesis: its IDLE class has Linux 2.4's epochs and can starve.
  */

@@ -37,8 +37,8 @@
 #define LEFT_UNIT_SHIFT	 16
 #define LEFT_UNITS	 4096
 
-/* The level of children that have a part of their parent's quantum: behind all levels that a verdict can
- * give. */
+/* The level of children that have a part of their parent's quantum: behind all levels that a
+ * verdict can give. */
 #define LEVEL_INHERITED (LEVELS - 1)
 /* All quanta are shorter than this, ns. */
 #define QUANTUM_MOST_NS (1ull << 40)
@@ -54,13 +54,13 @@ struct in_use {
 	spry_ref ref;
 	/* What is left of the process' quantum, ns. */
 	s64 left_ns;
-	/* When the process was given its quantum because it had spent the one before; 0: it has not spent
-	 * any. */
+	/* When the process was given its quantum because it had spent the one before; 0: it
+	 * has not spent any. */
 	u64 given_ns;
 	/* When the quantum was last refilled, in whole or in part. */
 	u64 made_up_ns;
-	/* The `given_ns` of the quantum during which an overdue thread of the process kept its turn; see
-	 * OVERDUE_NS. */
+	/* The `given_ns` of the quantum during which an overdue thread of the process kept its
+	 * turn; see OVERDUE_NS. */
 	u64 passed_ns;
 };
 
@@ -148,8 +148,8 @@ static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64
 	}
 }
 
-/* Charges a thread's run time to its process' quantum. If that spends the quantum, the process is given a new
- * one. */
+/* Charges a thread's run time to its process' quantum. If that spends the quantum, the process
+ * is given a new one. */
 static __always_inline void interactive_charge(struct thread_ctx *t, u64 ran_ns)
 {
 	struct in_use *process = process_of(t);
@@ -176,8 +176,8 @@ static __always_inline bool is_interrupted(const struct where *at, const struct 
 	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0;
 }
 
-/* When the quantum of the task that this CPU serves was given. If no task of INTERACTIVE wants the CPU, the
- * answer is now. */
+/* When the quantum of the task that this CPU serves was given. If no task of INTERACTIVE wants the CPU,
+ * the answer is now. */
 static __always_inline u64 served_since(const struct where *at, u64 now)
 {
 	struct task_struct *curr = running_on(at->cpu);
@@ -240,8 +240,8 @@ static __always_inline u64 interactive_slice(struct thread_ctx *t)
 	return left_ns > 0 && left_ns < (s64)slice_interactive_ns ? left_ns : slice_interactive_ns;
 }
 
-/* Whether a woken task of INTERACTIVE, with the order `key`, takes the CPU from the running task `curr` of
- * INTERACTIVE. */
+/* Whether a woken task of INTERACTIVE, with the order `key`, takes the CPU from the running task
+ * `curr` of INTERACTIVE. */
 static __always_inline bool interactive_wakes_over(u64 key, struct task_struct *curr)
 {
 	struct thread_ctx *t = find_thread(curr);

@@ -7,10 +7,10 @@
  * Rule: first come, first served, before INTERACTIVE.
  *
  * Bound: each thread has 3 % of a CPU, and all together have 20 %, in periods of 100 ms. Beyond its bound a
- * thread is of OTHER. Its run time in KTHREAD has moved its virtual time in OTHER forward, too. Any user can
- * make kernel threads work without end, for example by a flood of lines into a terminal. By this rule such a
- * thread has no more than its fair share. Workers on which a process in use depends have up to 30 % together
- * (workers.bpf.h).
+ * thread is of OTHER. Its run time in KTHREAD has moved its virtual time in OTHER forward, too. Any user
+ * can make kernel threads work without end, for example by a flood of lines into a terminal. By this rule
+ * such a thread has no more than its fair share. Workers on which a process in use depends have up to 30 %
+ * together (workers.bpf.h).
  *
  * Difference from the thesis: its KTHREAD class has no bound, and orders its tasks by Linux 2.4's epochs.
  */

@@ -2,8 +2,8 @@
 /*
  * OTHER: all tasks of no other class, weighted fair.
  *
- * Purpose: tasks that no person is using share what is left by nice values, by weights of cgroups and by
- * sessions.
+ * Purpose: tasks that no person is using share what is left by nice values, by weights of
+ * cgroups and by sessions.
  *
  * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of the
  * class. It limits how far behind the class a task may be (the lag), and how far ahead (struct llc_ctx).
@@ -109,8 +109,8 @@ __noinline int class_served(u32 cpu, u64 charge)
 	return 0;
 }
 
-/* The order of the first waiting task of a domain. For a cache's domain, tasks in all places that the CPU
- * serves count. */
+/* The order of the first waiting task of a domain. For a cache's domain, tasks in all places that the
+ * CPU serves count. */
 static __always_inline u64 first_of_domain(const struct where *at, u32 domain)
 {
 	return is_apart(domain) ? first_key(domain, SPRY_CLASS_OTHER) : first_waiting(at, SPRY_CLASS_OTHER);
@@ -149,9 +149,9 @@ static __always_inline void group_is_served(const struct thread_ctx *t, const st
 		s->vtime = at_least(s->vtime, in_first_cache(l->vtime, l)) + group_charge(t, ran_ns);
 }
 
-/* The virtual time of a thread that joins the class at `vtime` or later: the thread stands no earlier than
- * its group. Otherwise each of a group's many threads that sleep now and then would come before all other
- * groups. */
+/* The virtual time of a thread that joins the class at `vtime` or later: the thread stands no earlier
+ * than its group. Otherwise each of a group's many threads that sleep now and then would come before
+ * all other groups. */
 static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc_ctx *l, u64 vtime)
 {
 	struct cgroup_slot *s;
@@ -165,8 +165,8 @@ static __always_inline u64 joins_at(const struct thread_ctx *t, const struct llc
 		return vtime;
 	if (!is_alone(t->slot - 1))
 		return at_least(vtime, l->vtime + ahead);
-	/* No task outside the group wants to run, so the group's lead costs no other group anything: it is
-	 * forgiven. */
+	/* No task outside the group wants to run, so the group's lead costs no other group
+	 * anything: it is forgiven. */
 	s->vtime -= ahead;
 	return vtime;
 }
@@ -181,8 +181,8 @@ static __always_inline bool other_may(struct cpu_ctx *c, struct thread_ctx *t)
 	return true;
 }
 
-/* A task goes to sleep on a CPU. If tasks of OTHER wait there, the task will pay for its run time, wherever
- * it wakes. */
+/* A task goes to sleep on a CPU. If tasks of OTHER wait there, the task will pay for its run time,
+ * wherever it wakes. */
 static __always_inline void other_sleeps(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t;

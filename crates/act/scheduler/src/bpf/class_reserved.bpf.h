@@ -137,8 +137,8 @@ static __always_inline void reserved_sleeps(struct task_struct *p)
 		r->slept = 1;
 }
 
-/* Whether a running task of RESERVED must give up the CPU: its budget is spent, or its reservation is on
- * another CPU. */
+/* Whether a running task of RESERVED must give up the CPU: its budget is spent, or its reservation
+ * is on another CPU. */
 static __always_inline bool must_leave(struct task_struct *p, struct thread_ctx *t, s32 cpu)
 {
 	struct spry_reservation *r = t ? reservation_of(p, t) : NULL;
@@ -223,9 +223,9 @@ static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u
 	return to;
 }
 
-/* Moves tasks from the queue in which they waited for a period to the queue of RESERVED, if that period has
- * begun. If `looks_at_all` is not 0, since reservations were opened or closed, all tasks in that queue are
- * checked. */
+/* Moves tasks from the queue in which they waited for a period to the queue of RESERVED, if that period
+ * has begun. If `looks_at_all` is not 0, since reservations were opened or closed, all tasks in that
+ * queue are checked. */
 __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 {
 	u32 place = reserved_place(cpu) & (SPRY_PLACES_MAX - 1);
@@ -253,9 +253,9 @@ __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 	return 0;
 }
 
-/* Moves tasks without budget out of the queue of RESERVED, until its first task has a budget: another thread
- * of the same reservation may have spent it. Returns until when this first task may run, ns; 0 if there is
- * none. */
+/* Moves tasks without budget out of the queue of RESERVED, until its first task has a budget: another
+ * thread of the same reservation may have spent it. Returns until when this first task may run, ns; 0
+ * if there is none. */
 __noinline u64 settle_reserved(u32 cpu, u64 now)
 {
 	u32 place = reserved_place(cpu) & (SPRY_PLACES_MAX - 1);
@@ -351,8 +351,8 @@ static __always_inline void promote(u32 cpu, u32 place, u64 now)
 	promote_from(cpu, place, SPRY_CLASS_IDLE, now);
 }
 
-/* The longest time for which a CPU waits for a period to begin, ns. A switch to another task and back takes
- * longer. */
+/* The longest time for which a CPU waits for a period to begin, ns. A switch to another task and
+ * back takes longer. */
 #define WAITS_MOST_NS 16000
 
 /* If the next awaited period begins within WAITS_MOST_NS, the deciding CPU waits for it. It decides so that
@@ -426,8 +426,8 @@ static __always_inline u64 goes_on_until(struct spry_reservation *r, const struc
 	return at_least(now, c->reserved_until_ns) + r->left_ns;
 }
 
-/* Chooses the next task of RESERVED. Sets `until_ns` to the time until which its budget lasts; 0 if there is
- * no such task. */
+/* Chooses the next task of RESERVED. Sets `until_ns` to the time until which its budget lasts; 0 if
+ * there is no such task. */
 static __always_inline enum taken reserved_choose(const struct where *at, const struct running *r, u64 now,
 						  u64 *until_ns)
 {

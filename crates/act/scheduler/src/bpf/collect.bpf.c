@@ -37,16 +37,16 @@ int BPF_PROG(spry_sched_waking, struct task_struct *waiter)
 	return wakes(waiter);
 }
 
-/* Replaces spry_sched_waking on demand, where the kernel allows it: a task is about to be woken, whether it
- * sleeps or not. */
+/* Replaces spry_sched_waking on demand, where the kernel allows it: a task is about to be woken, whether
+ * it sleeps or not. */
 SEC("fentry/try_to_wake_up")
 int BPF_PROG(spry_try_to_wake_up, struct task_struct *waiter)
 {
 	return wakes(waiter);
 }
 
-/* A process calls exec: it counts as a new process, since the old program's dependencies say nothing about
- * the new program. */
+/* A process calls exec: it counts as a new process, since the old program's dependencies say nothing
+ * about the new program. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(spry_sched_process_exec, struct task_struct *task)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The differences between kernels that the scheduler must bridge. The code tests for what a kernel has, never
- * for its version. */
+/* The differences between kernels that the scheduler must bridge. The code tests for what a kernel has,
+ * never for its version. */
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
 
@@ -10,8 +10,8 @@
 #define SCHED_IDLE 5
 #endif
 
-/* Kernels 7.x forbid direct writes to a task's fields and have functions for them; earlier kernels have no
- * such functions. */
+/* Kernels 7.x forbid direct writes to a task's fields and have functions for them; earlier kernels have
+ * no such functions. */
 bool scx_bpf_task_set_dsq_vtime(struct task_struct *p, u64 vtime) __ksym __weak;
 bool scx_bpf_task_set_slice(struct task_struct *p, u64 slice) __ksym __weak;
 
@@ -53,8 +53,8 @@ static __always_inline u64 waited_of(struct task_struct *p)
 	return bpf_core_field_exists(p->sched_info.run_delay) ? p->sched_info.run_delay : 0;
 }
 
-/* From kernel 6.18 on, a function gives the task that runs on a CPU. On earlier kernels it is read from the
- * CPU's run queue. */
+/* From kernel 6.18 on, a function gives the task that runs on a CPU. On earlier kernels it is read from
+ * the CPU's run queue. */
 struct rq *scx_bpf_cpu_rq___whole(s32 cpu) __ksym __weak;
 
 /* The task that runs on a CPU; NULL if the kernel does not say. */

@@ -12,8 +12,8 @@
 #define GROUPS_ALL_NS  (200 * MS)
 #define GROUPS_EACH_NS (MS / 4)
 
-/* The slice of a task of OTHER while others wait for its CPU, ns: the quantum that the daemon has set, or 3
- * ms. */
+/* The slice of a task of OTHER while others wait for its CPU, ns: the quantum that the daemon
+ * has set, or 3 ms. */
 static __always_inline u64 quantum_of_other(void)
 {
 	return tuning.quantum_ns ?: slice_other_ns;

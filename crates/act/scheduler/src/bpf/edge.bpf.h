@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Edges between processes: an edge counts how often one process waited for another between two rounds of the
- * daemon. */
+/* Edges between processes: an edge counts how often one process waited for another between two
+ * rounds of the daemon. */
 #ifndef SPRY_EDGE_BPF_H
 #define SPRY_EDGE_BPF_H
 
@@ -27,8 +27,8 @@ static __noinline int new_edge(u32 index, spry_ref on, u32 times)
 	}
 	if (place >= SPRY_EDGES_MAX)
 		return 0;
-	/* If another CPU changed the edge that is to be replaced, that edge stays, and the new one is counted
-	 * as lost. */
+	/* If another CPU changed the edge that is to be replaced, that edge stays, and the new one
+	 * is counted as lost. */
 	if (__sync_val_compare_and_swap((u64 *)&node->edges[place], least, (u64)times << 32 | on) != least ||
 	    least >> 32)
 		__sync_fetch_and_add(&counts->lost_edges, 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Housekeeping: each 200 ms, or a little earlier on demand, it brings the scheduler's counts and limits up to
- * date.
+ * Housekeeping: each 200 ms, or a little earlier on demand, it brings the scheduler's counts and
+ * limits up to date.
  *
  * It corrects the counts of queues. It sets how far behind and ahead of its class a task of OTHER may be, and
  * pulls back tasks that are too far ahead. It frees the places of unused sets of CPUs. A timer runs it; on
@@ -136,8 +136,8 @@ __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 }
 
 /*
- * For kernels without timers, where turns end at ticks: how often threads of the daemon wake, ns; 0: they
- * need not.
+ * For kernels without timers, where turns end at ticks: how often threads of the daemon wake, ns;
+ * 0: they need not.
  *
  * Each wake-up makes the thread's CPU decide, and so ends a turn. If only ticks ended turns, some of
  * thousands of tasks would wait longer than the kernel's watchdog allows. A turn of a class below a task in
@@ -203,8 +203,8 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	u32 place = domain & (SPRY_PLACES_MAX - 1), count = *queued_at(place, SPRY_CLASS_OTHER);
 	u64 least = ahead_least, turn = below_slice(below_period(count)) >> VTIME_UNIT_SHIFT;
 	bool is_many = count > some_tasks;
-	/* A kernel thread that runs for a moment does not keep a crowd waiting, so a crowd must have waited
-	 * longer. */
+	/* A kernel thread that runs for a moment does not keep a crowd waiting, so a crowd must
+	 * have waited longer. */
 	bool waits = is_kept_waiting(domain, now, is_many ? kept_waiting_ns : 0);
 
 	l->vtime_before = l->vtime;
@@ -269,8 +269,8 @@ static __always_inline void keep_house_in_passing(void)
 /* The longest run of housekeeping so far, ns. */
 u64 housekeeping_longest_ns;
 
-/* Housekeeping's timer has fired: does housekeeping if it is due, and checks limits and parked tasks. Sets
- * the timer again. */
+/* Housekeeping's timer has fired: does housekeeping if it is due, and checks limits and parked tasks.
+ * Sets the timer again. */
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
 	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns, took_ns;

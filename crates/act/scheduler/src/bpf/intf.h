@@ -48,8 +48,8 @@ enum spry_class {
  * the high half. 0 names no process. */
 typedef u32 spry_ref;
 
-/* An edge of a process' node: how often the process waited for the process `on`, since the daemon last took
- * the count away. */
+/* An edge of a process' node: how often the process waited for the process `on`, since the daemon last
+ * took the count away. */
 struct spry_edge {
 	spry_ref on;
 	u32 count;
@@ -87,8 +87,8 @@ struct spry_node {
 
 /* Settings of the collection's programs, which the daemon writes before it loads them. */
 struct spry_collect_knobs {
-	/* The offset of a CPU's preemption count from its run queue, bytes, where the count is a per-CPU
-	 * variable. */
+	/* The offset of a CPU's preemption count from its run queue, bytes, where the count is a
+	 * per-CPU variable. */
 	long long count_from_rq;
 	/* The address of flush_to_ldisc, the kernel's function that passes on the contents of a terminal's
 	 * buffer; 0: not known. */
@@ -101,8 +101,8 @@ struct spry_collect_knobs {
 	/* Whether a terminal's holder depends on all processes that write to the terminal, or only on the one
 	 * that reads there. */
 	u32 writers_count;
-	/* Whether a process that takes data from a full pipe or socket depends on the process that waits to
-	 * write more. */
+	/* Whether a process that takes data from a full pipe or socket depends on the process that
+	 * waits to write more. */
 	u32 blocked_writers_count;
 	/* Whether a process also depends on its clients, and on processes that change files that it
 	 * watches. */
@@ -113,8 +113,8 @@ struct spry_collect_knobs {
 	u32 bucket_secret;
 	/* How many nodes there can be; tests set less than SPRY_NODES_MAX. */
 	u32 nodes_most;
-	/* The device number of the file system below /dev/pts, in the kernel's own form; 0 where there is
-	 * none. */
+	/* The device number of the file system below /dev/pts, in the kernel's own form; 0
+	 * where there is none. */
 	u32 pts_device;
 	u32 pad;
 };
@@ -131,14 +131,14 @@ struct spry_collected {
 	u64 lost_edges;
 };
 
-/* A terminal and the characters that pass through it. The daemon takes the counts away by exchanging them for
- * 0. */
+/* A terminal and the characters that pass through it. The daemon takes the counts away by
+ * exchanging them for 0. */
 struct spry_tty {
 	/* The terminal's device number: the major number in bits 20-31, the minor number below; for a
 	 * pseudo-terminal 136 and its number. 0: the place is free. */
 	u32 device;
-	/* The holder: the process that last wrote to the other end of a pseudo-terminal, and shows the
-	 * terminal. */
+	/* The holder: the process that last wrote to the other end of a pseudo-terminal, and
+	 * shows the terminal. */
 	spry_ref holder;
 	/* The reader: the process that typed characters last woke. */
 	spry_ref reader;
@@ -173,18 +173,18 @@ struct spry_reservation {
 	u64 begun_ns;
 	/* What is left of the budget in the current period; negative: a debt to the next period. */
 	long long left_ns;
-	/* Whether a task of the reservation slept in this period. Then the rest of the budget is not carried
-	 * to the next. */
+	/* Whether a task of the reservation slept in this period. Then the rest of the budget is not
+	 * carried to the next. */
 	u32 slept;
 	/* Whether a task that had spent its budget waited for the current period. */
 	u32 awaited;
 	/*
-	 * Counts since the reservation was opened: periods that are over (`periods`). Of periods in which the
-	 * tasks wanted all of their budget: what they ran, and their budgets, ns (`got_ns`, `asked_ns`).
-	 * Periods in which the budget was used up (`exhausted`). The most by which a wanted budget was
-	 * missed, ns (`short_most_ns`). The longest delay from a period's begin until a task that waited for
-	 * it was chosen, ns (`late_most_ns`). How often a task could not run on the reservation's CPU
-	 * (`misplaced`).
+	 * Counts since the reservation was opened: periods that are over (`periods`). Of periods in which
+	 * the tasks wanted all of their budget: what they ran, and their budgets, ns (`got_ns`,
+	 * `asked_ns`). Periods in which the budget was used up (`exhausted`). The most by which a wanted
+	 * budget was missed, ns (`short_most_ns`). The longest delay from a period's begin until a task
+	 * that waited for it was chosen, ns (`late_most_ns`). How often a task could not run on the
+	 * reservation's CPU (`misplaced`).
 	 */
 	u64 periods;
 	u64 got_ns;

@@ -82,8 +82,8 @@ enum dentry_flags___named {
 	DCACHE_FSNOTIFY_PARENT_WATCHED___named = 1 << 14,
 };
 
-/* The flag of a name in a watched directory. Before kernel 6.14 the kernel's type information does not
- * contain it. */
+/* The flag of a name in a watched directory. Before kernel 6.14 the kernel's type information
+ * does not contain it. */
 static __always_inline u32 parent_watched(void)
 {
 	if (bpf_core_enum_value_exists(enum dentry_flags___named, DCACHE_FSNOTIFY_PARENT_WATCHED___named))

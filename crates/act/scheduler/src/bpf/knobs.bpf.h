@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The scheduler's knobs. The daemon sets them before it loads the programs, so they are constants for the
- * verifier. */
+/* The scheduler's knobs. The daemon sets them before it loads the programs, so they are constants
+ * for the verifier. */
 #ifndef SPRY_KNOBS_BPF_H
 #define SPRY_KNOBS_BPF_H
 
@@ -39,8 +39,8 @@ const volatile u32 some_tasks = 30;
 const volatile u64 kept_waiting_ns = 20000000;
 /* If more tasks than this wait for a CPU, the timer ends their slices. */
 const volatile u32 exact_tasks = 12;
-/* If the counts say that more tasks than this wait, the kernel is asked for their number before slices are
- * made shorter. */
+/* If the counts say that more tasks than this wait, the kernel is asked for their number before slices
+ * are made shorter. */
 const volatile u32 crowd = 1000;
 /* The bounds of the limit for how far ahead of its class a task may be put, units of 64 ns. */
 const volatile u64 ahead_least = 1000;
@@ -57,8 +57,8 @@ const volatile u32 kthread_percent = 20;
  * of lower classes. Of it, DAEMON has daemon_least_percent in any case. */
 const volatile u32 servers_percent = 20;
 const volatile u32 daemon_least_percent = 4;
-/* Kernel workers for which a process in use waits stay in KTHREAD until this class has had this part of the
- * period, percent. */
+/* Kernel workers for which a process in use waits stay in KTHREAD until this class has had this part of
+ * the period, percent. */
 const volatile u32 wanted_percent = 30;
 /* The part of the period, percent, that each kernel thread may have. Threads of DAEMON with a budget of their
  * own have it in any case. */
@@ -76,9 +76,9 @@ const volatile u64 housekeeping_ns = 200000000;
 const volatile u64 limit_tick_ns = 10000000;
 const volatile u64 parked_most_ns = 8000000000;
 
-/* Whether BPF programs can have timers; on real-time kernels they cannot. Without timers, turns end at ticks
- * or when a thread of the daemon wakes (beat_ns). Decisions do the housekeeping, and limits of cgroups do not
- * hold. */
+/* Whether BPF programs can have timers; on real-time kernels they cannot. Without timers, turns end at
+ * ticks or when a thread of the daemon wakes (beat_ns). Decisions do the housekeeping, and limits of
+ * cgroups do not hold. */
 const volatile bool has_timers = true;
 
 #define NICE_0_PRIO 120

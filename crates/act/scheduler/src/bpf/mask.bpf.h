@@ -7,9 +7,9 @@
  *
  * State: each set has a place, at which only the CPUs of the set look. Each user has sets of its own.
  *
- * Bound: 64 sets, of which a CPU serves 16; a user has at most 16 sets, 5 of them on one CPU; root has 32 and
- * 10. So one user leaves places to others. If a task's set finds no place, the task waits in the place of one
- * CPU of the set.
+ * Bound: 64 sets, of which a CPU serves 16; a user has at most 16 sets, 5 of them on one CPU; root has 32
+ * and 10. So one user leaves places to others. If a task's set finds no place, the task waits in the place
+ * of one CPU of the set.
  */
 #ifndef SPRY_MASK_BPF_H
 #define SPRY_MASK_BPF_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The map of processes' nodes, which the collection and the scheduler share, and the look-up of a process'
- * node. */
+/* The map of processes' nodes, which the collection and the scheduler share, and the look-up
+ * of a process' node. */
 #ifndef SPRY_NODES_BPF_H
 #define SPRY_NODES_BPF_H
 
@@ -17,8 +17,8 @@
 #define SPRY_BUCKETS	 (1 << SPRY_BUCKET_BITS)
 #define SPRY_BUCKET_WAYS 4
 
-/* A bucket. An entry has the process' number in the low half and the name of its node in the high half; 0 is
- * a free entry. */
+/* A bucket. An entry has the process' number in the low half and the name of its node in the high half;
+ * 0 is a free entry. */
 struct spry_bucket {
 	u64 ways[SPRY_BUCKET_WAYS];
 };

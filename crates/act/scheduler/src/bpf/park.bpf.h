@@ -60,15 +60,15 @@ static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u
 		t->parked_ran_ns = p->se.sum_exec_runtime;
 	}
 	t->parked_key = key;
-	/* The CPU forgets the thread's order; otherwise the thread would get it again without a check of its
-	 * limits. */
+	/* The CPU forgets the thread's order; otherwise the thread would get it again without a
+	 * check of its limits. */
 	forget_recent(cpu_at(scx_bpf_task_cpu(p)), p);
 	parking[slot & (SPRY_CGROUPS_MAX - 1)].looks = parking_looks = PARKING_LOOKS;
 	tell_parked(p, slot, now);
 }
 
-/* Parks a thread instead of putting it into a queue, if its cgroup or one above has spent its quota. Returns
- * whether it did. */
+/* Parks a thread instead of putting it into a queue, if its cgroup or one above has spent its quota.
+ * Returns whether it did. */
 static __always_inline bool park(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
 				 u64 enq_flags)
 {

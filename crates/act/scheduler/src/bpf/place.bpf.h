@@ -93,12 +93,12 @@ static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
 }
 
 /*
- * Several CPUs: gives a woken task to its CPU at once, if that is idle and no task waits for it. Returns
- * whether it did.
+ * Several CPUs: gives a woken task to its CPU at once, if that is idle and no task waits for it.
+ * Returns whether it did.
  *
  * Otherwise the CPU would have to find the task in a queue. Another CPU, mostly the waker's, could take the
- * task from there first. Then both CPUs would wait for the locks of both run queues, and the task would move
- * at each wake-up.
+ * task from there first. Then both CPUs would wait for the locks of both run queues, and the task would
+ * move at each wake-up.
  */
 static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
 					u64 enq_flags)
@@ -179,8 +179,8 @@ static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const
 	bool is_here = at->place == place_of_cpu(at->cpu);
 	s32 cpu;
 
-	/* The task's own CPU is idle: it looks at the queues by itself, unless a task is in its local queue
-	 * already. */
+	/* The task's own CPU is idle: it looks at the queues by itself, unless a task is in its
+	 * local queue already. */
 	if (!curr || is_free(at->cpu, curr))
 		return;
 	if (!is_here) {

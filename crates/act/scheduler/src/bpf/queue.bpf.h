@@ -36,8 +36,8 @@ struct goes_to {
 	u64 slice_ns;
 };
 
-/* Moves a task from a queue to another one, or to another position in its queue. The iterator `it` stands at
- * the task. */
+/* Moves a task from a queue to another one, or to another position in its queue. The iterator `it`
+ * stands at the task. */
 static __always_inline void move_to(struct bpf_iter_scx_dsq *it, struct task_struct *p, u32 place, u32 queue,
 				    const struct goes_to *to)
 {
@@ -102,8 +102,8 @@ __noinline u32 first_set(u32 cpu, u32 queue)
 	return found;
 }
 
-/* The place besides its cache's with the first task of a class for a CPU: the CPU's own place, or that of one
- * of its sets. */
+/* The place besides its cache's with the first task of a class for a CPU: the CPU's own place, or that
+ * of one of its sets. */
 __noinline u32 first_beside(u32 cpu, u32 queue)
 {
 	u32 own = place_of_cpu(cpu), set;
@@ -162,8 +162,8 @@ static __always_inline bool take_first(const struct where *at, u32 queue)
 	return true;
 }
 
-/* Whether a waiting task of a class goes before the CPU's running task of the same class, which has the order
- * `key`. */
+/* Whether a waiting task of a class goes before the CPU's running task of the same class, which
+ * has the order `key`. */
 static __always_inline bool goes_first(const struct where *at, u32 queue, u64 key)
 {
 	return first_waiting(at, queue) <= key;

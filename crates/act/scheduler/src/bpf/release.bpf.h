@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Releasing parked tasks (park.bpf.h): they go back to the queues that CPUs serve, when their cgroup may run
- * again.
+ * Releasing parked tasks (park.bpf.h): they go back to the queues that CPUs serve, when their
+ * cgroup may run again.
  *
  * Rule: housekeeping checks the queues of parked tasks in turn. It releases tasks of cgroups that may run
  * again, and otherwise looks at the first tasks of a queue only.
@@ -129,8 +129,8 @@ static __always_inline u32 look_at_parked(u32 slot, u64 now)
 	return release_parked(slot, now);
 }
 
-/* Begins the periods of limits that are due, and releases parked tasks. Returns after how long to do so
- * again, ns. */
+/* Begins the periods of limits that are due, and releases parked tasks. Returns after how long
+ * to do so again, ns. */
 __noinline u64 limits_keep(u64 now)
 {
 	u32 i, last = highest_slot, more = 0, any = 0;

@@ -3,8 +3,8 @@
  * Reservations (Goel et al. 2002, 3.3.1): a thread, or all threads of a process together, have a budget of
  * CPU time in each period.
  *
- * State: budget, period, CPU and counts (struct spry_reservation). All times are those of the monotonic
- * clock.
+ * State: budget, period, CPU and counts (struct spry_reservation). All times are those of
+ * the monotonic clock.
  *
  * Rule: periods follow each other on a fixed grid. What the tasks run beyond the budget is subtracted from
  * the next budgets. What they could not run although they wanted to is added to the next one. What they did
@@ -25,9 +25,9 @@ struct spry_reservation reservations[SPRY_RESERVATIONS_MAX];
 
 /*
  * Costs of this machine that the daemon measures, ns. From the switch to a task until its first instruction:
- * if another program ran before (switch_ns), and if none did (switch_back_ns). From a task's last instruction
- * until an interrupt is seen (stop_ns). From the end of an interrupt until the task's next instruction
- * (return_ns).
+ * if another program ran before (switch_ns), and if none did (switch_back_ns). From a task's last
+ * instruction until an interrupt is seen (stop_ns). From the end of an interrupt until the task's next
+ * instruction (return_ns).
  */
 volatile u64 switch_ns;
 volatile u64 switch_back_ns;
@@ -70,8 +70,8 @@ static __always_inline struct spry_reservation *reservation_at(u32 slot)
 	return &reservations[slot & (SPRY_RESERVATIONS_MAX - 1)];
 }
 
-/* The slot of a task's reservation, plus 1; 0 if it has none. A reservation of the thread goes before one of
- * its process. */
+/* The slot of a task's reservation, plus 1; 0 if it has none. A reservation of the thread goes before
+ * one of its process. */
 static __always_inline u32 find_reservation(struct task_struct *p)
 {
 	struct reserved_task thread = {.number = p->pid}, process = {.number = p->tgid, .is_group = 1};
@@ -159,8 +159,8 @@ static __always_inline void period_is_over(struct spry_reservation *r)
 		r->short_most_ns = short_ns;
 }
 
-/* How long before a period's begin the timer must fire, ns, so that the task's first instruction comes in
- * time. */
+/* How long before a period's begin the timer must fire, ns, so that the task's first
+ * instruction comes in time. */
 static __always_inline u64 lead_ns(const struct cpu_ctx *c)
 {
 	return c->timer_way_ns + c->switch_way_ns + switch_ns;
@@ -279,8 +279,8 @@ int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_
 	reserved_charge(c, now);
 	c->reserved_runs = 0;
 	c->stolen_depth = 0;
-	/* Kernel threads do not replace a program's state in the CPU, so the switch back to that program is
-	 * short. */
+	/* Kernel threads do not replace a program's state in the CPU, so the switch back to that
+	 * program is short. */
 	if (next->flags & (PF_IDLE | PF_KTHREAD))
 		return 0;
 	is_back = c->ran_last == (u32)next->pid;
@@ -442,16 +442,16 @@ static __always_inline int reserve(struct spry_reserve *request, struct task_str
 		return -EINVAL;
 	}
 	r->on_exhaustion = request->on_exhaustion;
-	/* A change does not refill the budget: only the difference is added to the rest, or subtracted from
-	 * it. */
+	/* A change does not refill the budget: only the difference is added to the rest, or
+	 * subtracted from it. */
 	more_ns = request->budget_ns - r->budget_ns;
 	if (more_ns < 0 && r->left_ns + more_ns < 0)
 		more_ns = r->left_ns > 0 ? -r->left_ns : 0;
 	__sync_fetch_and_add(&r->left_ns, more_ns);
 	r->budget_ns = request->budget_ns;
 	r->period_ns = request->period_ns;
-	/* A task that already waits in a lower class is moved up when the first budget comes, as demoted
-	 * tasks are. */
+	/* A task that already waits in a lower class is moved up when the first budget comes, as
+	 * demoted tasks are. */
 	if (request->what == SPRY_RESERVE_OPENS)
 		c->demoted_until_ns = r->begun_ns;
 	__sync_fetch_and_add(&reserve_round, 1);

@@ -16,8 +16,8 @@
 
 #include "place.bpf.h"
 
-/* The most tasks of a queue that are looked at. A task that was just woken stands among the first of its
- * queue. */
+/* The most tasks of a queue that are looked at. A task that was just woken stands among the
+ * first of its queue. */
 #define RISE_MOST 1024
 
 /* Number of tasks looked at in the current queue. It is in memory, since the verifier would follow each value

@@ -7,8 +7,8 @@
  * class, the level and the quantum. The programs here read the verdicts and decide which task each CPU runs.
  * If the daemon stops, its latest verdicts stay in force. All else that a decision needs is kept here.
  *
- * CLASSES. A CPU asks the classes in this order. The kernel's deadline and real-time tasks are above all of
- * them.
+ * CLASSES. A CPU asks the classes in this order. The kernel's deadline and real-time tasks are
+ * above all of them.
  *
  *   class        tasks                                order in the class         bound
  *   RESERVED     a reservation with budget left       earliest end of period     the budget in each period
@@ -18,10 +18,10 @@
  *   OTHER        all other tasks                      least virtual time         -
  *   IDLE         SCHED_IDLE; by manual override       first come, first served   -
  *
- * Tasks of DAEMON and KTHREAD that exceed their bounds are of OTHER until the next period of 100 ms begins. A
- * task that has used up its reservation waits for the next period, or runs in the class that it would have
- * without it. The file class_NAME.bpf.h has the class NAME; table.bpf.h has the list; class.bpf.h has what a
- * class answers.
+ * Tasks of DAEMON and KTHREAD that exceed their bounds are of OTHER until the next period of 100 ms begins.
+ * A task that has used up its reservation waits for the next period, or runs in the class that it would
+ * have without it. The file class_NAME.bpf.h has the class NAME; table.bpf.h has the list; class.bpf.h has
+ * what a class answers.
  *
  * ORDER. A task has one word that orders it among all tasks, its dsq_vtime: the class in the highest byte,
  * the order within the class in the other bytes. The lowest word runs first. The comments call the word the
@@ -141,8 +141,8 @@ static __always_inline void waits(struct task_struct *p, u64 key, u64 slice_ns, 
 		count_put(at, class);
 		find_cpu_for(p, class, at);
 	}
-	/* The kernel found no other task for the CPU, so the CPU would become idle: the kick makes it decide
-	 * again. */
+	/* The kernel found no other task for the CPU, so the CPU would become idle: the kick
+	 * makes it decide again. */
 	if (enq_flags & SCX_ENQ_LAST)
 		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 }
@@ -258,9 +258,9 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 		end_to_decide(&at, &seen, takes);
 }
 
-/* A real-time task takes the CPU from a task of this scheduler. The kernel would keep that task first in the
- * CPU's local queue, before all tasks that wake meanwhile. Instead, the task is put into its class' queue
- * again. */
+/* A real-time task takes the CPU from a task of this scheduler. The kernel would keep that task first
+ * in the CPU's local queue, before all tasks that wake meanwhile. Instead, the task is put into its
+ * class' queue again. */
 void BPF_STRUCT_OPS(spry_cpu_release, s32 cpu, struct scx_cpu_release_args *args)
 {
 	scx_bpf_reenqueue_local();

@@ -88,8 +88,8 @@ struct cpu_ctx {
 	/* The places of the sets of CPUs that this CPU serves. */
 	u32 masks_count;
 	u32 masks[MASKS_OF_CPU];
-	/* Budgets of DAEMON and KTHREAD on this CPU: when the current period began, and the run time of each
-	 * class in it. */
+	/* Budgets of DAEMON and KTHREAD on this CPU: when the current period began, and the run time of
+	 * each class in it. */
 	u64 period_ns;
 	u64 spent_ns[SPRY_CLASSES];
 	struct class_stats classes[SPRY_CLASSES];
@@ -124,12 +124,12 @@ struct cpu_ctx {
 	/* Whether the CPU is offline. */
 	u32 is_offline;
 	u32 pad;
-	/* Turns of lower classes: how many there were, and how many ended early because a task of a higher
-	 * class woke. */
+	/* Turns of lower classes: how many there were, and how many ended early because a task of a
+	 * higher class woke. */
 	u64 below_turns;
 	u64 early_yields;
-	/* How often a woken task preempted this CPU's task, how often a CPU was kicked, and how often the
-	 * timer was set. */
+	/* How often a woken task preempted this CPU's task, how often a CPU was kicked, and how often
+	 * the timer was set. */
 	u64 preemptions;
 	u64 kicks;
 	u64 timers;
@@ -197,15 +197,15 @@ struct thread_ctx {
 	/* For a kernel worker: until when a process in use waits for it, ns; 0: none does. See
 	 * workers.bpf.h. */
 	u64 wanted_until_ns;
-	/* INTERACTIVE: the thread's own run time on its process' quantum, ns, and when that quantum was
-	 * refilled. */
+	/* INTERACTIVE: the thread's own run time on its process' quantum, ns, and when that
+	 * quantum was refilled. */
 	u64 own_ran_ns;
 	u64 own_quantum_ns;
 	/* The class and the level of the thread's last order. */
 	u8 class;
 	u8 level;
-	/* Whether the thread runs on a part of its parent's quantum. It is given no quantum when that is
-	 * spent. */
+	/* Whether the thread runs on a part of its parent's quantum. It is given no quantum
+	 * when that is spent. */
 	u8 inherited;
 	/* OTHER, several CPUs: whether tasks waited for the thread's CPU when the thread last went to sleep.
 	 * If so, the thread pays for its run time there, wherever it wakes. */
@@ -284,9 +284,9 @@ static __always_inline struct cpu_ctx *cpu_at(s32 cpu)
 	return &cpus[cpu & (SPRY_CPUS_MAX - 1)];
 }
 
-/* Returns `value` after a write to memory and a read. The verifier then knows nothing of it, and follows the
- * code behind once, not once for each constant that the value can be. Only for programs that no interrupt
- * interrupts. */
+/* Returns `value` after a write to memory and a read. The verifier then knows nothing of it, and follows
+ * the code behind once, not once for each constant that the value can be. Only for programs that no
+ * interrupt interrupts. */
 static __always_inline u64 through_memory(u64 value)
 {
 	volatile u64 *passed = &cpu_at(nr_cpus > 1 ? bpf_get_smp_processor_id() : 0)->passed;
@@ -364,8 +364,8 @@ static __always_inline bool has_masks(const struct where *at)
 	return nr_cpus > 2 && cpu_at(at->cpu)->masks_count;
 }
 
-/* The place of the set that has this number among the sets that a CPU serves. Without such a set, the CPU's
- * own place. */
+/* The place of the set that has this number among the sets that a CPU serves. Without such a set,
+ * the CPU's own place. */
 static __always_inline u32 place_of_set(u32 cpu, u32 number)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -509,8 +509,8 @@ static __always_inline u32 key_class(u64 key)
 	return class == SPRY_CLASS_NONE || class > SPRY_CLASS_IDLE ? SPRY_CLASS_OTHER : class;
 }
 
-/* Virtual times are in units of 64 ns, and so are the times in orders of classes that are first come, first
- * served. */
+/* Virtual times are in units of 64 ns, and so are the times in orders of classes that are first
+ * come, first served. */
 #define VTIME_UNIT_SHIFT 6
 
 static __always_inline u64 at_most(u64 value, u64 most)

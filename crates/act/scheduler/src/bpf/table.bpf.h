@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The list of the classes, and the functions that ask the class of a task. docs/adding-a-class.md explains
- * them. */
+/* The list of the classes, and the functions that ask the class of a task.
+ * docs/adding-a-class.md explains them. */
 #ifndef SPRY_TABLE_BPF_H
 #define SPRY_TABLE_BPF_H
 
@@ -81,8 +81,8 @@ static __always_inline u32 class_now(struct task_struct *p, struct thread_ctx *t
 	return SPRY_CLASS_OTHER;
 }
 
-/* Returns a task's run time since the last call, ns, and adds it to the counts of its class, its cgroup and
- * its process. */
+/* Returns a task's run time since the last call, ns, and adds it to the counts of its class, its
+ * cgroup and its process. */
 static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t, struct cpu_ctx *c)
 {
 	u32 class = key_class(p->scx.dsq_vtime);
@@ -146,8 +146,8 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	if (t && (p->flags & PF_KTHREAD || has_own_part(p, t)))
 		own_charge(t, a.ran_ns);
 	class = through_memory(class_now(p, t, c));
-	/* The thread is counted in its group before it is charged, since the charge depends on the group's
-	 * count. */
+	/* The thread is counted in its group before it is charged, since the charge depends on
+	 * the group's count. */
 	if (t && (class == SPRY_CLASS_OTHER || t->class == SPRY_CLASS_OTHER || cgroups_limited))
 		cgroup_count(p, t);
 	if (t && t->class == SPRY_CLASS_KTHREAD)
@@ -178,8 +178,8 @@ static __always_inline u64 order(struct task_struct *p, struct thread_ctx *t, co
 	return key;
 }
 
-/* The slice of a task of a class, ns: after it, the CPU decides again. A slice ends at a tick, or earlier by
- * the timer. */
+/* The slice of a task of a class, ns: after it, the CPU decides again. A slice ends at a tick, or
+ * earlier by the timer. */
 static __always_inline u64 slice_of(u32 class, struct thread_ctx *t)
 {
 	switch (class) {

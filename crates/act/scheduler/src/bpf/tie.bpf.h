@@ -117,8 +117,8 @@ static __always_inline enum call call_of_32(u64 number)
 }
 #endif
 
-/* What the system call that a task is in shows about a wake-up. Sets `fd` to the file descriptor on which the
- * call acts. */
+/* What the system call that a task is in shows about a wake-up. Sets `fd` to the file descriptor on
+ * which the call acts. */
 static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -163,8 +163,8 @@ static __always_inline bool is_of_server(struct unix_sock *sk)
 	return first;
 }
 
-/* The tie that a wake-up through a socket shows. Only Unix sockets tell clients and servers apart, by their
- * names. */
+/* The tie that a wake-up through a socket shows. Only Unix sockets tell clients and servers
+ * apart, by their names. */
 static __always_inline enum tie tie_by_socket(struct file *file)
 {
 	struct socket *socket = BPF_CORE_READ(file, private_data);

@@ -20,10 +20,10 @@ struct {
 /*
  * Knobs that the daemon can change while the scheduler runs, ns; 0: not set.
  *
- * While tasks wait for a CPU, a task of OTHER runs for a quantum, which ends at a multiple of the tick. The
- * timer's callback sets the timer again for the tick that ends the next quantum. If a decision set it, that
- * would cost an interrupt on the same CPU. A tick that ends no quantum would cost an interrupt, too, so there
- * is none.
+ * While tasks wait for a CPU, a task of OTHER runs for a quantum, which ends at a multiple of the tick.
+ * The timer's callback sets the timer again for the tick that ends the next quantum. If a decision set it,
+ * that would cost an interrupt on the same CPU. A tick that ends no quantum would cost an interrupt, too,
+ * so there is none.
  */
 struct tuning {
 	u64 tick_ns;
@@ -43,8 +43,8 @@ static __always_inline u64 housekeeping_in(u64 now)
 	return (s64)(due_ns - now) > 0 ? due_ns - now : 0;
 }
 
-/* Asks for housekeeping at a certain time, earlier than its period says. It is not done twice within half of
- * its period. */
+/* Asks for housekeeping at a certain time, earlier than its period says. It is not done twice within
+ * half of its period. */
 static __always_inline void keep_house_early(u64 now, u64 at_ns)
 {
 	u64 least_ns = kept_ns + housekeeping_ns / 2;
@@ -89,8 +89,8 @@ static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 	return fired_ns + (least_ns - fired_ns + tick_ns - 1) / tick_ns * tick_ns;
 }
 
-/* A CPU's timer has fired: makes the CPU decide if the time for that has come. Otherwise sets the timer
- * again. */
+/* A CPU's timer has fired: makes the CPU decide if the time for that has come. Otherwise
+ * sets the timer again. */
 static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 {
 	struct cpu_ctx *c = cpu_at(*cpu);

@@ -39,9 +39,9 @@ struct {
 
 #define SPRY_QUIET_NS 2000000000ull
 
-/* Work items that wait for a worker, each with the process that caused it. Each end of each terminal has its
- * own place, so one user's work cannot replace another's. Pseudo-terminals of other file systems share the
- * last places. */
+/* Work items that wait for a worker, each with the process that caused it. Each end of each terminal has
+ * its own place, so one user's work cannot replace another's. Pseudo-terminals of other file systems
+ * share the last places. */
 static struct pending {
 	u64 work;
 	spry_ref by;
@@ -187,8 +187,8 @@ static __always_inline u32 waiting_chars(struct tty_port *port)
 	return chars;
 }
 
-/* Counts the characters that a worker is about to carry on in a terminal. `by` is the process from which they
- * come. */
+/* Counts the characters that a worker is about to carry on in a terminal. `by` is the process
+ * from which they come. */
 static __always_inline void count_chars(const struct end *end, struct tty_struct *tty, spry_ref by,
 					u32 is_device)
 {

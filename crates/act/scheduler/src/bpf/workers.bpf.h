@@ -68,8 +68,8 @@ __noinline int move_workers_up(u32 place)
 	return 0;
 }
 
-/* Moves waiting workers up to KTHREAD, if a process in use has queued work since the last call. One CPU does
- * so. */
+/* Moves waiting workers up to KTHREAD, if a process in use has queued work since the last
+ * call. One CPU does so. */
 static __always_inline void workers_rise(void)
 {
 	u32 i, work = news.work, seen = heeded.work;
@@ -81,8 +81,8 @@ static __always_inline void workers_rise(void)
 	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) move_workers_up(place_of_cpu(i));
 }
 
-/* A kernel worker wakes. It is wanted if a process in use woke it, or if another worker did while workers are
- * wanted. */
+/* A kernel worker wakes. It is wanted if a process in use woke it, or if another worker did while
+ * workers are wanted. */
 static __always_inline void worker_wakes(struct task_struct *p, struct cpu_ctx *c)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();
