@@ -1,41 +1,41 @@
-//! What every actuator can do: give processes their places, and say how that went.
+//! The interface of an actuator, which puts processes into scheduling classes on this kernel.
 
 use spry_control::Tuning;
 use spry_policy::{Standing, Tgid};
 use spry_reservations::Enforcer;
 
-/// A scheduling class, in order.
+/// A scheduling class, from the highest to the lowest.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Class {
-    /// Spry's own daemon.
+    /// Spry's own daemon and its helpers.
     Daemon,
-    /// Threads of the kernel.
+    /// Kernel threads of nice 0 or less.
     Kthread,
-    /// Processes in use.
+    /// Processes in use, by a verdict or by a manual override.
     Interactive,
-    /// All other tasks, by fair shares.
+    /// All other tasks, which share the CPU fairly.
     Other,
-    /// Tasks that get only CPU time that no other task wants.
+    /// Tasks that run when no other task wants the CPU.
     Idle,
 }
 
-/// The place of one process until the next round.
+/// The daemon's decision on one process: its class, level and quantum, until the next round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Verdict {
-    /// The process.
+    /// The process that the verdict is about.
     pub tgid: Tgid,
-    /// Its class.
+    /// The class of the process.
     pub class: Class,
-    /// The level within the interactive class; the lowest level is served first.
+    /// The level within the interactive class; the lowest level goes first.
     pub level: u8,
-    /// The quantum within the interactive class: how long all threads of the process together may run before
-    /// another process' threads do, us.
+    /// The quantum within the interactive class, us: how long all threads of the process may run together
+    /// before threads of other processes do.
     pub quantum_us: u32,
 }
 
 impl Verdict {
-    /// The verdict on a process that works for the daemon as a user: it is served as early as the daemon, and
-    /// has a small part of the CPU of its own.
+    /// The verdict on a helper, a process that works for the daemon as an ordinary user. It has the daemon's
+    /// class and a small CPU budget of its own.
     #[must_use]
     pub const fn of_helper(tgid: Tgid) -> Verdict {
         Verdict { tgid, class: Class::Daemon, level: 0, quantum_us: 0 }
@@ -49,65 +49,67 @@ impl From<&Standing> for Verdict {
     }
 }
 
-/// What has become of an actuator.
+/// Whether an actuator still acts.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Health {
-    /// The actuator is in charge.
+    /// The actuator schedules the tasks.
     Acting,
-    /// The kernel took the actuator out; the text is the kernel's reason. All tasks are with the kernel's own
-    /// scheduler.
+    /// The kernel removed the actuator and runs all tasks with its own scheduler. The text is
+    /// the kernel's reason.
     Ejected(String),
 }
 
-/// Whatever the policy acts through.
+/// A means by which the policy's verdicts take effect.
 pub trait Actuator {
     /// The actuator's name: `scx`, `fair` or `none`.
     fn name(&self) -> &'static str;
 
-    /// Gives each named process its place, and all other processes the place of their own nature. A process
-    /// that has ended is no error.
+    /// Puts each named process into the class of its verdict, and all other processes into the class of their
+    /// own nature. A process that has exited is no error.
     ///
     /// # Errors
-    /// Where the kernel refuses as a whole.
+    /// If the kernel refuses the whole change.
     fn apply(&mut self, verdicts: &[Verdict]) -> anyhow::Result<()>;
 
-    /// Puts a process into a class by hand, whatever the policy says; `None` takes the class back.
+    /// Sets a manual override: puts a process into a class, whatever the policy's verdict is. `None`
+    /// removes the override.
     ///
     /// # Errors
-    /// Where there is no such process, or it cannot have the class.
+    /// If there is no such process, or it cannot have this class.
     fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> anyhow::Result<()>;
 
-    /// A process that had a class by hand has ended: a new process of this number does not get the class.
+    /// Removes the manual override of a process that has exited, so that a new process with the same
+    /// number does not get it.
     fn forget_hand(&mut self, tgid: Tgid);
 
     /// Whether the actuator still acts.
     fn health(&mut self) -> Health;
 
-    /// What enforces reservations while this actuator acts; `None` if it cannot.
+    /// The enforcer of reservations that goes with this actuator; `None` if there is none.
     fn enforcer(&self) -> Option<Box<dyn Enforcer>> {
         None
     }
 
-    /// Turns the knobs of tick and quantum, or gives them back (`None`).
+    /// Sets the length of tick and quantum, or restores the kernel's (`None`).
     ///
     /// # Errors
-    /// Where this actuator, or this kernel, has no such knobs.
+    /// If this actuator, or this kernel, cannot set them.
     fn tune(&mut self, _tuning: Option<Tuning>) -> anyhow::Result<()> {
         anyhow::bail!("only sched_ext has a tick and a quantum to turn, and it is not what acts here")
     }
 
-    /// The knobs that are turned.
+    /// The lengths of tick and quantum that are set; `None` if they are the kernel's.
     fn tuning(&self) -> Option<Tuning> {
         None
     }
 
-    /// The longest time for which the actuator kept a CPU for its housekeeping in the kernel, ns; `None`
-    /// if it has nothing in the kernel.
+    /// The longest time for which the actuator's housekeeping in the kernel has occupied a CPU, ns;
+    /// `None` if it has none.
     fn housekeeping_ns_longest(&self) -> Option<u64> {
         None
     }
 
-    /// Things the user should know, for example a setting that cannot be honoured here.
+    /// Warnings for the user, for example that a setting has no effect on this kernel.
     fn warnings(&self) -> Vec<String>;
 }

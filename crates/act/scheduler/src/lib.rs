@@ -1,5 +1,5 @@
-//! The parts of `spry-sched`: what the daemon learns, what it acts through, and the daemon itself, which puts
-//! the parts together.
+//! The library of `spry-sched`: the collection of dependencies, the actuators, the guardian, and the daemon
+//! that puts these together.
 
 pub mod actuator;
 pub mod collect;

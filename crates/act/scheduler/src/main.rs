@@ -1,4 +1,4 @@
-//! `spry-sched`, the daemon: programs that the user is using get the CPU in time.
+//! `spry-sched`, the daemon that keeps programs which a person is using on time.
 
 use std::process::ExitCode;
 

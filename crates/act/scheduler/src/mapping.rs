@@ -1,10 +1,10 @@
-//! Memory of a BPF array that BPF programs and the daemon both change.
+//! The memory of a BPF array, mapped so that BPF programs and the daemon both change it.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 use std::ptr::NonNull;
 
-/// The array's memory.
+/// A BPF array's memory. It is unmapped when this is dropped.
 #[derive(Debug)]
 pub(crate) struct Mapping {
     start: NonNull<u8>,
@@ -17,6 +17,7 @@ unsafe impl Send for Mapping {}
 unsafe impl Sync for Mapping {}
 
 impl Mapping {
+    /// Maps the first `bytes` bytes of a BPF array's memory, for reading and writing.
     pub(crate) fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
         // SAFETY: a new mapping of a file that is open; the kernel chooses where.
@@ -30,15 +31,15 @@ impl Mapping {
         Ok(Mapping { start, bytes })
     }
 
-    /// Where the memory begins. It lives as long as `self`.
+    /// The begin of the memory, which stays mapped as long as `self` lives.
     pub(crate) const fn start(&self) -> NonNull<u8> {
         self.start
     }
 
-    /// The memory as a slice of `len` elements, which are made of atomics.
+    /// The memory as a slice of `len` elements. The element type consists of atomics.
     ///
     /// # Safety
-    /// Any bytes must be a valid `Element`, and everything that both sides change must be atomic.
+    /// Any bytes must be a valid `Element`. All that both the kernel and the daemon change must be atomic.
     pub(crate) unsafe fn slice<Element>(&self, len: usize) -> &[Element] {
         assert!(len * size_of::<Element>() <= self.bytes);
         // SAFETY: the slice lies within the mapping, which is page-aligned and lives as long as `self`; the

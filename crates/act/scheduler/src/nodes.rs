@@ -1,5 +1,5 @@
-//! The mapped array of nodes: what BPF says of each process, and the verdict's word with which the daemon
-//! answers.
+//! The mapped array of nodes. In each, BPF programs write what they know of a process, and the daemon
+//! writes its verdict.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -11,13 +11,14 @@ use crate::intf::{spry_collected, spry_edge, spry_limits_SPRY_NODES_MAX, spry_no
 use crate::mapping::Mapping;
 use crate::verdict_word::VerdictWord;
 
-/// How many nodes there can be.
+/// The greatest number of nodes.
 pub const NODES_MAX: usize = spry_limits_SPRY_NODES_MAX as usize;
 
-/// How many edges a node can have between two rounds.
+/// The greatest number of edges of a node between two rounds of the daemon.
 pub const EDGES_MAX: usize = crate::intf::spry_limits_SPRY_EDGES_MAX as usize;
 
-/// The name of a node: its index, and how often the index was used before.
+/// The name of a node: the node's index, and how often that index was used before. A name that is reused
+/// therefore differs from the earlier one.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeRef(u32);
 
@@ -27,13 +28,13 @@ impl NodeRef {
         if name == 0 { None } else { Some(NodeRef(name)) }
     }
 
-    /// The node's place in the array.
+    /// The node's index in the array.
     pub const fn index(self) -> usize {
         self.0 as usize & (NODES_MAX - 1)
     }
 }
 
-/// A `struct spry_edge`, which BPF and the daemon both change.
+/// A `struct spry_edge`. Both BPF programs and the daemon change it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Edge {
@@ -41,7 +42,7 @@ pub struct Edge {
     count: AtomicU32,
 }
 
-/// A `struct spry_node`, which BPF and the daemon both change.
+/// A `struct spry_node`. Both BPF programs and the daemon change it.
 #[repr(C)]
 #[derive(Debug)]
 pub struct Node {
@@ -54,7 +55,7 @@ pub struct Node {
     edges: [Edge; EDGES_MAX],
 }
 
-/// A `struct spry_collected`, which BPF and the daemon both change.
+/// A `struct spry_collected`. BPF programs change it; the daemon reads it.
 #[repr(C)]
 #[derive(Debug)]
 struct Counts {
@@ -84,28 +85,29 @@ const _: () = {
 };
 
 impl Node {
-    /// The process that has the node now, with the node's name.
+    /// The process that has the node now, and the node's present name; `None` if the node is free.
     pub fn owner(&self) -> Option<(Tgid, NodeRef)> {
         let tgid = self.tgid.load(Ordering::Acquire);
         let name = NodeRef::new(self.name.load(Ordering::Relaxed))?;
         (tgid != 0).then_some((Tgid(tgid), name))
     }
 
-    /// CPU time of the process while the scheduler was in charge, ns.
+    /// CPU time of the process since it got the node, while the scheduler in the kernel ran, ns.
     pub fn ran_ns(&self) -> u64 {
         self.ran_ns.load(Ordering::Relaxed)
     }
 
-    /// The verdict's word that the node has.
+    /// The verdict in the node.
     pub fn verdict(&self) -> VerdictWord {
         VerdictWord::from_bits(self.verdict.load(Ordering::Relaxed))
     }
 
-    /// Takes away the edges of this process: the processes that it waited for since the last call, and how
-    /// often.
+    /// The processes for which this process has waited since the last call, and how often.
+    /// Sets the counts to 0.
     pub(crate) fn take_edges(&self) -> impl Iterator<Item = (NodeRef, u32)> + '_ {
         self.edges.iter().filter_map(|edge| {
-            // The count is only read first: an exchange would cost both sides the cache line.
+            // The count is read before the exchange, since an exchange always moves the cache
+            // line between CPUs.
             if edge.count.load(Ordering::Relaxed) == 0 {
                 return None;
             }
@@ -115,7 +117,7 @@ impl Node {
     }
 }
 
-/// The array of nodes, and what the collection counts, mapped.
+/// The array of nodes and the collection's counters, mapped.
 #[derive(Debug)]
 pub struct Nodes {
     nodes: Mapping,
@@ -123,23 +125,23 @@ pub struct Nodes {
 }
 
 impl Nodes {
-    /// Maps the nodes and the counts.
+    /// Maps the nodes and the counters.
     ///
     /// # Errors
-    /// Where they cannot be mapped.
+    /// If the kernel cannot map them.
     pub fn map(nodes: BorrowedFd<'_>, counts: BorrowedFd<'_>) -> io::Result<Nodes> {
         let nodes = Mapping::new(nodes, NODES_MAX * size_of::<Node>())?;
         Ok(Nodes { nodes, counts: Mapping::new(counts, size_of::<spry_collected>())? })
     }
 
-    /// Every node up to the highest index that was ever used.
+    /// All nodes up to the highest index that was ever used.
     pub fn used(&self) -> &[Node] {
         let used = self.counts().used.load(Ordering::Relaxed) as usize;
         // SAFETY: a node is made of atomics, and valid whatever its bytes.
         unsafe { self.nodes.slice(used.min(NODES_MAX)) }
     }
 
-    /// A node's place, whichever process has it.
+    /// The node at a name's index, whichever process has it now.
     pub fn at(&self, name: NodeRef) -> Option<&Node> {
         self.used().get(name.index())
     }
@@ -150,15 +152,16 @@ impl Nodes {
         (now == name).then_some(tgid)
     }
 
-    /// Writes a verdict's word into a node, if the node still has this name. Returns the word that the node
-    /// had before.
+    /// Writes a verdict into a node, if the node still has this name. Returns the verdict that the node had
+    /// before; without a change, the new one.
     pub fn set_verdict(&self, name: NodeRef, word: VerdictWord) -> VerdictWord {
         let Some(node) = self.at(name) else { return word };
         if node.verdict() == word || self.owner(name).is_none() {
             return word;
         }
         let before = VerdictWord::from_bits(node.verdict.swap(word.bits(), Ordering::SeqCst));
-        // If another process took the node over meanwhile, the verdict was not about that process.
+        // Another process may have taken the node meanwhile. The verdict is not about that process,
+        // so it is removed.
         if self.owner(name).is_none() {
             let (word, none) = (word.bits(), VerdictWord::NONE.bits());
             let _ = node.verdict.compare_exchange(word, none, Ordering::SeqCst, Ordering::Relaxed);
@@ -166,17 +169,17 @@ impl Nodes {
         before
     }
 
-    /// How many nodes belong to a process now.
+    /// The number of nodes that belong to a process now.
     pub fn taken(&self) -> usize {
         self.counts().taken.load(Ordering::Relaxed) as usize
     }
 
-    /// How many edges found no place or gave way to others since the programs were loaded.
+    /// The number of edges that found no room or were replaced since the programs were loaded.
     pub fn lost_edges(&self) -> u64 {
         self.counts().lost_edges.load(Ordering::Relaxed)
     }
 
-    /// How often a process that needed a node found none since the programs were loaded.
+    /// How often since the programs were loaded a process that needed a node got none.
     pub fn lost_nodes(&self) -> u64 {
         self.counts().lost_nodes.load(Ordering::Relaxed)
     }

@@ -1,4 +1,4 @@
-//! A verdict as the one word that BPF reads. No other module writes such words.
+//! Encodes a verdict as the word that BPF programs read. No other module writes such words.
 
 use crate::actuator::{Class, Verdict};
 use crate::intf::{
@@ -10,12 +10,12 @@ use crate::intf::{
     spry_verdict_bits_SPRY_VERDICT_QUANTUM_SHIFT as QUANTUM_SHIFT,
 };
 
-/// The level and the quantum of a process that is made interactive by hand and of which the policy says
-/// nothing: they are the best client's.
+/// The level, and the quantum in us, of a process that a manual override makes interactive and on which the
+/// policy has no verdict. They are those of the best client of a display.
 const LEVEL_BY_HAND: u8 = 1;
 const QUANTUM_BY_HAND_US: u32 = 200_000;
 
-/// The word of a verdict; its parts are where `enum spry_verdict_bits` of `bpf/intf.h` has them.
+/// The word of a verdict. `enum spry_verdict_bits` in `bpf/intf.h` says which bits have which part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VerdictWord(u64);
 
@@ -38,8 +38,8 @@ impl VerdictWord {
         )
     }
 
-    /// The word for a class that was given by hand. Within INTERACTIVE, the process has the place that the
-    /// policy gives it.
+    /// The word for a manual override. A process that is made interactive keeps the level and quantum that
+    /// the policy gives it, if any.
     pub fn by_hand(class: Class, verdict: Option<&Verdict>) -> VerdictWord {
         match (class, verdict) {
             (Class::Interactive, Some(verdict)) if verdict.class == class => VerdictWord::from(verdict),
@@ -48,17 +48,17 @@ impl VerdictWord {
         }
     }
 
-    /// Whether the process is in use.
+    /// Whether the word puts the process into the interactive class.
     pub fn is_interactive(self) -> bool {
         self.0 >> CLASS_SHIFT & ((1 << CLASS_BITS) - 1) == u64::from(INTERACTIVE)
     }
 
-    /// The word as it is stored in a node.
+    /// The word as a number, as it is stored in a node.
     pub const fn bits(self) -> u64 {
         self.0
     }
 
-    /// A word that was read from a node.
+    /// A word from the number that a node stores.
     pub const fn from_bits(bits: u64) -> VerdictWord {
         VerdictWord(bits)
     }

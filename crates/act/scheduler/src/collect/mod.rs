@@ -1,5 +1,5 @@
-//! The collection: loads the programs that see which process depends on which, and carries what they saw into
-//! the policy's graph.
+//! The collection: loads the BPF programs that observe which process depends on which, and adds their edges
+//! to the policy's graph.
 
 mod news;
 mod ttys;
@@ -23,33 +23,33 @@ use ttys::Ttys;
 /// The compiled BPF programs of the collection.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o"));
 
-/// The two programs that see wake-ups, each with what it counts as waiting. One of them is loaded.
+/// The two programs that observe wake-ups, each with what it counts as waiting. One of them is loaded.
 const HOOKS: [(&str, Waits); 2] =
     [("spry_sched_waking", Waits::Asleep), ("spry_try_to_wake_up", Waits::Tested)];
 
-/// What the collection has seen since the latest drain.
+/// What the collection has counted since the previous drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Drained {
-    /// Processes that have ended, or have become other programs by exec. The graph has forgotten them
-    /// already.
+    /// Processes that have exited or called exec. They are removed from the graph already.
     pub gone: Vec<Tgid>,
-    /// What went through each terminal.
+    /// The characters that passed through each terminal.
     pub ttys: Vec<Activity>,
-    /// How many edges were not kept, and how many processes found no node.
+    /// The number of lost edges, and of processes that found no node.
     pub lost_edges: u64,
 }
 
-/// The collection's programs in the kernel, and what they have counted.
+/// The loaded programs of the collection, and their maps.
 #[derive(Debug)]
 pub struct Collector {
     object: Object,
-    /// The links are dropped before the object that they belong to.
+    /// The links of the attached programs. They are dropped before the object, to which they belong.
     links: Vec<Link>,
+    /// What counts as waiting: being asleep, or also being tested for a wake-up.
     waits: Waits,
     nodes: Nodes,
     ttys: Ttys,
-    /// The process that had each node at the latest drain.
+    /// The process of each node at the previous drain.
     owners: Vec<Option<(Tgid, NodeRef)>>,
     by_tgid: HashMap<Tgid, NodeRef>,
     lost: u64,
@@ -62,13 +62,12 @@ impl Collector {
     /// Loads the collection's programs, and attaches those that this kernel can run.
     ///
     /// # Errors
-    /// Without the privilege to load BPF programs, or on a kernel without type information.
+    /// If the privilege to load BPF programs is missing, or the kernel has no type information.
     pub fn open(constants: &Constants) -> Result<Collector> {
         Collector::with_room_for(NODES_MAX as u32, constants)
     }
 
-    /// Loads the collection as [`Collector::open`] does, with room for fewer processes: from 1 to
-    /// [`NODES_MAX`].
+    /// Loads the collection as [`Collector::open`] does, with room for 1 to [`NODES_MAX`] processes.
     ///
     /// # Errors
     /// As [`Collector::open`].
@@ -128,11 +127,11 @@ impl Collector {
         Ok(())
     }
 
-    /// From now on calls `notify`, from a thread made for it, when a terminal is typed at that was not typed
-    /// at lately.
+    /// Starts a thread that calls `notify` when characters are typed into a terminal after a
+    /// pause of two seconds.
     ///
     /// # Errors
-    /// Where there can be no further thread.
+    /// If the thread cannot be started.
     pub fn watch(&mut self, notify: Arc<dyn Fn() + Send + Sync>) -> Result<()> {
         let map = self.object.maps().find(|map| map.name() == "news");
         let map = MapHandle::try_from(&map.ok_or_else(|| anyhow!("the map news is missing"))?)?;
@@ -140,18 +139,18 @@ impl Collector {
         Ok(())
     }
 
-    /// What the collection counts as waiting: what was asked for, as far as the kernel shows it.
+    /// What the collection counts as waiting: as requested, if the kernel can show it.
     pub const fn waits(&self) -> Waits {
         self.waits
     }
 
-    /// What the user should know of the collection.
+    /// Warnings for the user about what this kernel does not show.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Carries the edges since the latest drain into the graph. A process that ended or became another
-    /// program is removed first, so the number's next owner begins with nothing.
+    /// Adds the edges counted since the previous drain to the graph. Processes that have exited or called
+    /// exec are removed first, so a later process with the same number begins without edges.
     pub fn drain(&mut self, graph: &mut Graph) -> Drained {
         let mut gone = Vec::new();
         let nodes = self.nodes.used();
@@ -163,7 +162,7 @@ impl Collector {
             }
             if let Some((tgid, name)) = *known {
                 gone.push(tgid);
-                // The process may have been seen at another place already.
+                // The process may have another node already, found in this loop.
                 if self.by_tgid.get(&tgid) == Some(&name) {
                     self.by_tgid.remove(&tgid);
                 }
@@ -178,7 +177,7 @@ impl Collector {
             let Some((waiter, _)) = *owner else { continue };
             for (on, times) in node.take_edges() {
                 let known = self.owners.get(on.index()).copied().flatten();
-                // If the other process has ended since, no process depends on it.
+                // If the other process has exited since, no process depends on it.
                 if let Some((on, _)) = known.filter(|&(_, name)| name == on) {
                     graph.depend(waiter, on, times);
                 }
@@ -189,24 +188,24 @@ impl Collector {
         Drained { gone, ttys: self.ttys.take(&self.nodes), lost_edges }
     }
 
-    /// The secret number by which these programs find the bucket of a process: the scheduler's programs must
-    /// use the same.
+    /// The secret factor in the hash that finds the bucket of a process. The scheduler's programs
+    /// must use the same.
     pub const fn bucket_secret(&self) -> u32 {
         self.bucket_secret
     }
 
-    /// The nodes.
+    /// The mapped array of nodes.
     pub const fn nodes(&self) -> &Nodes {
         &self.nodes
     }
 
-    /// The node that a process had at the latest drain.
+    /// The node of a process at the previous drain.
     pub fn find(&self, tgid: Tgid) -> Option<NodeRef> {
         self.by_tgid.get(&tgid).copied()
     }
 
-    /// The node of a process; it is made if the process has none. A process that never waited for another,
-    /// nor was waited for, can be in use too. `None` where there is no such process or no free node, or on
+    /// The node of a process, made if it has none. A process that never waited for another process, and for
+    /// which none waited, can still be in use. `None` if there is no such process, no free node, or on
     /// kernels before 6.2.
     pub fn ensure(&mut self, tgid: Tgid) -> Option<NodeRef> {
         if let Some(name) = self.find(tgid).filter(|&name| self.nodes.owner(name) == Some(tgid)) {
@@ -222,10 +221,10 @@ impl Collector {
         NodeRef::new(request.ref_)
     }
 
-    /// The BPF program of a name, which another module runs.
+    /// The BPF program with a name, for another module to run.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// If there is none with this name.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         let found = self.object.progs().find(|program| program.name() == name);
         let found = found.ok_or_else(|| anyhow!("the program {name} is missing"))?;
@@ -233,10 +232,10 @@ impl Collector {
         Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
     }
 
-    /// The map of a name, which another BPF object uses: `nodes`, `groups`, `collected`.
+    /// The map with a name, for another BPF object to share: `nodes`, `groups` or `collected`.
     ///
     /// # Errors
-    /// Where there is none of that name.
+    /// If there is none with this name.
     pub fn map(&self, name: &str) -> Result<BorrowedFd<'_>> {
         map(&self.object, name)
     }
@@ -267,10 +266,10 @@ fn knobs(kernel: &Kernel, constants: &Constants, nodes_most: u32) -> spry_collec
     }
 }
 
-/// An odd number that no user knows.
+/// A random odd number, which no user can know.
 fn secret() -> u32 {
     let mut bytes = [0; 4];
-    // On a kernel without it, the secret is 1.
+    // On a kernel without random numbers, the result is 1.
     _ = rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty());
     u32::from_ne_bytes(bytes) | 1
 }

@@ -1,4 +1,4 @@
-//! Tells the daemon at once when a terminal is typed at that was not typed at lately.
+//! Notifies the daemon at once when characters are typed into a terminal after a pause.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-/// How long the thread may go on after the daemon does not want it any more.
+/// How long the thread may go on after this is dropped.
 const LINGER: Duration = Duration::from_secs(2);
 
-/// A thread that sleeps until a terminal is typed at.
+/// A thread that waits for messages of the BPF programs about terminals.
 #[derive(Debug)]
 pub(crate) struct News {
     is_over: Arc<AtomicBool>,
@@ -30,7 +30,7 @@ impl News {
             let added = builder.add(&map, told).is_ok();
             let Some(ring) = added.then(|| builder.build().ok()).flatten() else { return };
             while !watched.load(Ordering::Relaxed) {
-                // Whether the wait was interrupted or not, the next look is the same.
+                // An error means that the wait was interrupted; the next one is the same.
                 let _ = ring.poll(LINGER);
             }
         };

@@ -1,4 +1,4 @@
-//! The mapped array of terminals: what went through each since the latest round.
+//! The mapped array of terminals: the characters that passed through each since the previous drain.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -15,7 +15,7 @@ const TTYS_MAX: usize = spry_limits_SPRY_TTYS_MAX as usize;
 /// How many bits of a device number are the minor number.
 const MINOR_BITS: u32 = 20;
 
-/// A `struct spry_tty`, which BPF and the daemon both change.
+/// A `struct spry_tty`. Both BPF programs and the daemon change it.
 #[repr(C)]
 #[derive(Debug)]
 struct Tty {
@@ -25,7 +25,7 @@ struct Tty {
     typed: AtomicU32,
     keyed: AtomicU32,
     shown: AtomicU32,
-    /// Only BPF uses this field.
+    /// When the terminal was last typed at, ns; only BPF programs use this.
     typed_ns: AtomicU64,
 }
 
@@ -41,7 +41,7 @@ const _: () = {
     assert!(offset_of!(Tty, typed_ns) == offset_of!(spry_tty, typed_ns));
 };
 
-/// The terminals, mapped.
+/// The mapped array of terminals.
 #[derive(Debug)]
 pub(crate) struct Ttys {
     mapping: Mapping,
@@ -52,7 +52,8 @@ impl Ttys {
         Ok(Ttys { mapping: Mapping::new(map, TTYS_MAX * size_of::<Tty>())? })
     }
 
-    /// Takes what went through terminals since the last call. A process that has ended is left out.
+    /// The characters that passed through each terminal since the last call. Sets the counts to 0. A process
+    /// that has exited is left out.
     pub(crate) fn take(&self, nodes: &Nodes) -> Vec<Activity> {
         // SAFETY: the array is made of atomics, and valid whatever its bytes are.
         let ttys: &[Tty] = unsafe { self.mapping.slice(TTYS_MAX) };

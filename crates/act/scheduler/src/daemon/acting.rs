@@ -1,5 +1,4 @@
-//! The actuator that the daemon acts through: chosen at the start; tried again, or replaced by another one,
-//! when the kernel puts an end to it.
+//! The actuator of the daemon: chosen at the start, and retried or replaced when the kernel removes it.
 
 use std::path::Path;
 
@@ -17,38 +16,38 @@ use crate::scx::{Scx, ScxOptions};
 
 const EXT: &str = "/sys/kernel/sched_ext";
 
-/// The kinds of actuators that can be put in charge.
+/// The kinds of actuators.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Kind {
     Scx,
     Fair,
 }
 
-/// The actuator in charge, and what became of the actuators so far.
+/// The present actuator, and the history of actuators.
 pub struct Acting {
     wanted: ActuatorArg,
     background_share: u8,
     wake: WakeRule,
-    /// The knobs that what acts is to have.
+    /// The lengths of tick and quantum that the actuator shall have.
     tuning: Option<Tuning>,
-    /// `None` while the daemon only looks, or while nothing can act.
+    /// `None` if the daemon only observes, or while no actuator works.
     actuator: Option<Box<dyn Actuator>>,
     is_observing: bool,
     since_ns: u64,
     retry: Retry,
     ejections: u64,
-    /// How often the actuator in charge has changed.
+    /// How often the actuator has changed.
     changes: u64,
     ejected: Option<(u64, String)>,
-    /// Why the actuator refused the latest verdicts, if it did.
+    /// Why the actuator refused the latest verdicts, if it did so.
     trouble: Option<String>,
 }
 
 impl Acting {
-    /// Puts an actuator in charge; for a daemon that only looks, none is put in charge.
+    /// Starts an actuator; none if the daemon only observes.
     ///
     /// # Errors
-    /// Where what was asked for cannot be had; `auto` takes what there is.
+    /// If the requested actuator is not available; `auto` takes what is available.
     pub fn start(
         args: &RunArgs,
         constants: &Constants,
@@ -116,16 +115,16 @@ impl Acting {
         }
     }
 
-    /// Gives the processes their places through the actuator.
+    /// Applies the verdicts through the actuator.
     pub fn apply(&mut self, verdicts: &[Verdict]) {
         let Some(actuator) = &mut self.actuator else { return };
         self.trouble = actuator.apply(verdicts).err().map(|error| format!("{}: {error:#}", actuator.name()));
     }
 
-    /// Puts a process into a class by hand, or takes the class back.
+    /// Sets or removes (`None`) a manual override.
     ///
     /// # Errors
-    /// Where nothing acts, or what acts cannot.
+    /// If there is no actuator, or it cannot do this.
     pub fn set_by_hand(&mut self, tgid: Tgid, class: Option<Class>) -> Result<()> {
         match &mut self.actuator {
             Some(actuator) => actuator.set_by_hand(tgid, class),
@@ -136,13 +135,13 @@ impl Acting {
         }
     }
 
-    /// What enforces reservations while the actuator in charge acts; `None` if it cannot.
+    /// The enforcer of reservations that goes with the actuator; `None` if there is none.
     pub fn enforcer(&self) -> Option<Box<dyn Enforcer>> {
         self.actuator.as_ref()?.enforcer()
     }
 
-    /// Looks whether the actuator still acts, and if not, does what can be done. Returns what is to be said
-    /// to the user.
+    /// Checks whether the actuator still acts. If not, plans a retry or starts another actuator. Returns
+    /// messages for the user.
     pub fn check(&mut self, collector: Option<&Collector>, by_hand: &ByHand, now_ns: u64) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(actuator) = &mut self.actuator {
@@ -210,14 +209,14 @@ impl Acting {
         self.changes += 1;
     }
 
-    /// A process that had a class by hand has ended.
+    /// Removes the manual override of a process that has exited.
     pub fn forget_hand(&mut self, tgid: Tgid) {
         if let Some(actuator) = &mut self.actuator {
             actuator.forget_hand(tgid);
         }
     }
 
-    /// How often the kernel has taken the actuator out.
+    /// How often the actuator has changed.
     pub const fn changes(&self) -> u64 {
         self.changes
     }
@@ -227,7 +226,7 @@ impl Acting {
         self.actuator.as_ref().map_or("none", |actuator| actuator.name())
     }
 
-    /// What the daemon does: it acts, it only looks, or its actuator was taken out.
+    /// Whether the daemon acts, only observes, or has lost its actuator.
     pub const fn state(&self) -> State {
         match (&self.actuator, self.is_observing) {
             (_, true) => State::Observing,
@@ -236,7 +235,7 @@ impl Acting {
         }
     }
 
-    /// What the status says of the acting.
+    /// The actuator's part of the status.
     pub fn account(&self, now_ns: u64) -> spry_control::Acting {
         let ago_s = |then_ns: u64| now_ns.saturating_sub(then_ns) as f64 / 1e9;
         spry_control::Acting {
@@ -251,10 +250,10 @@ impl Acting {
         }
     }
 
-    /// Turns the knobs of what acts, or gives them back.
+    /// Sets the lengths of tick and quantum, or restores the kernel's (`None`).
     ///
     /// # Errors
-    /// Where nothing acts, or what acts has no such knobs.
+    /// If there is no actuator, or it cannot set them.
     pub fn tune(&mut self, tuning: Option<Tuning>) -> Result<()> {
         match &mut self.actuator {
             Some(actuator) => actuator.tune(tuning)?,
@@ -267,17 +266,17 @@ impl Acting {
         Ok(())
     }
 
-    /// The knobs that are turned.
+    /// The lengths of tick and quantum that are set; `None` if they are the kernel's.
     pub fn tuning(&self) -> Option<Tuning> {
         self.actuator.as_ref()?.tuning()
     }
 
-    /// The longest time for which the actuator kept a CPU for its housekeeping, ns.
+    /// The longest time for which the actuator's housekeeping in the kernel has occupied a CPU, ns.
     pub fn housekeeping_ns_longest(&self) -> Option<u64> {
         self.actuator.as_ref()?.housekeeping_ns_longest()
     }
 
-    /// What the user should know of the actuator.
+    /// Warnings for the user about the actuator.
     pub fn warnings(&self) -> Vec<String> {
         let actuators = self.actuator.iter().flat_map(|actuator| actuator.warnings());
         self.trouble.iter().cloned().chain(actuators).collect()

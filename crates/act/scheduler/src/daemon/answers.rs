@@ -1,4 +1,4 @@
-//! Answers about the daemon and processes, to root and to ordinary users.
+//! Answers to requests for the status and for explanations, from root and from ordinary users.
 
 use spry_control::{Explanation, GraphSize, PolicyName, Refusal, RefusalKind, Scope, Status, Task};
 use spry_policy::{Constants, Tgid};
@@ -15,7 +15,7 @@ use super::system::own_cpu_ns;
 use super::views::Sight;
 
 impl Daemon {
-    /// The status, as the user `uid` may see it.
+    /// The status, with what the user `uid` may see.
     pub(super) fn status(&mut self, uid: u32) -> Status {
         if uid != 0 {
             return self.status_of_own(uid);
@@ -26,7 +26,7 @@ impl Daemon {
         self.whole(tasks)
     }
 
-    /// The whole status, with these processes.
+    /// The whole status, for root, with the given processes.
     fn whole(&self, tasks: Vec<Task>) -> Status {
         let now_ns = monotonic_ns();
         let uptime_ns = now_ns.saturating_sub(self.began_ns);
@@ -73,7 +73,7 @@ impl Daemon {
         privacy::status(status, for_all, &own)
     }
 
-    /// Why a process is in use, or why not, as the user `uid` may see it.
+    /// Why a process is in use or is not, with what the user `uid` may see.
     pub(super) fn explain(&mut self, uid: u32, tid: u32) -> Result<Explanation, Refusal> {
         let no_process = || no_process(uid, tid);
         let tgid = process::of_thread(tid).ok_or_else(no_process)?;
@@ -94,7 +94,7 @@ impl Daemon {
         own
     }
 
-    /// The world as root may see it: everything, as it is now.
+    /// The data for root's requests: all processes and devices, as they are now.
     fn sight(&mut self) -> Sight<'_> {
         Sight {
             constants: self.rounds.policy().constants(),
@@ -107,7 +107,7 @@ impl Daemon {
         }
     }
 
-    /// The world as one user may see it: that user's part, as it was at the end of the latest second.
+    /// The data for one user's requests: the user's own part, as of the end of the latest second.
     fn sight_of(&mut self, uid: u32) -> Sight<'_> {
         let part = self.second.part(uid);
         Sight {
@@ -122,7 +122,7 @@ impl Daemon {
     }
 }
 
-/// Tells a user that there is no process of that number. Ordinary users are told this also where another user
+/// The refusal that there is no process with this number. Ordinary users get it, too, if another user
 /// has such a process.
 pub(super) fn no_process(uid: u32, tid: u32) -> Refusal {
     let text = if uid == 0 {
@@ -133,7 +133,7 @@ pub(super) fn no_process(uid: u32, tid: u32) -> Refusal {
     Refusal { kind: RefusalKind::NoProcess, text }
 }
 
-/// Whether a process is a user's own; to root, all are.
+/// Whether a process is a user's own; for root, all are.
 pub(super) fn is_of(tgid: Tgid, uid: u32) -> bool {
     uid == 0 || process::is_wholly_of(tgid, uid)
 }

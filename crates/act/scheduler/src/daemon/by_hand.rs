@@ -1,4 +1,4 @@
-//! Which processes were put into a class by hand, and which users may do that.
+//! Manual overrides: which processes were put into a class by a user, and which users may do that.
 
 use std::collections::BTreeMap;
 
@@ -9,40 +9,40 @@ use super::answers::{is_of, no_process};
 use super::process::{self, Process};
 use crate::actuator::Class;
 
-/// How many processes can be in a class by hand at once: of all users together, and of one user other than
-/// root.
+/// The greatest number of manual overrides: of all users together, and of one user other than root.
 const ALL_MAX: usize = 4096;
 const OF_ONE_MAX: usize = 256;
 
-/// A process in a class by hand.
+/// A manual override of a process' class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Placed {
-    /// The class that the process was put into.
+    /// The class into which the user put the process.
     pub class: Class,
-    /// The user that put the process into the class.
+    /// The user that set the override.
     pub uid: u32,
     start_ticks: u64,
 }
 
-/// All processes that were put into a class by hand.
+/// All manual overrides.
 #[derive(Clone, Debug, Default)]
 pub struct ByHand {
     by_tgid: BTreeMap<Tgid, Placed>,
 }
 
-/// A change of a process' class by hand that was asked for and is allowed.
+/// A permitted change of a manual override.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub struct Change {
-    /// The process whose class changes.
+    /// The process that the override is about.
     pub tgid: Tgid,
-    /// The new class; `None`: the class that the policy says.
+    /// The new class; `None`: the override is removed.
     pub class: Option<Class>,
     uid: u32,
     start_ticks: u64,
 }
 
-/// What decides whether a user may move a process to another class.
+/// The facts that decide whether a user may override a process' class: whether it is a kernel thread, and the
+/// user of the present override.
 #[derive(Clone, Copy, Debug)]
 struct Moved {
     is_kernel: bool,
@@ -50,14 +50,14 @@ struct Moved {
 }
 
 impl ByHand {
-    /// Decides whether a user may put a process into a class, and what that changes.
+    /// Decides whether a user may set a manual override, and returns the change.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the user may not.
     pub fn decide(&self, uid: u32, tid: u32, class: HandClass) -> Result<Change, Refusal> {
         let gone = || no_process(uid, tid);
         let tgid = process::of_thread(tid).ok_or_else(gone)?;
-        // An ordinary user is not told whether another user has a process of this number.
+        // An ordinary user must not learn whether another user has a process with this number.
         if !is_of(tgid, uid) {
             return Err(gone());
         }
@@ -86,7 +86,7 @@ impl ByHand {
         Ok(Change { tgid, class, uid, start_ticks: found.start_ticks })
     }
 
-    /// Remembers a change of a process' class by hand.
+    /// Stores a change of a manual override that has taken effect.
     pub fn keep(&mut self, change: Change) {
         let Change { tgid, class, uid, start_ticks } = change;
         match class {
@@ -95,7 +95,8 @@ impl ByHand {
         }
     }
 
-    /// Forgets processes that have ended, and returns them: their numbers may be other processes' now.
+    /// Removes the overrides of processes that have exited, and returns these: their numbers may be
+    /// other processes' now.
     #[must_use]
     pub fn prune(&mut self) -> Vec<Tgid> {
         let lives = |tgid: Tgid, hand: &Placed| {
@@ -107,17 +108,18 @@ impl ByHand {
         gone
     }
 
-    /// The class that a process was put into by hand, if it was.
+    /// The manual override of a process, if there is one.
     pub fn of(&self, tgid: Tgid) -> Option<Placed> {
         self.by_tgid.get(&tgid).copied()
     }
 
-    /// All processes in a class by hand, by number.
+    /// All manual overrides, by number of the process.
     pub fn all(&self) -> impl Iterator<Item = (Tgid, Placed)> {
         self.by_tgid.iter().map(|(&tgid, &hand)| (tgid, hand))
     }
 }
 
+/// Checks whether a user may override a process' class.
 fn may(uid: u32, tgid: Tgid, class: HandClass, moved: Moved) -> Result<(), Refusal> {
     let denied = |why: String| Err(no(RefusalKind::Denied, why));
     if moved.is_kernel {

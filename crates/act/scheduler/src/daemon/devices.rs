@@ -1,4 +1,4 @@
-//! The devices, as users are shown them.
+//! The devices, as they are shown to users.
 
 use std::collections::BTreeMap;
 
@@ -9,12 +9,12 @@ use spry_policy::{Place, Server, Tgid, Whose};
 
 use super::process;
 
-/// What is shown of the devices that told of processes, beside the policy's standings.
+/// What is shown of devices beside the policy's standings.
 #[derive(Clone, Copy, Debug)]
 pub struct Telling<'a> {
     /// The server processes of devices.
     pub servers: &'a [Server],
-    /// How many rounds of drawing a second each process did lately; a process that did nothing is not there.
+    /// How many times a second each process has drawn lately. Processes that have not drawn are left out.
     pub frames_per_s: &'a BTreeMap<Tgid, f64>,
 }
 
@@ -26,7 +26,7 @@ impl Telling<'_> {
     }
 }
 
-/// The device's name on the way to a process.
+/// A device's name, as the first step on the path to a process.
 pub fn name(place: Place) -> String {
     match place {
         Place::Display(number) => format!("display :{number}"),
@@ -35,14 +35,14 @@ pub fn name(place: Place) -> String {
     }
 }
 
-/// The devices for the status, each with the user that it belongs to.
+/// The devices for the status, each with its user. `others` are those that are no terminals.
 pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device, Whose)> {
     let others = others.into_iter().map(|status| {
         let whose = whose(&status);
         (shown(status), whose)
     });
     let terminal = |(device, session): (terminals::Device, Option<Tgid>)| {
-        // A terminal of another name space may have the same number.
+        // A terminal of another name space may have the same number, so its reader must be the user's, too.
         let is_theirs =
             |&uid: &u32| terminals.reader(device).is_some_and(|reader| process::is_wholly_of(reader, uid));
         let whose = terminals::owner(device).filter(is_theirs).map_or(Whose::Unknown, Whose::User);

@@ -1,6 +1,6 @@
 //! The process that answers on the system bus for the daemon (`spry-rtkit`): it is started, heard, and
-//! started again after growing pauses. The daemon reads messages of 20 bytes from it, a bounded number a
-//! second.
+//! restarted with exponential back-off. The daemon reads messages of 20 bytes from it, a bounded
+//! number each second.
 
 use std::env;
 use std::fs;
@@ -16,22 +16,22 @@ use spry_control::rtkit::{Answered, Asked, Ended, REQUEST, What};
 use spry_display::pause_after;
 use spry_sys::poll::{self, PollFd};
 
-/// The program.
+/// The name of its program.
 const NAME: &str = "spry-rtkit";
-/// The system's list of users, which root alone writes.
+/// The file with the system's users, which only root can write.
 const USERS: &str = "/etc/passwd";
-/// The variable that names another bus than the system's.
+/// The environment variable that names another bus than the system's.
 const ADDRESS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
-/// The first pause and the longest one before it is started again; the pause doubles each time.
+/// The first and the longest pause before a restart. Each pause is twice the last one.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
-/// A process that lived so long begins with the first pause again, ns.
+/// After a run of this length the next pause is the first one again, ns.
 const CALM_NS: u64 = 60_000_000_000;
-/// So many messages are read in a second.
+/// How many messages are read in a second.
 const MESSAGES_A_SECOND: u32 = 50;
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// A process that lives.
+/// The running process.
 #[derive(Debug)]
 struct Running {
     child: Child,
@@ -39,27 +39,28 @@ struct Running {
     since_ns: u64,
 }
 
-/// The process, and when it is started next.
+/// The process that answers on the bus, and when it is started next.
 #[derive(Debug)]
 pub struct Front {
     uid: u32,
     gid: u32,
     program: PathBuf,
     running: Option<Running>,
-    /// Told to end, and not yet seen to have ended.
+    /// A process that was killed and has not been reaped yet.
     ending: Option<Child>,
     due_ns: u64,
     ends: u32,
     heard: (u64, u32),
-    /// Why there is none, as a text for root.
+    /// Why no process answers, as a text for root.
     trouble: Option<String>,
 }
 
 impl Front {
-    /// A front that runs as this user, by name or number; it is started at the first [`Front::turn`].
+    /// Prepares a process that runs as this user, given by name or number. The first
+    /// [`Front::turn`] starts it.
     ///
     /// # Errors
-    /// If there is no such user but root, or no such program.
+    /// If there is no such user, if it is root, or if the program is missing.
     pub fn of(user: &str) -> Result<Front> {
         let (uid, gid) = user_of(&fs::read_to_string(USERS).context(USERS)?, user).with_context(|| {
             format!("--rtkit: there is no user `{user}` but root: make one (packaging/sysusers.d/spry.conf)")
@@ -70,18 +71,18 @@ impl Front {
         Ok(Front { uid, gid, program, running, ending, due_ns: 0, ends: 0, heard: (0, 0), trouble })
     }
 
-    /// What to wait for: its next message, unless there were too many in this second.
+    /// The descriptor of its next message; `None` if it has sent too many in this second.
     pub fn poll(&self, now_ns: u64) -> Option<PollFd<'_>> {
         let may_hear = self.may_hear(now_ns);
         self.running.as_ref().filter(|_| may_hear).map(|running| poll::readable(&running.line))
     }
 
-    /// When it is to be started.
+    /// When the process is to be started, on the monotonic clock, ns.
     pub fn due_ns(&self) -> u64 {
         if self.running.is_some() { u64::MAX } else { self.due_ns }
     }
 
-    /// Why it does not answer, if it does not.
+    /// A warning with the reason why it does not answer, if it does not.
     pub fn warning(&self) -> Option<String> {
         self.trouble.as_ref().map(|why| format!("org.freedesktop.RealtimeKit1 is not answered: {why}"))
     }
@@ -91,7 +92,7 @@ impl Front {
         second != now_ns / SECOND_NS || count < MESSAGES_A_SECOND
     }
 
-    /// Starts it if that is due, and returns its next request. The call does not wait.
+    /// Starts the process if that is due, and returns its next request. Does not wait.
     pub fn turn(&mut self, now_ns: u64) -> Option<Asked> {
         if self.running.is_none() && now_ns >= self.due_ns {
             self.begin(now_ns);
@@ -100,7 +101,7 @@ impl Front {
             return None;
         }
         let running = self.running.as_ref()?;
-        // One byte more than a message has, so that a longer one is seen to be none.
+        // One byte more than a message has, so that a longer one is recognised as malformed.
         let mut bytes = [0; REQUEST + 1];
         let count = match recv(&running.line, &mut bytes[..], RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
@@ -127,10 +128,10 @@ impl Front {
         }
     }
 
-    /// Answers the latest request.
+    /// Sends the answer to the latest request.
     pub fn answer(&self, answered: &Answered) {
         if let Some(running) = &self.running {
-            // A front that has ended is found so by the next turn.
+            // If the process has ended, the next turn finds that.
             _ = send(&running.line, &answered.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }
@@ -155,7 +156,7 @@ impl Front {
         }
     }
 
-    /// It starts as root, so that no user can look into it before it has given its rights up itself.
+    /// Starts the program as root, so that no user can trace it before it has given up its rights.
     fn start(&self) -> Result<(Child, OwnedFd)> {
         let (ours, theirs) =
             socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, SocketFlags::CLOEXEC, None)?;
@@ -171,7 +172,7 @@ impl Front {
 
     fn end(&mut self, now_ns: u64) {
         let Some(Running { mut child, since_ns, .. }) = self.running.take() else { return };
-        // If it has ended already, there is nothing to kill.
+        // The process may have ended already.
         _ = child.kill();
         if matches!(child.try_wait(), Ok(None)) {
             self.ending = Some(child);
@@ -194,7 +195,7 @@ impl Drop for Front {
     }
 }
 
-/// The pause after so many ends in a row.
+/// The pause before a restart, ns, after `ends` ends in a row.
 fn pause_ns(ends: u32) -> u64 {
     pause_after(PAUSE, ends, PAUSE_MOST).as_nanos() as u64
 }
@@ -208,7 +209,7 @@ fn told(ended: Ended) -> &'static str {
     }
 }
 
-/// The numbers of a user and of the user's group; nothing for root.
+/// The numbers of a user and of the user's group; `None` for root and for unknown users.
 fn user_of(list: &str, user: &str) -> Option<(u32, u32)> {
     let entry = |line: &str| {
         let mut parts = line.split(':');

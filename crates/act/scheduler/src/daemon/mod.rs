@@ -1,5 +1,5 @@
-//! The daemon: waits for the end of the second, for devices, for questions and for signals, and does what
-//! each of these asks for.
+//! The daemon's main loop: it waits for the end of the second, devices, requests and signals, and
+//! handles each of them.
 
 mod acting;
 mod answers;
@@ -46,36 +46,35 @@ pub use self::system::say;
 use self::system::{Only, own_cpu_ns};
 use crate::deadline::{self, Deadline};
 
-/// The daemon that acts on this machine holds this file locked, wherever its socket is.
+/// The file that the daemon which acts on this machine holds locked, wherever its socket is.
 const ACTING_LOCK: &str = "/run/spry/acting.lock";
 
-/// Everything that the daemon has.
+/// The state of the daemon.
 struct Daemon {
     began_ns: u64,
     began_cpu_ns: u64,
-    /// How often the kernel had taken the scheduler out by the latest round.
-    /// How often the actuator in charge had changed when the reservations' enforcer was chosen.
+    /// How often the actuator had changed when the enforcer of reservations was chosen.
     changes: u64,
-    /// Whether display servers get ceilings.
+    /// Whether display servers get ceilings (`reserve/ceilings.rs`).
     lifts_displays: bool,
-    /// What the daemon found at its start that it cannot have, as texts for the user.
+    /// Warnings from the daemon's start, for the user.
     warnings: Vec<String>,
     rounds: Rounds,
-    /// This field is dropped before the fields below it: tasks are with the kernel's scheduler again before
-    /// anything else is ended.
+    /// This field is dropped before those below it: tasks return to the kernel's scheduler before
+    /// anything else ends.
     acting: Acting,
-    /// As early as the field above.
+    /// The reservations. They end as early as the actuator above.
     reservations: Reservations,
     senses: Senses,
     by_hand: ByHand,
     shares: Shares,
-    /// The world from which questions of ordinary users are answered.
+    /// The data from which requests of ordinary users are answered.
     second: Second,
-    /// What answers on the system bus, where that is wanted.
+    /// The process that answers on the system bus, if enabled.
     front: Option<Front>,
 }
 
-/// What the daemon does after it has answered a question.
+/// What the daemon does after it has answered a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Then {
@@ -83,21 +82,21 @@ enum Then {
     Stop,
 }
 
-/// Runs the daemon until it is told to stop. At the end everything is with the kernel's scheduler again.
+/// Runs the daemon until it is told to stop. Afterwards the kernel schedules all tasks again.
 ///
 /// # Errors
-/// Where it cannot start: no privilege, another daemon, or no way to do what was asked for.
+/// If it cannot start: privilege is missing, another daemon runs, or the requested actuator is not available.
 pub fn run(args: &RunArgs) -> Result<()> {
     system::need_root()?;
     let socket = spry_control::socket(args.socket.clone());
     let _only = Only::take(&lock_of(&socket))?;
     let _acting = if args.observe_only { None } else { Some(Only::take(Path::new(ACTING_LOCK))?) };
-    // Signals are caught before any thread is made, so that a signal during the start ends the daemon in
-    // order, too.
+    // Signals are caught before any thread starts, so that a signal during the start also ends
+    // the daemon in order.
     let mut signals = signals().context("cannot listen to signals")?;
     let bell = Arc::new(Waker::new().context("cannot make an eventfd")?);
     let mut daemon = Daemon::start(args, &bell)?;
-    // The socket exists only while a daemon is in charge.
+    // The socket exists only while a daemon runs.
     let mut server = Server::listen(&socket)?;
     system::notify("READY=1");
     say(&format!("{}; ask at {}", daemon.introduction(), socket.display()));
@@ -121,7 +120,7 @@ fn signals() -> Result<UnixStream> {
     Ok(reader)
 }
 
-/// The numbers of the policy that was asked for.
+/// The constants of the policy that the arguments select.
 fn constants(args: &RunArgs) -> Result<Constants> {
     let constants = match args.policy {
         PolicyArg::Default => Constants::default(),
@@ -153,8 +152,8 @@ impl Daemon {
             changes: 0,
             lifts_displays: args.ceilings == CeilingsArg::Displays,
             warnings,
-            // The first round is due a second after this moment: loading takes time, in which no round is
-            // due.
+            // The first round is due a second after this moment, since none was due while the
+            // programs were loaded.
             second: Second::new(constants.clone()),
             rounds: Rounds::new(Policy::new(constants), monotonic_ns()),
             senses,
@@ -201,8 +200,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Sleeps until a round is due, or until a device, a client, the end of a reserved task or a signal wants
-    /// something.
+    /// Sleeps until a round is due, or until a device, a client, the end of a reserved task or a signal
+    /// needs the daemon.
     fn wait(&self, server: &Server, bell: &Waker, signals: &UnixStream) -> Result<()> {
         let own = [poll::readable(bell), poll::readable(signals)];
         let mut polls: Vec<PollFd<'_>> = own.into_iter().chain(server.polls(monotonic_ns())).collect();
@@ -219,8 +218,8 @@ impl Daemon {
         Ok(())
     }
 
-    /// Starts what answers on the system bus, and does what it hands on. The time counts as its user's; what
-    /// bounds it are the numbers of requests, of a person and of all.
+    /// Starts the process that answers on the system bus if that is due, and handles its next request. The
+    /// time counts as the requesting user's. The numbers of requests, for each person and for all, bound it.
     fn hear_front(&mut self, server: &mut Server, now_ns: u64) {
         let Some(front) = &mut self.front else { return };
         let Some(asked) = front.turn(now_ns) else { return };
@@ -240,7 +239,8 @@ impl Daemon {
         for line in self.acting.check(self.senses.collector(), &self.by_hand, monotonic_ns()) {
             say(&line);
         }
-        // Whatever made the kernel take the scheduler out, no task keeps it from the machine now.
+        // Whatever made the kernel remove the scheduler, no reserved task shall cause the
+        // same on the next one.
         if std::mem::replace(&mut self.changes, self.acting.changes()) != self.acting.changes() {
             self.end_reservations();
             self.reservations.enforce_by(enforcer(&self.acting, &mut self.warnings));
@@ -248,7 +248,7 @@ impl Daemon {
         due
     }
 
-    /// Does what is due once a second besides the round.
+    /// Does all that is due once a second besides the policy's round.
     fn second(&mut self, server: &mut Server) {
         for tgid in self.by_hand.prune() {
             self.acting.forget_hand(tgid);
@@ -364,12 +364,12 @@ impl Daemon {
     }
 }
 
-/// The answer that something was done, or was refused.
+/// The answer for a request that was done or refused.
 fn done(result: Result<String, Refusal>) -> Answer {
     result.map_or_else(Answer::Error, |text| Answer::Done(Done { text }))
 }
 
-/// What enforces reservations: what acts, or else the kernel's own class.
+/// The enforcer of reservations: the actuator's own, or else SCHED_DEADLINE.
 fn enforcer(acting: &Acting, warnings: &mut Vec<String>) -> Box<dyn Enforcer> {
     if let Some(enforcer) = acting.enforcer() {
         return enforcer;

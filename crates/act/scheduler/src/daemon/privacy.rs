@@ -1,24 +1,25 @@
-//! What an ordinary user is told of an answer: their own part of it; the rest is left out or null.
+//! Reduces answers to what an ordinary user may see: the caller's own part. The rest is left out or null.
 //!
-//! Pure functions: they ask [`Own`] what is the caller's own. An answer that was made from the caller's own
-//! part of the world passes unchanged, except for measurements of the daemon and the process of a device.
-//! Whatever else got into an answer ends here.
+//! The functions are pure; they ask [`Own`] what belongs to the caller. An answer that was made from the
+//! caller's own data passes unchanged, except for measurements of the daemon and the process of a device.
+//! Anything else in an answer is removed here.
 
 use spry_control::{Explanation, Scope, Status, Step, Task, TaskClass};
 
-/// Tells what is the caller's own.
+/// Answers what belongs to the caller.
 pub trait Own {
-    /// Whether a process is the caller's in every respect.
+    /// Whether a process is entirely the caller's.
     fn has_process(&self, tgid: u32) -> bool;
 
-    /// Whether a device is the caller's; `name` is its name among the devices or on the way to a process.
+    /// Whether a device is the caller's. `name` is its name in the list of devices or on the
+    /// path to a process.
     fn has_device(&self, name: &str) -> bool;
 }
 
-/// What ordinary users see in place of the kernel's reason, which may name processes.
+/// The text that ordinary users see in place of the kernel's reason, which may name processes.
 const REASON: &str = "the reason may name processes, and is root's to see";
 
-/// The caller's part of a status. `for_all` are the warnings that tell nothing of any user.
+/// Reduces a status to the caller's part. `for_all` are the warnings that reveal nothing about any user.
 pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Own) -> Status {
     status.scope = Scope::Own;
     status.tasks.retain(|task| own.has_process(task.tgid));
@@ -37,7 +38,7 @@ pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Own) -> Statu
     status
 }
 
-/// The caller's part of an explanation; `None` if the process is not the caller's.
+/// Reduces an explanation to the caller's part; `None` if the process is not the caller's.
 pub fn explanation(mut explanation: Explanation, own: &impl Own) -> Option<Explanation> {
     if !own.has_process(explanation.task.tgid) {
         return None;
@@ -55,8 +56,7 @@ pub fn explanation(mut explanation: Explanation, own: &impl Own) -> Option<Expla
     Some(explanation)
 }
 
-/// Keeps, of what is said of the caller's process, only what follows from the caller's own devices and
-/// processes.
+/// Reduces what is said of the caller's process to what follows from the caller's own devices and processes.
 fn redact(task: &mut Task, own: &impl Own) {
     if is_own_way(&task.path, own) {
         let others = |step: &&mut Step| step.tgid.is_some_and(|tgid| !own.has_process(tgid));
@@ -73,8 +73,8 @@ fn redact(task: &mut Task, own: &impl Own) {
     task.path = Vec::new();
 }
 
-/// Whether everything on the way to a process is the caller's: the device; the device's server, whichever
-/// user runs it; and the processes.
+/// Whether all steps on the path to a process are the caller's: the device, the processes, and the device's
+/// server, whichever user runs it.
 fn is_own_way(path: &[Step], own: &impl Own) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     let is_own = |step: &Step| step.tgid.is_some_and(|tgid| own.has_process(tgid));

@@ -1,4 +1,4 @@
-//! What the kernel tells of a process besides its scheduling.
+//! Facts about a process from `/proc`, besides its scheduling.
 
 use std::fs;
 
@@ -13,10 +13,10 @@ use spry_sys::process::{stat_fields, stat_name};
 pub struct Process {
     /// The process' name.
     pub comm: String,
-    /// When the process began, in the kernel's ticks since the machine's start. Together with the number it
-    /// names a process for good.
+    /// When the process started, in the kernel's ticks since boot. Together with the number it identifies a
+    /// process even after its exit.
     pub start_ticks: u64,
-    /// The CPU that it runs on, or ran on last.
+    /// The CPU on which the process runs, or ran last.
     pub cpu: Option<u32>,
     nice: i64,
     flags: u64,
@@ -24,7 +24,7 @@ pub struct Process {
 }
 
 impl Process {
-    /// The process of that number, if there is one.
+    /// The process with a number, if there is one.
     pub fn of(tgid: Tgid) -> Option<Process> {
         Process::parse(&fs::read(format!("/proc/{}/stat", tgid.0)).ok()?)
     }
@@ -34,7 +34,7 @@ impl Process {
         let fields: Vec<&str> = stat_fields(line)?.collect();
         let number = |at: usize| fields.get(at)?.parse::<u64>().ok();
         Some(Process {
-            // The name of a process need not be UTF-8.
+            // A process' name need not be UTF-8.
             comm: String::from_utf8_lossy(stat_name(line)?).into_owned(),
             flags: number(6)?,
             nice: fields.get(16)?.parse().ok()?,
@@ -44,12 +44,12 @@ impl Process {
         })
     }
 
-    /// Whether the process is a thread of the kernel.
+    /// Whether the process is a kernel thread.
     pub const fn is_kernel(&self) -> bool {
         self.flags & PF_KTHREAD != 0
     }
 
-    /// The class that the process has by its own nature.
+    /// The class that the process has by its own nature, without a verdict.
     pub fn class(&self) -> TaskClass {
         let is_idle = self.policy == u64::from(libc::SCHED_IDLE.unsigned_abs());
         match self.is_kernel() {
@@ -60,14 +60,14 @@ impl Process {
     }
 }
 
-/// The process that a thread belongs to; a process has the number of its first thread.
+/// The process of a thread. A process has the number of its first thread.
 pub fn of_thread(tid: u32) -> Option<Tgid> {
     let status = fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     status.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok().map(Tgid)
 }
 
-/// Every process that there is.
+/// The numbers of all processes, from `/proc`.
 pub fn all() -> Vec<Tgid> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
     entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok().map(Tgid)).collect()

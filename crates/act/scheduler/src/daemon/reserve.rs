@@ -1,5 +1,5 @@
-//! Reservations: which users may have them for which tasks, and when they end. What fits is decided by
-//! `spry-reservations`, and what was admitted is enforced by the enforcer.
+//! Reservations: which users may have them for which tasks, and when they end. `spry-reservations` decides
+//! whether one fits, and the enforcer enforces it.
 
 mod by_bus;
 mod ceilings;
@@ -23,25 +23,25 @@ use super::answers::{is_of, no_process};
 use super::process::{self, Process};
 use crate::deadline;
 
-/// The shortest and the longest period that a user without privileges may ask for, ns.
+/// The shortest and the longest period of a user other than root, ns.
 const USER_PERIOD_MIN_NS: u64 = 500_000;
 const USER_PERIOD_MAX_NS: u64 = 100_000_000;
 
-/// A share in percent, in millionths.
+/// One percent, in millionths.
 const PERCENT_PPM: u32 = 10_000;
 
-/// A reservation that is in force.
+/// A reservation in force.
 #[derive(Debug)]
 struct Held {
     uid: u32,
     tgid: u32,
     covers: Covers,
     start_ticks: u64,
-    /// Readable when the thread or process has ended.
+    /// A descriptor that is readable when the thread or process has exited.
     end: OwnedFd,
 }
 
-/// The task for which time is asked, as `/proc` shows it.
+/// The task of a request, as `/proc` shows it.
 #[derive(Debug)]
 struct Found {
     tgid: u32,
@@ -51,27 +51,27 @@ struct Found {
     runs_on: Option<u32>,
 }
 
-/// All reservations.
+/// All reservations, and what admits and enforces them.
 pub struct Reservations {
     admission: Admission,
-    /// `None` while the daemon only looks.
+    /// `None` if the daemon only observes.
     enforcer: Option<Box<dyn Enforcer>>,
     held: BTreeMap<u32, Held>,
-    /// The shared servers.
+    /// The shared servers, with their ceilings.
     servers: Vec<ceilings::Server>,
-    /// The reservations that follow pipes, and when these were last looked at.
+    /// The reservations that follow pipes, and when the pipes were last read.
     driven: BTreeMap<u32, real_rate::Driven>,
     looked_ns: u64,
-    /// What was asked for on the system bus.
+    /// The requests from the system bus.
     by_bus: by_bus::ByBus,
 }
 
-/// A user that asks, and the person that this user is: limits are for a person.
+/// The user of a request, and the person to which the user belongs: limits are for each person.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asker {
-    /// The user.
+    /// The user that sent the request.
     pub uid: u32,
-    /// The person.
+    /// The person to which the user belongs, as the number of that person's first user.
     pub person: u32,
 }
 
@@ -82,10 +82,10 @@ impl Asker {
 }
 
 impl Reservations {
-    /// No reservation yet. Without an enforcer, all are refused.
+    /// Starts without reservations. Without an enforcer, all requests are refused.
     pub fn new(args: &RunArgs, enforcer: Option<Box<dyn Enforcer>>) -> Reservations {
         let percent = |share: u8| u32::from(share) * PERCENT_PPM;
-        // A user that asks on the bus has as many as rtkit gives.
+        // A user on the bus can have as many as rtkit allows.
         let by_bus = if args.rtkit.is_some() { by_bus::THREADS as u32 } else { 0 };
         let limits = Limits {
             of_each_cpu_ppm: percent(args.reservable),
@@ -105,20 +105,20 @@ impl Reservations {
         }
     }
 
-    /// Has another enforcer enforce the reservations to come. Those that there were must have ended.
+    /// Sets the enforcer of future reservations. All present ones must have ended.
     pub fn enforce_by(&mut self, enforcer: Box<dyn Enforcer>) {
         self.enforcer = Some(enforcer);
     }
 
-    /// The descriptors that tell the end of tasks.
+    /// The descriptors that become readable when tasks exit.
     pub fn polls(&self) -> impl Iterator<Item = PollFd<'_>> {
         self.held.values().map(|held| poll::readable(&held.end))
     }
 
-    /// Reserves time for a task, or gives the task's reservation new terms.
+    /// Reserves time for a task, or changes the terms of the task's reservation.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the reservation is refused.
     pub fn reserve(
         &mut self,
         asker: Asker,
@@ -150,10 +150,10 @@ impl Reservations {
         let found = find(asker.uid, covers)?;
         let same = self.held.iter().find(|(_, held)| held.covers == covers);
         if let Some((&slot, held)) = same {
-            // A number that was given anew is another task; its old reservation is about to end.
+            // The number may belong to a new task; the old task's reservation is about to end.
             if held.start_ticks == found.start_ticks && (asker.uid == 0 || held.uid == asker.uid) {
                 let cpu = self.change(slot, terms)?;
-                // Terms that were asked for stay; they follow no pipe and no measurement any more.
+                // These terms were requested, so they no longer follow a pipe or a measurement.
                 self.driven.remove(&slot);
                 self.by_bus.forget(slot);
                 return Ok(self.opened(slot, cpu, asked));
@@ -187,18 +187,18 @@ impl Reservations {
         Ok(self.opened(reservation.slot, reservation.cpu, asked))
     }
 
-    /// Gives a reservation new terms. Returns its CPU.
+    /// Changes the terms of a reservation. Returns its CPU.
     fn change(&mut self, slot: u32, terms: Terms) -> Result<u32, Refusal> {
         let before = self.admission.change(slot, terms).map_err(refusal)?;
         if let Some(Err(error)) = self.enforcer.as_mut().map(|enforcer| enforcer.change(slot, &terms)) {
-            // What was there before fits again.
+            // The terms before the change fit again.
             _ = self.admission.change(slot, before);
             return Err(unable(error.to_string()));
         }
         Ok(self.admission.get(slot).map_or(0, |reservation| reservation.cpu))
     }
 
-    /// What the enforcer can make of the terms that were asked for.
+    /// The requested terms, as far as the enforcer supports them.
     fn possible(&self, asked: Terms) -> Terms {
         match self.enforcer_name() {
             deadline::NAME => Terms { on_exhaustion: OnExhaustion::Wait, ..asked },
@@ -206,17 +206,17 @@ impl Reservations {
         }
     }
 
-    /// The answer, with what is different from what was asked for.
+    /// The answer to a request, with notes on how the reservation differs from it.
     fn opened(&self, slot: u32, cpu: u32, asked: Terms) -> Opened {
         let enforcer = self.enforcer_name();
         let notes = if enforcer == deadline::NAME { deadline::notes(&asked, cpu) } else { Vec::new() };
         Opened { slot, cpu, terms: self.possible(asked), enforcer: enforcer.to_owned(), notes }
     }
 
-    /// Ends a reservation, and says which it was.
+    /// Ends a reservation. Returns a message that names it.
     ///
     /// # Errors
-    /// Where there is none of this user.
+    /// If this user has no such reservation.
     pub fn release(&mut self, uid: u32, which: Which) -> Result<String, Refusal> {
         let is_meant = |slot: u32, held: &Held| match which {
             Which::Slot(number) => slot == number,
@@ -225,7 +225,7 @@ impl Reservations {
         let own = |held: &Held| uid == 0 || held.uid == uid;
         let found = self.held.iter().find(|(slot, held)| is_meant(**slot, held) && own(held));
         let Some((&slot, held)) = found else {
-            // An ordinary user is not told whether another user has it.
+            // An ordinary user must not learn whether another user has it.
             let text = match which {
                 Which::Slot(slot) => Refused::NoSlot { slot }.to_string(),
                 Which::Tid(tid) => {
@@ -239,7 +239,7 @@ impl Reservations {
         Ok(text)
     }
 
-    /// The reservations that a user may see, and what their tasks got.
+    /// The reservations that a user may see, with what their tasks have had.
     pub fn list(&self, uid: u32) -> spry_control::Reservations {
         let seen = self.held.iter().filter(|(_, held)| uid == 0 || held.uid == uid);
         spry_control::Reservations {
@@ -280,7 +280,7 @@ impl Reservations {
         })
     }
 
-    /// Ends the reservations of tasks that have ended.
+    /// Ends the reservations of tasks that have exited, by their descriptors.
     pub fn end_of_tasks(&mut self) {
         if self.held.is_empty() {
             return;
@@ -294,8 +294,8 @@ impl Reservations {
         }
     }
 
-    /// Ends the reservations of tasks that have ended, or have become another user's. This is due once a
-    /// second: a descriptor alone does not tell the end of a thread on every kernel.
+    /// Ends the reservations of tasks that have exited or changed their user. This is done once a second,
+    /// since a descriptor does not report the end of a thread on every kernel.
     pub fn prune(&mut self) {
         let is_over = |held: &Held| {
             let tid = Tgid(held.covers.number());
@@ -312,7 +312,7 @@ impl Reservations {
         }
     }
 
-    /// Ends all reservations. Returns what is to be said of that, if there were any.
+    /// Ends all reservations. Returns a message if there were any.
     pub fn close_all(&mut self) -> Option<String> {
         let count = self.held.len();
         let slots: Vec<u32> = self.held.keys().copied().collect();
@@ -342,15 +342,15 @@ impl Reservations {
     }
 }
 
-/// Finds the task for which a user asks. The descriptor comes first: what is read afterwards is of its task,
-/// if that has not ended when the time is reserved.
+/// Finds the task of a request. The descriptor is opened first: all that is read afterwards is about its
+/// task, unless that has exited by the time of the reservation.
 fn find(uid: u32, covers: Covers) -> Result<Found, Refusal> {
     let number = covers.number();
     let gone = || no_process(uid, number);
     let end = open_thread(number).or_else(|_| of_thread_by_its_process(number)).map_err(|_| gone())?;
     let tgid = process::of_thread(number).ok_or_else(gone)?;
     let task = Process::of(Tgid(number)).ok_or_else(gone)?;
-    // An ordinary user is not told whether another user has a task of this number.
+    // An ordinary user must not learn whether another user has a task with this number.
     if !is_of(Tgid(number), uid) || !is_of(tgid, uid) {
         return Err(gone());
     }
@@ -365,7 +365,8 @@ fn find(uid: u32, covers: Covers) -> Result<Found, Refusal> {
     Ok(Found { tgid: tgid.0, start_ticks, end, allowed, runs_on })
 }
 
-/// Where the kernel gives no descriptor of a thread, its process' tells at least the end of that.
+/// A descriptor of a thread's process, for kernels without descriptors of threads. It reports at least the
+/// end of the process.
 fn of_thread_by_its_process(tid: u32) -> std::io::Result<OwnedFd> {
     let tgid = process::of_thread(tid).ok_or_else(|| std::io::Error::from_raw_os_error(libc::ESRCH))?;
     spry_sys::process::open(tgid.0)

@@ -1,8 +1,8 @@
-//! When to try an actuator again that the kernel put an end to.
+//! When to start an actuator again that the kernel has removed: exponential back-off with three tries.
 
-/// The pause before each of the tries, ns.
+/// The pause before each try, ns.
 const PAUSES_NS: [u64; 3] = [1_000_000_000, 5_000_000_000, 25_000_000_000];
-/// An actuator that has been in charge for so long has all its tries again, ns.
+/// After an actuator has worked for so long, all tries are available again, ns.
 const CALM_NS: u64 = 600_000_000_000;
 
 /// How many tries were used, and when the next try is due.
@@ -18,13 +18,13 @@ pub struct Retry {
 pub enum Next {
     /// Try the actuator again at that time.
     TryAt(u64),
-    /// The actuator has failed too often.
+    /// Do not try again: the actuator has failed too often.
     GiveUp,
 }
 
 impl Retry {
-    /// The actuator failed; it had been in charge since `since_ns` (this is `now_ns` if it could not even
-    /// start).
+    /// Notes that the actuator failed, after it had worked since `since_ns`; if it could not even start,
+    /// this is `now_ns`.
     pub fn failed(&mut self, since_ns: u64, now_ns: u64) -> Next {
         if now_ns.saturating_sub(since_ns) >= CALM_NS {
             self.used = 0;
@@ -39,7 +39,7 @@ impl Retry {
         self.due_ns
     }
 
-    /// Whether a try is due now; if it is, it is no longer planned afterwards.
+    /// Whether a try is due now. If it is, it is no longer planned afterwards.
     pub fn is_due(&mut self, now_ns: u64) -> bool {
         let is_due = self.due_ns.is_some_and(|due_ns| now_ns >= due_ns);
         if is_due {

@@ -1,4 +1,5 @@
-//! The rounds of the policy: what the daemon has learnt goes in, the place of each process comes out.
+//! The rounds of the policy. Input is what devices and the collection have reported; output is a verdict on
+//! each process in use.
 
 use std::collections::BTreeMap;
 
@@ -11,30 +12,30 @@ use super::second::Second;
 use super::senses::Senses;
 use crate::actuator::Verdict;
 
-/// If a round is late by this many periods, the daemon did not run for a while.
+/// If a round is late by this many periods, the daemon is taken to have been stopped.
 const LATE_PERIODS: u64 = 2;
 
-/// The policy, and the state that it keeps from round to round.
+/// The policy with its state between rounds.
 pub struct Rounds {
     me: Tgid,
     policy: Policy,
     graph: Graph,
     trigger: Trigger,
-    /// The processes that have been in use since the latest round.
+    /// The processes in use since the latest round.
     standings: BTreeMap<Tgid, Standing>,
-    /// The server processes of devices, as of the latest round.
+    /// The server processes of devices at the latest round.
     servers: Vec<Server>,
     regular: u64,
     early: u64,
     missed: u64,
     longest_ns: u64,
     latest_ns: Option<u64>,
-    /// The latest time in which the daemon did not run: when it ended, and how long it was.
+    /// The latest time during which the daemon was stopped: its end and its length, ns.
     pause: Option<(u64, u64)>,
 }
 
 impl Rounds {
-    /// The first round is due in a second, or when a device tells of a process.
+    /// Starts without state. The first round is due in a second, or earlier when a device reports a process.
     pub fn new(policy: Policy, now_ns: u64) -> Rounds {
         let trigger = Trigger::new(now_ns, policy.constants());
         Rounds {
@@ -53,7 +54,7 @@ impl Rounds {
         }
     }
 
-    /// Asks for an early round: a process drew or received input that did not do so lately.
+    /// Requests an early round, because a process drew or received input after a pause.
     pub fn ask(&mut self, now_ns: u64) {
         self.trigger.ask(now_ns);
     }
@@ -63,8 +64,8 @@ impl Rounds {
         self.trigger.due_ns(self.policy.constants())
     }
 
-    /// Does one round, from reading the maps to the last write. At the end of a second, `second` receives
-    /// what the second brought.
+    /// Does one round: reads the maps and devices, lets the policy decide, and applies the verdicts. At the
+    /// end of a second, `second` gets the data of that second.
     pub fn round(&mut self, senses: &mut Senses, acting: &mut Acting, second: &mut Second) -> Due {
         let began_ns = monotonic_ns();
         let late_ns = began_ns.saturating_sub(self.due_ns());
@@ -73,15 +74,14 @@ impl Rounds {
         for tgid in learnt.gone {
             self.policy.forget(tgid);
         }
-        // The daemon and its helper processes are left out of the graph: they and the servers wait for each
-        // other, but that does not mean that a user is using anything.
+        // The daemon and its helpers are removed from the graph. They and the servers wait for each other,
+        // but no user uses anything by that.
         let helpers = senses.helpers();
         let is_own = |tgid: Tgid| tgid == self.me || helpers.contains(&tgid);
         helpers.iter().chain([&self.me]).for_each(|&own| self.graph.remove(own));
         let mut samples = learnt.samples;
         samples.retain(|sample| !is_own(sample.tgid));
-        // The policy halves the graph's weights in a round at the end of a second, so the graph is copied
-        // before.
+        // The graph is copied first, since the policy halves its weights in the round at the end of a second.
         let graph = (due == Due::Regular).then(|| self.graph.clone());
         let standings = self.policy.round(&mut self.graph, &learnt.servers, &samples, due);
         let mut verdicts: Vec<Verdict> = standings.iter().map(Verdict::from).collect();
@@ -117,12 +117,12 @@ impl Rounds {
         &self.standings
     }
 
-    /// The server processes of devices.
+    /// The server processes of devices at the latest round.
     pub fn servers(&self) -> &[Server] {
         &self.servers
     }
 
-    /// The processes that serve displays.
+    /// The server processes of displays.
     pub fn displays(&self) -> Vec<Tgid> {
         let is_display = |device: Device| matches!(device.place, Place::Display(_));
         self.servers
@@ -132,17 +132,17 @@ impl Rounds {
             .collect()
     }
 
-    /// Which process depends on which.
+    /// The graph of dependencies between processes.
     pub const fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// The policy.
+    /// The policy with its constants and its present state.
     pub const fn policy(&self) -> &Policy {
         &self.policy
     }
 
-    /// How many rounds of each kind there were.
+    /// How many rounds of each kind there were, and the longest.
     pub const fn counts(&self) -> Counts {
         Counts {
             regular: self.regular,
@@ -152,12 +152,12 @@ impl Rounds {
         }
     }
 
-    /// How long the latest round took, ns.
+    /// The duration of the latest round, ns.
     pub const fn latest_ns(&self) -> Option<u64> {
         self.latest_ns
     }
 
-    /// What the user should know of the rounds.
+    /// Warnings for the user about rounds that were missed.
     pub fn warnings(&self, now_ns: u64) -> Vec<String> {
         let pause = self.pause.map(|(ended_ns, length_ns)| {
             format!(

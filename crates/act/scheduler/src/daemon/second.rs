@@ -1,9 +1,9 @@
-//! The world from which questions of ordinary users are answered, as it was at the end of the latest second,
+//! The data from which requests of ordinary users are answered: the state at the end of the latest second,
 //! and each user's part of it.
 //!
-//! Each user's part comes from a separate round over the user's devices and processes, and everything that
-//! goes into this round is taken once a second. So nothing in a user's part follows what other users do: not
-//! the ranks, not the ways, not the moments of early rounds.
+//! Each user's part comes from a separate round of the policy over that user's devices and processes. All
+//! input of this round is taken once a second. So nothing in a user's part depends on what other users do:
+//! neither ranks, nor paths, nor the times of early rounds.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,33 +19,33 @@ use super::process;
 use super::senses::{Gathered, Senses};
 use super::shares::{Shares, Watched};
 
-/// After a question, CPU time is measured each second for this long, ns.
+/// For how long CPU time is measured each second after a request, ns.
 const ASKED_LATELY_NS: u64 = 10_000_000_000;
 
-/// The world as it was at the end of a second.
+/// The state at the end of a second.
 #[derive(Debug, Default)]
 pub struct Second {
-    /// What was known of each process before that second (`before`), and what is known since (`policy`).
+    /// The policy's state before that second (`before`), and after it (`policy`).
     before: Policy,
     policy: Policy,
     graph: Graph,
     servers: Vec<Server>,
     samples: Vec<Sample>,
     terminals: Terminals,
-    /// How many rounds of drawing each process did in that second.
+    /// How many times each process drew in that second.
     frames_per_s: BTreeMap<Tgid, f64>,
     devices: Vec<(Device, Whose)>,
-    /// The parts of the users who have asked since the end of that second.
+    /// The parts of users that have asked since the end of that second, by user.
     parts: BTreeMap<u32, BTreeMap<Tgid, Standing>>,
-    /// CPU time for ordinary users. It is measured apart from root's: what is measured for root, and when,
-    /// depends on what is in use.
+    /// CPU time, as shown to ordinary users. It is measured separately from root's, since what is measured
+    /// for root depends on what is in use.
     shares: Shares,
-    /// The users that asked in the latest second with questions, and when the last question came.
+    /// The users that asked in the latest second with requests, and when the last request came.
     askers: BTreeSet<u32>,
     asked_ns: Option<u64>,
 }
 
-/// What is one user's own. Each process is looked up once.
+/// The devices and processes of one user. Each process is looked up once.
 #[derive(Debug)]
 pub struct Owned {
     uid: u32,
@@ -71,12 +71,12 @@ impl Own for Owned {
 }
 
 impl Second {
-    /// A world in which nothing has happened yet.
+    /// The state before anything has been reported.
     pub fn new(constants: Constants) -> Second {
         Second { policy: Policy::new(constants), ..Second::default() }
     }
 
-    /// A second is over. `is_left_out` tells which processes are the daemon's own.
+    /// Takes over the data of a second that is over. `is_left_out` says which processes are the daemon's own.
     pub fn end(&mut self, senses: &mut Senses, graph: Graph, is_left_out: impl Fn(Tgid) -> bool) {
         let Gathered { servers, samples, ttys, gone, frames } = senses.gathered();
         for &tgid in &gone {
@@ -84,7 +84,7 @@ impl Second {
             self.terminals.forget(tgid);
         }
         let ttys: Vec<Activity> = ttys.into_values().collect();
-        // Displays go after terminals, as in the daemon's own rounds.
+        // Displays come after terminals, as in the daemon's own rounds.
         let mut seen = self.terminals.take(monotonic_ns(), &ttys, senses.machine());
         seen.servers.extend(servers);
         seen.samples.extend(samples);
@@ -97,13 +97,13 @@ impl Second {
         self.parts.clear();
     }
 
-    /// Which process depended on which in that second.
+    /// The graph of dependencies in that second.
     pub const fn graph(&self) -> &Graph {
         &self.graph
     }
 
-    /// Measures CPU time, if an ordinary user has asked lately. Returns the users for whom that was done, and
-    /// the time that it took for each of them.
+    /// Measures CPU time, if an ordinary user has asked lately. Returns the users for which that was done,
+    /// and the time that it took for each, ns.
     pub fn measure(&mut self, now_ns: u64, clock: impl Fn() -> u64) -> (BTreeSet<u32>, u64) {
         let is_lately = |asked_ns: u64| now_ns.saturating_sub(asked_ns) < ASKED_LATELY_NS;
         if !self.asked_ns.is_some_and(is_lately) {
@@ -116,7 +116,7 @@ impl Second {
         (askers, each_ns)
     }
 
-    /// A user asks a question. Returns what is the user's own now.
+    /// Notes that a user asks. Returns what belongs to the user now.
     pub fn asked(&mut self, uid: u32, now_ns: u64) -> Owned {
         self.asked_ns = Some(now_ns);
         self.askers.insert(uid);
@@ -128,7 +128,7 @@ impl Second {
         Owned { uid, devices: listed.chain(told).collect(), processes: RefCell::default() }
     }
 
-    /// Makes the user's part, unless it was made already.
+    /// Makes a user's part, unless it has been made for this second.
     pub fn make_part(&mut self, own: &Owned) {
         if !self.parts.contains_key(&own.uid) {
             let part = self.part_of(own.uid, |tgid| own.has(tgid));
@@ -145,7 +145,7 @@ impl Second {
         };
         let is_server = |tgid: Tgid| match whose(tgid) {
             Some(Whose::User(uid)) => uid == of,
-            // A compositor reports about itself, and is no client of a device.
+            // A compositor that reports about itself is no client of a device.
             Some(Whose::Reported) | None => has(tgid),
             Some(Whose::Unknown) => false,
         };
@@ -164,7 +164,7 @@ impl Second {
         standings.into_iter().map(|standing| (standing.tgid, standing)).collect()
     }
 
-    /// The user's part, and the data that belong to it.
+    /// A user's part, with the data that belong to it.
     pub fn part(&mut self, uid: u32) -> Part<'_> {
         static NONE: BTreeMap<Tgid, Standing> = BTreeMap::new();
         Part {
@@ -175,22 +175,22 @@ impl Second {
         }
     }
 
-    /// All devices as they were at the end of the second.
+    /// All devices at the end of the second.
     pub fn devices(&self) -> Vec<Device> {
         self.devices.iter().map(|(device, _)| device.clone()).collect()
     }
 }
 
-/// What the answers to one user are made from.
+/// The data for answers to one user.
 #[derive(Debug)]
 pub struct Part<'a> {
     /// The user's processes in use.
     pub standings: &'a BTreeMap<Tgid, Standing>,
-    /// Dependencies between processes, also between other users' processes.
+    /// The graph of dependencies, of all users' processes.
     pub graph: &'a Graph,
-    /// What devices told, also of other users' processes.
+    /// What devices reported, about all users' processes.
     pub telling: Telling<'a>,
-    /// CPU time of processes, also of other users' processes.
+    /// CPU time of all users' processes.
     pub shares: &'a mut Shares,
 }
 
@@ -203,9 +203,9 @@ mod tests {
     const OWN: u32 = 1000;
     const OTHER: u32 = 1001;
 
-    /// Display :1 is the caller's, display :2 is another user's. A process is the caller's if its number
-    /// begins with 1, and the other user's if it begins with 2. Programs of both users draw and receive keys.
-    /// The caller's terminal runs an editor, for which a program of the other user waits, too.
+    /// Display :1 is the caller's, display :2 is another user's. Processes with numbers that begin with 1 are
+    /// the caller's; those that begin with 2 are the other user's. Programs of both users draw and receive
+    /// keys. The caller's terminal runs an editor, for which a program of the other user waits, too.
     fn second(others_keys: u32) -> Second {
         let device = |number, uid| Device { place: Place::Display(number), whose: Whose::User(uid) };
         let (own, other) = (device(1, OWN), device(2, OTHER));
@@ -240,8 +240,8 @@ mod tests {
         for keys in [1, 2, 3, 1_000] {
             assert_eq!(part(keys), quiet, "{keys} keys");
         }
-        // If everything were in one round, other users' keys would change the level: ranks are among all
-        // processes.
+        // In a single round for all, other users' keys would change the level, since ranks are
+        // among all processes.
         let Second { mut before, mut graph, servers, samples, .. } = second(1_000);
         let all = before.round(&mut graph, &servers, &samples, Due::Regular);
         let terminal = all.iter().find(|standing| standing.tgid == Tgid(10)).unwrap();

@@ -1,4 +1,4 @@
-//! What the daemon learns from: the collection in the kernel, and the devices.
+//! The daemon's inputs: the collection in the kernel, and the devices.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -21,27 +21,26 @@ pub struct Senses {
     devices: Devices,
     terminals: Terminals,
     machine: terminals::System,
-    /// How many rounds of drawing a second each process did between the latest two times that devices were
-    /// asked.
+    /// How many times a second each process drew between the latest two readings of devices.
     frames_per_s: BTreeMap<Tgid, f64>,
     gathered: Gathered,
     lost_edges: u64,
     warnings: Vec<String>,
 }
 
-/// What the devices and the collection have told since the end of the latest second. It is the same as if the
-/// daemon had asked them only once.
+/// What devices and the collection have reported since the end of the latest second. It is the same as if the
+/// daemon had read them only once in that time.
 #[derive(Debug, Default)]
 pub struct Gathered {
-    /// The server processes of devices, except of terminals.
+    /// The server processes of devices other than terminals.
     pub servers: Vec<Server>,
-    /// What these devices tell of other processes.
+    /// What these devices report about other processes.
     pub samples: Vec<Sample>,
-    /// What went through each terminal.
+    /// The characters that passed through each terminal.
     pub ttys: BTreeMap<terminals::Device, Activity>,
-    /// Processes that have ended, or have become another program.
+    /// Processes that have exited or called exec.
     pub gone: Vec<Tgid>,
-    /// How many rounds of drawing each process did.
+    /// How many times each process drew.
     pub frames: BTreeMap<Tgid, u32>,
 }
 
@@ -64,23 +63,23 @@ impl Gathered {
     }
 }
 
-/// What the daemon has learnt since it asked last.
+/// What the inputs have reported since the last round.
 #[derive(Debug, Default)]
 pub struct Learnt {
     /// The server processes of devices.
     pub servers: Vec<Server>,
-    /// What devices tell of other processes.
+    /// What devices report about other processes.
     pub samples: Vec<Sample>,
-    /// Processes that have ended, or have become another program.
+    /// Processes that have exited or called exec.
     pub gone: Vec<Tgid>,
 }
 
 impl Senses {
-    /// Opens the collection and the devices that there are. Without the collection there are still the
-    /// devices: the daemon then knows what is used, but not which processes work for it.
+    /// Opens the collection and the devices. Without the collection the daemon knows only which processes
+    /// devices report, not on which others these depend.
     ///
     /// # Errors
-    /// Where devices cannot be looked for at all.
+    /// If devices cannot be looked for at all.
     pub fn open(args: &RunArgs, constants: &Constants, bell: &Arc<Waker>) -> Result<Senses> {
         let mut warnings = Vec::new();
         let mut collector = Collector::open(constants)
@@ -121,7 +120,7 @@ impl Senses {
         })
     }
 
-    /// Brings the graph up to date, and returns what else was learnt.
+    /// Updates the graph, and returns what else the inputs have reported.
     pub fn learn(&mut self, graph: &mut Graph) -> Learnt {
         let mut learnt = Learnt::default();
         let mut ttys = Vec::new();
@@ -136,8 +135,7 @@ impl Senses {
         self.gathered.add(&seen, &latest, &ttys, &learnt.gone);
         let clients = latest.iter().flat_map(|status| &status.clients);
         self.frames_per_s = clients.map(|client| (client.tgid, client.frames_per_s)).collect();
-        // Of several devices that tell of a process the policy shows the last one: displays go after
-        // terminals.
+        // If several devices report a process, the policy shows the last one: displays come after terminals.
         let typed = self.terminals.take(monotonic_ns(), &ttys, &mut self.machine);
         (learnt.servers, learnt.samples) = (typed.servers, typed.samples);
         learnt.servers.extend(seen.servers);
@@ -145,52 +143,52 @@ impl Senses {
         learnt
     }
 
-    /// How many rounds of drawing a second each process did lately.
+    /// How many times a second each process has drawn lately.
     pub const fn frames_per_s(&self) -> &BTreeMap<Tgid, f64> {
         &self.frames_per_s
     }
 
-    /// What was told since the last call, at the end of a second.
+    /// What was reported since the last call, at the end of a second.
     pub fn gathered(&mut self) -> Gathered {
         mem::take(&mut self.gathered)
     }
 
-    /// The system that is asked about terminals.
+    /// The access to the system by which terminals are looked up.
     pub const fn machine(&mut self) -> &mut terminals::System {
         &mut self.machine
     }
 
-    /// The collection.
+    /// The collection, if it could be loaded.
     pub const fn collector(&self) -> Option<&Collector> {
         self.collector.as_ref()
     }
 
-    /// The processes that look at devices for the daemon.
+    /// The helper processes, which read devices for the daemon.
     pub fn helpers(&self) -> Vec<Tgid> {
         self.devices.helpers()
     }
 
-    /// How many dependencies were not counted.
+    /// The number of dependencies that were lost.
     pub const fn lost_edges(&self) -> u64 {
         self.lost_edges
     }
 
-    /// The devices for the status, each with the user that it belongs to.
+    /// The devices for the status, each with its user.
     pub fn devices(&self) -> Vec<(spry_control::Device, Whose)> {
         devices::devices(self.devices.status(), &self.terminals)
     }
 
-    /// The devices for the status, with the terminals that another record of terminals says are in use.
+    /// The devices for the status, with the terminals that are in use according to `terminals`.
     pub fn devices_with(&self, terminals: &Terminals) -> Vec<(spry_control::Device, Whose)> {
         devices::devices(self.devices.status(), terminals)
     }
 
-    /// Warnings for every user: they tell nothing of any user.
+    /// Warnings for every user, which reveal nothing about any user.
     pub fn warnings_for_all(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Warnings for root.
+    /// Warnings for root, including those of devices.
     pub fn warnings(&self) -> Vec<String> {
         let devices = self.devices.status().into_iter();
         let devices = devices.flat_map(|status| {
@@ -240,7 +238,7 @@ mod tests {
         }
     }
 
-    /// What terminals tell of a second, if the daemon asks them for each of these takes, one after the other.
+    /// What terminals report about a second, if the daemon reads them in these parts, one after the other.
     fn second_of(takes: &[(Seen, Vec<Activity>)]) -> (Vec<Sample>, Vec<Server>, u32) {
         let mut gathered = Gathered::default();
         takes.iter().for_each(|(seen, ttys)| gathered.add(seen, &[], ttys, &[]));

@@ -1,4 +1,4 @@
-//! The control socket: its connections, the questions that they ask, and limits on what one user can ask for.
+//! The control socket: its connections, their requests, and limits on what one user can request.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -16,54 +16,51 @@ use spry_display::{Patience, People};
 use spry_sys::message::refuse_files;
 use spry_sys::poll::{PollFd, PollFlags};
 
-/// How many connections there can be at once, and how many of these are kept for root.
+/// The greatest number of connections, and how many of these are reserved for root.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_FOR_ROOT: usize = 8;
-/// How many connections one user other than root can have.
+/// The greatest number of connections of one user other than root.
 const CONNECTIONS_OF_ONE: usize = 8;
-/// How many callers may wait to be let in; others wait as they connect. The kernel turns the waiting callers
-/// away one by one when the daemon ends.
+/// How many callers may wait to be accepted; further callers wait in connect(). The kernel refuses the
+/// waiting callers one by one when the daemon ends.
 const BACKLOG: i32 = 64;
-/// How much of the daemon's time in a second the questions of one user other than root may take, ns: the
-/// daemon runs before all other processes, so no user may make it work for long.
+/// How much of the daemon's time in a second the requests of one user other than root may take, ns. The
+/// daemon runs before other processes, so no user may make it work for long.
 const TIME_OF_ONE_NS: u64 = 5_000_000;
-/// What is charged at least, ns: for a question; for a turn of the daemon's loop in which a caller sent
-/// anything, even a single byte; and for each byte.
+/// The least that is charged, ns: for a request; for a turn of the daemon's loop in which a caller sent
+/// anything; and for each byte.
 const QUESTION_NS: u64 = 50_000;
 const TURN_NS: u64 = 50_000;
 const READ_NS_A_BYTE: u64 = 10;
-/// How much of the daemon's time in a second the questions of all users other than root may take together,
-/// ns.
+/// How much of the daemon's time in a second the requests of all users other than root may take together, ns.
 const TIME_OF_ALL_NS: u64 = 20_000_000;
-/// What is charged for letting a caller in, or turning one away, ns; and how much of this there may be in a
-/// second.
+/// What is charged for accepting or refusing a connection, ns; and the limit for this in a second.
 const ADMISSION_NS: u64 = 40_000;
 const ADMITTING_NS: u64 = 2_000_000;
-/// Limits for one turn of the daemon's loop: how many callers are let in, how many lines of one caller are
-/// read, and how many bytes of one caller. The rest waits for the next turn, so that signals and root's
-/// questions come between.
+/// Limits for one turn of the daemon's loop: connections accepted; lines read for each caller; bytes read for
+/// each caller. The rest waits for the next turn, so that signals and root's requests come between.
 const ADMISSIONS_A_TURN: usize = 16;
 const LINES_A_TURN: usize = 4;
 const READ_A_TURN: usize = 4096;
-/// How many bytes may wait for slow readers of one user, and of all users together; beyond that, the readers
-/// are cut off.
+/// How many unsent bytes there may be for one user, and for all together. Connections that
+/// exceed this are closed.
 const UNREAD_OF_ONE: usize = 4 << 20;
 const UNREAD_OF_ALL: usize = 16 << 20;
 
 const SECOND_NS: u64 = 1_000_000_000;
 
-/// The number by which a connection is known.
+/// The number that identifies a connection.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Caller(u64);
 
-/// A question, and the user that asks it.
+/// A request, and the user that sent it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Question {
     /// The connection to which the answer goes.
     pub caller: Caller,
-    /// The user of the caller, as the kernel knows it.
+    /// The user of the caller, as the kernel reports it.
     pub uid: u32,
-    /// What the caller asks.
+    /// The request that the caller sent.
     pub request: Request,
 }
 
@@ -77,17 +74,17 @@ struct Connection {
     is_over: bool,
 }
 
-/// How much of the daemon's time was taken in one second.
+/// How much of the daemon's time users took in one second.
 #[derive(Clone, Debug, Default)]
 struct Spent {
     second: u64,
     admitting_ns: u64,
-    /// The time that users other than root have taken, together and each person.
+    /// The time that users other than root took, ns: all together, and by person.
     users_ns: u64,
     by_person: BTreeMap<u32, u64>,
 }
 
-/// A listening socket; dropping it removes it from the file system.
+/// A listening socket. Dropping it removes it from the file system.
 #[derive(Debug)]
 struct Door {
     listener: UnixListener,
@@ -97,14 +94,14 @@ struct Door {
 /// The listening sockets and all connections.
 #[derive(Debug)]
 pub struct Server {
-    /// Root's own socket: however many users want to connect at the common socket, root gets in.
+    /// Root's own socket, so that root can connect however many users try to.
     roots: Door,
     everybodys: Door,
     connections: BTreeMap<Caller, Connection>,
     spent: Spent,
     next: u64,
     people: People,
-    /// This lives longer than the connections: closing some of them may take time.
+    /// A time limit for closing connections, which may take long. It is dropped after them.
     patience: Patience,
 }
 
@@ -142,14 +139,14 @@ impl Drop for Door {
 }
 
 impl Server {
-    /// Listens at a path. A socket that a killed daemon left there is replaced; the caller has made sure that
-    /// no other daemon lives.
+    /// Listens at a path. A socket that a killed daemon left there is replaced. The caller has made sure that
+    /// no other daemon runs.
     ///
     /// # Errors
-    /// Where the socket cannot be made.
+    /// If the socket cannot be made.
     pub fn listen(path: &Path) -> Result<Server> {
         Ok(Server {
-            // Every user may connect: each question is checked for whether the caller may change something.
+            // Every user may connect: for each request it is checked whether the caller may change something.
             everybodys: Door::open(path.to_owned(), 0o666)?,
             roots: Door::open(spry_control::root_socket(path), 0o600)?,
             connections: BTreeMap::new(),
@@ -160,8 +157,8 @@ impl Server {
         })
     }
 
-    /// The descriptors to wait for, in the second of `now_ns`. A caller who may have no more of the daemon's
-    /// time in this second is left out: the daemon wakes at least once a second.
+    /// The descriptors to wait for, in the second of `now_ns`. Callers that have used up their part of the
+    /// daemon's time in this second are left out; the daemon wakes at least once a second.
     pub fn polls(&self, now_ns: u64) -> impl Iterator<Item = PollFd<'_>> {
         let admits = if self.admits(now_ns) { PollFlags::IN } else { PollFlags::empty() };
         let doors = [self.roots.poll(PollFlags::IN), self.everybodys.poll(admits)];
@@ -169,16 +166,16 @@ impl Server {
             let writes = if connection.unsent.is_empty() { PollFlags::empty() } else { PollFlags::OUT };
             let may_ask = !connection.is_over && self.has_time_for(connection.uid, now_ns);
             let reads = if may_ask { PollFlags::IN } else { PollFlags::empty() };
-            // A connection without events would still report that its other end is closed, over and over, so
-            // it is left out.
+            // A connection without events is left out: it would report again and again that its
+            // other end is closed.
             let events = reads | writes;
             (!events.is_empty()).then(|| PollFd::new(&connection.stream, events))
         });
         doors.into_iter().chain(clients)
     }
 
-    /// Lets new callers in, reads what they have sent, and returns the questions. Budgets are counted in the
-    /// second of `now_ns`.
+    /// Accepts connections, reads from callers, and returns their requests. Limits count in the second of
+    /// `now_ns`.
     pub fn questions(&mut self, now_ns: u64) -> Vec<Question> {
         self.begin_second(now_ns);
         self.people.refresh(Instant::now());
@@ -207,7 +204,7 @@ impl Server {
         questions
     }
 
-    /// Reads what callers sent.
+    /// Reads the requests that callers have sent.
     fn read(&mut self, now_ns: u64) -> Vec<Question> {
         let callers: Vec<(Caller, u32)> =
             self.connections.iter().map(|(&caller, connection)| (caller, connection.uid)).collect();
@@ -223,7 +220,8 @@ impl Server {
                 let Some(line) = self.line(caller, &mut room) else { break };
                 questions.extend(self.question(caller, &line, now_ns));
             }
-            // Bytes that make no line are charged, too: most of what they cost is that the daemon wakes up.
+            // Bytes without an end of line are charged, too, since most of their cost is that
+            // the daemon wakes.
             let count = (READ_A_TURN - room) as u64;
             let turn_ns = if count > 0 { TURN_NS + count * READ_NS_A_BYTE } else { 0 };
             self.spent(uid, turn_ns.max(since(began)), now_ns);
@@ -238,12 +236,12 @@ impl Server {
         }
     }
 
-    /// Whether the socket for all users takes new callers now.
+    /// Whether the socket for all users accepts connections now.
     fn admits(&self, now_ns: u64) -> bool {
         self.spent.second != now_ns / SECOND_NS || self.spent.admitting_ns < ADMITTING_NS
     }
 
-    /// Sends an answer. What the caller does not take at once waits until the caller takes it.
+    /// Sends an answer. What the caller does not take at once is kept until it does.
     pub fn answer(&mut self, caller: Caller, answer: &Answer) {
         let Some(connection) = self.connections.get_mut(&caller) else { return };
         let Ok(line) = serde_json::to_vec(answer) else { return };
@@ -252,14 +250,14 @@ impl Server {
         self.flush(caller);
     }
 
-    /// Sends the caller a status each second from now on.
+    /// Sends a status to the caller each second from now on.
     pub fn watch(&mut self, caller: Caller) {
         if let Some(connection) = self.connections.get_mut(&caller) {
             connection.is_watching = true;
         }
     }
 
-    /// The connections that watch, and have taken everything that they were sent.
+    /// The connections that watch and have taken all that was sent to them, with their users.
     pub fn watchers(&self) -> Vec<(Caller, u32)> {
         let ready = |(&caller, connection): (&Caller, &Connection)| {
             (connection.is_watching && connection.unsent.is_empty()).then_some((caller, connection.uid))
@@ -268,8 +266,7 @@ impl Server {
     }
 
     fn admit(&mut self, stream: UnixStream, now_ns: u64) {
-        // A client whose user the kernel does not tell, or for whom there is no room, finds the connection
-        // closed.
+        // If the kernel does not report the caller's user, or there is no room, the connection is closed.
         let Some(Peer { uid, .. }) = peer::of(&stream) else { return };
         let of_one = self.connections.values().filter(|connection| self.is_same(connection.uid, uid)).count();
         let room = if uid == 0 { CONNECTIONS_MAX } else { CONNECTIONS_MAX - CONNECTIONS_FOR_ROOT };
@@ -316,8 +313,8 @@ impl Server {
     fn question(&mut self, caller: Caller, line: &[u8], now_ns: u64) -> Option<Question> {
         let uid = self.connections.get(&caller)?.uid;
         self.spent(uid, QUESTION_NS, now_ns);
-        // The first question beyond the limit in a second is refused; further questions stay unread until the
-        // next second.
+        // The first request beyond the limit in a second is refused. Further ones stay unread
+        // until the next second.
         if !self.has_time_for(uid, now_ns) {
             self.refuse(caller, RefusalKind::Busy, "too many questions in this second: ask again later");
             return None;
@@ -331,17 +328,17 @@ impl Server {
         }
     }
 
-    /// The person that a user is, by the number of the person's first user.
+    /// The person to which a user belongs, as the number of that person's first user.
     pub fn person(&self, uid: u32) -> u32 {
         self.people.person(uid)
     }
 
-    /// Whether two users are one person: limits are for a person.
+    /// Whether two users belong to one person: limits are for each person.
     fn is_same(&self, uid: u32, other: u32) -> bool {
         self.people.person(uid) == self.people.person(other)
     }
 
-    /// Whether the daemon may still work for a user in the second of `now_ns`.
+    /// Whether a user has daemon time left in the second of `now_ns`.
     pub fn has_time_for(&self, uid: u32, now_ns: u64) -> bool {
         if uid == 0 || self.spent.second != now_ns / SECOND_NS {
             return true;
@@ -350,7 +347,7 @@ impl Server {
         own_ns < TIME_OF_ONE_NS && self.spent.users_ns < TIME_OF_ALL_NS
     }
 
-    /// Counts the time that the daemon has worked for a user.
+    /// Charges a user for the daemon's time, ns.
     pub fn spent(&mut self, uid: u32, spent_ns: u64, now_ns: u64) {
         if uid == 0 {
             return;
@@ -392,7 +389,7 @@ impl Server {
     }
 }
 
-/// How long ago `began` was, ns.
+/// The time since `began`, ns.
 fn since(began: Instant) -> u64 {
     u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX)
 }

@@ -1,4 +1,4 @@
-//! How much CPU time processes take, and how long their threads wait for it.
+//! CPU time of processes, and how long their threads wait for a CPU.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -7,18 +7,18 @@ use spry_policy::Tgid;
 
 use super::process;
 
-/// A share that was measured over less time than this says little, ns.
+/// The shortest time over which a share is measured, ns.
 const WINDOW_LEAST_NS: u64 = 400_000_000;
-/// The time between two looks at all processes: while no client watches, and while one does, ns.
+/// The time between two measurements of all processes, ns: while no client watches, and while one does.
 const CENSUS_NS: u64 = 10_000_000_000;
 const CENSUS_WATCHED_NS: u64 = 900_000_000;
-/// Looking at all processes may take this part of a CPU: with tens of thousands of processes the daemon looks
-/// less often.
+/// Measuring all processes may take one part in this many of a CPU. With tens of thousands of processes it
+/// is done less often.
 const CENSUS_PART: u64 = 200;
-/// How many threads of one process have their waits looked at, at most.
+/// For how many threads of a process waits are measured.
 const THREADS_MAX: usize = 64;
 
-/// What was measured of one process.
+/// The measurements of one process.
 #[derive(Clone, Copy, Debug, Default)]
 struct Measure {
     since_ns: u64,
@@ -28,23 +28,23 @@ struct Measure {
     dispatch_us: Option<f64>,
 }
 
-/// How long threads waited for a CPU, as the kernel counts it, and how often a wait ended with getting a CPU.
+/// How long a process' threads waited for a CPU, and how often a wait ended, as the kernel counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Waits {
     waited_ns: u64,
     times: u64,
 }
 
-/// The shares of CPU time that processes have.
+/// The CPU time and waits of processes.
 #[derive(Debug, Default)]
 pub struct Shares {
     known: HashMap<Tgid, Measure>,
-    /// When all processes were last looked at, and how long that took.
+    /// When all processes were last measured, and how long that took, ns.
     census_ns: Option<u64>,
     census_cost_ns: u64,
 }
 
-/// Whether a client watches.
+/// Whether a client watches, which makes measurements more frequent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Watched {
     /// A client watches.
@@ -54,7 +54,7 @@ pub enum Watched {
 }
 
 impl Shares {
-    /// Measures the CPU time of these processes.
+    /// Measures the CPU time of processes.
     pub fn measure(&mut self, who: impl IntoIterator<Item = Tgid>, now_ns: u64) {
         for tgid in who {
             let Some(cpu_ns) = cpu_ns(tgid) else {
@@ -94,7 +94,7 @@ impl Shares {
         self.census_ns = Some(now_ns);
     }
 
-    /// Measures how long the threads of these processes wait for a CPU. It costs a few system calls for each
+    /// Measures how long the threads of processes wait for a CPU. This takes a few system calls for each
     /// thread, so it is done only for processes that are shown.
     pub fn measure_waits(&mut self, who: impl IntoIterator<Item = Tgid>) {
         for tgid in who {
@@ -109,17 +109,17 @@ impl Shares {
         }
     }
 
-    /// A process' CPU time divided by time, lately, in CPUs.
+    /// A process' recent share of CPU time, in CPUs.
     pub fn share(&self, tgid: Tgid) -> Option<f64> {
         self.known.get(&tgid)?.share
     }
 
-    /// How long a process' threads took from becoming runnable to running, on average lately, us.
+    /// How long a process' threads took from becoming runnable to running, us: the recent average.
     pub fn dispatch_us(&self, tgid: Tgid) -> Option<f64> {
         self.known.get(&tgid)?.dispatch_us
     }
 
-    /// The processes that take at least the share `least`; the largest share comes first.
+    /// The processes with at least the share `least`, the largest share first.
     pub fn most(&self, least: f64) -> Vec<Tgid> {
         let mut list: Vec<(f64, Tgid)> = self
             .known
@@ -131,13 +131,13 @@ impl Shares {
     }
 }
 
-/// CPU time that all threads of a process have used so far, by the kernel's clock for the process.
+/// The CPU time of all threads of a process so far, ns.
 pub fn cpu_ns(tgid: Tgid) -> Option<u64> {
     spry_sys::clock::process_cpu_ns(tgid.0).ok()
 }
 
-/// The waits of a process' threads together. For each thread the kernel writes `run time, waiting time,
-/// times`.
+/// The waits of a process' threads together. For each thread the kernel writes `run time,
+/// waiting time, times`.
 fn waits(tgid: Tgid) -> Option<Waits> {
     let threads = fs::read_dir(format!("/proc/{}/task", tgid.0)).ok()?;
     let mut all = Waits::default();

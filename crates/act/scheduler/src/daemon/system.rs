@@ -1,4 +1,4 @@
-//! The daemon and the system that it runs on: its memory, its messages, and that no second daemon runs.
+//! The daemon's relation to the system: its memory, its messages, and the lock against a second daemon.
 
 use std::env;
 use std::fs::{self, File, OpenOptions};
@@ -18,23 +18,23 @@ pub use spry_sys::clock::own_cpu_ns;
 use spry_sys::memory::{self, Locked};
 use spry_sys::schedule::{Children, Policy, set_policy};
 
-/// The daemon is nearly the last process to be killed for want of memory; a daemon that takes all memory is
-/// still killed.
+/// The daemon's `oom_score_adj`: it is nearly the last process to be killed when memory runs out. If it takes
+/// all memory itself, it is still killed.
 const OOM_SCORE: i32 = -900;
-/// How long the daemon waits for what a killed daemon left behind to end, ns, and how often it looks.
+/// How long the daemon waits for the guardian of a killed daemon to end, ns, and the time between two checks.
 const LEAVING_NS: u64 = 5_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Says something on standard error. If the text cannot be written, the daemon goes on.
+/// Prints a message to standard error. If that fails, the daemon goes on.
 pub fn say(text: &str) {
     let line = text.split('\n').map(str::trim).filter(|part| !part.is_empty()).collect::<Vec<_>>().join("; ");
     _ = writeln!(std::io::stderr(), "spry-sched: {line}");
 }
 
-/// Makes sure that the daemon runs as root: reading the scheduler and acting on it need that.
+/// Checks that the daemon runs as root, which observing the scheduler and acting on it need.
 ///
 /// # Errors
-/// Where it is not.
+/// If it does not.
 pub fn need_root() -> Result<()> {
     ensure!(
         spry_sys::process::is_root(),
@@ -43,8 +43,8 @@ pub fn need_root() -> Result<()> {
     Ok(())
 }
 
-/// Keeps the daemon's memory from being swapped out, and the daemon from being killed because other processes
-/// want memory. Returns a warning for each of these that cannot be had.
+/// Locks the daemon's memory against swapping, and protects the daemon from being killed when memory runs
+/// out. Returns a warning for each of these that fails.
 pub fn hold_fast() -> Vec<String> {
     let mut warnings = Vec::new();
     if let Err(error) = memory::lock(Locked::InUse) {
@@ -62,10 +62,9 @@ pub fn hold_fast() -> Vec<String> {
     warnings
 }
 
-/// Lets the daemon's threads go before all ordinary tasks from now on, so that the daemon ends in time
-/// however many tasks want a CPU. Programs that call at the socket begin to spin when it closes, and with a
-/// thousand of them the last milliseconds of work took up to two seconds. Where the kernel refuses, the end
-/// takes longer.
+/// Makes the daemon's threads real-time, so that the daemon ends in time however many tasks want a CPU.
+/// Programs that use the socket spin when it closes. With a thousand of them the last milliseconds of work
+/// took up to two seconds. If the kernel refuses, the end takes longer.
 pub fn end_in_time() {
     let threads = fs::read_dir("/proc/self/task").into_iter().flatten().flatten();
     for tid in threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok()) {
@@ -73,18 +72,18 @@ pub fn end_in_time() {
     }
 }
 
-/// The proof that no other daemon is there. It is held until dropped; the kernel lets go of it however the
-/// process ends.
+/// A lock that only one daemon can hold, until it is dropped. The kernel releases it however
+/// the process ends.
 #[derive(Debug)]
 pub struct Only {
     _file: File,
 }
 
 impl Only {
-    /// Makes this process the only daemon.
+    /// Takes the lock at a path.
     ///
     /// # Errors
-    /// Where another has it, or the file cannot be made.
+    /// If another daemon holds it, or the file cannot be made.
     pub fn take(path: &Path) -> Result<Only> {
         let cannot = || format!("cannot make {}", path.display());
         if let Some(directory) = path.parent() {
@@ -97,7 +96,7 @@ impl Only {
         while flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
             let holder = fs::read_to_string(path).unwrap_or_default();
             let holder = holder.trim();
-            // The guardian of a killed daemon holds the lock until the guardian has restored everything.
+            // The guardian of a killed daemon holds the lock until it has undone all changes.
             let is_leaving = !holder.is_empty() && !Path::new("/proc").join(holder).exists();
             if !is_leaving || monotonic_ns() >= until_ns {
                 bail!(
@@ -112,7 +111,7 @@ impl Only {
     }
 }
 
-/// Tells systemd a state, if systemd started the daemon: `READY=1`, `STOPPING=1`, `STATUS=...`.
+/// Reports a state to systemd, if systemd started the daemon: `READY=1`, `STOPPING=1`, `STATUS=...`.
 pub fn notify(state: &str) {
     let Some(path) = env::var_os("NOTIFY_SOCKET") else { return };
     let address = match path.as_bytes() {

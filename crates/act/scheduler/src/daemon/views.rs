@@ -1,4 +1,4 @@
-//! What users are shown of processes: which processes are in use, and why.
+//! The view of processes for users: which are in use, and why.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -13,21 +13,21 @@ use super::process::Process;
 use super::shares::Shares;
 use crate::actuator::Class;
 
-/// Processes that are not in use are shown from this share of a CPU on, and at most this many.
+/// Processes that are not in use are shown from this share of a CPU on, and at most this many of them.
 const OTHERS_SHARE_LEAST: f64 = 0.01;
 const OTHERS_MAX: usize = 40;
-/// So many processes in use are shown at most, by level; for the first WAITS_MAX of them it is shown how long
-/// they wait.
+/// The most processes in use that are shown, by level. For the first WAITS_MAX of them the view includes
+/// how long they wait.
 const IN_USE_MAX: usize = 1000;
 const WAITS_MAX: usize = 32;
-/// How many steps of a way are shown.
+/// The most steps of a path that are shown.
 const STEPS_MAX: usize = 40;
 
-/// What answers are made from: the world of all users, or one user's part.
+/// The data for answers: those of all users, or one user's part.
 pub(super) struct Sight<'a> {
     pub constants: &'a Constants,
     pub standings: &'a BTreeMap<Tgid, Standing>,
-    /// The graph of dependencies; `None` where dependencies cannot be seen.
+    /// The graph of dependencies; `None` if the collection could not be loaded.
     pub graph: Option<&'a Graph>,
     pub telling: Telling<'a>,
     pub shares: &'a mut Shares,
@@ -36,8 +36,8 @@ pub(super) struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// The processes that the caller may see, in this order: those in use, by level; those moved by hand;
-    /// others that take CPU time.
+    /// The processes that the caller may see, in this order: those in use, by level; those with a manual
+    /// override; others that use CPU time.
     pub fn tasks(&mut self, is_among: impl Fn(Tgid) -> bool) -> Vec<Task> {
         let standings = self.standings.values().filter(|standing| is_among(standing.tgid));
         let mut in_use: Vec<(u8, Tgid)> = standings.map(|standing| (standing.level, standing.tgid)).collect();
@@ -51,11 +51,11 @@ impl Sight<'_> {
         let others = self.shares.most(OTHERS_SHARE_LEAST).into_iter().filter(|&tgid| is_among(tgid));
         shown.extend(by_hand.into_iter().filter(|&tgid| seen.insert(tgid)));
         shown.extend(others.filter(|&tgid| seen.insert(tgid)).take(OTHERS_MAX));
-        // A process that has ended since the round is left out.
+        // A process that has exited since the round is left out.
         shown.into_iter().filter_map(|tgid| self.task(tgid)).collect()
     }
 
-    /// What is shown of a process; `None` if it has ended.
+    /// The view of a process; `None` if it has exited.
     fn task(&self, tgid: Tgid) -> Option<Task> {
         let found = Process::of(tgid)?;
         let standing = self.standings.get(&tgid);
@@ -87,7 +87,7 @@ impl Sight<'_> {
         })
     }
 
-    /// The way from the device to the process, both included.
+    /// The path from the device to the process, both included.
     fn path(&self, standing: &Standing) -> Vec<Step> {
         let mut steps = Vec::new();
         let mut at = standing;
@@ -104,7 +104,7 @@ impl Sight<'_> {
                     None => break,
                 },
                 Via::Direct => {
-                    // A device reported the process, through the device's server if it has one.
+                    // A device reported the process. The device's server, if any, is a step between them.
                     let server = at.device.and_then(|device| self.telling.server(device.place));
                     let server = server.filter(|&server| server != at.tgid);
                     let server = server.and_then(|server| self.standings.get(&server));
@@ -170,7 +170,7 @@ impl Sight<'_> {
         })
     }
 
-    /// Which process earned the shortcut of a process, and what the shortcut is for.
+    /// The process that earned a process' shortcut, and the credits of which the shortcut consists.
     fn credits(&self, standing: &Standing) -> (Option<u32>, Vec<Credit>) {
         let mut earner = standing;
         let mut visited = BTreeSet::new();
@@ -206,7 +206,7 @@ fn parts(shortcut: u16, draws: bool, constants: &Constants) -> Vec<Credit> {
         members.map(|(_, (kind, half_edges))| Credit { kind, half_edges })
     };
     // Only a process that draws can be among those that draw most, and a process that draws always has the
-    // credit for drawing; the same holds for most input.
+    // credit for drawing. The same holds for input.
     let is_possible = |set: &usize| {
         (set & 1 != 0) == draws
             && (set & 2 == 0 || set & 1 != 0)

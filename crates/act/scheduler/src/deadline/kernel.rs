@@ -1,4 +1,4 @@
-//! What this kernel's SCHED_DEADLINE can do, and why it refuses, in words for the user.
+//! The limits of this kernel's SCHED_DEADLINE, and the reasons why it refuses, as text for the user.
 
 use std::fs;
 use std::io;
@@ -7,7 +7,7 @@ use std::path::Path;
 use spry_reservations::{OnExhaustion, Terms, exact_us};
 use spry_sys::cpus::Cpus;
 
-/// Which features the kernel's scheduler has switched on.
+/// The file with the features that the kernel's scheduler has switched on.
 const FEATURES: &str = "/sys/kernel/debug/sched/features";
 const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 const RT_PERIOD: &str = "/proc/sys/kernel/sched_rt_period_us";
@@ -17,13 +17,13 @@ const TICK_MAX_NS: u64 = 10_000_000;
 /// The shortest budget that the kernel takes, ns.
 const BUDGET_MIN_NS: u64 = 1_024;
 
-/// Makes the kernel count anew what is reserved. Linux 6.18 keeps counting threads that have left the class,
-/// until it builds its domains of scheduling anew; there a look at this setting makes it do so.
+/// Makes the kernel recount what is reserved. Linux 6.18 goes on counting threads that have left the class
+/// until it rebuilds its scheduling domains. Reading this setting makes it recount.
 pub fn recount() {
     _ = fs::read(RT_RUNTIME);
 }
 
-/// In what a reservation differs from what was asked for, because SCHED_DEADLINE enforces it.
+/// Notes for the user on how a reservation by SCHED_DEADLINE differs from the request.
 pub fn notes(terms: &Terms, cpu: u32) -> Vec<String> {
     let mut notes = vec![format!(
         "SCHED_DEADLINE stands in for the reserved class: the time is counted on CPU {cpu}, but the thread \
@@ -38,7 +38,8 @@ pub fn notes(terms: &Terms, cpu: u32) -> Vec<String> {
     notes
 }
 
-/// What the list of the scheduler's features says of budgets that are shorter than a tick.
+/// A note for the user if budgets shorter than a tick may be overrun, by the list of the
+/// scheduler's features.
 fn ticks(features: Option<&str>) -> Option<String> {
     let has = |name: &str| features.map(|list| list.split_ascii_whitespace().any(|word| word == name));
     match has("HRTICK_DL") {
@@ -54,7 +55,7 @@ fn ticks(features: Option<&str>) -> Option<String> {
     }
 }
 
-/// Why the kernel refused, as one line.
+/// The reason why the kernel refused a reservation, as one line.
 pub fn why(error: &io::Error, tid: u32, terms: &Terms) -> io::Error {
     let text = match error.raw_os_error() {
         Some(libc::EBUSY) => busy(number_in(RT_RUNTIME), number_in(RT_PERIOD)),
@@ -103,7 +104,7 @@ fn not_permitted(tid: u32) -> String {
     }
 }
 
-/// How many CPUs a list like `0-3,6` has.
+/// The number of CPUs in a list such as `0-3,6`.
 fn count(list: &str) -> Option<usize> {
     list.split(',').try_fold(0, |sum, part| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));

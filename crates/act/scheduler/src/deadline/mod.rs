@@ -1,8 +1,7 @@
-//! The fall-back enforcer of reservations: the kernel's SCHED_DEADLINE, which every kernel has.
+//! The fall-back enforcer of reservations, by SCHED_DEADLINE, which every kernel has.
 //!
-//! A reservation is one thread's, its tasks wait when the budget is used up, and the thread may run on all
-//! CPUs. Each change is written into a journal before it is made, and a guardian undoes it if the daemon does
-//! not.
+//! A reservation covers one thread. If the budget is used up, the thread waits. It may run on all CPUs. Each
+//! change is written into a journal first, and a guardian undoes it if the daemon does not.
 
 mod kernel;
 
@@ -21,12 +20,12 @@ use crate::guardian::settings::{DEADLINE, IDLE, OTHER, Settings, TaskId, base_sl
 use crate::guardian::{Guardian, Restored, restore_left, undo};
 pub use kernel::notes;
 
-/// The name of this enforcer.
+/// The name of this enforcer, as shown to users.
 pub const NAME: &str = "deadline";
-/// The path of the journal.
+/// The path of the journal of changed threads.
 pub const JOURNAL: &str = "/run/spry/reserve.journal";
 
-/// A thread that has a reservation.
+/// A thread with a reservation, and how to undo it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     id: TaskId,
@@ -37,16 +36,16 @@ struct Held {
     since: Since,
 }
 
-/// From where on a reservation is measured.
+/// The begin of a reservation's measurement under its present terms.
 #[derive(Clone, Copy, Debug)]
 struct Since {
     at_ns: u64,
     ran_ns: u64,
-    /// What was measured under earlier terms.
+    /// The measurement under earlier terms.
     before: Measured,
 }
 
-/// What undoes the changes if the daemon is killed. It exists from the first reservation on.
+/// The guardian and its journal, which exist from the first reservation on.
 #[derive(Debug)]
 struct Guarded {
     guardian: Guardian,
@@ -54,7 +53,7 @@ struct Guarded {
     base_slice_ns: u64,
 }
 
-/// The fall-back enforcer. Dropping it ends all reservations.
+/// The fall-back enforcer of reservations. Dropping it ends all reservations.
 #[derive(Debug)]
 pub struct Deadline {
     path: PathBuf,
@@ -63,14 +62,14 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Undoes what an earlier daemon may have left, and tells how much that was. Nothing else happens before
+    /// Undoes changes that an earlier daemon may have left, and returns how many. Nothing else is done before
     /// the first reservation.
     pub fn start(path: PathBuf) -> (Deadline, Restored) {
         let left = restore_left(&path).unwrap_or_default();
         (Deadline { path, guarded: None, by_slot: BTreeMap::new() }, left)
     }
 
-    /// The journal, with a guardian that lives: nothing is changed without one.
+    /// The journal and a guardian that is alive. Nothing is changed without one.
     fn guarded(&mut self) -> io::Result<&mut Guarded> {
         let guarded = match self.guarded.take() {
             Some(guarded) if guarded.guardian.is_alive() => guarded,
@@ -116,7 +115,7 @@ impl Enforcer for Deadline {
                 "the thread is in a real-time class already: put it into SCHED_OTHER first (`chrt -o -p 0 TID`)",
             ));
         }
-        // The kernel holds no slack for a thread of this class.
+        // The kernel keeps no timer slack for a thread of this class.
         let ours = Settings { policy: DEADLINE, reset_on_fork: 1, slice_ns: 0, slack_ns: 0, ..before };
         let record = guarded.journal.task_begin(id, before, ours);
         let record = record.ok_or_else(|| io::Error::other("the journal of reservations is full"))?;
@@ -147,7 +146,7 @@ impl Enforcer for Deadline {
         }
     }
 
-    /// CPU time and periods; the kernel does not tell the rest, which is 0.
+    /// Only CPU time and periods: the kernel does not report the other values, which are 0.
     fn measured(&self, slot: u32) -> Option<Measured> {
         let Held { id, terms, since, .. } = self.by_slot.get(&slot)?;
         let periods = monotonic_ns().saturating_sub(since.at_ns) / terms.period_ns;
@@ -185,7 +184,7 @@ fn give(tid: u32, terms: &Terms) -> io::Result<()> {
     }
 }
 
-/// The CPU time that a thread has had, ns; 0 where it has ended or the kernel does not tell.
+/// The CPU time of a thread, ns; 0 if it has exited or the kernel does not report it.
 fn ran_ns(id: TaskId) -> u64 {
     RunTime::of(id.tgid, id.tid).ok().and_then(|time| time.ran_ns()).unwrap_or(0)
 }

@@ -1,18 +1,17 @@
-//! How strong the processes in use are made: so strong that the other tasks still get their share. The right
-//! strength is found by measuring what the other tasks get.
+//! How strongly the processes in use are raised: so much that the other tasks still get their share of the
+//! CPU. The daemon finds the right strength by measuring that share.
 //!
-//! Weights alone cannot tell that: beside a program of nice -20, one loop gets 1 % of the CPU and twenty
-//! loops get 19 %; and where sessions are scheduled as groups, each session counts as one. So the share is
-//! measured, and the weights follow from it.
+//! Weights alone do not determine it. Beside a program of nice -20, one loop gets 1 % of the CPU and twenty
+//! loops get 19 %. If sessions are scheduled as groups, each session counts as one.
 
 use std::fs;
 
-/// How long one tick of `/proc/stat` is, ns.
+/// The length of a tick in `/proc/stat`, ns.
 const TICK_NS: u64 = 10_000_000;
-/// A round in which the machine's CPUs counted less time than this says nothing, ns.
+/// A round with less time of all CPUs than this is not judged alone, ns.
 const LEAST_NS: u64 = 400_000_000;
 
-/// The machine's time since boot, all CPUs together.
+/// The CPU time of the machine since boot, summed over all CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Machine {
     /// The time in which tasks ran, ns.
@@ -22,7 +21,7 @@ pub struct Machine {
 }
 
 impl Machine {
-    /// The machine's times until now.
+    /// The machine's times until now; `None` if the kernel does not report them.
     pub fn now() -> Option<Machine> {
         parse(fs::read_to_string("/proc/stat").ok()?.lines().next()?)
     }
@@ -35,30 +34,30 @@ fn parse(line: &str) -> Option<Machine> {
     Some(Machine { busy_ns: (user + nice + system) * TICK_NS, idle_ns: (idle + waiting) * TICK_NS })
 }
 
-/// What was measured in one round.
+/// The measurements of one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Seen {
-    /// The machine's times.
+    /// The machine's times at the end of the round.
     pub machine: Machine,
     /// The CPU time that the processes in use have used since the last round, ns.
     pub in_use_ns: u64,
-    /// Whether other tasks want a CPU.
+    /// Whether tasks that are not in use want a CPU.
     pub is_contended: bool,
 }
 
-/// The search for the right strength of the processes in use.
+/// The search for the right strength of the processes in use, round after round.
 #[derive(Debug, Default)]
 pub struct Balance {
-    /// By how many steps of the nice value the processes in use are below the strongest setting.
+    /// How many steps of the nice value the processes in use are below the strongest setting.
     steps: u32,
     last: Option<Machine>,
-    /// The CPU time that the processes in use have used in the rounds since `last`, ns.
+    /// The CPU time of the processes in use since `last`, ns.
     in_use_ns: u64,
 }
 
 impl Balance {
-    /// Takes in what a round has measured. Returns the steps below the strongest setting; never more than
-    /// `most`.
+    /// Updates the strength after a round. Returns how many steps of the nice value it is below the strongest
+    /// setting, `most` at most. `share_percent` is the share that the other tasks shall have.
     pub fn round(&mut self, seen: Seen, share_percent: u32, most: u32) -> u32 {
         self.in_use_ns += seen.in_use_ns;
         let last = *self.last.get_or_insert(seen.machine);
@@ -70,7 +69,7 @@ impl Balance {
             self.in_use_ns = 0;
             let share = u64::from(share_percent) * 10;
             if !seen.is_contended {
-                // A thread that comes next competes with the strongest setting.
+                // A task that comes now competes with the strongest setting.
                 self.steps = 0;
             } else if below * 2 < share {
                 self.steps += 3;
@@ -89,7 +88,7 @@ impl Balance {
 mod tests {
     use super::*;
 
-    /// Plays rounds on one CPU, on which the other tasks get what a model says.
+    /// Simulates rounds on one CPU, on which a model gives the share of the other tasks.
     fn play(rounds: usize, mut below: impl FnMut(u32) -> u64) -> (u32, u64) {
         let mut balance = Balance::default();
         let (mut steps, mut machine, mut last) = (0, Machine::default(), 0);

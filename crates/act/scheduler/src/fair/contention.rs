@@ -1,13 +1,13 @@
-//! Whether any task wants the CPU beside the processes in use, and how many threads in use want the same CPU.
+//! Whether tasks that are not in use want the CPU, and how many threads in use want the same CPU.
 
 use std::fs;
 
-/// How much the newest sample counts in an average, in 256ths.
+/// The weight of the newest sample in an average, in 256ths.
 const NEW: u64 = 96;
-/// The unit of the averages: they are counted in 256ths.
+/// The unit of the averages, which are in 256ths.
 const ONE: u64 = 256;
 
-/// Averages of how many threads are runnable on the whole machine.
+/// Moving averages of how many threads are runnable, in use and not, on the whole machine.
 #[derive(Debug, Default)]
 pub struct Contention {
     others: u64,
@@ -15,8 +15,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Adds one sample: how many threads are runnable, the calling thread included, and how many of them are
-    /// in use.
+    /// Adds a sample: how many threads are runnable, including the calling one, and how many
+    /// of them are in use.
     pub fn add(&mut self, runnable: u32, in_use: u32, cpus: u32) {
         let others = u64::from(runnable.saturating_sub(1).saturating_sub(in_use)) * ONE;
         let mix = |old: u64, new: u64| (old * (ONE - NEW) + new * NEW) / ONE;
@@ -24,18 +24,18 @@ impl Contention {
         self.others = mix(self.others, others);
     }
 
-    /// Whether another task was runnable in most of the latest rounds.
+    /// Whether a task that is not in use was runnable in most of the latest rounds.
     pub fn is_contended(&self) -> bool {
         self.others >= ONE / 2
     }
 
-    /// How many threads in use want the same CPU, at least 1.
+    /// How many threads in use want the same CPU on average, at least 1.
     pub fn in_use(&self) -> u32 {
         (((self.in_use + ONE / 2) / ONE) as u32).max(1)
     }
 }
 
-/// How many threads are runnable on this machine just now, the calling thread included.
+/// How many threads are runnable on this machine now, including the calling one.
 pub fn runnable() -> Option<u32> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()

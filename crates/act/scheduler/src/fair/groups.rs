@@ -1,11 +1,10 @@
-//! Groups of tasks: where the kernel shares the CPU among groups first, a nice value counts only within a
-//! group.
+//! Groups of tasks. If the kernel shares the CPU among groups first, a nice value counts only within a group.
 //!
-//! There are three cases. Where no manager shares the CPU by control groups, each session is a group of its
-//! own (autogroup): with control groups of version 1, processes in use are moved to a group of Spry's, which
-//! has their weight; otherwise their sessions are raised. Where a manager shares the CPU by control groups
-//! (systemd), no process is moved: the groups on the way from the root to a process in use are raised, except
-//! groups in which other processes use the CPU.
+//! There are three cases. First, a manager (systemd) shares the CPU by control groups. Then no process is
+//! moved; the groups on the path from the root to a process in use are raised, except those in which other
+//! processes use the CPU. Second, there is no such manager, and the kernel makes a group of each session
+//! (autogroup). With control groups of version 1, processes in use are moved to a group of Spry's, which has
+//! their weight. Third, with version 2 or without a hierarchy, their sessions are raised.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -18,29 +17,30 @@ use crate::guardian::journal::{GroupChange, GroupKind, Journal};
 use crate::guardian::settings::TaskId;
 use crate::guardian::{autogroup_of, number_in, undo_group};
 
-/// The file that lists the processes of a control group, of either version.
+/// The file with the processes of a control group, in both versions.
 const PROCESSES: &str = "cgroup.procs";
-/// The file of a group's real-time budget, on kernels with control groups of version 1 that budget real-time
-/// tasks.
+/// The file with a group's real-time budget. It exists with version 1, on kernels that budget
+/// real-time tasks by group.
 const REAL_TIME: &str = "cpu.rt_runtime_us";
-/// The least real-time budget that is of use, us a second.
+/// The least real-time budget that is of use, us in each second.
 const LEAST_REAL_TIME_US: i64 = 10_000;
-/// How often a real-time budget is asked for before Spry's group is given up.
+/// How often a real-time budget is requested before Spry gives up its group, and the time
+/// between two requests.
 const BUDGETING: u32 = 25;
 const BUDGETING_EVERY: Duration = Duration::from_millis(20);
-/// The name of Spry's group; the daemon's number follows, and another number where that name is taken.
+/// The name of Spry's group. The daemon's process number is added, and a further number if
+/// that name is taken.
 const OWN: &str = "spry-in-use";
-/// The file of a group's weight in control groups of version 2.
+/// The file with a group's weight in version 2.
 const WEIGHT: &str = "cpu.weight";
-/// The file of a group's weight in control groups of version 1, where one ordinary task has 1024.
+/// The file with a group's weight in version 1, where one ordinary task has 1024.
 const SHARES: &str = "cpu.shares";
-/// The greatest weight of control groups of version 2; the greatest of version 1 is more than Spry uses.
+/// The greatest weight in version 2. That of version 1 is more than Spry uses.
 const WEIGHT_MAX: u64 = 10_000;
-/// A managed group is raised if its processes in use had this part of the CPU time that the group used,
-/// percent.
+/// A managed group is raised if its processes in use had this part of the group's CPU time, percent.
 const OWN_PERCENT: u64 = 50;
-/// A managed group is also raised if it used less CPU time than this in a second, ns: then no process gains
-/// by it.
+/// A managed group is also raised if it used less CPU time than this in a round, ns: then no other
+/// process gains by it.
 const LITTLE_NS: u64 = 20_000_000;
 
 /// The two versions of control groups.
@@ -50,45 +50,45 @@ enum Version {
     Two,
 }
 
-/// What is done about groups on this machine.
+/// How Spry treats groups on this machine.
 #[derive(Debug)]
 enum Manner {
-    /// Nothing is done: no groups count here, or Spry may not change them.
+    /// Nothing is changed: there are no groups that share the CPU, or Spry may not change them.
     None,
-    /// Processes in use are in a group of Spry's.
+    /// Processes in use are moved to a group of Spry's.
     Own { directory: PathBuf, weight: u64 },
     /// The sessions of processes in use are raised.
     Sessions { nice: i32, raised: BTreeMap<String, u32> },
-    /// The groups on the way to processes in use are raised.
+    /// The groups on the paths to processes in use are raised.
     Path { raised: BTreeMap<PathBuf, u32>, used: BTreeMap<PathBuf, u64> },
 }
 
-/// A process in use, as far as groups are concerned.
+/// What the handling of groups needs of a process in use.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// The process.
+    /// The number of the process.
     pub tgid: u32,
-    /// Whether the process needs no weight, since it is real-time: such a task may not be in a group that has
-    /// no real-time budget.
+    /// Whether the process is real-time. It then needs no weight, and cannot be in a group without a
+    /// real-time budget.
     pub is_real_time: bool,
-    /// CPU time of the process since the last round, ns.
+    /// CPU time of the process in the last round, ns.
     pub used_ns: u64,
 }
 
-/// The groups of the processes in use, and what is done about them.
+/// The groups of the processes in use, and how Spry treats them.
 #[derive(Debug)]
 pub struct Groups {
     root: PathBuf,
     version: Version,
     manner: Manner,
-    /// How much a group with processes in use weighs beside one other group, so that the other one has its
-    /// share.
+    /// The factor by which a group with processes in use is raised, so that another group beside
+    /// it has its share.
     factor: u64,
 }
 
 impl Groups {
-    /// Finds out how this machine groups tasks. The only change made here: where no manager shares the CPU by
-    /// control groups, Spry's group is made.
+    /// Determines how this machine groups tasks. This makes Spry's group, if there shall be one, and
+    /// changes nothing else.
     pub fn find(
         journal: &mut Journal,
         share_percent: u32,
@@ -123,19 +123,18 @@ impl Groups {
         groups
     }
 
-    /// Whether other programs manage control groups, beside which Spry's group would stand.
+    /// Determines which kind of program manages control groups here.
     fn manager(&self) -> Manager {
         match self.version {
-            // The groups that exist have weights already, and tasks in no group belong to no manager.
+            // Existing groups have weights already, and tasks in no group belong to no manager.
             Version::One => Manager::Nobody,
             Version::Two if has_cpu(&self.root.join("cgroup.subtree_control")) => Manager::Weighing,
-            // Spry's group would be the first with a weight among all processes of this hierarchy.
+            // Spry's group would be the first with a weight among all processes of the hierarchy.
             Version::Two => Manager::Naming,
         }
     }
 
-    /// Makes Spry's group, under a name that is free: a group that is just being removed keeps its name for a
-    /// while.
+    /// Makes Spry's group under a free name. A group that is just being removed keeps its name for a while.
     fn make(&self, journal: &mut Journal) -> io::Result<Manner> {
         let name = format!("{OWN}-{}", std::process::id());
         let directory = (0..)
@@ -151,16 +150,16 @@ impl Groups {
         };
         let create = || {
             fs::create_dir(&directory)?;
-            // If no thread in the group could become real-time, its members would lose what they could do
-            // before.
+            // If no thread in the group could become real-time, its members would lose a
+            // possibility that they had.
             budget_real_time(&self.root, &directory).inspect_err(|_| _ = fs::remove_dir(&directory))
         };
         make_or_fail(&change, create, journal)?;
         Ok(Manner::Own { directory, weight: 0 })
     }
 
-    /// Gives the groups of processes in use their weight. `weight` is the weight of these processes together;
-    /// one ordinary task has 1024.
+    /// Gives the groups of processes in use their weight, as this machine needs it. `weight` is the weight of
+    /// these processes together; one ordinary task has 1024.
     pub fn apply(&mut self, members: &[Member], weight: u64, journal: &mut Journal) {
         match &mut self.manner {
             Manner::None => {}
@@ -182,19 +181,20 @@ impl Groups {
 /// Which kind of program manages control groups here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manager {
-    /// No program manages them.
+    /// No program manages control groups.
     Nobody,
-    /// A manager that uses control groups to name processes, not to share the CPU.
+    /// The manager uses control groups to name processes, not to share the CPU.
     Naming,
-    /// A manager that shares the CPU by control groups.
+    /// The manager shares the CPU by control groups.
     Weighing,
 }
 
-/// Where real-time tasks are budgeted by group, gives Spry's group a budget: half of all, or what other
-/// groups leave of this half. A group that was just removed holds its budget until its last task has ended.
+/// Gives Spry's group a real-time budget, if the kernel budgets real-time tasks by group: half of
+/// all, or what other groups leave of that. A group that was just removed keeps its budget until its
+/// last task has exited.
 fn budget_real_time(root: &Path, directory: &Path) -> io::Result<()> {
     let Some(all_us) = number_in(&root.join(REAL_TIME)) else { return Ok(()) };
-    // -1 means that there is no limit; a group with a period of one second may then have half of it.
+    // -1 means no limit. A group with a period of one second can then have half of it.
     let half_us = if all_us < 0 { 1_000_000 } else { all_us } / 2;
     let budget = || {
         let mut budget_us = half_us;
@@ -214,7 +214,7 @@ fn budget_real_time(root: &Path, directory: &Path) -> io::Result<()> {
     budget()
 }
 
-/// The place where the hierarchy of control groups with the CPU controller is mounted.
+/// The mount point and version of the hierarchy of control groups that has the CPU controller.
 fn hierarchy() -> Option<(PathBuf, Version)> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mounts.lines().find_map(|line| {
@@ -232,7 +232,7 @@ fn has_cpu(file: &Path) -> bool {
     fs::read_to_string(file).is_ok_and(|text| text.split_whitespace().any(|word| word == "cpu"))
 }
 
-/// The group of a process in the hierarchy with the CPU controller, as a path from the hierarchy's root.
+/// The group of a process in the hierarchy with the CPU controller, as a path from the root of the hierarchy.
 fn group_of(tgid: u32, version: Version) -> Option<String> {
     let text = fs::read_to_string(format!("/proc/{tgid}/cgroup")).ok()?;
     let group = |line: &str| {
@@ -247,28 +247,27 @@ fn group_of(tgid: u32, version: Version) -> Option<String> {
     text.lines().find_map(group)
 }
 
-/// Moves processes in use into Spry's group, and moves out processes that were forked in it and are not in
-/// use themselves.
+/// Moves processes in use into Spry's group, and moves processes out that were forked in it
+/// but are not in use.
 fn fill(root: &Path, directory: &Path, members: &[Member], version: Version) {
     let wanted: BTreeSet<u32> =
         members.iter().filter(|member| !member.is_real_time).map(|member| member.tgid).collect();
     let text = fs::read_to_string(directory.join(PROCESSES)).unwrap_or_default();
     let there: BTreeSet<u32> = text.lines().filter_map(|line| line.parse().ok()).collect();
-    // A process that ends meanwhile is no error. The kernel may refuse a process with real-time threads: the
-    // process stays where it is.
+    // A process that exits meanwhile is no error. The kernel may refuse a process with real-time threads,
+    // which then stays where it is.
     for tgid in there.difference(&wanted) {
         _ = fs::write(root.join(PROCESSES), tgid.to_string());
     }
     for &tgid in wanted.difference(&there) {
-        // A process is moved only out of the root group, where it has no group but its session's.
+        // A process is moved only from the root group, where its session is its only group.
         if group_of(tgid, version).is_some_and(|group| group == "/") {
             _ = fs::write(directory.join(PROCESSES), tgid.to_string());
         }
     }
 }
 
-/// Raises the sessions of processes in use, and lowers again the sessions that have no process in use any
-/// more.
+/// Raises the sessions of processes in use, and restores the sessions that have none any more.
 fn raise_sessions(members: &[Member], nice: i32, raised: &mut BTreeMap<String, u32>, journal: &mut Journal) {
     let mut wanted: BTreeMap<String, (u32, i32)> = BTreeMap::new();
     for member in members.iter().filter(|member| !member.is_real_time) {
@@ -292,8 +291,8 @@ fn raise_sessions(members: &[Member], nice: i32, raised: &mut BTreeMap<String, u
     }
 }
 
-/// The groups that are to be raised, of those on the ways to processes in use: not groups in which other
-/// processes use the CPU.
+/// Of the groups on the paths to processes in use, those that shall be raised: groups in which no other
+/// process uses much of the CPU.
 fn worthy(
     root: &Path,
     version: Version,
@@ -321,7 +320,7 @@ fn worthy(
     worthy
 }
 
-/// The CPU time that a group of version 2 has used, ns.
+/// The CPU time that a group of version 2 has used, ns; `None` if the kernel does not report it.
 fn usage_ns(path: &Path) -> Option<u64> {
     let text = fs::read_to_string(path.join("cpu.stat")).ok()?;
     let usage_us: u64 =
@@ -329,7 +328,7 @@ fn usage_ns(path: &Path) -> Option<u64> {
     Some(usage_us * 1_000)
 }
 
-/// Raises groups, and lowers again groups that are not to be raised any more.
+/// Raises the groups in `wanted`, and restores those that are raised but no longer in it.
 fn raise_paths(
     wanted: &BTreeSet<PathBuf>,
     factor: u64,
@@ -349,7 +348,7 @@ fn raise_paths(
     }
 }
 
-/// Makes a change after it has been written into the journal.
+/// Writes a change into the journal and then makes it. Returns the record's number.
 fn make_or_fail(
     change: &GroupChange,
     write: impl FnOnce() -> io::Result<()>,

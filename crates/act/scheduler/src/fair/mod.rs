@@ -1,10 +1,10 @@
-//! The fall-back actuator: it applies the policy's verdicts by nice values, slices, weights of groups, timer
-//! slack and, for the display server, a low real-time priority. Every kernel has these means, and a container
+//! The fall-back actuator, which applies the policy's verdicts by means that every kernel has: nice values,
+//! slices, weights of groups, timer slack and, for the display server, a low real-time priority. A container
 //! has some of them.
 //!
-//! No task is lowered: the processes in use are raised, by so much more weight that the other tasks still
-//! have their share. Every change is written into the [journal](crate::guardian::journal) before it is made,
-//! and a guardian undoes it if the daemon does not.
+//! No task is lowered. The processes in use are raised, but only so much that the other tasks still have
+//! their share. Every change is written into the [journal](crate::guardian::journal) first, and a guardian
+//! undoes it if the daemon does not.
 
 mod balance;
 mod contention;
@@ -34,17 +34,17 @@ use groups::{Groups, Member};
 use plan::{Allowed, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
 use threads::{Hand, Tally, Threads};
 
-/// The path of the journal, unless the options name another one.
+/// The default path of the journal.
 pub const JOURNAL: &str = "/run/spry/fair.journal";
-/// How many threads are looked at, at most, to find out how many threads in use want a CPU.
+/// The most threads of which the state is read in a round, to count those in use that want a CPU.
 const STATES_MAX: usize = 64;
 
-/// How the fall-back actuator is to act.
+/// The settings of the fall-back actuator.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct FairOptions {
     /// The path of the journal's file.
     pub journal: PathBuf,
-    /// How much CPU time the tasks that are not in use keep, percent of a CPU, 1 to 50.
+    /// The share of a CPU that tasks which are not in use keep, percent, 1 to 50.
     pub background_share: u32,
 }
 
@@ -54,17 +54,17 @@ impl Default for FairOptions {
     }
 }
 
-/// A process that the policy or a user has given a place.
+/// A process that has a class from the policy or by a manual override.
 #[derive(Debug, Default)]
 struct Process {
     threads: Threads,
-    /// CPU time that the process had used by the latest round, ns.
+    /// CPU time of the process up to the latest round, ns.
     cpu_ns: Option<u64>,
-    /// CPU time that the process used between the latest two rounds, ns.
+    /// CPU time of the process between the latest two rounds, ns.
     used_ns: u64,
 }
 
-/// The fall-back actuator. Dropping it restores everything that it has changed.
+/// The fall-back actuator. Dropping it undoes all of its changes.
 #[derive(Debug)]
 pub struct Fair {
     guardian: Option<Guardian>,
@@ -75,7 +75,7 @@ pub struct Fair {
     processes: BTreeMap<Tgid, Process>,
     groups: Groups,
     balance: Balance,
-    /// By how many steps of the nice value the processes in use are below the strongest setting.
+    /// How many steps of the nice value the processes in use are below the strongest setting.
     steps: u32,
     by_hand: BTreeMap<Tgid, (TaskId, Class)>,
     contention: Contention,
@@ -86,11 +86,11 @@ pub struct Fair {
 }
 
 impl Fair {
-    /// Undoes what an earlier daemon may have left, starts the guardian, and finds out what the kernel
-    /// permits here. Of all processes, only the daemon itself is raised yet.
+    /// Undoes changes that an earlier daemon may have left, starts the guardian, and tries what the kernel
+    /// permits. Of all processes, only the daemon itself is raised yet.
     ///
     /// # Errors
-    /// Where another daemon or its guardian is at work, or no guardian can be had.
+    /// If another daemon or its guardian is active, or no guardian can be started.
     pub fn start(options: FairOptions) -> anyhow::Result<Fair> {
         let mut lasting = Vec::new();
         let (mut journal, left) = open_journal(&options.journal, &mut lasting)?;
@@ -136,22 +136,22 @@ impl Fair {
             lasting,
             guardians_lost: 0,
         };
-        // The daemon itself is raised, since otherwise it may have to wait for the tasks that it raises.
+        // The daemon raises itself, since it must not wait for the tasks that it raises.
         fair.apply(&[])?;
         Ok(fair)
     }
 
-    /// The process of the guardian, which is a part of Spry like the daemon.
+    /// The process of the guardian.
     pub fn guardian_tgid(&self) -> Option<Tgid> {
         self.guardian.as_ref().map(|guardian| Tgid(guardian.tgid()))
     }
 
-    /// What became of the changes of the latest round.
+    /// How many changes of the latest round succeeded and failed.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Starts a new guardian if the old one was killed: nothing is changed without a guardian.
+    /// Starts a new guardian if the old one was killed: nothing may be changed without one.
     fn guarded(&mut self) -> anyhow::Result<()> {
         if self.guardian.as_ref().is_some_and(Guardian::is_alive) {
             return Ok(());
@@ -165,7 +165,8 @@ impl Fair {
         Ok(())
     }
 
-    /// Whether a process may be real-time now, according to the guardian's table of real-time servers.
+    /// Whether a process may be real-time now: not while it is demoted, nor if the guardian can watch no more
+    /// processes. The guardian watches it from now on.
     fn may_be_real_time(&self, tgid: Tgid) -> bool {
         let now_ns = monotonic_ns();
         let watched = self.journal.watched();
@@ -194,7 +195,7 @@ impl Fair {
         }
     }
 
-    /// What each process is to have, including processes in a class by hand; the best process comes first.
+    /// What each process shall have, by verdicts and manual overrides; the lowest level comes first.
     fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
         self.by_hand.retain(|_, (leader, _)| leader.is_alive());
         let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
@@ -207,7 +208,7 @@ impl Fair {
             level: best,
             quantum_us: 0,
         }));
-        // The daemon, which decides, must not wait for the processes that it decides about.
+        // The daemon must not wait for the processes on which it decides.
         let own = Tgid(std::process::id());
         placed.push(Verdict { tgid: own, class: Class::Daemon, level: SERVER_LEVEL, quantum_us: 0 });
         placed.sort_by_key(|verdict| (verdict.level, verdict.tgid));
@@ -224,8 +225,8 @@ impl Fair {
         wants
     }
 
-    /// Measures what the processes in use and the other tasks have had, and makes the processes in use as
-    /// strong as that allows.
+    /// Measures the CPU time of the processes in use and of other tasks, and sets how strongly the processes
+    /// in use are raised.
     fn weigh(&mut self) {
         let (Some(all), Some(machine)) = (runnable(), Machine::now()) else { return };
         let mut left = STATES_MAX;
@@ -246,7 +247,7 @@ impl Fair {
         self.steps = self.balance.round(seen, share, steps_most(self.contention.in_use(), share));
     }
 
-    /// Gives all threads of one process the settings that are wanted for it.
+    /// Gives all threads of a process the settings for `want`.
     fn give(&mut self, tgid: Tgid, want: Want, tally: &mut Tally) {
         let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
         let mut hand = Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: *tally };
@@ -254,7 +255,7 @@ impl Fair {
         *tally = hand.tally;
     }
 
-    /// Gives the groups of processes in use their weights.
+    /// Gives the groups of processes in use their weights for this round.
     fn group(&mut self, wants: &[(Tgid, Want)]) {
         let in_use = wants.iter().filter(|(_, want)| *want != Want::Idle);
         let member = |&(tgid, want): &(Tgid, Want)| Member {
@@ -263,7 +264,7 @@ impl Fair {
             used_ns: self.processes.get(&tgid).map_or(0, |process| process.used_ns),
         };
         let members: Vec<Member> = in_use.map(member).collect();
-        // A group counts as one, however many processes are in it.
+        // A group counts as one task, however many processes it has.
         let steps = self.steps.min(steps_most(1, self.options.background_share));
         self.groups.apply(&members, group_weight(steps), &mut self.journal);
     }
@@ -294,8 +295,7 @@ impl Actuator for Fair {
         let named: BTreeSet<Tgid> = wants.iter().map(|(tgid, _)| *tgid).collect();
         let gone: Vec<Tgid> = self.processes.keys().filter(|tgid| !named.contains(tgid)).copied().collect();
         self.take_back(&gone);
-        // A real-time task may not be in a group that has no real-time budget, so it leaves Spry's group
-        // first.
+        // A real-time task must leave Spry's group first if this has no real-time budget.
         self.group(&wants);
         let mut tally = Tally::default();
         for &(tgid, want) in &wants {
@@ -320,7 +320,7 @@ impl Actuator for Fair {
         let leader =
             TaskId::now(tgid.0, tgid.0).with_context(|| format!("there is no process {}", tgid.0))?;
         self.by_hand.insert(tgid, (leader, class));
-        // What needs no round is done at once.
+        // The process is changed now, without waiting for the next round.
         self.guarded()?;
         let first = nice_first(self.steps, &self.allowed);
         let verdict = Verdict { tgid, class, level: SERVER_LEVEL + 1, quantum_us: 0 };
@@ -377,14 +377,14 @@ impl Drop for Fair {
     }
 }
 
-/// The lowest level among the clients.
+/// The lowest level among the clients of displays, which excludes display servers.
 fn best_level(verdicts: &[Verdict]) -> u8 {
     let clients =
         verdicts.iter().filter(|verdict| verdict.class == Class::Interactive && verdict.level > SERVER_LEVEL);
     clients.map(|verdict| verdict.level).min().unwrap_or(SERVER_LEVEL + 1)
 }
 
-/// Opens the journal, and undoes what is in it; where there can be no file, the journal is without one.
+/// Opens the journal, and undoes the changes in it. If no file can be made, the journal is in memory only.
 fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Journal, Restored)> {
     match Journal::open(path) {
         Ok(mut journal) => {

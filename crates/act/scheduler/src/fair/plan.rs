@@ -1,68 +1,66 @@
-//! What a verdict means in settings that every kernel has. Pure functions and named numbers.
+//! Translates a verdict into settings that every kernel has. The functions are pure, and the
+//! numbers have names.
 
 use crate::actuator::{Class, Verdict};
 use crate::guardian::settings::{IDLE, OTHER, ROUND_ROBIN, Settings};
 
-/// The display server's real-time priority, the lowest that there is.
+/// The display server's real-time priority, the lowest possible.
 pub const SERVER_PRIORITY: u32 = 1;
-/// The level of a display server.
+/// The level of display servers.
 pub const SERVER_LEVEL: u8 = 0;
-/// The nice value that has the fair scheduler's greatest weight.
+/// The nice value with the greatest weight in the fair scheduler.
 pub const NICE_FIRST: i32 = -20;
-/// The greatest nice value that a thread in use is given because others in use are ahead of it.
+/// The greatest nice value of a thread in use, if other threads in use are ahead of it.
 pub const NICE_LAST: i32 = -8;
-/// How many steps of the nice value, 1.25 each in weight, a process gives way by, for each level that it is
-/// behind the best client. Over six levels, the program that the user has turned to and the program that the
-/// user has turned away from share the CPU 80 to 20.
+/// How many steps of the nice value a process is below the best client, by the number of levels that it is
+/// behind. A step is a factor of 1.25 in weight. Over six levels, the program to which the user has turned
+/// and the one before share the CPU 80 to 20.
 pub const NICE_BEHIND: [i32; 10] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10];
-/// The best client's slice, ns: on kernels with slices (6.12 and later), a woken thread with a shorter slice
-/// preempts the running one at once. This is the shortest slice that the kernel takes.
+/// The best client's slice, ns: the shortest that the kernel takes. On kernels with slices (6.12 and later),
+/// a woken thread with a shorter slice preempts the running one at once.
 pub const SLICE_FIRST_NS: u64 = 100_000;
-/// The longest slice that a thread in use is given, ns; each level behind the best client doubles the slice,
-/// up to this.
+/// The longest slice of a thread in use, ns. Each level behind the best client doubles the slice up to this.
 pub const SLICE_LAST_NS: u64 = 800_000;
-/// By how much the timers of threads in use may be late, ns: the kernel's usual 50,000 is half of the time by
-/// which a frame is late at best. It is no round number, so that threads that have inherited it are
-/// recognized.
+/// The timer slack of threads in use, ns. The kernel's usual 50,000 is half of the time by which a frame is
+/// late at best. The odd number identifies threads that have inherited it.
 pub const SLACK_NS: u64 = 1_013;
-/// If more raised threads than this want one CPU, they count as this many: each of them must still be above
-/// the other tasks.
+/// The most raised threads that count as wanting one CPU: each of them must still be above the other tasks.
 pub const IN_USE_MAX: u32 = 3;
-/// The weight of each nice value from -20 to 0, as the kernel has them (`sched_prio_to_weight`).
+/// The fair scheduler's weights for nice values from -20 to 0 (`sched_prio_to_weight` in the kernel).
 const WEIGHTS: [u64; 21] = [
     88_761, 71_755, 56_483, 46_273, 36_291, 29_154, 23_254, 18_705, 14_949, 11_916, 9_548, 7_620, 6_100,
     4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024,
 ];
 
-/// What this machine lets Spry do.
+/// What the kernel permits Spry on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// The lowest nice value that Spry can give.
     pub nice_least: i32,
     /// Whether Spry can make tasks real-time.
     pub real_time: bool,
-    /// Whether the fair scheduler takes a slice.
+    /// Whether the fair scheduler takes slices.
     pub slice: bool,
 }
 
-/// What a process is to have. The own settings of its threads are looked at afterwards.
+/// What a process shall have, before its threads' own settings are considered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// For the display server: a real-time policy within limits.
+    /// For the display server: a real-time policy, within the guardian's limits.
     RealTime,
     /// For a process in use: more weight, shorter slices, punctual timers.
     Raised {
-        /// The nice value of the process.
+        /// The nice value of the process' threads.
         nice: i32,
-        /// The slice of the process, ns; 0: the slice stays as it is.
+        /// The slice of the process' threads, ns; 0: unchanged.
         slice_ns: u64,
     },
-    /// For a process by hand: only CPU time that no other task wants.
+    /// For a manual override: CPU time that no other task wants.
     Idle,
 }
 
-/// What a verdict means for its process. `best` is the lowest level among clients, `nice_first` the best
-/// client's nice value.
+/// What a process shall have by its verdict; `None`: nothing is changed. `best` is the lowest level among
+/// clients, and `nice_first` the best client's nice value.
 pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> Option<Want> {
     let raised = |behind: usize| {
         let steps = NICE_BEHIND[behind.min(NICE_BEHIND.len() - 1)];
@@ -79,7 +77,7 @@ pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> 
     }
 }
 
-/// The settings for a thread that had `before`; `None`: the thread is left as it is. A thread that has asked
+/// The settings for a thread that had `before`; `None`: the thread is not changed. A thread that has asked
 /// for less than others, or is real-time already, is not raised.
 pub fn settings(before: Settings, want: Want) -> Option<Settings> {
     if before.policy != OTHER {
@@ -97,8 +95,8 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
             ..before
         }),
         Want::Raised { nice, slice_ns } => Some(Settings {
-            // If a thread gets no more weight, it keeps the flag that says what its children inherit: without
-            // privilege the flag cannot be taken back.
+            // Without more weight, a thread keeps its reset-on-fork flag, since this cannot be cleared
+            // without privilege.
             reset_on_fork: if nice < before.nice { 1 } else { before.reset_on_fork },
             nice: nice.min(before.nice),
             slice_ns: if before.slice_ns == 0 { slice_ns } else { before.slice_ns },
@@ -108,25 +106,24 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
     }
 }
 
-/// By how many steps below the greatest weight the processes in use may be made weaker: one loop of nice 0
-/// then has its share beside `in_use` such threads on one CPU. Beside more loops, even the greatest weight
-/// leaves them the share.
+/// The most steps of the nice value by which the processes in use may be below the greatest weight. With
+/// them, one loop of nice 0 has its share beside `in_use` such threads on one CPU. More loops have it even
+/// beside the greatest weight.
 pub fn steps_most(in_use: u32, share_percent: u32) -> u32 {
     let share = u64::from(share_percent.clamp(1, 50));
     let weight = WEIGHTS[WEIGHTS.len() - 1] * (100 - share) / share / u64::from(in_use.clamp(1, IN_USE_MAX));
-    // One step is 25 %, so a weight that is over the limit by less than a tenth is taken as the same.
+    // A step is 25 %, so a weight less than a tenth over the limit counts as equal to it.
     let steps =
         WEIGHTS.iter().position(|&raised| raised <= weight + weight / 10).unwrap_or(WEIGHTS.len() - 1);
     steps as u32
 }
 
-/// The best client's nice value, `steps` steps below the greatest weight.
+/// The best client's nice value, `steps` steps below the greatest weight, as far as permitted.
 pub fn nice_first(steps: u32, allowed: &Allowed) -> i32 {
     (NICE_FIRST + steps as i32).max(allowed.nice_least)
 }
 
-/// The weight of all processes in use together where groups are weighed, `steps` steps below the greatest
-/// weight.
+/// The weight of all processes in use together, for groups; `steps` steps below the greatest weight.
 pub fn group_weight(steps: u32) -> u64 {
     WEIGHTS[(steps as usize).min(WEIGHTS.len() - 1)]
 }

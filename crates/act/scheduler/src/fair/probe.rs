@@ -1,12 +1,11 @@
-//! What this machine, and Spry's rights on it, allow. Each thing is tried on a thread that is made for it and
-//! ends.
+//! Tries what the kernel permits on this machine, on a thread that is made for this and then ends.
 
 use std::thread;
 
 use super::plan::{Allowed, SERVER_PRIORITY, SLICE_FIRST_NS};
 use crate::guardian::settings::{OTHER, ROUND_ROBIN, Settings, base_slice_ns};
 
-/// What is allowed, and a text for each thing that is not.
+/// What is permitted, and a warning for each means that is not.
 pub fn probe() -> (Allowed, Vec<String>) {
     let tried = thread::Builder::new().name("probe".to_owned()).spawn(try_all).map(thread::JoinHandle::join);
     match tried {

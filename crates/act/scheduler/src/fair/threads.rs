@@ -1,4 +1,5 @@
-//! The threads of one process that has a place: each thread is changed once, looked after, and changed back.
+//! The threads of one process that Spry changes: each is changed once, checked in each round,
+//! and changed back.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -8,33 +9,33 @@ use crate::guardian::journal::Journal;
 use crate::guardian::settings::{ROUND_ROBIN, Settings, TaskId, set_slack_ns, stat_of};
 use crate::guardian::{DEMOTED, undo};
 
-/// What became of the changes that a round asked for.
+/// How many changes of a round succeeded and failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
-    /// Threads that have the settings that they are to have.
+    /// Threads that have the wanted settings.
     pub held: usize,
-    /// Threads that the kernel did not let Spry change.
+    /// Threads that the kernel did not permit Spry to change.
     pub refused: usize,
-    /// Threads that were not changed because the journal has no room for them.
+    /// Threads that were not changed because the journal is full.
     pub unjournaled: usize,
 }
 
-/// One thread that was looked at.
+/// A thread of the process, and what Spry has done with it.
 #[derive(Debug)]
 enum Thread {
-    /// A thread that Spry has changed; `record` is its record in the journal, `before` what it had, `ours`
-    /// what it has now.
+    /// A thread that Spry has changed: `record` is its number in the journal, `before` its settings before,
+    /// `ours` its settings from Spry.
     Ours { id: TaskId, record: u32, before: Settings, ours: Settings },
-    /// A thread that was left as it was.
+    /// A thread that Spry has not changed. `seen` are its settings.
     Left { id: TaskId, seen: Settings, why: Why },
 }
 
-/// Why a thread was left as it is.
+/// Why Spry has not changed a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
-    /// The thread is not to be changed, or another program has changed it since.
+    /// The thread needs no change, or another program has changed it since.
     Theirs,
-    /// The kernel did not let Spry change the thread.
+    /// The kernel did not permit the change.
     Refused,
 }
 
@@ -42,25 +43,25 @@ enum Why {
 #[derive(Debug, Default)]
 pub struct Threads {
     threads: BTreeMap<u32, Thread>,
-    /// What the latest round wanted for the process.
+    /// What the process was to have in the latest round.
     want: Option<Want>,
 }
 
-/// What a round works with while it changes threads.
+/// What a round needs to change threads.
 #[derive(Debug)]
 pub struct Hand<'a> {
-    /// The journal, in which changes are written before they are made.
+    /// The journal, into which each change is written first.
     pub journal: &'a mut Journal,
     /// The slice of threads that have asked for none, ns.
     pub base_slice_ns: u64,
-    /// What became of the changes of this round.
+    /// How many changes of this round succeeded and failed.
     pub tally: Tally,
 }
 
 impl Threads {
-    /// Gives all threads of a process what is wanted; `tids` are the threads' numbers.
+    /// Gives all threads of a process the settings for `want`. `tids` are the threads' numbers.
     pub fn give(&mut self, tgid: u32, tids: &[u32], want: Want, hand: &mut Hand<'_>) {
-        // If the want is of another kind than the last one, every thread is looked at anew.
+        // If the process is to have another kind of settings than before, all threads are changed back first.
         let anew = self.want.replace(want).is_some_and(|last| same_kind(last, want) != Some(()));
         let gone: Vec<u32> = self.threads.keys().copied().filter(|tid| !tids.contains(tid)).collect();
         for tid in gone {
@@ -98,8 +99,8 @@ impl Threads {
                     let alive = id.is_alive();
                     self.forget(tid, hand.journal);
                     if alive {
-                        // Another program has set the thread. The other settings of Spry's are undone, and
-                        // Spry leaves the thread alone from now on.
+                        // Another program has changed the thread. Spry undoes its own other settings, and
+                        // does not change the thread any more.
                         _ = undo(id, before, [ours, ours], hand.base_slice_ns);
                         let seen = Settings::of(id, hand.base_slice_ns).unwrap_or(now);
                         self.threads.insert(tid, Thread::Left { id, seen, why: Why::Theirs });
@@ -148,7 +149,7 @@ impl Threads {
         }
     }
 
-    /// Gives all threads of the process back what they had.
+    /// Restores the settings of all threads of the process.
     pub fn take_back(&mut self, hand: &mut Hand<'_>) {
         let tids: Vec<u32> = self.threads.keys().copied().collect();
         for tid in tids {
@@ -170,7 +171,7 @@ impl Threads {
         }
     }
 
-    /// How many of the first `most` threads want a CPU just now, and how many were looked at.
+    /// How many of the first `most` threads are runnable now, and how many were checked.
     pub fn runnable(&self, most: usize) -> (u32, usize) {
         let looked = self.threads.iter().take(most);
         let is_running = |(_, thread): &(&u32, &Thread)| match thread {
@@ -181,22 +182,22 @@ impl Threads {
     }
 }
 
-/// Whether two wants are of the same kind and differ in numbers only.
+/// Whether two wants are of the same kind, and differ in numbers at most.
 fn same_kind(one: Want, other: Want) -> Option<()> {
     (std::mem::discriminant(&one) == std::mem::discriminant(&other)).then_some(())
 }
 
-/// Whether the guardian has made an ordinary task of a real-time task.
+/// Whether the guardian has demoted a real-time thread to an ordinary one.
 fn is_demoted(now: Settings, ours: Settings) -> bool {
     ours.policy == ROUND_ROBIN && now == DEMOTED.without_slack()
 }
 
-/// Gives a thread new settings. The policy comes first: a real-time task has no slack, and gets the usual
-/// slack back when it becomes an ordinary task.
+/// Gives a thread new settings. The policy comes first: the kernel gives a real-time task no slack, and the
+/// usual slack again when it becomes an ordinary task.
 fn change(id: TaskId, from: Settings, to: Settings) -> io::Result<()> {
     to.schedule(id.tid)?;
     if to.slack_ns != 0 && (to.slack_ns != from.slack_ns || from.policy == ROUND_ROBIN) {
-        // Setting the slack is not permitted everywhere; the other settings hold without it.
+        // Setting the slack is not permitted everywhere; the other settings are useful without it.
         _ = set_slack_ns(id, to.slack_ns);
     }
     Ok(())

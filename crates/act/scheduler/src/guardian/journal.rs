@@ -1,5 +1,6 @@
-//! The journal: what was changed and not yet undone. It is written before each change, in memory that the
-//! daemon and the guardian share, and in a file, so that the next start finds it if both were killed.
+//! The journal lists changes to threads and groups that must be undone when the daemon ends. Each entry is
+//! written before its change, to memory that the daemon and the guardian share. That memory is a file, so
+//! that the next daemon finds the entries if both were killed.
 
 use std::ffi::CString;
 use std::fs::{self, File, OpenOptions};
@@ -16,42 +17,41 @@ use std::time::{Duration, Instant};
 use super::settings::{Settings, TaskId};
 
 const MAGIC: u64 = 0x5350_5259_4a4e_4c32;
-/// How many threads can be changed at once; more threads than that are left as they are.
+/// The greatest number of threads that can be changed at once. Further threads are not changed.
 pub const TASKS_MAX: usize = 65_536;
-/// How many groups can be changed at once.
+/// The greatest number of groups that can be changed at once.
 pub const GROUPS_MAX: usize = 256;
-/// How many display servers can be real-time at once.
+/// The greatest number of display servers that can be real-time at once.
 pub const WATCHED_MAX: usize = 16;
 const PATH_MAX: usize = 440;
-/// How long the guardian of another daemon may take to end.
+/// How long to wait for the lock on the journal: the guardian of an earlier daemon may still be ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
-/// The head of the journal's memory.
+/// The first part of the journal's memory, before the records.
 #[repr(C)]
 struct Head {
     magic: u64,
     boot: [u8; 40],
     base_slice_ns: u64,
     since: u64,
-    /// The records of threads from this number on were never used.
+    /// The number of the first thread record that was never used.
     tasks_used: AtomicU32,
     groups_used: AtomicU32,
     watched: [Watched; WATCHED_MAX],
 }
 
-/// A process that Spry has made real-time, and that must not take too much of the CPU.
+/// A process that Spry has made real-time. The guardian demotes it if it takes too much of the CPU.
 #[repr(C)]
 #[derive(Default)]
 pub struct Watched {
-    /// The process; 0: the place is free.
+    /// The process; 0: this entry is free.
     pub tgid: AtomicU32,
     pad: u32,
-    /// When the guardian took the real-time policy away, ns of the monotonic clock; 0: the process still has
-    /// it.
+    /// When the guardian took the real-time policy away, ns of the monotonic clock; 0: the process has it.
     pub demoted_ns: AtomicU64,
 }
 
-/// The record of a thread that was changed.
+/// The record of a thread's change. `live` is 0 if the record is free.
 #[repr(C)]
 struct TaskRecord {
     live: AtomicU32,
@@ -61,30 +61,31 @@ struct TaskRecord {
     ours: [Settings; 2],
 }
 
-/// What kind of change a group's record is about.
+/// The kind of a group's change.
 #[repr(u32)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum GroupKind {
-    /// A file that holds one number: a group's weight.
+    /// A number in a file: a group's weight.
     Weight = 1,
     /// A session's nice value, in `/proc/TGID/autogroup`.
     Autogroup = 2,
-    /// A directory of Spry's, which is to be emptied into its parent and removed.
+    /// A directory that Spry has made. To undo this, its tasks are moved to the parent directory,
+    /// and it is removed.
     Directory = 3,
 }
 
-/// A change of Spry's to a group of tasks.
+/// A change that Spry has made to a group of tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct GroupChange {
     /// The kind of the change.
     pub kind: GroupKind,
     /// The file or directory that was changed.
     pub path: PathBuf,
-    /// For a session: the thread by which it is named.
+    /// For a session: the thread that names the session in `/proc`.
     pub id: TaskId,
-    /// The number that was there before.
+    /// The number before the change.
     pub before: i64,
-    /// The number that Spry has set.
+    /// The number after the change.
     pub ours: i64,
 }
 
@@ -104,24 +105,25 @@ const SIZE: usize = TASKS_AT + TASKS_MAX * size_of::<TaskRecord>();
 const _: () = assert!(size_of::<Head>() <= GROUPS_AT);
 const _: () = assert!(TASKS_AT % align_of::<TaskRecord>() == 0 && GROUPS_AT % align_of::<GroupRecord>() == 0);
 
-/// A change to a thread, as it stands in the journal.
+/// A change to a thread, read from the journal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskChange {
-    /// The thread.
+    /// The thread that is changed.
     pub id: TaskId,
     /// The settings that the thread had before.
     pub before: Settings,
-    /// The settings that the thread has from Spry, or is just being given.
+    /// The settings that Spry has given to the thread: the present ones, and those that it is about to give.
     pub ours: [Settings; 2],
 }
 
-/// The journal, mapped. Only the daemon writes it; the daemon's guardian reads it.
+/// The journal, mapped. While the daemon runs, it writes the journal. The guardian reads it, and writes only
+/// times of demotion.
 #[derive(Debug)]
 pub struct Journal {
     map: NonNull<u8>,
-    /// The file, which stays locked as long as a process has it open.
+    /// The journal's file. It stays locked as long as a process has it open.
     file: File,
-    /// Records below `tasks_used` that are free again.
+    /// Numbers of the free thread records below `tasks_used`.
     free: Vec<u32>,
 }
 
@@ -129,11 +131,11 @@ pub struct Journal {
 unsafe impl Send for Journal {}
 
 impl Journal {
-    /// Opens and locks the journal at a path; it is made if there is none. What the journal says of an
-    /// earlier boot is dropped; what it says of this boot is still in it, and is to be undone.
+    /// Opens and locks the journal at a path, and makes it if there is none. Entries from before the last
+    /// boot are dropped. Entries of this boot stay, so that the caller can undo them.
     ///
     /// # Errors
-    /// Where the file cannot be had, or another daemon or its guardian has it.
+    /// If the file cannot be opened, or another daemon or its guardian has locked it.
     pub fn open(path: &Path) -> io::Result<Journal> {
         if let Some(directory) = path.parent() {
             fs::DirBuilder::new().recursive(true).mode(0o755).create(directory)?;
@@ -150,10 +152,10 @@ impl Journal {
         Journal::map(file)
     }
 
-    /// A journal that no other process will find, for a machine where there is no place for a file.
+    /// A journal without a file name, for a machine without a directory for it. No later daemon can find it.
     ///
     /// # Errors
-    /// Where there is no memory.
+    /// If there is no memory.
     pub fn unnamed() -> io::Result<Journal> {
         let name = CString::new("spry-journal").map_err(io::Error::other)?;
         // SAFETY: the name ends with 0.
@@ -198,8 +200,8 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Notes two things for the process that undoes: the kernel's own slice, and when the daemon began, in
-    /// ticks of `/proc` since boot.
+    /// Stores what undoing the changes needs: the kernel's own slice, ns, and when the daemon started, in
+    /// ticks of `/proc` (10 ms) since boot.
     pub fn begin(&mut self, base_slice_ns: u64, since: u64) {
         let head = self.map.cast::<Head>().as_ptr();
         // SAFETY: the head is mapped; the guardian reads these after the daemon's end only.
@@ -209,12 +211,12 @@ impl Journal {
         }
     }
 
-    /// When the daemon began, in ticks of `/proc` since boot.
+    /// When the daemon started, in ticks of `/proc` (10 ms) since boot.
     pub fn since(&self) -> u64 {
         self.head().since
     }
 
-    /// The kernel's own slice, ns, as the journal notes it.
+    /// The kernel's own slice that the journal stores, ns.
     pub fn base_slice_ns(&self) -> u64 {
         self.head().base_slice_ns
     }
@@ -224,8 +226,8 @@ impl Journal {
         &self.head().watched
     }
 
-    /// Notes a change to a thread that is about to be made. Returns the record's number; `None`: the journal
-    /// is full.
+    /// Adds an entry before a thread is changed: from the settings `before` to `next`. Returns the record's
+    /// number; `None` if the journal is full.
     pub fn task_begin(&mut self, id: TaskId, before: Settings, next: Settings) -> Option<u32> {
         let at = self.free.pop().or_else(|| {
             let used = self.tasks_used();
@@ -246,7 +248,7 @@ impl Journal {
         Some(at)
     }
 
-    /// Notes that a thread that was changed already is about to be changed again.
+    /// Updates the entry of a changed thread before the thread is changed again, to `next`.
     pub fn task_next(&mut self, at: u32, next: Settings) {
         let record = self.task_mut(at);
         // SAFETY: the record is mapped. Whenever the daemon ends, one of the two sets of settings is true.
@@ -259,26 +261,26 @@ impl Journal {
         fence(Ordering::SeqCst);
     }
 
-    /// Notes that a change was undone, or that the thread has ended.
+    /// Removes the entry of a thread. Its change was undone, or the thread has exited.
     pub fn task_end(&mut self, at: u32) {
         self.task_record(at as usize).live.store(0, Ordering::Release);
         self.free.push(at);
     }
 
-    /// What is in a thread's record.
+    /// The change in a thread's record; `None` if the record is free.
     pub fn task(&self, at: u32) -> Option<TaskChange> {
         let record = self.task_record(at as usize);
         let live = record.live.load(Ordering::Acquire) != 0;
         live.then_some(TaskChange { id: record.id, before: record.before, ours: record.ours })
     }
 
-    /// The records of threads that hold a change that is not undone.
+    /// All changes to threads that are not undone, with the numbers of their records.
     pub fn tasks(&self) -> impl Iterator<Item = (u32, TaskChange)> + '_ {
         (0..self.tasks_used()).filter_map(|at| Some((at, self.task(at)?)))
     }
 
-    /// Notes a change to a group that is about to be made. Returns the record's number; `None`: the journal
-    /// is full, or the path is too long.
+    /// Adds an entry before a group is changed. Returns the record's number; `None` if the journal is full or
+    /// the path is too long.
     pub fn group_begin(&mut self, change: &GroupChange) -> Option<u32> {
         let path = change.path.to_str()?.as_bytes();
         if path.len() >= PATH_MAX {
@@ -305,12 +307,12 @@ impl Journal {
         Some(at)
     }
 
-    /// Notes that a group's change was undone.
+    /// Removes the entry of a group, after its change was undone.
     pub fn group_end(&mut self, at: u32) {
         self.group_record(at).live.store(0, Ordering::Release);
     }
 
-    /// What is in a group's record.
+    /// The change in a group's record; `None` if the record is free or cannot be read.
     pub fn group(&self, at: u32) -> Option<GroupChange> {
         let record = self.group_record(at);
         if record.live.load(Ordering::Acquire) == 0 {
@@ -327,19 +329,19 @@ impl Journal {
         Some(GroupChange { kind, path, id: record.id, before: record.before, ours: record.ours })
     }
 
-    /// The records of groups that hold a change that is not undone. The latest comes first, as they are to be
-    /// undone in this order.
+    /// All changes to groups that are not undone, with the numbers of their records. The latest comes first,
+    /// since they must be undone in this order.
     pub fn groups(&self) -> impl Iterator<Item = (u32, GroupChange)> + '_ {
         let used = self.head().groups_used.load(Ordering::Acquire).min(GROUPS_MAX as u32);
         (0..used).rev().filter_map(|at| Some((at, self.group(at)?)))
     }
 
-    /// Whether nothing is left to undo.
+    /// Whether the journal has no entry left to undo.
     pub fn is_empty(&self) -> bool {
         self.tasks().next().is_none() && self.groups().next().is_none()
     }
 
-    /// The file of the journal, for a process that shares it.
+    /// The journal's file, for a process that shares it.
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -442,7 +444,7 @@ mod tests {
         assert_eq!(journal.groups().map(|(_, group)| group).collect::<Vec<_>>(), [change("/a/b")]);
         drop(journal);
 
-        // The journal as it is after a restart of the machine: nothing in it is about a thread that lives.
+        // After a reboot, no entry of the journal is about a living thread.
         let mut bytes = fs::read(&path).unwrap();
         bytes[8] ^= 1;
         fs::write(&path, bytes).unwrap();

@@ -1,5 +1,7 @@
-//! The guardian: a process forked before anything is changed, which undoes everything if the daemon ends
-//! without having done so, and which watches the threads that the daemon made real-time tasks.
+//! The guardian: a process that undoes the daemon's changes if the daemon ends without doing so.
+//!
+//! The daemon forks it before the first change. The guardian also watches processes that the daemon
+//! has made real-time.
 
 pub mod journal;
 mod restore;
@@ -29,25 +31,28 @@ use watch::{LOOK_EVERY_NS, Watch};
 /// The guardian's real-time priority: above that of a display server.
 const PRIORITY: u32 = 2;
 
-/// How long a new guardian may take to say that it is ready.
+/// Time limit for the handshake with a new guardian, which reports that it is ready.
 const BIRTH: Duration = Duration::from_secs(5);
-/// How often the guardian's end is waited for, and how long each time.
+/// Time limit for the guardian to exit, when the daemon no longer needs it: the number of checks, and the
+/// time between two of them.
 const FAREWELL: (u32, Duration) = (100, Duration::from_millis(2));
 
-/// A guardian, as its daemon holds it. Dropping this tells the guardian to end; the guardian ends if nothing
-/// is left to undo.
+/// The daemon's handle of its guardian. Dropping it asks the guardian to exit, which it does if
+/// nothing is left to undo.
 #[derive(Debug)]
 pub struct Guardian {
     tgid: u32,
-    /// The daemon writes here when there is a new thread to watch, and closes this at the end.
+    /// The daemon writes a byte here when there is a new process to watch, and closes this when it
+    /// drops the handle.
     line: Option<UnixStream>,
 }
 
 impl Guardian {
-    /// Forks a guardian of the calling process, which undoes what is in the journal.
+    /// Forks a guardian of the calling process, which undoes the changes in the journal when
+    /// this process ends.
     ///
     /// # Errors
-    /// Where the kernel refuses.
+    /// If the kernel refuses the fork, or the guardian does not report that it is ready.
     pub fn start(journal: &mut Journal) -> io::Result<Guardian> {
         let daemon = process::open(std::process::id())?;
         let (ours, theirs) = UnixStream::pair()?;
@@ -59,7 +64,8 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Waits until the guardian is out of reach of what ends the daemon.
+    /// Waits until the guardian reports that it is detached: what kills the daemon then no longer
+    /// kills the guardian.
     fn wait(&self) -> io::Result<()> {
         let Some(mut line) = self.line.as_ref() else { return Ok(()) };
         line.set_read_timeout(Some(BIRTH))?;
@@ -67,17 +73,17 @@ impl Guardian {
         line.set_nonblocking(true)
     }
 
-    /// The guardian's process.
+    /// The number of the guardian's process.
     pub const fn tgid(&self) -> u32 {
         self.tgid
     }
 
-    /// Whether the guardian lives.
+    /// Whether the guardian still runs.
     pub fn is_alive(&self) -> bool {
         matches!(process::try_wait(self.tgid), Ok(None))
     }
 
-    /// Tells the guardian that there is a thread to watch.
+    /// Tells the guardian that there is a new process to watch.
     pub fn look(&self) {
         if let Some(mut line) = self.line.as_ref() {
             _ = line.write_all(&[1]);
@@ -87,7 +93,7 @@ impl Guardian {
 
 impl Drop for Guardian {
     fn drop(&mut self) {
-        // The guardian ends if nothing is left to undo; otherwise it waits until the daemon ends.
+        // If something is left to undo, the guardian waits for the end of the daemon instead.
         self.line = None;
         for _ in 0..FAREWELL.0 {
             if !self.is_alive() {
@@ -98,11 +104,11 @@ impl Drop for Guardian {
     }
 }
 
-/// Undoes what an earlier daemon and guardian of this boot have left because both were killed. This can be
-/// done without starting a new daemon.
+/// Undoes changes that an earlier daemon of this boot left because it and its guardian were killed. No new
+/// daemon is needed for this.
 ///
 /// # Errors
-/// Where the journal cannot be had.
+/// If the journal cannot be opened or locked.
 pub fn restore_left(path: &Path) -> io::Result<Restored> {
     if !path.exists() {
         return Ok(Restored::default());
@@ -110,7 +116,7 @@ pub fn restore_left(path: &Path) -> io::Result<Restored> {
     Ok(restore_all(&mut Journal::open(path)?))
 }
 
-/// What the guardian does all its life. Returns the status that its process ends with.
+/// The main function of the guardian's process. Returns the process' exit status.
 fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
     detach(&[journal.file().as_fd(), daemon.as_fd(), line.as_fd()], c"spry-guardian");
     come_first();
@@ -141,7 +147,8 @@ fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
     }
 }
 
-/// Says in the kernel's log what a daemon that was killed had left: nothing else of Spry's can say it then.
+/// Writes to the kernel's log what was undone after the daemon was killed. No other process of Spry's is
+/// left to report it.
 fn log(restored: Restored) {
     let Restored { restored, theirs, groups, .. } = restored;
     let threads = restored + theirs;
@@ -153,7 +160,7 @@ fn log(restored: Restored) {
     }
 }
 
-/// Takes the bytes off the line to the daemon. Returns whether the daemon has closed its end.
+/// Reads all bytes that the daemon has sent. Returns whether the daemon has closed its end.
 fn hung_up(mut line: &UnixStream) -> bool {
     let mut bytes = [0; 64];
     loop {
@@ -165,9 +172,9 @@ fn hung_up(mut line: &UnixStream) -> bool {
     }
 }
 
-/// Keeps the guardian from being killed for want of memory, and from waiting for a CPU.
+/// Protects the guardian from being killed when memory runs out, and from waiting for a CPU.
 fn come_first() {
-    // If the daemon is killed for want of memory, the guardian, which cleans up behind it, must live on.
+    // If the daemon is killed when memory runs out, the guardian must survive to undo its changes.
     _ = fs::write("/proc/self/oom_score_adj", "-1000");
     let real_time =
         Settings { policy: ROUND_ROBIN, priority: PRIORITY, reset_on_fork: 1, ..Settings::default() };

@@ -1,5 +1,5 @@
-//! Undoes everything that a journal says: the daemon does it at its orderly end, the guardian after the
-//! daemon's death, and the next start after the death of both.
+//! Undoes all changes in a journal. The daemon does so when it ends in order, the guardian after the daemon
+//! was killed, and the next daemon if both were killed.
 
 use std::fs;
 use std::path::Path;
@@ -10,27 +10,27 @@ use super::journal::{GroupChange, GroupKind, Journal};
 use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
 use super::undo::{Undone, undo};
 
-/// The timer slack that the kernel gives every thread that has not asked for another one, ns.
+/// The timer slack of a thread that has not asked for another, ns.
 const USUAL_SLACK_NS: u64 = 50_000;
-/// How often a directory is emptied before it is given up, and the time between two tries: tasks in it fork
-/// meanwhile.
+/// How often moving the tasks out of a directory is tried, and the time between two tries. Tasks in it
+/// may fork meanwhile.
 const EMPTYING: u32 = 1_000;
 const EMPTYING_EVERY: Duration = Duration::from_millis(2);
 
-/// How much of the journal was undone.
+/// How many changes of a journal were undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
     /// Threads that have their former settings again.
     pub restored: usize,
-    /// Threads of which another program had changed a setting meanwhile; this setting was left.
+    /// Threads of which another program had changed a setting since; that setting was kept.
     pub theirs: usize,
-    /// Threads that have ended.
+    /// Threads that had exited.
     pub gone: usize,
     /// Groups that have their former settings again.
     pub groups: usize,
 }
 
-/// Undoes every change in the journal, and empties the journal.
+/// Undoes all changes in the journal, and removes their entries.
 pub fn restore_all(journal: &mut Journal) -> Restored {
     let mut count = Restored::default();
     let base_slice_ns = journal.base_slice_ns();
@@ -64,9 +64,11 @@ pub fn restore_all(journal: &mut Journal) -> Restored {
     count
 }
 
-/// Resets timer slack that was inherited: it is inherited whatever the flags say. A thread that has exactly
-/// Spry's slack, a number that no program would choose, was forked by a thread that was in use. So was an
-/// ordinary task without any slack: only a task forked by a real-time task has none.
+/// Resets the timer slack of threads that inherited it from a thread in use. Children inherit slack whatever
+/// flags the parent has.
+///
+/// A thread with exactly Spry's slack was forked by a thread in use, since no program would choose this
+/// number. An ordinary task with slack 0 was forked by a real-time task.
 fn take_inherited_slack(slacks: &[u64], since: u64) {
     let is_ordinary = |tid| {
         Settings::scheduling_of(tid, 0)
@@ -81,7 +83,7 @@ fn take_inherited_slack(slacks: &[u64], since: u64) {
     }
 }
 
-/// The numbers among the names of a directory's entries.
+/// The names of a directory's entries that are numbers, such as the processes in `/proc`.
 pub(crate) fn numbers_in(directory: &str) -> Vec<u32> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect()
@@ -92,7 +94,7 @@ fn all_threads() -> impl Iterator<Item = (u32, u32)> {
     numbers_in("/proc").into_iter().flat_map(threads)
 }
 
-/// Undoes one change to a group, if the group still has what Spry set.
+/// Undoes a change to a group, if the group still has the value that Spry set.
 pub fn undo_group(change: &GroupChange) {
     match change.kind {
         GroupKind::Weight => {
@@ -101,7 +103,7 @@ pub fn undo_group(change: &GroupChange) {
             }
         }
         GroupKind::Autogroup => {
-            // The session may live longer than the process that it was named by.
+            // The session may outlive the process that names it, so another member is looked for.
             let same =
                 |tgid: &u32| autogroup_of(*tgid).is_some_and(|(name, _)| Path::new(&name) == change.path);
             let named = Some(change.id.tgid).filter(same);
@@ -116,24 +118,24 @@ pub fn undo_group(change: &GroupChange) {
     }
 }
 
-/// The scheduling group of a process' session: its name and nice value. `None` where the kernel has none for
-/// this process.
+/// The name and nice value of the kernel's scheduling group for a process' session. `None` if the kernel has
+/// none for this process.
 pub fn autogroup_of(tgid: u32) -> Option<(String, i32)> {
     let text = fs::read_to_string(format!("/proc/{tgid}/autogroup")).ok()?;
     let (name, nice) = text.trim().split_once(" nice ")?;
     Some((name.to_owned(), nice.parse().ok()?))
 }
 
-/// The number that a file holds.
+/// The number in a file; `None` if there is no such file or it has no number.
 pub fn number_in(path: &Path) -> Option<i64> {
     fs::read_to_string(path).ok()?.trim().parse().ok()
 }
 
-/// Moves all processes of a group of Spry's to the group's parent, and removes the group.
+/// Moves all processes of a group that Spry has made to the group's parent, and removes the group.
 fn empty_and_remove(path: &Path) {
     let Some(parent) = path.parent() else { return };
-    // Control groups of version 1 have a file of threads, in a hierarchy for the CPU alone; version 2 moves
-    // whole processes.
+    // Version 1 of control groups has a file of threads, in a hierarchy for the CPU alone. Version 2
+    // moves whole processes.
     let file = if path.join("tasks").exists() { "tasks" } else { "cgroup.procs" };
     for _ in 0..EMPTYING {
         let members = fs::read_to_string(path.join(file)).unwrap_or_default();
@@ -143,7 +145,7 @@ fn empty_and_remove(path: &Path) {
         if !path.exists() || fs::remove_dir(path).is_ok() {
             return;
         }
-        // A process that is just ending is in no list, but the directory cannot be removed while it is there.
+        // A process that is just exiting is in no list, but the directory cannot be removed until it is gone.
         sleep(EMPTYING_EVERY);
     }
 }

@@ -1,4 +1,4 @@
-//! How a thread is scheduled, as far as Spry ever changes it: read, written, and told apart.
+//! The scheduling settings of a thread that Spry may change: reading, writing and comparing them.
 
 use std::fs;
 use std::io::{self, Read, Write};
@@ -10,78 +10,78 @@ use spry_sys::attributes::Attributes;
 use spry_sys::{process, schedule};
 
 /// The settings of a thread: what `sched_setattr` sets, and the timer slack. They are plain numbers, since
-/// they are stored in the journal.
+/// the journal stores them.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
     /// The policy: `SCHED_OTHER` or another one.
     pub policy: u32,
-    /// 1: the thread's children do not inherit the policy, a nice value below 0, and the slice.
+    /// 1: the thread's children do not inherit the policy, a nice value below 0, or the slice.
     pub reset_on_fork: u32,
-    /// The nice value, -20 to 19; the kernel keeps it also while the policy does not use it.
+    /// The nice value, -20 to 19. The kernel keeps it even while the policy does not use it.
     pub nice: i32,
     /// The priority under a real-time policy, 1 to 99; otherwise 0.
     pub priority: u32,
-    /// How long the thread asks the fair scheduler to run at a time, ns; 0: the kernel's own slice. Kernels
-    /// before 6.12 know only 0.
+    /// The slice that the thread has asked the fair scheduler for, ns; 0: the kernel's own. Kernels before
+    /// 6.12 have only 0.
     pub slice_ns: u64,
-    /// By how much the thread's timers may be late, ns. The kernel holds 0 while the policy is a real-time
-    /// one.
+    /// The timer slack, ns: by how much the thread's timers may be late. It is 0 while the policy
+    /// is a real-time one.
     pub slack_ns: u64,
 }
 
-/// What names a thread for good: the kernel gives a number to a new thread again, but not with the same
-/// start.
+/// Identifies a thread even after it has exited: a later thread may have its number, but not its
+/// number and start.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TaskId {
-    /// The thread.
+    /// The number of the thread.
     pub tid: u32,
-    /// The thread's process.
+    /// The number of the thread's process.
     pub tgid: u32,
-    /// When the thread began, in ticks of `/proc` (10 ms) since boot.
+    /// When the thread started, in ticks of `/proc` (10 ms) since boot.
     pub start: u64,
 }
 
-/// What the file `stat` of a thread in `/proc` says.
+/// Fields of the file `stat` of a thread in `/proc`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stat {
     /// The thread's state: R, S, D and so on.
     pub state: u8,
-    /// Whether the thread is the kernel's.
+    /// Whether the thread is a kernel thread.
     pub is_kernel: bool,
     /// The thread's session.
     pub session: u32,
-    /// When the thread began, in ticks of `/proc` since boot.
+    /// When the thread started, in ticks of `/proc` (10 ms) since boot.
     pub start: u64,
 }
 
 const RESET_ON_FORK: u64 = 1;
 
-/// `SCHED_OTHER`.
+/// The kernel's number of the policy `SCHED_OTHER`.
 pub const OTHER: u32 = libc::SCHED_OTHER as u32;
-/// `SCHED_IDLE`.
+/// The kernel's number of the policy `SCHED_IDLE`.
 pub const IDLE: u32 = libc::SCHED_IDLE as u32;
-/// `SCHED_RR`.
+/// The kernel's number of the policy `SCHED_RR`.
 pub const ROUND_ROBIN: u32 = libc::SCHED_RR as u32;
-/// `SCHED_DEADLINE`.
+/// The kernel's number of the policy `SCHED_DEADLINE`.
 pub const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 impl Settings {
-    /// The settings of a thread; `base_slice_ns` is the slice of threads that have asked for none. Where Spry
-    /// may not read the slack, it is 0.
+    /// The settings of a thread. `base_slice_ns` is the slice of threads that have asked for none. The slack
+    /// is 0 if Spry may not read it.
     ///
     /// # Errors
-    /// Where the thread is gone.
+    /// If the thread has exited.
     pub fn of(id: TaskId, base_slice_ns: u64) -> io::Result<Settings> {
         let settings = Settings::scheduling_of(id.tid, base_slice_ns)?;
         Ok(Settings { slack_ns: slack_ns(id).unwrap_or(0), ..settings })
     }
 
-    /// A thread's settings without the slack, by two system calls; 0 is the calling thread.
+    /// A thread's settings without the slack; 0 is the calling thread. Takes two system calls.
     ///
     /// # Errors
-    /// Where the thread is gone.
+    /// If the thread has exited.
     pub fn scheduling_of(tid: u32, base_slice_ns: u64) -> io::Result<Settings> {
         let attributes = Attributes::of(tid)?;
         let attr = attributes.numbers();
@@ -103,7 +103,7 @@ impl Settings {
     /// Gives a thread these settings, except the slack; 0 is the calling thread.
     ///
     /// # Errors
-    /// Where the thread is gone or the kernel forbids it.
+    /// If the thread has exited, or the kernel forbids the change.
     pub fn schedule(&self, tid: u32) -> io::Result<()> {
         let attributes = Attributes::of_numbers(sched_attr {
             size: 0,
@@ -118,15 +118,15 @@ impl Settings {
         attributes.give(tid)
     }
 
-    /// These settings without the slack.
+    /// These settings with slack 0, to compare all others.
     #[must_use]
     pub const fn without_slack(self) -> Settings {
         Settings { slack_ns: 0, ..self }
     }
 }
 
-/// The fair scheduler's own slice, ns, as a thread has it that asks for none; 0 where the kernel does not
-/// tell. It is asked by a thread made for this, since the calling thread may have another slice.
+/// The fair scheduler's own slice, ns: that of a thread which has asked for none; 0 if the kernel does not
+/// report it. A thread made for this asks, since the calling thread may have another slice.
 pub fn base_slice_ns() -> u64 {
     let ask = || {
         let own = Settings::scheduling_of(0, 0).ok()?;
@@ -144,7 +144,7 @@ fn slack_file(id: TaskId) -> String {
 /// A thread's timer slack, ns.
 ///
 /// # Errors
-/// Where the thread is gone, or the kernel does not let us see it.
+/// If the thread has exited, or the kernel does not permit reading it.
 pub fn slack_ns(id: TaskId) -> io::Result<u64> {
     let mut text = [0; 32];
     let length = fs::File::open(slack_file(id))?.read(&mut text)?;
@@ -155,15 +155,15 @@ pub fn slack_ns(id: TaskId) -> io::Result<u64> {
 /// Sets a thread's timer slack, ns.
 ///
 /// # Errors
-/// Where the thread is gone, or the kernel forbids it.
+/// If the thread has exited, or the kernel forbids it.
 pub fn set_slack_ns(id: TaskId, slack_ns: u64) -> io::Result<()> {
     fs::OpenOptions::new().write(true).open(slack_file(id))?.write_all(slack_ns.to_string().as_bytes())
 }
 
-/// What `/proc` says of a thread now.
+/// Reads the state of a thread from `/proc`.
 ///
 /// # Errors
-/// Where it is gone.
+/// If the thread has exited.
 pub fn stat_of(tgid: u32, tid: u32) -> io::Result<Stat> {
     let mut text = [0; 1024];
     let length = fs::File::open(format!("/proc/{tgid}/task/{tid}/stat"))?.read(&mut text)?;
@@ -180,15 +180,15 @@ fn parse_stat(text: &[u8]) -> Option<Stat> {
 }
 
 impl TaskId {
-    /// The thread that has this number now.
+    /// The identity of the thread that has this number now.
     ///
     /// # Errors
-    /// Where there is none.
+    /// If there is no such thread.
     pub fn now(tgid: u32, tid: u32) -> io::Result<TaskId> {
         Ok(TaskId { tid, tgid, start: stat_of(tgid, tid)?.start })
     }
 
-    /// Whether the number still belongs to this thread.
+    /// Whether this thread still exists, and its number belongs to no other.
     #[must_use]
     pub fn is_alive(self) -> bool {
         stat_of(self.tgid, self.tid).is_ok_and(|stat| stat.start == self.start)

@@ -1,4 +1,5 @@
-//! Gives a thread back what it had before Spry changed it, except what another program has set since.
+//! Restores the settings that a thread had before Spry changed it, except settings that another program
+//! has changed since.
 
 use std::io;
 
@@ -6,25 +7,25 @@ use spry_sys::schedule;
 
 use super::settings::{DEADLINE, OTHER, ROUND_ROBIN, Settings, TaskId, set_slack_ns};
 
-/// The settings that the guardian gives a display server that takes too much of the CPU as a real-time task:
-/// the greatest weight of the fair scheduler.
+/// The settings to which the guardian demotes a display server that takes too much of the CPU as a real-time
+/// task: an ordinary task with the greatest weight.
 pub const DEMOTED: Settings =
     Settings { policy: OTHER, reset_on_fork: 1, nice: -20, priority: 0, slice_ns: 0, slack_ns: 0 };
 
-/// What became of a change that was to be undone.
+/// The result of undoing a change to a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Undone {
-    /// Every setting is as it was.
+    /// All settings are as before the change.
     Restored,
-    /// Another program had changed a setting meanwhile; this setting stays.
+    /// Another program had changed a setting since; that setting was kept.
     Theirs,
-    /// The thread has ended.
+    /// The thread has exited.
     Gone,
 }
 
-/// The settings that a thread is to have: each setting as in `before`, unless its present value is none of
-/// `ours`.
+/// The settings that a thread shall have after the undoing. Each setting is as in `before`, unless its
+/// present value is in none of `ours`.
 pub fn settings_back(now: Settings, before: Settings, ours: &[Settings]) -> Settings {
     let mut then = now;
     if ours.iter().any(|our| our.policy == now.policy && our.priority == now.priority) {
@@ -46,8 +47,8 @@ pub fn settings_back(now: Settings, before: Settings, ours: &[Settings]) -> Sett
     then
 }
 
-/// Gives a thread back the settings `before`. `ours` are the settings that it may have from Spry: two sets,
-/// while a change is under way.
+/// Restores the settings `before` of a thread. `ours` are the settings that the thread may have from Spry:
+/// two sets, since a change may have been under way.
 pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u64) -> Undone {
     if !id.is_alive() {
         return Undone::Gone;
@@ -63,19 +64,18 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
     if then.without_slack() != now.without_slack() && give(then, now, id).is_err() {
         return if id.is_alive() { Undone::Theirs } else { Undone::Gone };
     }
-    // The kernel drops the slack of a real-time task, and gives back the usual slack when the task is an
-    // ordinary one again.
+    // The kernel discards the slack of a real-time task, and gives an ordinary task the usual slack again.
     if (then.slack_ns != now.slack_ns || was_real_time) && then.slack_ns != 0 {
         _ = set_slack_ns(id, then.slack_ns);
     }
     if then == before { Undone::Restored } else { Undone::Theirs }
 }
 
-/// Gives a thread all settings. Without privilege the kernel does not let the flag be cleared that children
-/// inherit nothing; then all other settings are given.
+/// Gives a thread all settings. Without privilege the kernel does not let the reset-on-fork flag be cleared;
+/// then all other settings are given.
 fn give(then: Settings, now: Settings, id: TaskId) -> io::Result<()> {
     if then.policy == DEADLINE {
-        // The thread has got a reservation since, and keeps it.
+        // The thread has been given a reservation since, and keeps it.
         return schedule::set_nice(id.tid, then.nice);
     }
     let rest = Settings { reset_on_fork: now.reset_on_fork, ..then };

@@ -1,5 +1,5 @@
-//! Keeps a real-time display server from taking the whole machine: the guardian looks at it, at a priority
-//! above the server's, and makes it an ordinary task again if it takes too much of the CPU.
+//! Keeps a real-time display server from occupying the whole machine. The guardian measures the server's CPU
+//! time, at a higher priority, and makes it an ordinary task if that is too much.
 
 use std::sync::atomic::Ordering;
 
@@ -9,19 +9,19 @@ use super::journal::{Journal, WATCHED_MAX};
 use super::settings::{ROUND_ROBIN, Settings};
 use super::undo::DEMOTED;
 
-/// How often the guardian looks at real-time servers, ns.
+/// The time between two measurements of real-time servers, ns.
 pub const LOOK_EVERY_NS: u64 = 100_000_000;
-/// The time over which a server's use of the CPU is measured, ns: for this long the server can keep all other
-/// tasks waiting.
+/// The time over which a server's use of the CPU is measured, ns. For this long the server can keep all
+/// other tasks waiting.
 pub const WINDOW_NS: u64 = 500_000_000;
-/// The part of this time that a server may take as a real-time task, percent of one CPU.
+/// The part of the window that a server may use as a real-time task, percent of one CPU.
 pub const BUSY_PERCENT: u64 = 60;
-/// How long a server that took too much stays an ordinary task, ns.
+/// For how long a demoted server stays an ordinary task before it may be real-time again, ns.
 pub const PENANCE_NS: u64 = 10_000_000_000;
 
 const SAMPLES: usize = (WINDOW_NS / LOOK_EVERY_NS) as usize;
 
-/// The CPU time that the watched processes have used.
+/// The samples of CPU time of all watched processes.
 #[derive(Debug, Default)]
 pub struct Watch {
     seen: [Usage; WATCHED_MAX],
@@ -30,13 +30,13 @@ pub struct Watch {
 #[derive(Debug, Default, Clone, Copy)]
 struct Usage {
     tgid: u32,
-    /// Pairs of the time and the CPU time used until then, ns; the oldest pair is overwritten.
+    /// Pairs of a time and the CPU time used until then, ns. A new pair overwrites the oldest.
     samples: [(u64, u64); SAMPLES],
     count: usize,
 }
 
 impl Usage {
-    /// Adds a sample. Returns whether the process has taken too much of the window that ends now.
+    /// Adds a sample. Returns whether the process has used more than its part of the window that ends now.
     fn add(&mut self, tgid: u32, now_ns: u64, cpu_ns: u64) -> bool {
         if self.tgid != tgid {
             *self = Usage { tgid, ..Usage::default() };
@@ -52,8 +52,8 @@ impl Usage {
 }
 
 impl Watch {
-    /// Looks once at all watched processes, and demotes those that took too much. Returns whether any process
-    /// is to be watched.
+    /// Measures all watched processes, and demotes those that used too much. Returns whether there are
+    /// processes to watch.
     pub fn look(&mut self, journal: &Journal, now_ns: u64) -> bool {
         let mut any = false;
         for (watched, usage) in journal.watched().iter().zip(&mut self.seen) {
@@ -64,8 +64,8 @@ impl Watch {
             }
             any = true;
             if watched.demoted_ns.load(Ordering::Acquire) != 0 {
-                // The process is demoted once more: the daemon may have been about to promote another thread
-                // of it.
+                // The process is demoted again: the daemon may have been about to promote
+                // another thread of it.
                 *usage = Usage::default();
                 demote(journal, tgid);
             } else if process_cpu_ns(tgid).is_ok_and(|used_ns| usage.add(tgid, now_ns, used_ns)) {
@@ -77,7 +77,7 @@ impl Watch {
     }
 }
 
-/// Takes Spry's real-time policy from every thread of a process that still has it.
+/// Makes those threads of a process ordinary tasks that still have the real-time policy from Spry.
 fn demote(journal: &Journal, tgid: u32) {
     for (_, task) in journal.tasks().filter(|(_, task)| task.id.tgid == tgid) {
         let ours = task.ours.iter().find(|ours| ours.policy == ROUND_ROBIN);

@@ -1,8 +1,8 @@
-//! Threads that end turns by waking, on kernels that let the scheduler have no timers.
+//! Threads that wake to end turns, on kernels that give BPF programs no timers.
 //!
-//! A thread of the daemon goes before all other tasks, so when it wakes its CPU decides anew. Each CPU has
-//! one such thread bound to it. The BPF program says how often the threads wake: among thousands of tasks a
-//! round of the daemon takes seconds, so the daemon would say it too late.
+//! A thread of the daemon goes before all other tasks, so a CPU on which it wakes decides again. Each CPU has
+//! one such thread. The BPF program sets how often they wake. With thousands of tasks a round of the daemon
+//! takes seconds, so the daemon could not set this in time.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,23 +14,24 @@ use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// While the threads are not wanted: how often each looks whether it is.
+/// The time between two checks of a thread for whether it is wanted, while it is not.
 const LOOK: Duration = Duration::from_millis(100);
-/// A thread uses at most one part in this many of its CPU. It may use 3 % (`each_percent`); if it used more,
+/// A thread uses at most 1/PART of its CPU. Up to 3 % it has the daemon's class (`each_percent`); beyond that
 /// it would wait among all other tasks.
 const PART: u32 = 40;
-/// The cost of a wake-up is measured over MEASURED wake-ups; until then COST_NS is taken for it.
+/// The cost of a wake-up is the mean of MEASURED wake-ups; before that, COST_NS is assumed.
 const MEASURED: u32 = 32;
 const COST_NS: u64 = 50_000;
 
-/// The threads. They end when this is dropped.
+/// The threads of all CPUs. They end when this is dropped.
 #[derive(Debug)]
 pub(super) struct Beats {
     is_over: Arc<AtomicBool>,
     threads: Vec<JoinHandle<()>>,
 }
 
-/// A word of the BPF program's memory: the time between two wake-ups, ns; 0: no wake-ups are wanted.
+/// The address of a word in the BPF program's memory: the time between two wake-ups, ns; 0: no
+/// wake-ups are wanted.
 #[derive(Clone, Copy, Debug)]
 struct Period(NonNull<u32>);
 
@@ -46,11 +47,11 @@ impl Period {
 }
 
 impl Beats {
-    /// Makes a thread for each of that many CPUs, before it is needed: when it is needed, the machine may
-    /// have no thread left to give. A CPU without such a thread still has its ticks.
+    /// Starts a thread for each of `count` CPUs. That is done before they are needed, since the machine may
+    /// not be able to make threads then. A CPU without such a thread still has its ticks.
     ///
     /// # Safety
-    /// `period_ns` points to a word of mapped memory that outlives what is returned.
+    /// `period_ns` points to a word of mapped memory that outlives the returned value.
     pub(super) unsafe fn of_cpus(count: usize, period_ns: NonNull<u32>) -> Beats {
         let is_over = Arc::new(AtomicBool::new(false));
         let period = Period(period_ns);
@@ -68,12 +69,13 @@ impl Drop for Beats {
         self.is_over.store(true, Ordering::Relaxed);
         self.threads.iter().for_each(|thread| thread.thread().unpark());
         for thread in self.threads.drain(..) {
-            // The thread has no panics to hand on that were not printed.
+            // The thread's panic, if any, has been printed.
             let _ = thread.join();
         }
     }
 }
 
+/// The main function of a CPU's thread.
 fn beat(cpu: usize, period: Period, is_over: &AtomicBool) {
     let mut only = CpuSet::new();
     if cpu < CpuSet::MAX_CPU {
@@ -83,8 +85,8 @@ fn beat(cpu: usize, period: Period, is_over: &AtomicBool) {
     if sched_setaffinity(None, &only).is_err() {
         return;
     }
-    // By this nice value the scheduler knows the thread (`has_own_part`); on Linux each thread has a nice
-    // value of its own.
+    // The BPF program recognises the thread by this nice value (`has_own_part`). On Linux each
+    // thread has its own.
     if setpriority_process(None, -20).is_err() {
         return;
     }
@@ -98,7 +100,7 @@ fn beat(cpu: usize, period: Period, is_over: &AtomicBool) {
     }
 }
 
-/// How much CPU time a wake-up takes.
+/// The CPU time that a wake-up takes, measured.
 struct Cost {
     each_ns: u64,
     count: u32,
@@ -106,7 +108,7 @@ struct Cost {
 }
 
 impl Cost {
-    /// Counts one more wake-up.
+    /// Counts a wake-up, and updates the mean cost after MEASURED of them.
     fn count(&mut self, cpu_ns: impl Fn() -> u64) {
         self.count += 1;
         if self.count == MEASURED {
@@ -116,13 +118,13 @@ impl Cost {
         }
     }
 
-    /// The time to the next wake-up: as wanted, or longer where wake-ups cost too much, ns.
+    /// The time to the next wake-up, ns: `wanted_ns`, or longer if wake-ups cost too much.
     fn spaced(&self, wanted_ns: u64) -> u64 {
         wanted_ns.max(self.each_ns * u64::from(PART))
     }
 }
 
-/// CPU time of the calling thread so far, ns.
+/// The CPU time of the calling thread so far, ns.
 fn thread_cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64

@@ -1,4 +1,5 @@
-//! Programs of BPF's that the daemon calls: such a program reads a request and writes its answer into it.
+//! BPF programs that the daemon calls like functions: a program reads a request and writes
+//! its result into it.
 
 use std::io;
 use std::marker::PhantomData;
@@ -8,10 +9,10 @@ use libbpf_rs::libbpf_sys::{bpf_prog_test_run_opts, bpf_test_run_opts};
 
 use crate::intf::{spry_ensure, spry_reserve};
 
-/// A request to a program of BPF's.
+/// A request to a BPF program.
 ///
 /// # Safety
-/// The type is plain data without padding, as the program knows it.
+/// The type is plain data without padding, laid out as the program expects it.
 pub(super) unsafe trait Request {}
 
 // SAFETY: two words.
@@ -19,7 +20,7 @@ unsafe impl Request for spry_ensure {}
 // SAFETY: eight words and two longer ones, all of them named.
 unsafe impl Request for spry_reserve {}
 
-/// A program that is called with a request.
+/// A BPF program, to be called with a request of type `R`.
 #[derive(Debug)]
 pub(super) struct Call<R> {
     program: OwnedFd,
@@ -27,16 +28,18 @@ pub(super) struct Call<R> {
 }
 
 impl<R: Request> Call<R> {
+    /// Wraps a loaded program, with a descriptor of its own.
+    ///
     /// # Errors
-    /// If the process may have no more descriptors.
+    /// If the process can have no more descriptors.
     pub(super) fn of(program: BorrowedFd<'_>) -> io::Result<Call<R>> {
         Ok(Call { program: program.try_clone_to_owned()?, request: PhantomData })
     }
 
-    /// Runs the program.
+    /// Runs the program on a request.
     ///
     /// # Errors
-    /// If the kernel does not run it; what the program itself says is in the request.
+    /// If the kernel does not run it. The program's own result is in the request.
     pub(super) fn run(&self, request: &mut R) -> io::Result<()> {
         let mut options = bpf_test_run_opts {
             sz: size_of::<bpf_test_run_opts>() as u64,

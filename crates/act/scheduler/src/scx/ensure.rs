@@ -1,5 +1,5 @@
-//! Makes nodes for processes that have none: a process that never waited for another, nor was waited for, can
-//! be in use too.
+//! Makes nodes for processes without one. A process that never waited for another process, and for which none
+//! waited, can still be in use.
 
 use std::os::fd::BorrowedFd;
 
@@ -10,7 +10,7 @@ use super::call::Call;
 use crate::intf::spry_ensure;
 use crate::nodes::NodeRef;
 
-/// The collection's program that gives a process a node.
+/// The BPF program of the collection that gives a process a node.
 #[derive(Debug)]
 pub(super) struct Ensurer {
     program: Call<spry_ensure>,
@@ -21,8 +21,7 @@ impl Ensurer {
         Ok(Ensurer { program: Call::of(program).context("sharing the collection's program")? })
     }
 
-    /// The node of a process, which is made if there is none; `None` where there is no such process, or no
-    /// free node.
+    /// The node of a process, made if it has none. `None` if there is no such process, or no free node.
     pub(super) fn ensure(&self, tgid: Tgid) -> Option<NodeRef> {
         let mut request = spry_ensure { tgid: tgid.0, ref_: 0 };
         self.program.run(&mut request).ok()?;

@@ -1,5 +1,5 @@
-//! What the scheduler must know of the machine: which CPUs share a last-level cache, and what the scheduler
-//! cannot honour on this kernel.
+//! Facts about the machine that the scheduler needs: which CPUs share a last-level cache, and what
+//! this kernel lacks.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use super::skel::OpenSchedSkel;
 
-/// For each possible CPU, in order, the number of its last-level cache.
+/// The number of the last-level cache of each possible CPU, in order of CPUs.
 pub(super) fn caches() -> Result<Vec<u16>> {
     let possible =
         fs::read_to_string("/sys/devices/system/cpu/possible").context("which CPUs there can be")?;
@@ -18,13 +18,14 @@ pub(super) fn caches() -> Result<Vec<u16>> {
     let mut caches = Vec::with_capacity(count);
     for cpu in 0..count {
         let next = u16::try_from(numbers.len())?;
-        // A CPU that is offline belongs to the first cache until the scheduler is loaded again.
+        // A CPU that is offline counts as part of the first cache until the scheduler is loaded again.
         caches.push(last_level(cpu).map_or(0, |shared| *numbers.entry(shared).or_insert(next)));
     }
     Ok(caches)
 }
 
-/// The CPUs that share this CPU's last-level cache, as the kernel writes them.
+/// The list of CPUs that share a CPU's last-level cache, as the kernel writes it. `None` without a
+/// third-level cache.
 fn last_level(cpu: usize) -> Option<String> {
     let caches = format!("/sys/devices/system/cpu/cpu{cpu}/cache");
     let mut last: Option<(u32, String)> = None;
@@ -36,22 +37,22 @@ fn last_level(cpu: usize) -> Option<String> {
             last = Some((level, shared));
         }
     }
-    // In most machines a second-level cache belongs to one core: CPUs without a third-level cache are taken
-    // together.
+    // On most machines a second-level cache belongs to one core. CPUs without a third-level cache are grouped
+    // together instead.
     last.filter(|(level, _)| *level > 2).map(|(_, shared)| shared)
 }
 
-/// The last number of a list such as `0-3,8`.
+/// The last number in a list of CPUs such as `0-3,8`.
 fn last_of_list(list: &str) -> Option<usize> {
     list.trim().rsplit([',', '-']).next()?.parse().ok()
 }
 
+/// Whether this kernel's sched_ext has an operation.
 fn has(operation: &str) -> bool {
     scx_utils::compat::struct_has_field("sched_ext_ops", operation).unwrap_or(false)
 }
 
-/// Leaves out operations and flags that came later than sched_ext itself, where this kernel does not have
-/// them.
+/// Removes operations and flags that this kernel's sched_ext does not have.
 pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     let ops = skel.struct_ops.spry_ops_mut();
     if !has("cgroup_init") {
@@ -66,7 +67,7 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     if !is_real_time() {
         ops.tick = ptr::null_mut();
     }
-    // On kernels where tasks can be put back from anywhere, the scheduler does that when a task is woken, and
+    // If the kernel can put tasks back into queues at any time, the scheduler does so when a task wakes, and
     // `cpu_release` is deprecated.
     if scx_utils::compat::ksym_exists("scx_bpf_dsq_reenq").unwrap_or(false) {
         ops.cpu_release = ptr::null_mut();
@@ -81,13 +82,13 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     ops.flags = names.into_iter().map(flag).fold(0, |all, flag| all | flag);
 }
 
-/// Whether the kernel is a real-time one: such kernels let no BPF program have timers.
+/// Whether this is a real-time kernel, which gives BPF programs no timers.
 pub(super) fn is_real_time() -> bool {
     let version = fs::read_to_string("/proc/sys/kernel/version");
     version.is_ok_and(|text| text.split_whitespace().any(|word| word == "PREEMPT_RT"))
 }
 
-/// Warnings for the user: what this kernel cannot give.
+/// Warnings for the user about settings that have no effect on this kernel.
 pub(super) fn warnings() -> Vec<String> {
     let mut warnings = Vec::new();
     if !has("cgroup_set_weight") {

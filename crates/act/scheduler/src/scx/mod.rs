@@ -1,4 +1,4 @@
-//! The scheduler in the kernel: this module loads it, gives it verdicts and watches it.
+//! The scheduler in the kernel: loads it, writes verdicts for it, and observes it.
 
 mod beat;
 mod call;
@@ -32,34 +32,34 @@ use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
 
 pub use stats::{ClassStats, Stats};
 
-/// What the scheduler is told before it is loaded.
+/// Settings of the scheduler that are fixed when it is loaded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScxOptions {
-    /// The part of any second that the classes below the interactive class have, percent; 1 to 50.
+    /// The part of any second that classes below INTERACTIVE have in turns, percent; 1 to 50.
     pub background_share: u32,
-    /// When a woken interactive task takes the CPU from another interactive task.
+    /// The rule by which a woken interactive task preempts another interactive task.
     pub wake: WakeRule,
-    /// Whether the process that loads the scheduler has the daemon's class.
+    /// Which class the loading process has.
     pub own_class: OwnClass,
-    /// How much the loader says on standard error.
+    /// What the loader prints to standard error.
     pub log: Log,
 }
 
-/// Whether the loading process has the daemon's class.
+/// The class of the process that loads the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OwnClass {
-    /// The process has the daemon's class.
+    /// The process is in DAEMON.
     Daemon,
-    /// The process is in the class that any other process would be in.
+    /// The process has the class of any other process.
     Other,
 }
 
-/// How much the loader says.
+/// What the loader prints.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Log {
-    /// Only warnings.
+    /// Only the warnings of libbpf.
     Warnings,
-    /// Everything that libbpf says, with the verifier's statistics for each program.
+    /// All messages of libbpf, with the verifier's statistics for each program.
     Verifier,
 }
 
@@ -74,33 +74,34 @@ impl Default for ScxOptions {
     }
 }
 
-/// The scheduler; it is in charge until this is dropped.
+/// The loaded scheduler. It schedules all tasks until this is dropped.
 pub struct Scx {
-    /// Threads that wake where there are no timers. They read the scheduler's memory, so they end before it
-    /// goes.
+    /// Threads that end turns on kernels without timers. They read the scheduler's memory, so they are
+    /// dropped before it.
     _beats: Option<Beats>,
     link: Option<Link>,
-    /// While this link is kept, the scheduler sees what work the kernel is given.
+    /// Keeps a program attached by which the scheduler sees that processes in use give the kernel work.
     _sees_work: Link,
     skel: SchedSkel<'static>,
     nodes: Nodes,
     ensurer: Ensurer,
     has_timers: bool,
     known: HashMap<Tgid, NodeRef>,
-    /// Processes whose nodes have a verdict that the next round may have to take back.
+    /// Processes with a verdict in their nodes. The next round removes it if it has no
+    /// verdict on the process.
     judged: Vec<Tgid>,
     by_hand: HashMap<Tgid, Class>,
-    /// How many processes had come into use when BPF was last told to look for them.
+    /// How many processes have come into use since the BPF programs were last told to search their queues.
     came_into_use: u32,
     warnings: Vec<String>,
     tuning: Option<Tuning>,
 }
 
 impl Scx {
-    /// Loads the scheduler beside the collection and puts it in charge.
+    /// Loads the scheduler, which shares maps with the collection, and makes it schedule all tasks.
     ///
     /// # Errors
-    /// On a kernel without sched_ext, without the privilege, or while another scheduler is in charge.
+    /// If the kernel has no sched_ext, the privilege is missing, or another sched_ext scheduler is active.
     pub fn load(collector: &Collector, options: &ScxOptions) -> Result<Scx> {
         ensure!(
             (1..=50).contains(&options.background_share),
@@ -108,7 +109,7 @@ impl Scx {
         );
         say(options.log);
         // The scheduler borrows from this object for as long as it lives. The object is never freed; a
-        // process loads one, or a few.
+        // process loads one or a few.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut skel = open(object, options)?;
         let cpus = configure(&mut skel, options, collector.bucket_secret())?;
@@ -122,8 +123,8 @@ impl Scx {
         let link = skel.maps.spry_ops.attach_struct_ops().context("putting the scheduler in charge")?;
         let sees_work =
             skel.progs.spry_work_is_queued.attach().context("seeing what work the kernel is given")?;
-        // Everything that may fail comes before the threads of `Beats` are made: they must end before the
-        // memory goes.
+        // All that may fail comes before the threads of `Beats` start: they must end before the
+        // memory is unmapped.
         let nodes = Nodes::map(collector.map("nodes")?, collector.map("collected")?)?;
         let ensurer = Ensurer::new(collector.program("spry_ensure")?.as_fd())?;
         let beats = match skel.maps.bss_data.as_deref_mut() {
@@ -151,7 +152,7 @@ impl Scx {
         })
     }
 
-    /// What the scheduler has done since it was loaded.
+    /// Statistics of the scheduler since it was loaded.
     pub fn stats(&self) -> Stats {
         self.skel.maps.bss_data.as_deref().map(stats::sum).unwrap_or_default()
     }
@@ -170,7 +171,7 @@ impl Scx {
         name
     }
 
-    /// Writes a verdict's word into the node of a process, if there is such a process.
+    /// Writes a verdict into the node of a process. Returns the node; `None` if there is no such process.
     fn write(&mut self, tgid: Tgid, word: VerdictWord) -> Option<NodeRef> {
         let name = self.node(tgid)?;
         let before = self.nodes.set_verdict(name, word);
@@ -178,8 +179,8 @@ impl Scx {
         Some(name)
     }
 
-    /// Makes threads look for their nodes again, and moves up threads that wait in a lower class and are in
-    /// use now.
+    /// Makes threads look up their verdicts again. If processes have come into use, also makes the scheduler
+    /// move their waiting threads to INTERACTIVE.
     fn new_round(&mut self) {
         if let Some(data) = self.skel.maps.data_data.as_mut() {
             // SAFETY: a word of mapped memory, aligned as in C, that BPF only reads.
@@ -197,7 +198,7 @@ impl Scx {
     }
 }
 
-/// Sets how much libbpf prints.
+/// Sets what libbpf prints.
 fn say(log: Log) {
     fn all(_: PrintLevel, text: String) {
         eprint!("{text}");
@@ -230,10 +231,10 @@ fn open(
     Ok(skel)
 }
 
-/// The flag that asks the kernel's verifier only for the statistics of a program.
+/// The log level of the kernel's verifier that prints only a program's statistics.
 const VERIFIER_STATISTICS: u32 = 4;
 
-/// Sets the scheduler's knobs. Returns how many CPUs there can be.
+/// Sets the scheduler's knobs. Returns the number of possible CPUs.
 fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions, bucket_secret: u32) -> Result<usize> {
     let caches = machine::caches()?;
     let Some(knobs) = skel.maps.rodata_data.as_mut() else { bail!("the scheduler has no knobs") };
@@ -280,7 +281,7 @@ impl Actuator for Scx {
                 }
             }
         }
-        // Processes that have ended are forgotten.
+        // Processes that have exited are removed.
         let nodes = &self.nodes;
         self.known.retain(|&tgid, &mut name| nodes.owner(name) == Some(tgid));
         self.new_round();
@@ -303,7 +304,7 @@ impl Actuator for Scx {
     }
 
     fn forget_hand(&mut self, tgid: Tgid) {
-        // The process' node went with the process, and its word with the node.
+        // The process' node was freed when it exited, and its verdict with it.
         self.by_hand.remove(&tgid);
     }
 
@@ -318,7 +319,7 @@ impl Actuator for Scx {
     }
 
     fn enforcer(&self) -> Option<Box<dyn Enforcer>> {
-        // Budgets end by timers.
+        // Without timers no budget could be ended.
         if !self.has_timers {
             return None;
         }
@@ -331,7 +332,7 @@ impl Actuator for Scx {
             "this kernel lets programs of BPF have no timers (it is a real-time kernel): its tick stays"
         );
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no knobs") };
-        // The quantum is turned before the tick, by which the scheduler sees whether there is one.
+        // The quantum is set before the tick, since the scheduler uses it as soon as there is a tick.
         bss.tuning.quantum_ns = tuning.map_or(0, Tuning::quantum_ns);
         bss.tuning.tick_ns = tuning.map_or(0, Tuning::tick_ns);
         self.tuning = tuning;
@@ -374,7 +375,7 @@ impl Actuator for Scx {
 
 impl Drop for Scx {
     fn drop(&mut self) {
-        // The kernel takes all tasks back before the maps are freed.
+        // Dropping the link gives all tasks back to the kernel's scheduler, before the maps are freed.
         self.link.take();
     }
 }

@@ -1,5 +1,5 @@
-//! Reservations in the scheduler's class RESERVED: opens, changes and closes them, and reads what the
-//! scheduler measured.
+//! The enforcer of reservations by the scheduler's class RESERVED: opens, changes and closes them, and
+//! reads their counts.
 
 use std::collections::BTreeMap;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -28,10 +28,10 @@ use crate::intf::{
 };
 use crate::mapping::Mapping;
 
-/// The tracepoints that say that an interrupt begins, and that it ends.
+/// The tracepoints at the begin and the end of interrupts, without `_entry` and `_exit`.
 const STEALING: [&str; 5] = ["local_timer", "irq_handler", "softirq", "irq_work", "reschedule"];
 
-/// Leaves out the programs whose tracepoints this kernel does not have.
+/// Excludes programs from loading if this kernel does not have their tracepoints.
 pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     let kernel = Kernel::probe();
     let has =
@@ -48,12 +48,12 @@ pub(super) fn leave_out_what_the_kernel_lacks(skel: &mut OpenSchedSkel<'_>) {
     }
 }
 
-/// The scheduler's class RESERVED as what enforces reservations. It stays valid when the scheduler is gone;
-/// then it does nothing.
+/// The enforcer of reservations by the class RESERVED. It stays valid after the scheduler was removed; then
+/// it has no effect.
 pub(super) struct ReservedClass {
     reserves: Call<spry_reserve>,
-    /// The programs that are attached while there are reservations, and for a moment longer: they see
-    /// switches and interrupts.
+    /// The programs that observe switches and interrupts, and their links. They are attached while there are
+    /// reservations, and for a moment longer.
     seeing: Vec<OwnedFd>,
     seen: Vec<OwnedFd>,
     memory: Mapping,
@@ -61,8 +61,8 @@ pub(super) struct ReservedClass {
     is_measured: bool,
 }
 
-/// How many periods the way to a task is measured for, and the reservation that the measuring thread has: a
-/// twentieth of a CPU, twice for a fifteenth of a second.
+/// For how many periods the costs of a switch are measured, and the reservation of the thread that measures.
+/// It has 5 % of a CPU, twice for a fifteenth of a second.
 const MEASURED: u32 = 30;
 const MEASURING: spry_reserve = spry_reserve {
     what: spry_reserve_what_SPRY_RESERVE_OPENS,
@@ -77,7 +77,7 @@ const MEASURING: spry_reserve = spry_reserve {
     pad: 0,
 };
 
-/// When the timer interrupts each of these budgets: half of it has passed then.
+/// The timer of the measurement: it interrupts each budget after half of it.
 const INTERRUPTED: Itimerspec = Itimerspec {
     it_interval: Timespec { tv_sec: 0, tv_nsec: 0 },
     it_value: Timespec { tv_sec: 0, tv_nsec: MEASURING.budget_ns as i64 / 2 },
@@ -116,7 +116,7 @@ impl ReservedClass {
         self.memory.start().cast()
     }
 
-    /// Has the scheduler open, change or close a reservation.
+    /// Makes the scheduler open, change or close a reservation.
     fn request(&self, what: spry_reserve_what, reservation: &Reservation) -> io::Result<()> {
         let Reservation { slot, cpu, terms, covers } = *reservation;
         let mut request = spry_reserve {
@@ -141,7 +141,8 @@ impl ReservedClass {
         }
     }
 
-    /// Attaches what sees switches and interrupts, and measures the way to a task.
+    /// Attaches the programs that observe switches and interrupts, if they are not. The first time, measures
+    /// the costs of a switch.
     fn see(&mut self) -> io::Result<()> {
         if !self.seen.is_empty() {
             return Ok(());
@@ -153,10 +154,10 @@ impl ReservedClass {
         Ok(())
     }
 
-    /// Measures how long it takes from the switch to a task until its first instruction, from its last
-    /// instruction until an interrupt is seen, and from the interrupt's end until its next instruction: a
-    /// thread with a small reservation stores the time again and again, and compares it with what the
-    /// scheduler saw.
+    /// Measures three costs of this machine: from the switch to a task until its first instruction, from its
+    /// last instruction until an interrupt is seen, and from the interrupt's end until its next instruction.
+    /// A thread with a small reservation reads the clock again and again, and compares its times with those
+    /// that the scheduler saw.
     fn measure(&self) -> io::Result<()> {
         let bss = self.bss().as_ptr();
         // SAFETY: words of mapped memory, aligned as in C, that live as long as `self`; all code reads and
@@ -248,7 +249,7 @@ impl Enforcer for ReservedClass {
 
     fn close(&mut self, slot: u32) {
         let Some(reservation) = self.open.remove(&slot) else { return };
-        // The scheduler may be gone; then so is the reservation.
+        // If the scheduler was removed, so was the reservation.
         _ = self.request(spry_reserve_what_SPRY_RESERVE_CLOSES, &reservation);
     }
 
@@ -278,7 +279,8 @@ impl Enforcer for ReservedClass {
     }
 }
 
-/// The words that the scheduler writes for the thread that measures.
+/// Words in the scheduler's memory for the measurement: the number of the measuring thread, which the daemon
+/// writes, and the times that the scheduler saw, ns.
 struct Words<'a> {
     measures: &'a AtomicU32,
     switched: &'a AtomicU64,
@@ -286,18 +288,19 @@ struct Words<'a> {
     returned: &'a AtomicU64,
 }
 
-/// What the kernel needs between a task's instructions, ns.
+/// The measured costs of this machine, ns.
 struct Ways {
     /// From the switch to the task until its first instruction.
     switch_ns: u64,
-    /// From its last instruction until an interrupt is seen.
+    /// From a task's last instruction until an interrupt is seen.
     stop_ns: u64,
-    /// From the end of an interrupt until its next instruction.
+    /// From the end of an interrupt until the task's next instruction.
     return_ns: u64,
 }
 
 impl Words<'_> {
-    /// The ways where the thread is alone, and beside another process that spins on its CPU.
+    /// Measures the costs twice: while the thread is alone on its CPU, and beside another
+    /// process that runs there.
     fn watch_alone_and_beside(&self, cpu: u32) -> io::Result<(Ways, Ways)> {
         let alone = self.watch()?;
         let until_ns = monotonic_ns() + watched_ns();
@@ -306,7 +309,8 @@ impl Words<'_> {
             outlive::fork(|| {
                 let (mut sum, _) = (0.0_f64, cpus::set_cpu(cpu));
                 while monotonic_ns() < until_ns {
-                    // Registers for such numbers are restored only when they are wanted again.
+                    // Calculates with floating point, so that the kernel must restore these
+                    // registers at each switch.
                     sum = std::hint::black_box(sum + 1.5);
                 }
                 0
@@ -317,7 +321,7 @@ impl Words<'_> {
         Ok((alone, beside?))
     }
 
-    /// Runs for some periods, and has a timer interrupt each budget. Returns the medians of the ways.
+    /// Runs for MEASURED periods, in which a timer interrupts each budget. Returns the medians of the costs.
     fn watch(&self) -> io::Result<Ways> {
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC)?;
         let (mut switches, mut stops, mut returns) = (Vec::new(), Vec::new(), Vec::new());
@@ -326,7 +330,7 @@ impl Words<'_> {
         while last_ns < until_ns {
             let now_ns = kernel_ns();
             let returned_ns = self.returned.load(Ordering::Relaxed);
-            // Between two periods there is a long gap.
+            // The gap shows that a new period has begun.
             if now_ns - last_ns >= MEASURING.budget_ns {
                 switches.push(now_ns.saturating_sub(self.switched.load(Ordering::Relaxed)));
                 stops.push(self.stopped.load(Ordering::Relaxed).saturating_sub(last_ns));
@@ -343,7 +347,7 @@ impl Words<'_> {
     }
 }
 
-/// How long a switch is measured for, ns.
+/// The duration of one measurement, ns.
 fn watched_ns() -> u64 {
     u64::from(MEASURED + 2) * MEASURING.period_ns
 }
@@ -353,7 +357,7 @@ fn median(mut all: Vec<u64>) -> u64 {
     all.get(all.len() / 2).copied().unwrap_or(0)
 }
 
-/// Attaches a program to the tracepoint that it was made for, until what is returned is closed.
+/// Attaches a program to its tracepoint, until the returned descriptor is closed.
 fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
     // SAFETY: a call of libbpf's with a descriptor; no name is needed, the program knows its tracepoint.
     let link = unsafe { bpf_raw_tracepoint_open(ptr::null(), program.as_raw_fd()) };

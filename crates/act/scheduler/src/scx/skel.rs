@@ -1,4 +1,4 @@
-//! The scheduler's object with its maps and knobs by name, generated at build time.
+//! The scheduler's BPF object with its maps, knobs and programs by name, generated at build time.
 
 #![allow(missing_docs, unsafe_op_in_unsafe_fn, clippy::all, clippy::undocumented_unsafe_blocks)]
 

@@ -1,40 +1,40 @@
-//! What the scheduler counts, summed over CPUs.
+//! Statistics of the scheduler, summed over CPUs.
 
 use super::skel::types;
 use crate::actuator::Class;
 
-/// What a class did since the scheduler was loaded.
+/// Statistics of a class since the scheduler was loaded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct ClassStats {
     /// CPU time of the class' tasks, ns.
     pub ran_ns: u64,
-    /// How often a task of the class got the CPU; before each time it had waited.
+    /// How often tasks of the class got a CPU after a wait.
     pub waits: u64,
-    /// How long tasks of the class waited for a CPU in all, ns.
+    /// The sum of the waits of the class' tasks for a CPU, ns.
     pub waited_ns: u64,
 }
 
-/// What the scheduler did since it was loaded.
+/// Statistics since the scheduler was loaded.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
-    /// What each class did, in the order of classes.
+    /// The statistics of each class, in the order of classes.
     pub classes: Vec<(Class, ClassStats)>,
-    /// How many turns the classes below a busy class had.
+    /// The number of turns that classes had while a higher class kept them waiting.
     pub below_turns: u64,
-    /// How many of these turns ended early for a task of a higher class.
+    /// The number of these turns that ended early because a task of a higher class woke.
     pub early_yields: u64,
-    /// How often a woken task took its CPU at once.
+    /// How often a woken task preempted the running task at once.
     pub preemptions: u64,
-    /// How often a CPU was sent through the scheduler, for a task of another CPU or by the timer.
+    /// How often a CPU was made to decide, because of a task or by its timer.
     pub kicks: u64,
-    /// How often the timer was set.
+    /// How often a CPU's timer was set.
     pub timers: u64,
-    /// Tasks that were counted in queues and were not there; 0 where the kernel tells of each task that is
-    /// taken out.
+    /// The corrected errors in the counts of queues, in tasks. The number stays 0 on one CPU, where the
+    /// kernel reports each task that it takes out of a queue.
     pub miscounted: u64,
-    /// How often a task that waited long for its cgroup's next period was given a CPU for no time.
+    /// How often a task that was parked for long, because of its cgroup's `cpu.max`, got a CPU for no time.
     pub passed_by: u64,
-    /// The longest time for which housekeeping kept its CPU, ns.
+    /// The longest run of the scheduler's housekeeping, ns.
     pub housekeeping_longest_ns: u64,
 }
 

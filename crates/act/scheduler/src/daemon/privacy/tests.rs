@@ -1,4 +1,4 @@
-//! Tests of answers that hold what is other users': nothing of that is left in them.
+//! Tests that answers with data of other users are reduced to the caller's part.
 
 use spry_control::{
     Acting, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Rounds, State, Status,
@@ -6,7 +6,7 @@ use spry_control::{
 
 use super::*;
 
-/// A caller who has the processes from number 100 on, and display :1.
+/// A caller that owns the processes from number 100 on, and display :1.
 struct Caller;
 
 impl Own for Caller {

@@ -1,5 +1,5 @@
-//! What is asked for on the system bus, where real-time priorities are asked for: a thread gets a
-//! reservation, the budget of which follows what the thread runs, or a nice value.
+//! Requests from the system bus, where programs ask for real-time priorities. A thread gets a reservation,
+//! with a budget that follows its run time, or a nice value.
 
 use std::collections::BTreeMap;
 
@@ -15,25 +15,26 @@ use super::{Asker, Reservations, find};
 use crate::daemon::answers::is_of;
 use crate::daemon::process::Process;
 
-/// The period of such reservations, ns.
+/// The period of reservations from the bus, ns.
 const PERIOD_NS: u64 = 10_000_000;
-/// The budget that they begin with, so that the threads of a session that begins fit, ns; the budget where a
-/// thread waits when that is used up, and the least that a budget grows to; and the smallest one that is
-/// tried.
+/// Budgets, ns. BEGINNING_NS is the first one, small enough that the threads of a starting session fit.
+/// GROWN_NS is the first one if a thread waits when its budget is used up, and the least to which a budget
+/// grows. LEAST_NS is the smallest that is tried.
 const BEGINNING_NS: u64 = 250_000;
 const GROWN_NS: u64 = 1_000_000;
 const LEAST_NS: u64 = 100_000;
-/// How long is measured, ns, and how many threads at once.
+/// For how long a thread's run time is measured, ns, and how many threads at once.
 const MEASURED_NS: u64 = 3_000_000_000;
 const AT_ONCE: usize = 16;
-/// A budget stays where the measured one differs from it by less than this, percent.
+/// A budget is not changed if the measured one differs by less than this, percent.
 const SAME_PERCENT: u64 = 10;
-/// So many threads of one person have what was asked for here, as rtkit has it.
+/// The most threads of one person that requests from the bus can serve, as in rtkit.
 pub(super) const THREADS: usize = 25;
-/// From so much of the budgets on, percent, they count as used up where the enforcer does not say it.
+/// From this part of the budgets on, percent, they count as used up, if the enforcer does not
+/// report that itself.
 const USED_UP_PERCENT: u64 = 95;
 
-/// The run time of a thread, which is being read.
+/// The measurement of a thread's run time.
 #[derive(Debug)]
 struct Measuring {
     time: RunTime,
@@ -43,21 +44,20 @@ struct Measuring {
     until_ns: u64,
 }
 
-/// A reservation that was asked for here.
+/// A reservation that was requested on the bus.
 #[derive(Debug)]
 struct Kept {
     person: u32,
     tid: u32,
     budget_ns: u64,
     measuring: Option<Measuring>,
-    /// Whether it is to be measured.
+    /// Whether its thread's run time is to be measured.
     is_due: bool,
-    /// What the enforcer had counted when it was last asked: periods with the budget used up, the time had,
-    /// the budgets.
+    /// The enforcer's counts when last read: periods with the budget used up; run time, ns; budgets, ns.
     counted: (u64, u64, u64),
 }
 
-/// A thread that has a nice value from here.
+/// A thread with a nice value from the bus.
 #[derive(Debug)]
 struct Raised {
     person: u32,
@@ -67,7 +67,7 @@ struct Raised {
     ours: i32,
 }
 
-/// All that was asked for here.
+/// All that was requested on the bus.
 #[derive(Debug, Default)]
 pub(super) struct ByBus {
     kept: BTreeMap<u32, Kept>,
@@ -76,7 +76,7 @@ pub(super) struct ByBus {
 }
 
 impl ByBus {
-    /// Forgets a reservation that has ended, or that has terms of its user's own now.
+    /// Removes a reservation that has ended, or has got terms by another request.
     pub(super) fn forget(&mut self, slot: u32) {
         self.kept.remove(&slot);
     }
@@ -86,11 +86,11 @@ impl ByBus {
         kept + self.raised.values().filter(|raised| raised.person == person).count()
     }
 
-    /// Gives threads the nice values back that they had, if they still have those from here.
+    /// Restores the threads' nice values, if they still have those from the bus.
     fn give_back(&mut self) {
         for (tid, raised) in std::mem::take(&mut self.raised) {
             if raised.is_current(tid) && schedule::nice(tid).is_ok_and(|nice| nice == raised.ours) {
-                // The thread may have ended.
+                // The thread may have exited.
                 _ = schedule::set_nice(tid, raised.before);
             }
         }
@@ -129,7 +129,7 @@ const fn terms(budget_ns: u64) -> Terms {
     Terms { budget_ns, period_ns: PERIOD_NS, on_exhaustion: OnExhaustion::Demote }
 }
 
-/// Budgets to be tried one after another: this one, then smaller ones down to the least.
+/// The budgets to try one after another: `first_ns`, then half of the last one, down to LEAST_NS.
 fn tries(first_ns: u64) -> impl Iterator<Item = u64> {
     let halves = std::iter::successors(Some(first_ns), |&last| (last > LEAST_NS).then_some(last / 2));
     halves.map(|budget_ns| budget_ns.max(LEAST_NS))
@@ -140,8 +140,8 @@ fn denied(text: impl Into<String>) -> Refusal {
 }
 
 impl Reservations {
-    /// Does what the front hands on. Nothing of it is believed but that the user asks: threads are looked at
-    /// anew, and the limits of users hold.
+    /// Handles a request from the process on the bus. Only the user of the request is trusted: threads are
+    /// checked again, and the limits of users hold.
     pub fn asked_by_bus(&mut self, asked: Asked, person: u32, now_ns: u64) -> Answered {
         let done = match asked.what {
             What::Reset => {
@@ -188,7 +188,7 @@ impl Reservations {
         }
         match what {
             What::HighPriority => self.raise(asked, person, &found.end, found.start_ticks, nice),
-            // A thread that has a reservation keeps it.
+            // A thread with a reservation keeps it.
             _ if is_known => Ok(()),
             What::Realtime | What::Reset | What::End => self.open_by_bus(Asker { uid, person }, tid),
         }
@@ -220,12 +220,12 @@ impl Reservations {
                 Err(refusal) => refused = Some(refusal),
             }
         }
-        // What does not fit is denied, as one thread too many is by rtkit.
+        // A reservation that does not fit is denied, as rtkit denies a thread too many.
         let text = refused.map(|refusal| refusal.text).unwrap_or_default();
         Err(denied(text))
     }
 
-    /// Gives a thread a nice value, and takes it back if the thread turns out to be another one.
+    /// Sets a thread's nice value. Restores it if the number belongs to another thread meanwhile.
     fn raise(
         &mut self,
         asked: Asked,
@@ -244,7 +244,7 @@ impl Reservations {
         if is.numbers().sched_policy != libc::SCHED_OTHER.unsigned_abs() {
             return Err(super::unable("the thread is not in the ordinary class".to_owned()));
         }
-        // Its slice stays, and its children begin at 0.
+        // The thread keeps its slice, and its children start with nice 0.
         let mut numbers = *is.numbers();
         numbers.sched_nice = nice;
         let given = Attributes::of_numbers(numbers).for_itself_alone().give(tid);
@@ -259,20 +259,20 @@ impl Reservations {
         Ok(())
     }
 
-    /// Ends all that was asked for on the bus.
+    /// Ends all reservations and nice values from the bus.
     pub(super) fn end_by_bus(&mut self) {
         let slots: Vec<u32> = self.by_bus.kept.keys().copied().collect();
         slots.into_iter().for_each(|slot| self.close(slot));
         self.by_bus.give_back();
     }
 
-    /// When run times are to be read next.
+    /// When the next run time is to be read, on the monotonic clock, ns.
     pub fn next_reading_ns(&self) -> Option<u64> {
         let measuring = self.by_bus.kept.values().filter_map(|kept| kept.measuring.as_ref());
         measuring.map(|measuring| measuring.read_ns + PERIOD_NS).min()
     }
 
-    /// Reads run times that are due, and gives reservations that were measured their budgets.
+    /// Reads the run times that are due. Reservations with a complete measurement get their new budgets.
     pub fn read_run_times(&mut self, now_ns: u64) {
         let mut over = Vec::new();
         for (&slot, kept) in &mut self.by_bus.kept {
@@ -290,7 +290,8 @@ impl Reservations {
         }
     }
 
-    /// Gives a reservation another budget, or as much more as fits.
+    /// Changes a reservation's budget. If more than before does not fit, half or a quarter of the
+    /// difference is tried.
     fn give_budget(&mut self, slot: u32, wanted_ns: u64) {
         let Some(had_ns) = self.by_bus.kept.get(&slot).map(|kept| kept.budget_ns) else { return };
         if had_ns.abs_diff(wanted_ns) * 100 <= had_ns.max(wanted_ns) * SAME_PERCENT {
@@ -308,8 +309,8 @@ impl Reservations {
         }
     }
 
-    /// What is due once a second: budgets that were used up grow and are measured anew, and threads that have
-    /// ended are forgotten.
+    /// Once a second: budgets that were used up grow and are measured again, and threads that have
+    /// exited are removed.
     pub fn follow_by_bus(&mut self, now_ns: u64) {
         self.by_bus.raised.retain(|&tid, raised| raised.is_current(tid));
         let mut grown = Vec::new();

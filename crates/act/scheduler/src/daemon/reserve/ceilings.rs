@@ -1,5 +1,5 @@
-//! Ceilings: shared servers that root named, and display servers, are ranked as the reserved tasks that ask
-//! them for service. Which tasks ask, the graph of dependencies tells.
+//! Ceilings: a shared server is ranked as the reserved tasks that ask it for service. Shared servers are
+//! display servers, and those that root has named. The graph of dependencies shows which tasks ask.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,10 +12,10 @@ use spry_sys::cpus::Cpus;
 use super::{Reservations, find, unable};
 use crate::daemon::process::Process;
 
-/// That a server exceeds its bound is said at most this often, in seconds.
+/// The shortest time between two messages that a server exceeds its bound, s.
 const SAID_EVERY_S: u32 = 10;
 
-/// A shared server.
+/// A shared server, with its clients and its ceiling.
 #[derive(Debug)]
 pub(super) struct Server {
     covers: Covers,
@@ -23,32 +23,32 @@ pub(super) struct Server {
     start_ticks: u64,
     by: CeilingOf,
     bound: Bound,
-    /// The reservations of the clients that have asked it.
+    /// The slots of the clients' reservations.
     clients: BTreeSet<u32>,
-    /// The ceiling, while there are such clients and it fits.
+    /// The ceiling, if there are clients and it fits.
     lifted: Option<Lifted>,
-    /// What was measured under this ceiling and earlier ones.
+    /// The measurement under this ceiling and earlier ones.
     all: Served,
     demoted: u64,
-    /// How many seconds ago it was said that the server exceeds its bound.
+    /// How many seconds ago a message said that the server exceeds its bound.
     said_s: u32,
     trouble: Option<String>,
 }
 
-/// A ceiling that is in force.
+/// A ceiling in force.
 #[derive(Debug)]
 struct Lifted {
     slot: u32,
     ranked: Vec<u32>,
-    /// In how many periods the bound was exceeded when this was last looked at.
+    /// In how many periods the bound was exceeded, when last read.
     exceeded: u64,
 }
 
-/// What is known of the reservations of possible clients: of each slot the process, the CPU and the period.
+/// The reservations of possible clients: for each slot the process, the CPU and the period.
 type Known = BTreeMap<u32, (u32, Client)>;
 
 impl Server {
-    /// A server that has no clients yet. `tgid` and `start_ticks` say which process it is.
+    /// A server without clients. `tgid` and `start_ticks` identify its process.
     fn new(covers: Covers, (tgid, start_ticks): (u32, u64), by: CeilingOf, bound: Bound) -> Server {
         Server {
             covers,
@@ -69,22 +69,22 @@ impl Server {
         Process::of(Tgid(self.covers.number())).is_some_and(|found| found.start_ticks == self.start_ticks)
     }
 
-    /// The reservations of clients, by which the server is ranked, the shortest period first.
+    /// The clients' reservations that rank the server, the shortest period first.
     fn ranking(&self, known: &Known) -> Vec<Client> {
         ranked(self.clients.iter().filter_map(|slot| known.get(slot)).map(|(_, client)| *client))
     }
 
-    /// The number of the server, with its name.
+    /// The server's name and number, for messages.
     fn name(&self) -> String {
         format!("{} {}", comm(self.covers.number()), self.covers.number())
     }
 }
 
 impl Reservations {
-    /// Root names a shared server, or gives it another bound.
+    /// Root names a shared server, or changes its bound.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the request is refused.
     pub fn serve(&mut self, uid: u32, covers: Covers, bound_ns: Option<u64>) -> Result<String, Refusal> {
         if uid != 0 {
             let text = "only root names shared servers: a server's rank is above all other tasks'".to_owned();
@@ -93,7 +93,7 @@ impl Reservations {
         let Some(enforcer) = &mut self.enforcer else {
             return Err(unable("the daemon only looks (--observe-only): it gives no ceilings".to_owned()));
         };
-        // A slot that no reservation has: an enforcer without ceilings says so.
+        // This slot has no reservation: an enforcer without ceilings returns an error here.
         enforcer.rank_as(spry_reservations::SLOTS_MAX, &[]).map_err(|error| unable(error.to_string()))?;
         if bound_ns == Some(0) {
             return Err(unable("a bound is more than 0".to_owned()));
@@ -106,10 +106,10 @@ impl Reservations {
         Ok(format!("{number} is a shared server: it gets the rank of the reserved tasks that ask it"))
     }
 
-    /// Root takes the name of a shared server back.
+    /// Root makes a server no longer a shared one.
     ///
     /// # Errors
-    /// Where there is none of this number.
+    /// If there is no shared server with this number.
     pub fn serve_no_more(&mut self, uid: u32, number: u32) -> Result<String, Refusal> {
         if uid != 0 || !self.end_service(number) {
             let text = format!("there is no shared server {number} (see `spry reservations`)");
@@ -135,8 +135,8 @@ impl Reservations {
         self.admission.close(lifted.slot);
     }
 
-    /// Once a second: measures servers, and ranks them by the clients that have asked them. `displays` are
-    /// the display servers. Returns what is to be said.
+    /// Once a second: measures the servers, and ranks them by the clients that have asked them. `displays`
+    /// are the display servers. Returns messages for the user.
     pub fn rank_servers(&mut self, graph: &Graph, displays: &[Tgid]) -> Vec<String> {
         self.find_displays(displays);
         let mut servers = std::mem::take(&mut self.servers);
@@ -159,7 +159,7 @@ impl Reservations {
         said
     }
 
-    /// Notes display servers that were not known.
+    /// Adds display servers that are not in the list yet.
     fn find_displays(&mut self, displays: &[Tgid]) {
         for &display in displays {
             if self.servers.iter().any(|server| server.tgid == display.0) {
@@ -180,7 +180,8 @@ impl Reservations {
         self.held.iter().filter_map(of).collect()
     }
 
-    /// Takes what was measured of a server since the last second. Returns what is to be said of it.
+    /// Reads the measurement of a server since the last second. Returns a message if the server has
+    /// exceeded its bound.
     fn measure(&mut self, server: &mut Server) -> Option<String> {
         server.said_s = server.said_s.saturating_add(1);
         let (lifted, enforcer) = (server.lifted.as_mut()?, self.enforcer.as_mut()?);
@@ -207,7 +208,7 @@ impl Reservations {
         ))
     }
 
-    /// Gives a server the rank of its clients, or none if it has no clients.
+    /// Gives a server the rank of its clients; without clients, removes its ceiling.
     fn rank(&mut self, server: &mut Server, known: &Known) {
         let clients = server.ranking(known);
         let Some(first) = clients.first() else {
@@ -228,8 +229,8 @@ impl Reservations {
         }
     }
 
-    /// Makes a ceiling for a server: on the CPU of its client with the shortest period, or else where it
-    /// fits.
+    /// Makes a ceiling for a server, on the CPU of its client with the shortest period, or else on a
+    /// CPU where it fits.
     fn lift(&mut self, server: &mut Server, first: &Client) -> Result<(), String> {
         let Some(enforcer) = &mut self.enforcer else { return Ok(()) };
         let number = server.covers.number();
@@ -267,8 +268,8 @@ impl Reservations {
         Err(refused)
     }
 
-    /// Gives a ceiling the budget that is measured now, and the shortest period of its clients now. What does
-    /// not fit is left as it was.
+    /// Updates a ceiling to the measured budget and the clients' shortest period. If that does not fit,
+    /// it stays as it was.
     fn bound_anew(&mut self, server: &Server, slot: u32, period_ns: u64) -> Result<(), String> {
         let Some(reservation) = self.admission.get(slot) else { return Ok(()) };
         let now = reservation.terms;
@@ -280,7 +281,7 @@ impl Reservations {
         self.change(slot, wanted).map(|_| ()).map_err(|refusal| refusal.text)
     }
 
-    /// A reservation has ended: no server is ranked by it any more.
+    /// Removes a reservation that has ended from the servers' clients.
     pub(super) fn forget_client(&mut self, slot: u32) {
         for server in &mut self.servers {
             server.clients.remove(&slot);
@@ -294,7 +295,7 @@ impl Reservations {
         }
     }
 
-    /// Ends all ceilings; servers that were named stay named.
+    /// Ends all ceilings. Servers that root has named stay named.
     pub(super) fn close_ceilings(&mut self) {
         let lifted: Vec<Lifted> = self.servers.iter_mut().filter_map(|server| server.lifted.take()).collect();
         lifted.into_iter().for_each(|lifted| self.drop_ceiling(Some(lifted)));
@@ -305,7 +306,7 @@ impl Reservations {
         self.servers.iter().any(|server| server.lifted.is_some())
     }
 
-    /// What root is told of the servers that were named, and of those that have a ceiling or want one.
+    /// For root: the servers that were named, and those that have clients.
     pub(super) fn ceilings(&self) -> Vec<Ceiling> {
         let is_told = |server: &&Server| server.by == CeilingOf::Name || !server.clients.is_empty();
         self.servers.iter().filter(is_told).map(|server| self.ceiling(server)).collect()

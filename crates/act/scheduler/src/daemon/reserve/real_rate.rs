@@ -1,5 +1,5 @@
-//! Real rate: reservations that follow how full the pipes of their tasks are. The daemon looks at the pipes a
-//! hundred times a second, while there are such reservations.
+//! Real-rate reservations: the budget follows how full the pipes of the task are. While there are such
+//! reservations, the daemon reads the pipes a hundred times a second.
 
 use spry_control::{Opened, Refusal};
 use spry_reservations::{Covers, End, Look, OnExhaustion, RealRate};
@@ -9,11 +9,11 @@ use spry_sys::run_time::RunTime;
 
 use super::{Asker, Reservations, find, unable};
 
-/// How often pipes are looked at, ns.
+/// The time between two readings of pipes, ns.
 const EVERY_NS: u64 = 10_000_000;
-/// How many such reservations there can be: each costs the daemon time.
+/// The greatest number of real-rate reservations: each costs the daemon time.
 const MOST: usize = 16;
-/// The descriptors that are looked at if none is named: standard input and output.
+/// The descriptors that are used if none is named: standard input and output.
 const STANDARD: [u32; 2] = [0, 1];
 
 /// A reservation that follows its task's pipes.
@@ -22,21 +22,21 @@ pub(super) struct Driven {
     covers: Covers,
     control: RealRate,
     pipes: Vec<PipeEnd>,
-    /// How much the task is behind, 0 to 1; `None` while it holds none of the pipes any more.
+    /// How far the task is behind, from 0 to 1; `None` if it has none of the pipes open any more.
     behind: Option<f64>,
     /// Why the latest terms were refused, if they were.
     refused: Option<String>,
 }
 
 impl Driven {
-    /// How much the task is behind: the mean of its pipes.
+    /// How far the task is behind: the mean over its pipes.
     fn behind(&self) -> Option<f64> {
         let fills: Vec<f64> =
             self.pipes.iter().filter_map(|pipe| Some(end(*pipe).behind(pipe.fill().ok()?))).collect();
         (!fills.is_empty()).then(|| fills.iter().sum::<f64>() / fills.len() as f64)
     }
 
-    /// What is told of it: how much the task is behind, percent, and why it has no more.
+    /// What users see: how far the task is behind, percent, and why it has no larger budget.
     pub(super) fn told(&self) -> (Option<u8>, Option<String>) {
         (self.behind.map(|behind| (behind * 100.0).round() as u8), self.refused.clone())
     }
@@ -50,11 +50,11 @@ const fn end(pipe: PipeEnd) -> End {
 }
 
 impl Reservations {
-    /// Reserves time for a task by how full its pipes are. `pipes` are descriptors; without any, standard
-    /// input and output, where they are pipes.
+    /// Makes a real-rate reservation for a task. `pipe` is a descriptor; without it, standard input and
+    /// output are used if they are pipes.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the reservation is refused.
     pub fn reserve_real_rate(
         &mut self,
         asker: Asker,
@@ -88,12 +88,12 @@ impl Reservations {
         Ok(opened)
     }
 
-    /// When pipes are to be looked at next.
+    /// When the pipes are to be read next, on the monotonic clock, ns.
     pub fn next_look_ns(&self) -> Option<u64> {
         (!self.driven.is_empty()).then_some(self.looked_ns + EVERY_NS)
     }
 
-    /// Looks at the pipes, if it is time, and gives the reservations their new terms.
+    /// Reads the pipes if that is due, and changes the reservations' terms accordingly.
     pub fn look(&mut self, now_ns: u64) {
         if self.driven.is_empty() || now_ns < self.looked_ns + EVERY_NS {
             return;
@@ -119,7 +119,7 @@ impl Reservations {
     }
 }
 
-/// The CPU time that a task has had, ns.
+/// The CPU time of a thread or process so far, ns.
 fn ran_ns(covers: Covers) -> Option<u64> {
     match covers {
         Covers::Thread { tid } => RunTime::of(tid, tid).ok()?.ran_ns(),

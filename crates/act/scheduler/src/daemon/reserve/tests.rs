@@ -1,4 +1,4 @@
-//! Which users may have reservations, held against an enforcer that only counts.
+//! Tests of which users may have reservations, with an enforcer that only counts.
 
 use std::cell::RefCell;
 use std::io;
@@ -208,11 +208,11 @@ fn a_named_server_is_ranked_by_the_reserved_tasks_that_ask_it_and_no_longer() {
     let lifted = ceiling.slot.expect("it has a ceiling");
     assert_eq!((ceiling.cpu, ceiling.budget_ns, ceiling.clients), (Some(0), Some(1_000_000), vec![slot]));
     assert_eq!(log.borrow().ranks[&lifted], [slot]);
-    // The tenth that the server may take cannot be reserved, and an ordinary user is told of no server.
+    // The server may take a tenth, which cannot be reserved. Ordinary users do not see the server.
     let refused = all.reserve(ROOT, of(&other), percent(31), Some(0)).unwrap_err();
     assert!(refused.text.contains("50 % reserved of 80 %"), "{refused:?}");
     assert!(all.list(1000).ceilings.is_empty());
-    // A client that has not asked for a while is one still; when its reservation ends, the ceiling does.
+    // A client stays one although it has not asked for a while. When its reservation ends, the ceiling ends.
     all.rank_servers(&Graph::new(), &[]);
     assert_eq!(log.borrow().ranks[&lifted], [slot]);
     all.release(0, Which::Slot(slot)).expect("it is there");
@@ -235,7 +235,7 @@ fn a_display_server_needs_no_name_and_one_that_does_not_fit_says_why() {
     all.serve(0, of(&server), Some(10_000_000)).expect("root names it");
     all.rank_servers(&graph, &[]);
     let told = all.list(0).ceilings.remove(0);
-    // Its affinity has other CPUs, or none of them has room for a whole one.
+    // The server's affinity has other CPUs, or none of them has room for a whole budget.
     assert!(told.slot.is_none() && told.trouble.is_some(), "{told:?}");
     all.serve_no_more(0, server.id()).expect("it was named");
     all.serve_no_more(0, server.id()).unwrap_err();
@@ -248,7 +248,7 @@ fn a_display_server_needs_no_name_and_one_that_does_not_fit_says_why() {
     [server, client].into_iter().for_each(end);
 }
 
-/// A user without privileges; the test can start programs as this user.
+/// A user without privileges, as which the test can start programs.
 fn user() -> u32 {
     match rustix::process::geteuid().as_raw() {
         0 => 65_534,
@@ -288,7 +288,7 @@ fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
     let terms = *log.borrow().open.values().next().expect("it is there");
     assert_eq!((terms.budget_ns, terms.period_ns), (250_000, 10_000_000));
     assert_eq!(terms.on_exhaustion, OnExhaustion::Demote);
-    // It is asked for again: nothing changes.
+    // The same request again changes nothing.
     assert_eq!((ask(&mut held, asked), log.borrow().open.len()), (Outcome::Done, 1));
     assert_eq!(ask(&mut held, asks(What::Reset, 0, &mine)), Outcome::Done);
     assert!(log.borrow().open.is_empty());
@@ -336,7 +336,7 @@ fn a_budget_follows_what_its_thread_runs() {
         held.read_run_times(at * 10_000_000);
     }
     let budgets: Vec<u64> = log.borrow().open.values().map(|terms| terms.budget_ns).collect();
-    // The loop ran up to 2 ms in each of the first readings; the sleeper has the least.
+    // The loop ran up to 2 ms in each of the first readings. The sleeper has the least budget.
     assert!(budgets[0] > 100_000 && budgets[1] == 100_000, "{budgets:?}");
     assert_eq!(held.next_reading_ns(), None);
     [busy, idle].into_iter().for_each(end);
