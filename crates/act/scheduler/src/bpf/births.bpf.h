@@ -67,8 +67,8 @@ static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *
 }
 
 /* The virtual time at which a task starts that `creator` has just created: where the creator is. A creator
- * that is behind its class moves to the class, and so gives its lag to the new task. So a relay of tasks is
- * behind as long as one task would be, and of many children only one has the lag. */
+ * that is behind its class moves to the class, and so hands this advantage to the new task. So a relay of
+ * tasks is behind as long as one task would be, and of many children only one has the advantage. */
 static __always_inline u64 gives_place(struct task_struct *creator, struct thread_ctx *from,
 				       const struct where *at, u32 domain)
 {

@@ -10,7 +10,7 @@
  * threads and turns of lower classes can reduce this to 4 % (budget.bpf.h). Some threads have 3 % of a CPU
  * each instead, apart from the 10 %: then the other threads of the daemon cannot delay them.
  *
- * Difference from the thesis: there, the decisions are made inside the kernel; no class serves them.
+ * Difference from the thesis: the thesis has no such class.
  */
 #ifndef SPRY_CLASS_DAEMON_BPF_H
 #define SPRY_CLASS_DAEMON_BPF_H

@@ -4,15 +4,15 @@
  *
  * Purpose: programs that a person is using run before all other programs, and share the CPU among themselves.
  *
- * State: a process in use has a quantum of run time, which all its threads spend. Kept are the rest of the
- * quantum and the time at which the process was given it. A thread has a `given_ns`, the age of the quantum
- * by which it is ordered.
+ * State: a process in use has a quantum of run time, which all its threads spend. The scheduler keeps what is
+ * left of it, and the time at which it was given. A thread has a time, too (`given_ns`), by which it is
+ * ordered: when the quantum on which it runs counts as given.
  *
  * Rule: a process that has spent its quantum is given a new one at once. The thread with the oldest quantum
  * runs first. If quanta are equally old, the thread of the lowest level runs first, then the thread with the
- * most run time left. A thread that wakes is as old as the thread that its CPU serves, unless its process was
- * given a quantum later. If the CPU has come to newer quanta meanwhile, the woken process' quantum is
- * refilled in part.
+ * most run time left. The quantum of a woken thread counts as given when that of the task was given which the
+ * CPU serves. If the thread's process was given a quantum later, that time counts. If the CPU has come to
+ * newer quanta meanwhile, the woken process' quantum is refilled in part.
  *
  * Bound: a task waits at most for one quantum of each other process in use, and for one slice more. The
  * number of threads of these processes does not count.
@@ -122,7 +122,8 @@ static __always_inline u64 given_of(u64 key)
 	return (key & KEY_LOW) >> GIVEN_SHIFT << GIVEN_UNIT_SHIFT;
 }
 
-/* A CPU runs the task with the order `key`. Threads that wake on this CPU become as old as this task. */
+/* A CPU runs the task with the order `key`. If a thread wakes on this CPU, its quantum counts as given
+ * when this task's was. */
 static __always_inline void interactive_serves(struct cpu_ctx *c, u64 key)
 {
 	c->given_ns = given_of(key);
@@ -189,9 +190,12 @@ static __always_inline u64 served_since(const struct where *at, u64 now)
 	return goes_on ? cpu_at(at->cpu)->given_ns : now;
 }
 
-/* Orders a thread that wakes, or that was of another class before, among the threads of its CPU. The thread
- * becomes as old as the task that the CPU serves, or as its process' quantum if that was given later. If the
- * CPU has come to newer quanta since the process' last refill, the process' quantum is refilled in part. */
+/*
+ * Orders a thread that wakes, or that was of another class before, among the threads of its CPU. Its quantum
+ * counts as given when that of the task was given which the CPU serves. If its process was given a quantum
+ * later, that time counts. If the CPU has come to newer quanta since the process' last refill, the process'
+ * quantum is refilled in part.
+ */
 static __always_inline void joins(struct thread_ctx *t, struct in_use *process, const struct where *at)
 {
 	u64 now = scx_bpf_now(), since = served_since(at, now);

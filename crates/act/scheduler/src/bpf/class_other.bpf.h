@@ -5,8 +5,10 @@
  * Purpose: tasks that no person is using share what is left by nice values, by weights of
  * cgroups and by sessions.
  *
- * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of the
- * class. It limits how far behind the class a task may be (the lag), and how far ahead (struct llc_ctx).
+ * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of
+ * the class (struct llc_ctx). A task behind the class has the smaller virtual time: it has had less of
+ * the CPU, and runs earlier. A domain limits how far behind the class a task may be (`lag`), and how
+ * far ahead (`ahead`).
  *
  * Rule: the task with the least virtual time runs first. It grows with the task's run time, divided by its
  * weight in its group. The class' virtual time grows with the run time of all, divided by the number of tasks
@@ -27,7 +29,8 @@
 #include "crowd.bpf.h"
 #include "park.bpf.h"
 
-/* The lag, in units of 64 ns, while turns are short: with many waiting tasks, or behind a higher class. */
+/* How far behind the class a task may be while turns are short, units of 64 ns: with many waiting tasks, or
+ * behind a higher class. */
 #define LAG_SHORT 1
 
 /* The class' virtual time is moved to at most this far ahead of the first waiting task's, in units of 64
@@ -38,9 +41,12 @@
  * task of a large group has little of the CPU. */
 #define AHEAD_IN_GROUPS 5
 
-/* Whether a task that had a turn loses its lag, so that it pays from where the class is. It does while turns
- * are short: with many waiting tasks, and behind a higher class. A task that ran and is put into a queue had
- * a turn, too: a kernel thread interrupted it, as on real-time kernels before most wake-ups. */
+/*
+ * Whether a task that had a turn pays from where the class is, and so loses the advantage of being
+ * behind it. It does while turns are short: with many waiting tasks, and behind a higher class. A task
+ * that ran and is put into a queue had a turn, too: a kernel thread interrupted it, as on real-time
+ * kernels before most wake-ups.
+ */
 static __always_inline bool pays_for_turn(const struct asking *a, const struct llc_ctx *l)
 {
 	bool had_turn = a->asked == ASKED_WHICH_TO_RUN || (a->asked == ASKED_AS_IT_IS_PUT && a->ran_ns);
@@ -234,7 +240,7 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 		class_served(a->at->cpu, charge);
 		group_is_served(a->t, l, a->ran_ns);
 	}
-	/* A task that had a short turn loses its lag. */
+	/* A task that had a short turn pays from where the class is. */
 	if (pays_for_turn(a, l))
 		vtime = at_least(vtime, l->vtime);
 	return vtime + charge;
@@ -261,8 +267,8 @@ static __always_inline void other_owes(const struct asking *a)
 /*
  * Limits how far behind its class a task at `vtime` stands when it is put into a queue. A task that did not
  * sleep keeps its virtual time, but stands at most CLASS_LEADS behind the class. A task that slept stands at
- * most the lag behind it, or where the first waiting task stands if that is further behind. If that task's
- * weight is large, its virtual time grows slowly, and the woken task would wait for it too long.
+ * most the domain's `lag` behind it, or where the first waiting task stands if that is further behind. If
+ * that task's weight is large, its virtual time grows slowly, and the woken task would wait for it too long.
  */
 static __always_inline u64 behind_class(const struct asking *a, const struct llc_ctx *l, u64 vtime,
 					bool was_other)

@@ -35,7 +35,7 @@
  * value of a local variable separately. */
 static u32 released;
 
-/* The order of a task of RESERVED. */
+/* The order of a task of RESERVED: by its deadline, then by the budget that is left. */
 static __always_inline u64 reserved_order(const struct spry_reservation *r, const struct thread_ctx *t)
 {
 	u64 left = r->left_ns > 0 ? (u64)r->left_ns >> BUDGET_UNIT_SHIFT : 0;

@@ -58,9 +58,12 @@ __noinline u64 offset_of(u32 domain)
 	return own->offset;
 }
 
-/* The difference that is added to the virtual time of a task that changes its domain. The task keeps its lead
- * or lag, but stands no earlier than a comparison of the two domains would put it. Otherwise a task could use
- * a CPU for which many tasks wait, and pay where the virtual time is fast. */
+/*
+ * The difference that is added to the virtual time of a task that changes its domain. The task stays as
+ * far ahead of the class or behind it as it was. But it stands no earlier than a comparison of the two
+ * domains would put it. Otherwise a task could use a CPU for which many tasks wait, and pay where the
+ * virtual time is fast.
+ */
 __noinline u64 between_domains(u32 from, u32 to)
 {
 	u64 cache = llc_at(llc_at(to)->cache)->vtime - llc_at(llc_at(from)->cache)->vtime;
@@ -75,7 +78,7 @@ static __always_inline u64 vtime_in(const struct thread_ctx *t, u32 domain)
 }
 
 /* The order in OTHER of a task that comes from a queue that no CPU served (parked, or waiting for a period).
- * The task stands at most the lag behind the class, as other tasks do. */
+ * The task stands at most the domain's `lag` behind the class, as other tasks do. */
 static __always_inline u64 order_in_other(const struct thread_ctx *t, u32 domain)
 {
 	u64 least = llc_at(domain)->vtime - llc_at(domain)->lag;

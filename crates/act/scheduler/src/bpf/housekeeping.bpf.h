@@ -222,7 +222,7 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	if (waits && !l->waits && is_many)
 		come = come * share_percent / 100;
 	l->waits = waits;
-	/* If no task waits, the limit need not protect any. */
+	/* If no task waits, the limit is as large as it can be, since no task would have to wait for it. */
 	if (come > ahead_most || !count)
 		come = ahead_most;
 	l->ahead = come < least ? least : come;

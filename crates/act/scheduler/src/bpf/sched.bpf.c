@@ -14,9 +14,9 @@
  *   RESERVED     a reservation with budget left       earliest end of period     the budget in each period
  *   DAEMON       Spry's own threads                   first come, first served   10 % of a CPU
  *   KTHREAD      kernel threads of nice 0 or less     first come, first served   20 % of a CPU, 3 % a thread
- *   INTERACTIVE  processes in use                     oldest quantum, level      what is left, less turns
- *   OTHER        all other tasks                      least virtual time         -
- *   IDLE         SCHED_IDLE; by manual override       first come, first served   -
+ *   INTERACTIVE  processes in use                     oldest quantum, level      what the others leave
+ *   OTHER        all other tasks                      least virtual time         5 % at least, in turns
+ *   IDLE         SCHED_IDLE; by manual override       first come, first served   5 % at least, in turns
  *
  * Tasks of DAEMON and KTHREAD that exceed their bounds are of OTHER until the next period of 100 ms begins.
  * A task that has used up its reservation waits for the next period, or runs in the class that it would
@@ -30,7 +30,7 @@
  * on. A task of OTHER that ran less than 60 us since it was charged keeps its order instead.
  *
  * INTERACTIVE. All threads of a process spend one quantum. A process that has spent it is given the next one
- * at once. This time is the first part of the order of its threads. So the process stands behind every
+ * at once. The time of that is the first part of the order of its threads. So the process goes behind every
  * process that was given its quantum earlier. Equally old quanta are ordered by the level (0 is the display
  * server's) and then by the run time that is left. A process with a long quantum has more of the CPU. No
  * process has a second quantum before each other waiting process has had one.
@@ -45,14 +45,14 @@
  * TURNS. A strict order of classes would starve the lower ones. So OTHER has turns while higher classes keep
  * it waiting, and IDLE has turns while any other class does (below.bpf.h). The turns of each take 5 % of the
  * time, 2 ms each at most. With up to 120 waiting tasks, each of them has a turn within 0.4 s; with more,
- * within 4.5 s, and the turns may then exceed their 5 %. DAEMON, KTHREAD and all turns together have at most
- * 20 % of a CPU (budget.bpf.h).
+ * within 4.5 s, and the turns may then exceed their 5 %. RESERVED goes before turns. As long as turns keep to
+ * their share, they have 20 % of a CPU together with DAEMON and KTHREAD (budget.bpf.h).
  *
  * QUEUES. A place is a group of eight queues: one for each class, and two more (state.bpf.h). Each last-level
- * cache has a place. Tasks that are bound to one CPU wait in the place of this CPU; tasks that may use
- * several CPUs, but not all, wait in the place of this set of CPUs (mask.bpf.h). A CPU takes the first task
- * of the places that it serves. It looks at other caches when these have no task. Each place counts OTHER's
- * virtual time by itself, as a domain; domain.bpf.h compares two domains.
+ * cache has a place, for tasks that may use all CPUs. Tasks that are bound to one CPU wait in the place of
+ * this CPU. Tasks that may use several CPUs, but not all, wait in the place of this set of CPUs (mask.bpf.h).
+ * A CPU takes the first task of the places that it serves. It looks at other caches when these have no task.
+ * Each place counts OTHER's virtual time by itself, as a domain; domain.bpf.h compares two domains.
  *
  * THE WAY OF A TASK.
  *

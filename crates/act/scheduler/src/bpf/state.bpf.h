@@ -184,9 +184,9 @@ struct thread_ctx {
 	u32 line;
 	/* The domain in which the thread's virtual time is counted. */
 	u32 domain;
-	/* INTERACTIVE, ns: the length of the process' quantum; the age by which the thread is ordered; when
-	 * the thread was put into the queue; and the rest of its part of its parent's quantum. See
-	 * class_interactive.bpf.h. */
+	/* INTERACTIVE, ns: the length of the process' quantum; when the thread's quantum counts as given, by
+	 * which it is ordered; when the thread was put into the queue; and the rest of its part of its
+	 * parent's quantum. See class_interactive.bpf.h. */
 	u64 quantum_ns;
 	u64 given_ns;
 	u64 waits_ns;
