@@ -91,7 +91,7 @@ pub trait Actuator {
         None
     }
 
-    /// Sets the length of tick and quantum, or restores the kernel's (`None`).
+    /// Sets the lengths of tick and quantum; `None` restores the scheduler's own.
     ///
     /// # Errors
     /// If this actuator, or this kernel, cannot set them.
@@ -99,7 +99,7 @@ pub trait Actuator {
         anyhow::bail!("only sched_ext has a tick and a quantum to turn, and it is not what acts here")
     }
 
-    /// The lengths of tick and quantum that are set; `None` if they are the kernel's.
+    /// The lengths of tick and quantum that are set; `None` if they are the scheduler's own.
     fn tuning(&self) -> Option<Tuning> {
         None
     }

@@ -250,7 +250,7 @@ impl Acting {
         }
     }
 
-    /// Sets the lengths of tick and quantum, or restores the kernel's (`None`).
+    /// Sets the lengths of tick and quantum; `None` restores the scheduler's own.
     ///
     /// # Errors
     /// If there is no actuator, or it cannot set them.
@@ -266,7 +266,7 @@ impl Acting {
         Ok(())
     }
 
-    /// The lengths of tick and quantum that are set; `None` if they are the kernel's.
+    /// The lengths of tick and quantum that are set; `None` if they are the scheduler's own.
     pub fn tuning(&self) -> Option<Tuning> {
         self.actuator.as_ref()?.tuning()
     }

@@ -239,8 +239,7 @@ impl Daemon {
         for line in self.acting.check(self.senses.collector(), &self.by_hand, monotonic_ns()) {
             say(&line);
         }
-        // Whatever made the kernel remove the scheduler, no reserved task shall cause the
-        // same on the next one.
+        // The reservations end, since a reserved task may have made the kernel remove the scheduler.
         if std::mem::replace(&mut self.changes, self.acting.changes()) != self.acting.changes() {
             self.end_reservations();
             self.reservations.enforce_by(enforcer(&self.acting, &mut self.warnings));

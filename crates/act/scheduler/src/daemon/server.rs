@@ -174,8 +174,8 @@ impl Server {
         doors.into_iter().chain(clients)
     }
 
-    /// Accepts connections, reads from callers, and returns their requests. Limits count in the second of
-    /// `now_ns`.
+    /// Accepts connections, reads from callers, and returns their requests. The limits are those of the
+    /// second in which `now_ns` lies.
     pub fn questions(&mut self, now_ns: u64) -> Vec<Question> {
         self.begin_second(now_ns);
         self.people.refresh(Instant::now());

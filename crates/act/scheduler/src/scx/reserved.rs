@@ -154,10 +154,10 @@ impl ReservedClass {
         Ok(())
     }
 
-    /// Measures three costs of this machine: from the switch to a task until its first instruction, from its
-    /// last instruction until an interrupt is seen, and from the interrupt's end until its next instruction.
-    /// A thread with a small reservation reads the clock again and again, and compares its times with those
-    /// that the scheduler saw.
+    /// Measures three costs of this machine, ns: from the switch to a task until its first instruction; from
+    /// its last instruction until an interrupt is seen; and from the interrupt's end until its next
+    /// instruction. A thread with a small reservation reads the clock again and again, and compares its times
+    /// with those that the scheduler saw.
     fn measure(&self) -> io::Result<()> {
         let bss = self.bss().as_ptr();
         // SAFETY: words of mapped memory, aligned as in C, that live as long as `self`; all code reads and
