@@ -4,6 +4,8 @@
 //! A program in any language can ask: it writes `{"ask":"status"}` and a line feed to the socket, and reads a
 //! line. Later versions may add fields; readers ignore the fields that they do not know.
 
+#![warn(missing_docs)]
+
 mod args;
 mod client;
 mod explanation;

@@ -6,6 +6,8 @@
 //! second a [`Policy`] takes what was drawn and received, and which process waited for which ([`Graph`]). It
 //! gives each process that the user's information passes through a [`Standing`]: level, quantum and why.
 
+#![warn(missing_docs)]
+
 mod constants;
 mod device;
 mod graph;

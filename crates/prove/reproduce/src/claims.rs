@@ -56,7 +56,6 @@ pub struct Verdict {
 /// Whether a finding was found again.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words say it")]
 pub enum Outcome {
     Reproduced,
     NotReproduced,

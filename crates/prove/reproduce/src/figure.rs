@@ -113,7 +113,6 @@ pub struct Part {
 /// The colours. A program has the same colour in every figure.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
-#[expect(missing_docs, reason = "the words say it")]
 pub enum Colour {
     Emacs,
     OpenOffice,

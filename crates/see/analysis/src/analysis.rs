@@ -37,7 +37,6 @@ pub trait Counter: Send {
 }
 
 /// An analysis at work.
-#[expect(missing_docs, reason = "the types say it")]
 pub struct Parts {
     pub observer: Option<Box<dyn Analysis>>,
     pub counter: Option<Box<dyn Counter>>,
@@ -57,7 +56,6 @@ impl Parts {
 
 /// A method of [`Observer`] or [`Counter`] that an analysis wants to have called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "each is the method of that name")]
 pub enum Hook {
     Switched,
     Ran,

@@ -40,7 +40,6 @@ pub struct Wait {
 
 /// Whether an interval was seen from its start to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-#[expect(missing_docs, reason = "the words say it")]
 pub enum Whole {
     Yes,
     No,

@@ -1,6 +1,8 @@
 //! What a measurement leaves: distributions by thread, with everything that says what they are of; kept in a
 //! file that can be added to others.
 
+#![warn(missing_docs)]
+
 use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;

@@ -8,6 +8,8 @@
 //! spry_mark::mark("frame 17 shown");
 //! ```
 
+#![warn(missing_docs)]
+
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::unix::fs::FileTypeExt;

@@ -5,7 +5,6 @@
 
 #[allow(
     dead_code, // The headers say more than Rust asks for.
-    missing_docs,
     non_camel_case_types,
     non_upper_case_globals,
     clippy::all,

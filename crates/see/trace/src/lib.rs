@@ -3,6 +3,8 @@
 //! [`event`] is the model that every part of Spry speaks, [`header`] describes the machine. The bytes of a
 //! file are specified in `docs/trace-format.md`.
 
+#![warn(missing_docs)]
+
 mod decode;
 mod encode;
 pub mod event;
