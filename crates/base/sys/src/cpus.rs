@@ -6,7 +6,7 @@ use rustix::thread::{CpuSet, sched_getaffinity, sched_setaffinity};
 
 use crate::number_or_own;
 
-/// A set of CPUs.
+/// A set of CPUs, as the kernel's `cpu_set_t` has it: numbers below [`Cpus::END`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Cpus(CpuSet);
 

@@ -23,9 +23,9 @@ pub fn set_rtc_rate(rtc: BorrowedFd<'_>, rate_hz: u32) -> io::Result<()> {
 /// Whether a real-time clock interrupts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Interrupts {
-    /// It does.
+    /// The clock interrupts once a period.
     On,
-    /// It does not.
+    /// The clock makes no periodic interrupts.
     Off,
 }
 

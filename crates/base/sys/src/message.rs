@@ -10,9 +10,9 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 pub struct Peer {
     /// The sender's process; 0 if this process' namespace does not have it.
     pub tgid: u32,
-    /// Its user.
+    /// The sender's user number.
     pub uid: u32,
-    /// Its group.
+    /// The sender's group number.
     pub gid: u32,
 }
 

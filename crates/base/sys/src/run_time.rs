@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::unix::fs::FileExt;
 
-/// A thread whose run time is read again and again.
+/// The run time of a thread, which is read again and again.
 #[derive(Debug)]
 pub struct RunTime(File);
 

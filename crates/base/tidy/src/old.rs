@@ -1,4 +1,4 @@
-//! The list of old offences against the rules of style: a line for each file, whose numbers may only shrink.
+//! The list of old offences against the rules of style: a line for each file, with numbers that only shrink.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

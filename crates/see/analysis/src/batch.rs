@@ -11,13 +11,12 @@ use spry_timeline::{Ran, TaskIndex, WaitCause, Waited};
 pub struct Run {
     /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
     /// See [`Ran::stolen_ns`].
     pub stolen_ns: i64,
     /// The task that ran.
     pub task: TaskIndex,
-    /// The CPU.
     pub cpu: u16,
     /// Whether the interval was seen from its start to its end.
     pub whole: Whole,
@@ -48,7 +47,7 @@ pub enum Whole {
 /// What a wait came after.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum After {
-    /// A wake-up.
+    /// The task was woken while it was blocked.
     Wakeup,
     /// The task's creation.
     Birth,
@@ -59,7 +58,7 @@ pub enum After {
 }
 
 impl Run {
-    /// Wall time, ns.
+    /// The length of the stay in wall time, ns.
     #[inline]
     pub const fn wall_ns(&self) -> u64 {
         self.end_ns - self.start_ns

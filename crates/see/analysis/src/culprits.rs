@@ -192,7 +192,7 @@ impl Shares {
 }
 
 impl Culprits {
-    /// Counts stays.
+    /// Adds what the stays took from their victims.
     pub(crate) fn count(&mut self, stays: &[Stay]) {
         for stay in stays {
             let ran_ns = stay.ran_ns();
@@ -283,8 +283,8 @@ struct Stretch {
 }
 
 /// Calls back with each stay on the waiting task's CPU that lies in the wait, cut to the wait, and with that
-/// CPU: newest first on each CPU, at most `most` of them a CPU. Before the task's last move its CPU is the
-/// one in whose queue it then was.
+/// CPU: newest first on each CPU, at most `most` of them a CPU. Before the task's last move its CPU is
+/// the CPU of the queue in which it then was.
 #[inline]
 pub(crate) fn each_stay(now: &Timeline, waited: &Waited, most: usize, mut each: impl FnMut(u16, Slice)) {
     let Waited { cpu, start_ns, end_ns, .. } = *waited;

@@ -132,7 +132,8 @@ impl WorstDelays {
         }
     }
 
-    /// The CPUs in whose queues a task waited, each with the start and the end of that part of the wait.
+    /// The CPUs of the queues in which a task waited, each with the start and the end of that part of the
+    /// wait.
     fn queues(&mut self, waited: &Waited) -> Vec<(u16, u64, u64)> {
         let mut moves = self.moves.remove(&waited.task).unwrap_or_default();
         moves.retain(|&(_, moved_ns)| (waited.start_ns..waited.end_ns).contains(&moved_ns));

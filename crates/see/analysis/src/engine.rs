@@ -41,21 +41,21 @@ pub enum Error {
     /// There is no analysis of this name.
     #[error("there is no analysis {name:?}; there are {}", names())]
     UnknownAnalysis {
-        /// The name.
+        /// The name that was asked for.
         name: String,
     },
     /// A tick rate that no clock has.
     #[error("a tick rate of {hz} Hz cannot be billed at; choose 1 to 1000000")]
     Rate {
-        /// The rate.
+        /// The rate that was asked for, Hz.
         hz: u32,
     },
     /// A window that ends before it starts.
     #[error("the window ends at {to_ns} ns, not after its start at {from_ns} ns")]
     Window {
-        /// The start, ns.
+        /// The start of the window, ns since the start of the trace.
         from_ns: u64,
-        /// The end, ns.
+        /// The end of the window, ns since the start of the trace.
         to_ns: u64,
     },
 }

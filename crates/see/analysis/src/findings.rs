@@ -57,7 +57,7 @@ pub struct Findings {
 /// A part of the findings that the trace's groups cannot give.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Absent {
-    /// The analysis.
+    /// The name of the analysis, as `spry analyses` prints it.
     pub analysis: &'static str,
     /// The field that is `None`, e.g. `cpus[].irq_ns`.
     pub part: &'static str,
@@ -89,7 +89,7 @@ pub struct TraceFinding {
     pub kernel: String,
     /// `host`, `lab` or `sim`.
     pub machine: String,
-    /// Architecture.
+    /// The machine's architecture (`uname -m`).
     pub arch: String,
     /// Tick rate, where known.
     pub hz: Option<u32>,
@@ -131,7 +131,6 @@ fn comm_as_text<S: Serializer>(comm: &Comm, to: S) -> Result<S::Ok, S::Error> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
-    /// A task.
     Task(Who),
     /// An interrupt or softirq, by its name.
     Interrupt(InterruptKind),
@@ -351,7 +350,7 @@ pub struct CpuFinding {
     /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where the kernel counted
     /// more, `None` if the trace does not tell.
     pub stolen_ns: Option<i64>,
-    /// Switches.
+    /// Switches of tasks on the CPU in the window.
     pub switches: u64,
     /// Clock ticks handled; `None` if the trace has no ticks.
     pub ticks: Option<u64>,
@@ -423,7 +422,6 @@ pub struct InterruptFinding {
 /// Lateness of one kind of timer: from the deadline to the handler's entry.
 #[derive(Clone, Debug, Serialize)]
 pub struct TimerFinding {
-    /// Which kind.
     pub kind: TimerKind,
     /// How long after the deadline the timers were handled.
     pub lateness: Histogram,
@@ -437,7 +435,7 @@ pub struct TimerFinding {
 /// A thread that timers woke at regular intervals, such as a player that shows frames.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct FramesFinding {
-    /// Which thread.
+    /// The thread that the timers woke.
     pub who: Who,
     /// The median of the intervals between deadlines.
     pub period_ns: u64,
@@ -454,7 +452,7 @@ pub struct FramesFinding {
 pub struct SkippedFinding {
     /// The rate of the ticks, Hz.
     pub hz: u32,
-    /// The mean.
+    /// The mean over all places.
     pub mean: f64,
     /// In the best place.
     pub least: f64,
@@ -479,9 +477,9 @@ impl Marks {
 /// One program's own event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MarkFinding {
-    /// The time, ns.
+    /// When the mark was made, ns since the start of the trace.
     pub time_ns: u64,
-    /// The CPU.
+    /// The CPU on which the mark was made.
     pub cpu: u16,
     /// The task that wrote the mark.
     pub who: Who,

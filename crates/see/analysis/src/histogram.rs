@@ -73,9 +73,9 @@ impl Tally {
 pub struct Summary {
     /// How many values; the rest is meaningless if 0, see [`Histogram::summary`].
     pub count: u64,
-    /// Exact mean.
+    /// The exact mean, ns.
     pub mean: f64,
-    /// Median.
+    /// The median, ns.
     pub p50: u64,
     /// 90th percentile.
     pub p90: u64,
@@ -83,7 +83,7 @@ pub struct Summary {
     pub p99: u64,
     /// 99.9th percentile.
     pub p999: u64,
-    /// Exact maximum.
+    /// The exact maximum, ns.
     pub max: u64,
 }
 

@@ -19,7 +19,7 @@ struct Stay {
 /// The latest stays of a CPU in idle states.
 #[derive(Debug, Default)]
 pub(crate) struct IdleStates {
-    /// Oldest first.
+    /// The stays in order of time, the oldest first.
     stays: VecDeque<Stay>,
     /// From when on the stays are known; `None` until the CPU's first event.
     known_ns: Option<u64>,

@@ -76,7 +76,7 @@ impl TaskPattern {
 pub enum Root {
     /// The process of this number.
     Tgid(Tgid),
-    /// The process whose leader has this whole name; of several, the one with the longest run time.
+    /// The process with a leader of exactly this name; of several, the process with the longest run time.
     Name(String),
 }
 

@@ -19,11 +19,11 @@ pub struct Article {
     pub samples: u64,
     /// Where the last bucket that has any begins, ms.
     pub max_ms: f64,
-    /// Mean, ms.
+    /// The mean, ms: each latency counts as the middle of its bucket.
     pub mean_ms: f64,
-    /// Median, ms.
+    /// The median, ms, by the middle of its bucket.
     pub median_ms: f64,
-    /// Mode, ms.
+    /// The middle of the bucket with most samples, ms.
     pub mode_ms: f64,
     /// How many samples the mode's bucket has.
     pub mode_count: u64,

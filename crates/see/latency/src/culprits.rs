@@ -87,7 +87,7 @@ pub struct Evidence {
 /// What a CPU was doing at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {
-    /// The thread.
+    /// The thread that had the CPU.
     pub tid: u32,
     /// The thread's name.
     pub task: String,
@@ -100,7 +100,7 @@ pub struct Look {
 /// Which code ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
-    /// The kernel's.
+    /// Code of the kernel.
     #[default]
     Kernel,
     /// The task's own, in which interrupts are always on.

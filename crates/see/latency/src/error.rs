@@ -30,7 +30,6 @@ pub enum Error {
     /// A CPU that is not there, or not allowed.
     #[error("cannot run on CPU {cpu} ({error}): this process may use {allowed}")]
     Cpu {
-        /// The CPU.
         cpu: u32,
         /// The CPUs that may be used, as a list.
         allowed: String,
@@ -74,7 +73,6 @@ pub enum Error {
     /// A file of results cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
         path: PathBuf,
         /// What the system said.
         error: io::Error,
@@ -82,9 +80,8 @@ pub enum Error {
     /// A file that holds no results.
     #[error("{}: these are no results of spry latency: {reason}", path.display())]
     Format {
-        /// The file.
         path: PathBuf,
-        /// What is wrong.
+        /// What is wrong with the text, in words.
         reason: String,
     },
     /// Results that do not belong together.

@@ -22,7 +22,7 @@ pub fn begin(title: &str) -> String {
     format!("{begin}<h1>{}</h1>\n", escape(title))
 }
 
-/// The page.
+/// Makes the page of a measurement.
 pub fn page(results: &Results) -> String {
     let mut out = begin(&format!("Wake-up latency of {}", results.machine.kernel));
     for line in [text::machine(results), format!("Measured by {}", text::what(results))] {

@@ -102,7 +102,7 @@ pub struct Results {
     pub began_unix_ns: u64,
     /// How long the measurement took, ns; the sum, if several measurements were added.
     pub elapsed_ns: u64,
-    /// How it ended.
+    /// How the measurement ended.
     pub end: End,
     /// What the threads found.
     pub threads: Vec<Thread>,

@@ -49,7 +49,7 @@ pub enum Error {
     /// A ring does not hold what the programs put into it.
     #[error("{ring} ring is corrupt: {nonsense}; what was written before is whole; please report this")]
     Ring {
-        /// Which ring.
+        /// The ring, in words.
         ring: String,
         /// What was found there.
         nonsense: Nonsense,
@@ -65,7 +65,6 @@ pub enum Error {
     System {
         /// What was being done.
         what: &'static str,
-        /// Why it failed.
         source: io::Error,
     },
 }

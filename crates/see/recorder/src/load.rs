@@ -82,7 +82,7 @@ const ESSENTIAL: [(Group, &str); 8] = [
     (Group::Idle, "cpu_idle"),
 ];
 
-/// Those of `groups` that this kernel has tracepoints for, and whose tracepoints do no harm.
+/// Those of `groups` for which this kernel has tracepoints that do no harm.
 pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
     let has = |group| ESSENTIAL.iter().all(|&(of, name)| of != group || kernel.tracepoint(name).is_some());
     let harms = |group| group == Group::Resched && kernel.need_resched_recurses();

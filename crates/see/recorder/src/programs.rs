@@ -9,7 +9,7 @@ use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 /// The kernel is not asked for the functions again sooner than this, ns.
 const AGE_MIN_NS: u64 = 500_000_000;
 
-/// A function.
+/// A function of a BPF program: its addresses and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Function {
     start: u64,

@@ -69,7 +69,7 @@ pub(crate) enum RareKind {
 pub struct Nonsense {
     /// What the number should have been.
     pub what: &'static str,
-    /// The number.
+    /// The number that was read.
     pub number: u64,
 }
 

@@ -9,9 +9,7 @@ pub enum Holder {
     /// It is not known what has the CPU: before its first switch, or after lost events.
     #[default]
     Unknown,
-    /// The idle task.
     Idle,
-    /// A task.
     Task(TaskIndex),
 }
 
@@ -28,9 +26,9 @@ impl Holder {
 /// A stay on a CPU that is over.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slice {
-    /// The start, ns.
+    /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
     /// What had the CPU.
     pub holder: Holder,
@@ -41,7 +39,7 @@ const RECENT: usize = 256;
 /// How deep interrupts inside interrupts are followed; no machine nests them deeper.
 const NESTING_MAX: usize = 8;
 
-/// One CPU.
+/// What is known of a CPU at the latest event.
 #[derive(Clone, Debug)]
 pub struct Cpu {
     /// What has the CPU.
@@ -106,7 +104,7 @@ impl Cpu {
         self.since_ns
     }
 
-    /// Events lost.
+    /// How many events of the CPU were lost so far.
     pub const fn lost(&self) -> u64 {
         self.lost
     }

@@ -30,13 +30,11 @@ impl Cut {
 /// A task had a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ran {
-    /// The task.
     pub task: TaskIndex,
-    /// The CPU.
     pub cpu: u16,
     /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
     /// Wall time up to the end of this stay that the kernel did not count as the task's and that no earlier
     /// stay tells of, ns. Below 0 where the kernel counted more than the stay (see
@@ -49,7 +47,7 @@ pub struct Ran {
 }
 
 impl Ran {
-    /// Wall time, ns.
+    /// The length of the stay in wall time, ns.
     pub const fn wall_ns(&self) -> u64 {
         self.end_ns - self.start_ns
     }
@@ -72,26 +70,23 @@ pub enum RunEnd {
 /// A CPU was idle.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Idled {
-    /// The CPU.
     pub cpu: u16,
-    /// The start, ns.
+    /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
 }
 
 /// A task was runnable without a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waited {
-    /// The task.
     pub task: TaskIndex,
     /// The CPU that it got, or that had it in its queue.
     pub cpu: u16,
-    /// The start, ns.
+    /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
-    /// Why it waited.
     pub cause: WaitCause,
     /// When waking began, for woken tasks; at most `start_ns`.
     pub waking_ns: u64,
@@ -139,11 +134,10 @@ pub struct LimitIndex(pub(crate) u32);
 /// A task was blocked (or, before its first wake-up, not yet runnable).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slept {
-    /// The task.
     pub task: TaskIndex,
-    /// The start, ns.
+    /// The start, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns of the trace's clock.
     pub end_ns: u64,
     /// The state in which it left the CPU; `None` for a new task and where unknown.
     pub state: Option<PrevState>,
@@ -154,9 +148,8 @@ pub struct Slept {
 /// A switch with its tasks resolved; told before the intervals that it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switched {
-    /// The time, ns.
+    /// When the CPU switched, ns of the trace's clock.
     pub time_ns: u64,
-    /// The CPU.
     pub cpu: u16,
     /// The task that left.
     pub prev: Holder,
@@ -169,7 +162,7 @@ pub struct Switched {
 /// A waker decided to wake a task, whether or not that task was still running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waking {
-    /// The time, ns.
+    /// When waking began, ns of the trace's clock.
     pub time_ns: u64,
     /// The waker's CPU.
     pub cpu: u16,
@@ -184,9 +177,8 @@ pub struct Waking {
 /// A blocked or new task became runnable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Woken {
-    /// The time, ns.
+    /// When the task became runnable, ns of the trace's clock.
     pub time_ns: u64,
-    /// The task.
     pub task: TaskIndex,
     /// [`WaitCause::Woken`] or [`WaitCause::New`].
     pub cause: WaitCause,
@@ -195,7 +187,6 @@ pub struct Woken {
 /// A task moved to another CPU's queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migrated {
-    /// The task.
     pub task: TaskIndex,
     /// The CPU that the task left.
     pub from_cpu: u16,
@@ -206,9 +197,8 @@ pub struct Migrated {
 /// A clock tick was handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticked {
-    /// The time, ns.
+    /// When the tick was handled, ns of the trace's clock.
     pub time_ns: u64,
-    /// The CPU.
     pub cpu: u16,
     /// The task that had the CPU.
     pub holder: Holder,
@@ -218,9 +208,7 @@ pub struct Ticked {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
-    /// An interrupt.
     Irq(Irq),
-    /// A softirq.
     Softirq(Softirq),
 }
 
@@ -240,13 +228,12 @@ impl fmt::Display for InterruptKind {
 /// An interrupt handler or softirq ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted {
-    /// The CPU.
     pub cpu: u16,
     /// Which interrupt or softirq.
     pub kind: InterruptKind,
-    /// The start, ns.
+    /// The entry, ns of the trace's clock.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The return, ns of the trace's clock.
     pub end_ns: u64,
     /// The time of this interrupt or softirq without that of the interrupts inside it.
     pub own_ns: u64,
@@ -274,9 +261,9 @@ pub trait Observer {
     fn waking(&mut self, now: &Timeline, waking: &Waking) {}
     /// A blocked or new task became runnable.
     fn woken(&mut self, now: &Timeline, woken: &Woken) {}
-    /// A task moved.
+    /// A task moved to another CPU's queue.
     fn migrated(&mut self, now: &Timeline, migrated: &Migrated) {}
-    /// A clock tick.
+    /// A CPU handled a clock tick.
     fn ticked(&mut self, now: &Timeline, ticked: &Ticked) {}
     /// An interrupt or softirq returned.
     fn interrupted(&mut self, now: &Timeline, interrupted: &Interrupted) {}

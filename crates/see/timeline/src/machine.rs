@@ -13,7 +13,7 @@ use crate::task::{Process, State, Task, TaskIndex, Tasks};
 /// The part of a trace to tell of, ns of the trace's clock. Intervals are cut to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
-    /// The start, ns.
+    /// The start, inclusive, ns.
     pub from_ns: u64,
     /// The end, exclusive, ns.
     pub to_ns: u64,
@@ -107,7 +107,7 @@ impl Timeline {
         self.tasks.index_at(position)
     }
 
-    /// One task.
+    /// The present state of a task.
     #[inline]
     pub fn task(&self, index: TaskIndex) -> &Task {
         self.tasks.get(index)

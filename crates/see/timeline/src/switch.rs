@@ -16,8 +16,8 @@ impl Timeline {
         let holder = self.cpus[at].holder;
         let known = self.leaver(cpu, switch);
         let last_ns = self.cpus[at].since_ns;
-        // A known holder whose tid an exec has changed stays the same task; every other task is found by its
-        // tid.
+        // If an exec has changed the tid of a known holder, the holder stays the same task. Every other task
+        // is found by its tid.
         let prev = match (known, self.cpus[at].holder) {
             (Known::Since(_), Holder::Task(task)) if self.tasks.get(task).tid == switch.prev => {
                 Holder::Task(task)
@@ -80,8 +80,8 @@ impl Timeline {
     /// kernels do not show certain tasks' switches away (in some virtual machines, those of init's threads).
     /// If the leaving task had lost the CPU to such a hidden task and stayed runnable, it has had the CPU
     /// since that last seen switch. So has any task if this switch tells how much of the time since the last
-    /// seen switch the kernel did not count: the hidden task had the CPU for that much of it. A CPU whose
-    /// idle task leaves has been idle: for a short unseen stay the whole idle time is not given up.
+    /// seen switch the kernel did not count: the hidden task had the CPU for that much of it. If the idle
+    /// task leaves, the CPU has been idle: for a short unseen stay the whole idle time is not given up.
     fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
         let this = &self.cpus[usize::from(cpu)];
         if switch.prev.is_idle() {

@@ -36,7 +36,7 @@ impl ProcessIndex {
 pub enum State {
     /// The trace does not tell.
     Unknown,
-    /// Has a CPU.
+    /// The task has a CPU.
     Running,
     /// Is on a run queue without a CPU.
     Waiting,
@@ -61,7 +61,7 @@ pub struct Task {
     pending_by: Holder,
     pub(crate) tid: Tid,
     pub(crate) process: ProcessIndex,
-    /// The CPU on which the task runs, in whose queue it waits, or on which it was last.
+    /// The CPU on which the task runs, of the queue in which it waits, or on which it was last.
     pub(crate) cpu: u16,
     pub(crate) prio: u8,
     pending_context: Context,
@@ -176,7 +176,7 @@ impl Task {
     }
 }
 
-/// One process.
+/// A process that the trace has told of.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// The process's number.

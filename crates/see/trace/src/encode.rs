@@ -54,7 +54,7 @@ struct Written {
 }
 
 impl Stream {
-    /// A stream of a machine whose ticks are `tick_ns` apart, 0 if that is unknown.
+    /// A stream of a machine with ticks `tick_ns` apart; 0 if that is unknown.
     pub(crate) fn new(tick_ns: u64) -> Stream {
         Stream { tick_ns, ..Stream::default() }
     }

@@ -48,11 +48,11 @@ pub struct Stamped {
     pub time_ns: u64,
     /// The CPU the event happened on.
     pub cpu: u16,
-    /// What happened.
+    /// The event, with what it says of its tasks.
     pub event: Event,
 }
 
-/// What happened.
+/// An event: a kernel's tracepoint, a mark of a program, or what the recorder adds.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// The CPU goes from one task to another.
@@ -271,10 +271,10 @@ pub struct Exit {
     pub tid: Tid,
 }
 
-/// `task_rename`.
+/// A thread gets another name (`task_rename`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Rename {
-    /// The thread.
+    /// The thread that is renamed.
     pub tid: Tid,
     /// The thread's new name.
     pub comm: Comm,
@@ -285,19 +285,19 @@ pub struct Rename {
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum Policy {
-    /// `SCHED_OTHER`.
+    /// `SCHED_OTHER`: the fair class.
     Other = 0,
-    /// `SCHED_FIFO`.
+    /// `SCHED_FIFO`: real-time, without quanta.
     Fifo = 1,
-    /// `SCHED_RR`.
+    /// `SCHED_RR`: real-time, with quanta.
     Rr = 2,
-    /// `SCHED_BATCH`.
+    /// `SCHED_BATCH`: the fair class, for tasks without interaction.
     Batch = 3,
-    /// `SCHED_IDLE`.
+    /// `SCHED_IDLE`: the fair class with the least weight.
     Idle = 5,
     /// `SCHED_DEADLINE`.
     Deadline = 6,
-    /// `SCHED_EXT`.
+    /// `SCHED_EXT`: the class of BPF schedulers.
     Ext = 7,
 }
 
@@ -320,7 +320,7 @@ impl Policy {
 /// A change of class or priority, seen at the task's next switch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Prio {
-    /// The task.
+    /// The thread with the new class or priority.
     pub tid: Tid,
     /// The task's policy from here on.
     pub policy: Policy,
@@ -331,7 +331,7 @@ pub struct Prio {
 /// `sched_migrate_task`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Migrate {
-    /// The task.
+    /// The thread that moves.
     pub tid: Tid,
     /// The CPU it leaves.
     pub from_cpu: u16,
@@ -346,22 +346,22 @@ pub struct Tick {
     pub due_ns: u64,
 }
 
-/// Which timer.
+/// The kind of a timer, by its handler.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum TimerKind {
     /// A thread's sleep or time-out (`nanosleep`, `poll`, `futex`): its handler wakes the sleeper.
     Sleep = 0,
-    /// A timerfd.
+    /// A timer of a file descriptor (`timerfd_create`).
     Timerfd = 1,
-    /// A POSIX timer.
+    /// A timer of a process (`timer_create`).
     Posix = 2,
     /// An interval timer (`setitimer`).
     Itimer = 3,
     /// A kernel thread's or driver's time-out on the timer wheel.
     Wheel = 4,
-    /// Any other.
+    /// A timer of none of these kinds, or of an unknown kind.
     Other = 5,
 }
 
@@ -394,7 +394,7 @@ pub enum Irq {
     IrqWork,
 }
 
-/// Which softirq.
+/// A softirq by the kernel's number.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Softirq(pub u8);
@@ -493,7 +493,7 @@ impl Mark {
 /// Where a task was in the code when it left the CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stack {
-    /// The task.
+    /// The thread that left the CPU.
     pub tid: Tid,
     /// Kernel frames first, then user frames; the innermost first. Names are resolved while recording.
     pub frames: Box<[Arc<str>]>,
@@ -509,7 +509,7 @@ pub struct Lost {
 /// What is known of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskInfo {
-    /// The thread.
+    /// The thread's number in the outermost namespace.
     pub tid: Tid,
     /// The thread's process.
     pub tgid: Tgid,
@@ -530,7 +530,7 @@ impl TaskInfo {
 /// A task's numbers in a PID namespace. Everywhere else numbers are those of the outermost namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// The thread.
+    /// The thread's number in that namespace.
     pub tid: Tid,
     /// The thread's process.
     pub tgid: Tgid,
@@ -539,7 +539,7 @@ pub struct Numbers {
 /// The kernel's own account of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskStat {
-    /// The thread.
+    /// The thread of the account.
     pub tid: Tid,
     /// What the thread was doing.
     pub state: StatState,
@@ -555,7 +555,7 @@ pub struct TaskStat {
 /// the task gets a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Throttled {
-    /// The thread.
+    /// The thread that may not run.
     pub tid: Tid,
     /// How long the task was throttled from the beginning of its present wait on, ns; `None` when the wait
     /// begins.
@@ -585,12 +585,12 @@ impl Limit {
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum StatState {
-    /// On a CPU.
+    /// The thread has a CPU.
     Running = 0,
     /// On a run queue.
     Runnable = 1,
-    /// Blocked.
+    /// The thread is on no run queue.
     Blocked = 2,
-    /// Ended.
+    /// The thread has ended.
     Exited = 3,
 }

@@ -17,7 +17,7 @@ pub const SYNC: u8 = 0xf7;
 pub const FRAME_ROUND: u8 = 1;
 /// The frame at the end: when recording ended, and where blocks start.
 pub const FRAME_INDEX: u8 = 2;
-/// A frame like [`FRAME_ROUND`] at whose start no block goes on: reading can begin here.
+/// A frame like [`FRAME_ROUND`]. No block goes on at its start, so reading can begin here.
 pub const FRAME_RESTART: u8 = 3;
 /// The longest payload of a frame.
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
@@ -58,11 +58,11 @@ pub const STOLEN_GRAIN_NS: i32 = 4096;
 
 /// The low bits of a record's first byte are its code, the high three its flags.
 pub const CODE_BITS: u32 = 5;
-/// First flag.
+/// The first flag of a record; its meaning depends on the code.
 pub const FLAG_A: u8 = 0x20;
-/// Second flag.
+/// The second flag of a record.
 pub const FLAG_B: u8 = 0x40;
-/// Third flag.
+/// The third flag of a record.
 pub const FLAG_C: u8 = 0x80;
 
 /// Record codes. Codes 26 to 30 are free; 31 carries a length, so that readers skip what they do not know.

@@ -74,7 +74,7 @@ pub enum Group {
 }
 
 impl Group {
-    /// Every group.
+    /// All groups, in the order of their numbers.
     pub const ALL: [Group; 8] = [
         Group::Sched,
         Group::Timer,
@@ -112,7 +112,7 @@ impl Group {
 pub struct Groups(u8);
 
 impl Groups {
-    /// No group.
+    /// The set without any group.
     pub const NONE: Groups = Groups(0);
 
     /// This set and one more.

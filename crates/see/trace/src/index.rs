@@ -42,8 +42,8 @@ impl Index {
         Some(Index { duration_ns, entries })
     }
 
-    /// The index of the file in `source`, whose frames begin at `body`. It is read from the file's end or, if
-    /// the file was cut off, made by reading the whole file.
+    /// The index of the file in `source`, with frames from `body` on. It is read from the file's end. If the
+    /// file was cut off, it is made by reading the whole file.
     pub(crate) fn of<R: Read + Seek>(source: &mut R, body: u64) -> io::Result<Index> {
         match Index::from_footer(source, body)? {
             Some(index) => Ok(index),

@@ -14,7 +14,7 @@ pub enum Kind {
     Wakeup = 1,
     /// Moves of tasks to other CPUs.
     Migration = 2,
-    /// Clock ticks.
+    /// Clock ticks ([`Event::Tick`]).
     Tick = 3,
     /// Births of tasks.
     Birth = 4,
@@ -23,7 +23,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Every kind.
+    /// All kinds, in the order of their numbers.
     pub const ALL: [Kind; 6] =
         [Kind::Waking, Kind::Wakeup, Kind::Migration, Kind::Tick, Kind::Birth, Kind::Stolen];
 
@@ -44,7 +44,7 @@ impl Kind {
 pub struct Kinds(u8);
 
 impl Kinds {
-    /// No kind.
+    /// The set without any kind.
     pub const NONE: Kinds = Kinds(0);
 
     /// Whether the set is empty.

@@ -21,7 +21,7 @@ impl Shape {
         Some(Shape::of(first, rest_bits, rest.len()))
     }
 
-    /// The shape of a record whose `len` bytes after the time are at `at`.
+    /// The shape of a record with `len` bytes after the time, which begin at `at`.
     #[inline]
     pub(crate) fn at(first: u8, bytes: &[u8], at: usize, len: usize) -> Option<Shape> {
         match bytes.get(at..).and_then(|bytes| bytes.first_chunk()) {

@@ -287,9 +287,9 @@ impl<R: Read> Reader<R> {
 }
 
 impl<R: Read + Seek> Reader<R> {
-    /// A reader whose first event is at or before `from_ns` (of the trace's clock); it does not read all that
-    /// comes before. Some events before `from_ns` come too: those with which the blocks begin that contain
-    /// `from_ns`.
+    /// A reader that begins at or before `from_ns` (of the trace's clock), without reading all that comes
+    /// before. Some events before `from_ns` come too: each block that contains `from_ns` is read from its
+    /// beginning on.
     pub fn starting_at(mut source: R, from_ns: u64) -> Result<Reader<R>, ReadError> {
         source.rewind()?;
         let mut frames = Frames::new(&mut source, 0);

@@ -59,7 +59,7 @@ impl<'a> Cursor<'a> {
         self.position >= self.bytes.len()
     }
 
-    /// One byte.
+    /// The next byte; `None` at the end.
     #[inline]
     pub fn byte(&mut self) -> Option<u8> {
         let byte = *self.bytes.get(self.position)?;

@@ -26,7 +26,7 @@ pub enum Compression {
 /// The level at which compressing costs less than encoding.
 pub const ZSTD_LEVEL_DEFAULT: i32 = 1;
 
-/// How to write.
+/// How a writer compresses, and when it starts new blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether blocks are compressed.
@@ -54,8 +54,8 @@ impl Default for Options {
 /// A segment is sent on when it is this long, even within a round.
 const SEGMENT_BYTES: usize = 512 << 10;
 
-/// A CPU whose segments are compressed goes on with plain ones when its segments are this many times shorter
-/// than those with which compression begins; the gap keeps a CPU from going back and forth.
+/// A CPU goes from compressed to plain segments when its segments are this many times shorter than those with
+/// which compression begins. The gap keeps a CPU from going back and forth.
 const PLAIN_FACTOR: usize = 4;
 
 /// What has been written.

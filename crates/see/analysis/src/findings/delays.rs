@@ -23,11 +23,11 @@ pub struct Delay {
     pub start_ns: u64,
     /// How long the task waited.
     pub wait_ns: u64,
-    /// The CPU that the task got, or in whose queue it was when the trace ended.
+    /// The CPU that the task got, or of the queue in which it was when the trace ended.
     pub cpu: u16,
     /// How the wait started.
     pub cause: DelayCause,
-    /// How it ended.
+    /// How the wait ended.
     pub end: DelayEnd,
     /// What had the CPU during the wait, most time first. The time of an interrupt is also part of the time
     /// of the task that it interrupted. If there are more than [`Delay::CULPRITS_MAX`] tasks, those with the
@@ -144,11 +144,10 @@ pub struct NameShare {
 /// A stay on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Slice {
-    /// The CPU.
     pub cpu: u16,
-    /// The start, ns.
+    /// The start, ns since the start of the trace.
     pub start_ns: u64,
-    /// The end, ns.
+    /// The end, ns since the start of the trace.
     pub end_ns: u64,
     /// What had the CPU.
     pub party: Party,

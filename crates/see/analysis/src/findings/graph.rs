@@ -58,7 +58,7 @@ pub struct Edge {
 /// The connected component of a root.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Component {
-    /// The root.
+    /// The process from which the component was searched.
     pub root_tgid: Tgid,
     /// The processes of the component, the root among them, nearest to the root first.
     pub tgids: Vec<Tgid>,
@@ -75,7 +75,7 @@ pub struct Channels {
     pub other_bytes: u64,
 }
 
-/// One channel.
+/// A pipe, socket or terminal through which processes sent bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelFinding {
     /// What kind of channel it is.

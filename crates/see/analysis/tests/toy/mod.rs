@@ -107,7 +107,7 @@ struct World {
     events: Vec<Stamped>,
 }
 
-/// Runs the toy.
+/// Runs the toy scheduler by this plan.
 pub fn make(plan: Plan) -> Made {
     let header = Header {
         kernel: "toy".into(),

@@ -42,7 +42,7 @@ pub(crate) enum Next {
     End,
 }
 
-/// One CPU in one buffer.
+/// The pages of one CPU in one buffer, read one after another.
 pub(crate) struct Lane {
     pub(crate) cpu: u16,
     /// The buffer's number.

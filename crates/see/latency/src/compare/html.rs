@@ -9,7 +9,7 @@ use crate::chart::{self, Columns, Series};
 use crate::compare::{Comparison, POINTS, RULE, text};
 use crate::html::{begin, section, table};
 
-/// The page.
+/// Makes the page of a comparison.
 pub fn page(comparison: &Comparison) -> String {
     let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
     let mut out = begin(&format!("Wake-up latencies: {}", names.join(", ")));

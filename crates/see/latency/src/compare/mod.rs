@@ -100,7 +100,7 @@ pub struct Column {
 /// At which points two distributions are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
-    /// At a quantile.
+    /// The latency below which this share of the samples lies.
     At(Quantile),
     /// At the longest latency.
     Max,

@@ -61,7 +61,6 @@ pub enum When {
 /// A stretch of time in which something ran that is not a task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stretch {
-    /// What ran.
     pub span: Span,
     /// How long it ran after the thread's due time, ns.
     pub length_ns: u64,
@@ -72,7 +71,6 @@ pub struct Stretch {
 pub enum Span {
     /// A device's interrupt, by its number.
     Irq(u32),
-    /// A softirq.
     Softirq(Softirq),
     /// A timer's function.
     Timer(Arc<str>),

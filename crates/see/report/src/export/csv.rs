@@ -10,7 +10,7 @@ use super::row::{COLUMNS, Cell, Row};
 use super::tasks::{News, Tasks};
 use super::{Export, ExportError};
 
-/// Writes CSV.
+/// Writes events as comma-separated values, one line an event.
 pub struct CsvExport<W: Write> {
     writer: csv::Writer<W>,
     tasks: Tasks,

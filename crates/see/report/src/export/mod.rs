@@ -86,7 +86,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format.
+    /// All formats that a trace can be exported to.
     pub const ALL: [Format; 3] = [Format::Perfetto, Format::Parquet, Format::Csv];
 
     /// The format's name on the command line.

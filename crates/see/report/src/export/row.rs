@@ -12,15 +12,11 @@ use super::tasks::Tasks;
 /// What a column holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
-    /// 0 to 65,535.
     U16,
-    /// 0 to 2^32 - 1.
     U32,
-    /// 0 to 2^64 - 1.
     U64,
     /// -2^63 to 2^63 - 1.
     I64,
-    /// UTF-8.
     Text,
 }
 
@@ -85,7 +81,7 @@ pub(super) const COLUMNS: [(&str, Kind); 26] = [
     ("idle_state", Kind::U32),
 ];
 
-/// One value.
+/// The value of a column in a row; `Null` if the event does not have it.
 #[derive(Clone, PartialEq, Debug)]
 pub(super) enum Cell<'a> {
     Null,

@@ -18,7 +18,7 @@ mod more;
 /// How many rows the table of tasks has at most.
 const TASKS_MAX: usize = 500;
 
-/// All sections.
+/// Makes all sections, one after another.
 pub(super) fn all(findings: &Findings) -> String {
     let parts: [fn(&Findings) -> String; 12] = [
         head,

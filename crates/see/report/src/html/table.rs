@@ -23,7 +23,6 @@ impl Cell {
         })
     }
 
-    /// A duration.
     pub(super) fn duration(ns: u64) -> Cell {
         Cell::Figure(spry_page::words::duration(ns), ns as f64)
     }
@@ -33,7 +32,6 @@ impl Cell {
         Cell::of(ns, |ns| (spry_page::words::duration_f64(ns as f64), ns as f64))
     }
 
-    /// A number.
     pub(super) fn count(number: u64) -> Cell {
         Cell::Figure(spry_page::words::count(number), number as f64)
     }
@@ -72,7 +70,7 @@ impl Table {
         Table { html, rows: 0, rows_max }
     }
 
-    /// A row.
+    /// Adds a row, unless the table is full.
     pub(super) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) {
         self.row_with("", cells);
     }

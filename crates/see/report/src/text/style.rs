@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 /// Whether the output understands ANSI colours.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Colour {
-    /// Text only.
+    /// No escape sequences.
     Plain,
     /// ANSI escape sequences.
     Ansi,
@@ -21,7 +21,6 @@ pub struct Style {
 /// What a piece of text means, for its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
-    /// A title.
     Heading,
     /// Something to look at.
     Bad,
@@ -29,7 +28,6 @@ pub enum Tone {
     Good,
     /// Less important.
     Faint,
-    /// Anything else.
     Plain,
 }
 

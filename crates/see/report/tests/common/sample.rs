@@ -333,7 +333,6 @@ pub fn small(groups: Groups) -> Findings {
     }
 }
 
-/// Every group.
 pub fn all_groups() -> Groups {
     Groups::from_iter(Group::ALL)
 }
