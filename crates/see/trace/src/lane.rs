@@ -33,7 +33,24 @@ impl Segment {
     pub(crate) fn len(&self) -> usize {
         self.data.len()
     }
+
+    /// How much memory the segment takes while it waits, bytes.
+    pub(crate) fn waiting_bytes(&self) -> usize {
+        self.data.len() + size_of::<Waiting>()
+    }
 }
+
+/// How much memory all lanes take, bytes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Memory {
+    /// Segments as they stand in the file.
+    pub(crate) waiting: usize,
+    /// Segments that are being decoded, and what their decompressors remember.
+    pub(crate) unpacked: usize,
+}
+
+/// All lanes together unpack at most this much at a time. A few bytes of a file could ask for 16 MiB a CPU.
+const UNPACKED_BYTES_MAX: usize = 1 << 30;
 
 /// The time of a lane that has no event ready.
 pub(crate) const NEVER: u64 = u64::MAX;
@@ -47,6 +64,7 @@ enum Waiting {
 
 /// How far back a compressed block may refer, as a power of two; the writer stays below.
 const WINDOW_LOG_MAX: u32 = 21;
+const WINDOW_BYTES_MAX: usize = 1 << WINDOW_LOG_MAX;
 
 /// One CPU's stream.
 pub(crate) struct Lane {
@@ -58,6 +76,10 @@ pub(crate) struct Lane {
     /// The decoder of the block; `None` between damage and the next block.
     decoder: Option<Decoder>,
     unpacker: Option<Unpacker<'static>>,
+    /// Bytes that the unpacker remembers at most.
+    history: usize,
+    /// Bytes of this lane in [`Memory::unpacked`].
+    unpacked: usize,
     /// Events of this CPU up to here, by the blocks' own count; `None` before the first block.
     events: Option<u64>,
     /// Events that the segment has promised and not given yet.
@@ -78,6 +100,8 @@ impl Lane {
             position: 0,
             decoder: None,
             unpacker: None,
+            history: 0,
+            unpacked: 0,
             events: None,
             owed: 0,
             lost: 0,
@@ -92,7 +116,9 @@ impl Lane {
 
     /// Notes that segments may be missing here, so that the block cannot go on.
     pub(crate) fn gap(&mut self) {
-        self.waiting.push_back(Waiting::Gap);
+        if !matches!(self.waiting.back(), Some(Waiting::Gap)) {
+            self.waiting.push_back(Waiting::Gap);
+        }
     }
 
     /// When the next event is; [`NEVER`] if none is ready.
@@ -117,7 +143,7 @@ impl Lane {
     /// Gets the next event ready, if what has been read holds one. It is inlined, since it is the body of a
     /// loop.
     #[inline(always)]
-    pub(crate) fn decode(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) {
+    pub(crate) fn decode(&mut self, memory: &mut Memory, totals: &mut Totals) {
         self.is_ready = false;
         loop {
             while self.position < self.raw.len() {
@@ -143,7 +169,7 @@ impl Lane {
                     }
                 }
             }
-            if !self.next_segment(waiting_bytes, totals) || self.is_ready {
+            if !self.next_segment(memory, totals) || self.is_ready {
                 return;
             }
         }
@@ -154,14 +180,32 @@ impl Lane {
         self.events = self.events.map(|events| events.saturating_sub(self.owed));
         self.owed = 0;
         self.decoder = None;
+        self.unpacker = None;
+        self.history = 0;
         self.raw.clear();
         self.position = 0;
     }
 
     /// Takes up the next segment. Returns whether there was one. May leave a `Lost` event ready.
-    fn next_segment(&mut self, waiting_bytes: &mut usize, totals: &mut Totals) -> bool {
+    fn next_segment(&mut self, memory: &mut Memory, totals: &mut Totals) -> bool {
         self.raw.clear();
         self.position = 0;
+        if memory.unpacked > UNPACKED_BYTES_MAX / 2 {
+            self.raw = Vec::new();
+        }
+        let is_segment = self.take_segment(memory, totals);
+        self.count_unpacked(memory);
+        is_segment
+    }
+
+    /// Brings the lane's part of [`Memory::unpacked`] up to date.
+    fn count_unpacked(&mut self, memory: &mut Memory) {
+        let unpacked = self.raw.capacity() + self.history;
+        memory.unpacked = memory.unpacked - self.unpacked + unpacked;
+        self.unpacked = unpacked;
+    }
+
+    fn take_segment(&mut self, memory: &mut Memory, totals: &mut Totals) -> bool {
         if let Some(events) = &mut self.events {
             // A segment that promised more events than it held.
             *events = events.saturating_sub(std::mem::take(&mut self.owed));
@@ -174,7 +218,7 @@ impl Lane {
             }
             None => return false,
         };
-        *waiting_bytes = waiting_bytes.saturating_sub(segment.len());
+        memory.waiting = memory.waiting.saturating_sub(segment.waiting_bytes());
         if let Some(starts) = &segment.starts {
             self.start_block(starts);
         }
@@ -185,7 +229,9 @@ impl Lane {
         match segment.raw_len {
             None => self.raw = segment.data,
             Some(raw_len) => {
-                if self.unpack(&segment.data, raw_len).is_none() {
+                self.count_unpacked(memory);
+                let is_too_much = memory.unpacked + 2 * raw_len > UNPACKED_BYTES_MAX;
+                if is_too_much || self.unpack(&segment.data, raw_len).is_none() {
                     totals.damaged_bytes += segment.len() as u64;
                     self.break_block();
                     return true;
@@ -203,6 +249,7 @@ impl Lane {
     fn start_block(&mut self, starts: &BlockStart) {
         self.decoder = Some(Decoder::new(self.cpu, self.tick_ns, starts.first_ns));
         self.unpacker = None;
+        self.history = 0;
         let missing = match self.events {
             Some(events) => {
                 starts.events_before.saturating_sub(events) + starts.lost_before.saturating_sub(self.lost)
@@ -225,6 +272,7 @@ impl Lane {
             self.unpacker = Some(unpacker);
         }
         let unpacker = self.unpacker.as_mut()?;
+        self.history = (self.history + raw_len).min(WINDOW_BYTES_MAX);
         self.raw.resize(raw_len, 0);
         let mut input = InBuffer::around(data);
         let mut output = OutBuffer::around(self.raw.as_mut_slice());
@@ -236,5 +284,53 @@ impl Lane {
             }
         }
         Some(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::format::{SEGMENT_BYTES_MAX, code};
+
+    /// A segment of this many records that enter the scheduler, compressed to a few bytes; it starts a block.
+    fn segment(records: usize) -> Segment {
+        let raw = [code::SCHEDULE_ENTER, 0].repeat(records);
+        let data = zstd::bulk::compress(&raw, 1).expect("zstd packs");
+        let starts = Some(BlockStart { first_ns: 5, events_before: 0, lost_before: 0 });
+        Segment { starts, count: records as u64, raw_len: Some(raw.len()), data }
+    }
+
+    #[test]
+    fn few_packed_bytes_of_many_cpus_take_bounded_memory() {
+        let (mut memory, mut totals) = (Memory::default(), Totals::default());
+        let data = segment(SEGMENT_BYTES_MAX / 2).data;
+        let mut lanes: Vec<Lane> = (0..200).map(|cpu| Lane::new(cpu, 0)).collect();
+        let mut ready = 0;
+        for lane in &mut lanes {
+            let long = Segment { data: data.clone(), raw_len: Some(SEGMENT_BYTES_MAX), ..segment(1) };
+            lane.add(long);
+            lane.decode(&mut memory, &mut totals);
+            ready += u32::from(lane.time_ns() == 5);
+            assert!(memory.unpacked <= UNPACKED_BYTES_MAX, "{} bytes", memory.unpacked);
+        }
+        let held: usize = lanes.iter().map(|lane| lane.raw.capacity()).sum();
+        assert!(held <= memory.unpacked, "{held} bytes are held, {} counted", memory.unpacked);
+        assert!((30..60).contains(&ready), "{ready} CPUs have an event");
+        assert_eq!(totals.damaged_bytes, (200 - u64::from(ready)) * data.len() as u64);
+        // What the first CPUs hold is given back, and there is room again.
+        for lane in lanes.iter_mut().take(100) {
+            lane.break_block();
+            lane.decode(&mut memory, &mut totals);
+        }
+        lanes[150].add(segment(1000));
+        lanes[150].decode(&mut memory, &mut totals);
+        assert_eq!(lanes[150].time_ns(), 5);
+    }
+
+    #[test]
+    fn one_gap_after_another_is_one_gap() {
+        let mut lane = Lane::new(0, 0);
+        (0..1000).for_each(|_| lane.gap());
+        assert_eq!(lane.waiting.len(), 1);
     }
 }

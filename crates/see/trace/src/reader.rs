@@ -12,7 +12,7 @@ use crate::format::{
 use crate::frame::{Before, Frames, is_checksum_of};
 use crate::header::{Header, tick_ns};
 use crate::index::Index;
-use crate::lane::{BlockStart, Lane, NEVER, Segment};
+use crate::lane::{BlockStart, Lane, Memory, NEVER, Segment};
 use crate::varint::Cursor;
 
 /// Why a file cannot be read as a trace. Damage after the header is no error; see [`Totals::damaged_bytes`].
@@ -85,7 +85,7 @@ pub struct Reader<R> {
     others_ns: u64,
     names: FxHashMap<Tid, TaskInfo>,
     safe_ns: u64,
-    waiting_bytes: usize,
+    memory: Memory,
     given_ns: u64,
     totals: Totals,
     at_end: bool,
@@ -115,7 +115,7 @@ impl<R: Read> Reader<R> {
             others_ns: 0,
             names: FxHashMap::default(),
             safe_ns: start_ns,
-            waiting_bytes: 0,
+            memory: Memory::default(),
             given_ns: start_ns,
             at_end: false,
         }
@@ -197,7 +197,7 @@ impl<R: Read> Reader<R> {
     #[inline(always)]
     fn follow(&mut self) -> bool {
         let Some(Some(lane)) = self.lanes.get_mut(self.given) else { return false };
-        lane.decode(&mut self.waiting_bytes, &mut self.totals);
+        lane.decode(&mut self.memory, &mut self.totals);
         let time_ns = lane.time_ns();
         if time_ns < self.others_ns && time_ns <= self.safe_ns {
             return true;
@@ -212,7 +212,7 @@ impl<R: Read> Reader<R> {
         loop {
             let (first, others_ns) = self.earliest();
             let is_over =
-                |time_ns| time_ns <= self.safe_ns || self.at_end || self.waiting_bytes > WAITING_BYTES_MAX;
+                |time_ns| time_ns <= self.safe_ns || self.at_end || self.memory.waiting > WAITING_BYTES_MAX;
             match first {
                 Some(at) if is_over(self.times_ns[at]) => {
                     self.others_ns = others_ns;
@@ -275,10 +275,10 @@ impl<R: Read> Reader<R> {
                 self.times_ns.resize(at + 1, NEVER);
             }
             let lane = self.lanes[at].get_or_insert_with(|| Box::new(Lane::new(cpu, tick_ns)));
-            self.waiting_bytes += segment.len();
+            self.memory.waiting += segment.waiting_bytes();
             lane.add(segment);
             if lane.time_ns() == NEVER {
-                lane.decode(&mut self.waiting_bytes, &mut self.totals);
+                lane.decode(&mut self.memory, &mut self.totals);
                 self.times_ns[at] = lane.time_ns();
             }
         }
