@@ -252,7 +252,8 @@ impl Lane {
         self.history = 0;
         let missing = match self.events {
             Some(events) => {
-                starts.events_before.saturating_sub(events) + starts.lost_before.saturating_sub(self.lost)
+                let lost = starts.lost_before.saturating_sub(self.lost);
+                starts.events_before.saturating_sub(events).saturating_add(lost)
             }
             None => 0,
         };
@@ -332,5 +333,18 @@ mod tests {
         let mut lane = Lane::new(0, 0);
         (0..1000).for_each(|_| lane.gap());
         assert_eq!(lane.waiting.len(), 1);
+    }
+
+    #[test]
+    fn a_block_may_claim_any_number_of_losses() {
+        let (mut memory, mut totals) = (Memory::default(), Totals::default());
+        let mut lane = Lane::new(0, 0);
+        lane.add(segment(1));
+        let starts = Some(BlockStart { first_ns: 7, events_before: u64::MAX, lost_before: u64::MAX });
+        lane.add(Segment { starts, ..segment(1) });
+        lane.decode(&mut memory, &mut totals);
+        lane.decode(&mut memory, &mut totals);
+        assert_eq!(lane.event().event, Event::Lost(Lost { count: u64::MAX }));
+        assert_eq!(lane.time_ns(), 7);
     }
 }
