@@ -59,9 +59,14 @@ pub(crate) struct Canvas {
     cpus: Vec<Vec<Cell>>,
 }
 
+/// How many columns each of this many CPUs has at most.
+fn columns_max(cpus: usize) -> usize {
+    (COLUMNS_MAX / cpus.max(1)).clamp(64, 2048)
+}
+
 impl Canvas {
     pub(crate) fn new(from_ns: u64, cpus: u16) -> Canvas {
-        let columns_max = (COLUMNS_MAX / usize::from(cpus.max(1))).clamp(64, 2048);
+        let columns_max = columns_max(usize::from(cpus));
         Canvas { from_ns, width_bits: FIRST_WIDTH_BITS, columns_max, cpus: Vec::new() }
     }
 
@@ -88,7 +93,8 @@ impl Canvas {
         let cells = &mut self.cpus[usize::from(cpu)];
         while at_ns < end_ns {
             let column = at_ns >> self.width_bits;
-            let until_ns = end_ns.min((column + 1) << self.width_bits);
+            let column_end_ns = (column + 1).checked_mul(1 << self.width_bits).unwrap_or(u64::MAX);
+            let until_ns = end_ns.min(column_end_ns);
             give(&mut cells[column as usize], until_ns - at_ns);
             at_ns = until_ns;
         }
@@ -97,6 +103,17 @@ impl Canvas {
     /// Makes room for a time on a CPU.
     #[cold]
     fn widen(&mut self, cpu: u16, end_ns: u64) {
+        self.coarsen(end_ns);
+        if usize::from(cpu) >= self.cpus.len() {
+            self.cpus.resize(usize::from(cpu) + 1, Vec::new());
+        }
+        let columns = (end_ns >> self.width_bits) as usize + 1;
+        let cells = &mut self.cpus[usize::from(cpu)];
+        cells.resize(columns.max(cells.len()), EMPTY);
+    }
+
+    /// Makes columns so wide that those up to a time are not too many.
+    fn coarsen(&mut self, end_ns: u64) {
         while (end_ns >> self.width_bits) as usize >= self.columns_max {
             self.width_bits += 1;
             for cells in &mut self.cpus {
@@ -106,18 +123,15 @@ impl Canvas {
                     .collect();
             }
         }
-        if usize::from(cpu) >= self.cpus.len() {
-            self.cpus.resize(usize::from(cpu) + 1, Vec::new());
-        }
-        let columns = (end_ns >> self.width_bits) as usize + 1;
-        let cells = &mut self.cpus[usize::from(cpu)];
-        cells.resize(columns.max(cells.len()), EMPTY);
     }
 
-    pub(crate) fn finish(self, closing: &Closing<'_>, cpus: usize) -> Drawing {
+    pub(crate) fn finish(mut self, closing: &Closing<'_>, cpus: usize) -> Drawing {
         let mut numbers = BTreeMap::new();
-        let width_ns = 1 << self.width_bits;
         let window_ns = closing.to_ns.saturating_sub(self.from_ns);
+        // There may be more CPUs than the header says, and the last stay may end long before the window does.
+        self.columns_max = columns_max(cpus);
+        self.coarsen(window_ns);
+        let width_ns = 1 << self.width_bits;
         let columns = window_ns.div_ceil(width_ns) as usize;
         let mut drawn: Vec<Vec<Column>> = Vec::with_capacity(cpus);
         for cpu in 0..cpus {
