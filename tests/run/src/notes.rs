@@ -1,6 +1,6 @@
 //! Notes of the lab's tests that have passed, and their runs under perturbations.
 //!
-//! The lab repeats every byte, so a test whose guests get the same bytes gives the same result. Such a test
+//! The lab repeats every byte, so a test gives the same result if its guests get the same bytes. Such a test
 //! is not run again. Its inputs are all programs, which may enter guests and run them, and the sources of the
 //! test's own module: when a bound changes, only the tests of its module run again.
 
@@ -131,8 +131,8 @@ fn sources_in(directory: &Path) -> Result<Vec<PathBuf>> {
     Ok(sources)
 }
 
-/// The modules of a test program whose source is `main.rs` in a directory of its own. Each has the sources of
-/// the module itself, and of the modules that these name as `crate::`.
+/// The modules of a test program that has a `main.rs` in a directory of its own. Each has the sources of the
+/// module itself, and of the modules that these name as `crate::`.
 fn modules_of(source: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let mut modules = BTreeMap::new();
     let Some(directory) = source.parent().filter(|_| source.ends_with("main.rs")) else { return Ok(modules) };

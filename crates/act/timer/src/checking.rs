@@ -7,7 +7,7 @@ pub struct Counts {
     pub hard: u64,
     /// N_s: timers that a check fired.
     pub soft: u64,
-    /// N_c: checks.
+    /// N_c: calls that compared the time with the earliest deadline.
     pub checks: u64,
 }
 

@@ -33,7 +33,7 @@ impl Handle {
 pub(crate) enum Place {
     /// In no structure: the slot is free, or its timer is being moved.
     Nowhere,
-    /// In the heaps.
+    /// In the heaps of the queue.
     Near,
     /// In this bucket of the wheel.
     Far(u16),

@@ -21,7 +21,7 @@ impl Terms {
         Terms { deadline_ns, overshoot_ns, period_ns: None }
     }
 
-    /// A timer whose backstop is its deadline: the overshoot is 0.
+    /// A timer with the backstop at its deadline: the overshoot is 0.
     pub const fn hard(deadline_ns: u64) -> Terms {
         Terms::firm(deadline_ns, 0)
     }

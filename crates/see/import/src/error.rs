@@ -40,7 +40,7 @@ pub enum ImportError {
         "the time stamps are of the clock `{0}`, which does not count nanoseconds; record with `-C mono`"
     )]
     Clock(String),
-    /// The buffers of the file have different clocks, whose times cannot be compared.
+    /// The buffers of the file have different clocks. Times of two clocks cannot be compared.
     #[error(
         "the file's buffers have different clocks, `{0}` and `{1}`; record all with one: `-C mono` before the \
          first `-B`, and after each"

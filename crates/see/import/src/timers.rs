@@ -135,8 +135,8 @@ mod tests {
 
     #[test]
     fn addresses_that_would_collide_cost_no_more() {
-        // The inverse of the multiplier of the compiler's hash: there, all these timers are in one bucket, and
-        // starting them takes minutes.
+        // The inverse of the multiplier of the compiler's hash. With that hash, all these timers are in one
+        // bucket, and starting them takes minutes.
         let inverse = 0x7814_94a5_5daa_ed0d_u64;
         let mut timers = Timers::new(b"");
         for number in 0..ARMED_MAX as u64 {
