@@ -93,7 +93,7 @@ impl Canvas {
         let cells = &mut self.cpus[usize::from(cpu)];
         while at_ns < end_ns {
             let column = at_ns >> self.width_bits;
-            let column_end_ns = (column + 1).checked_mul(1 << self.width_bits).unwrap_or(u64::MAX);
+            let column_end_ns = (column + 1).saturating_mul(1 << self.width_bits);
             let until_ns = end_ns.min(column_end_ns);
             give(&mut cells[column as usize], until_ns - at_ns);
             at_ns = until_ns;
