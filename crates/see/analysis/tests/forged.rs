@@ -1,5 +1,6 @@
 //! Times and CPUs that only a forged trace names cost no more than those of other traces.
 
+#[expect(dead_code, reason = "other tests need the rest of the tape")]
 mod tape;
 
 use spry_analysis::findings::Drawing;
