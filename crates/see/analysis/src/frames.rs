@@ -113,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn a_third_of_60_frames_is_skipped_in_half_of_the_shifts_at_100_hz() {
+    fn at_100_hz_half_of_the_phases_skip_a_third_of_60_frames() {
         let film = frames(60);
         let period_ns = period(&film).expect("it is regular");
         assert_eq!(period_ns, 16_666_667);

@@ -510,7 +510,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_budget_quantiles_coarsen_but_stay_within_a_factor_of_two() {
+    fn without_a_budget_quantiles_stay_within_a_factor_of_two() {
         let values = values(100_000);
         let histogram = filled(&values, 0);
         assert!(matches!(&histogram.store, Store::Sparse { entries, .. } if entries.len() <= SPARSE_MAX));

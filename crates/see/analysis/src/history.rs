@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_behind_a_hundred_thousand_stays_knows_nearly_all_of_them() {
+    fn a_wait_behind_100_000_stays_names_nearly_all_of_them() {
         let (history, mut sums, now_ns) = turns(300_000);
         for parts in [1, 2, 3, 10, 100] {
             let from_ns = now_ns - now_ns / parts + 17;

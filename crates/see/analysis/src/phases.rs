@@ -250,7 +250,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_of_a_clock_that_starts_at_zero_begins_at_its_first_tick() {
+    fn a_grid_begins_at_the_first_tick_of_a_clock_from_zero() {
         let grid = Grid::new(100, 4_000_000, 0);
         let before = grid.spot(3_999_999).slot;
         assert_eq!(grid.spot(4_000_000).slot, before, "the first tick is the grid's origin");
@@ -258,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_begins_at_the_first_nanosecond_that_is_in_it_however_late() {
+    fn a_slot_begins_at_its_first_nanosecond_however_late() {
         for hz in [1, 7, 100, 300, 1_024, 999_983, 1_000_000] {
             let (grid, period_ns) = (Grid::new(hz, 0, 0), period_ns(hz));
             for ticks in [0, 1, 1_000_003, (1 << 57) / period_ns] {

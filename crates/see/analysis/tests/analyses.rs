@@ -26,7 +26,7 @@ fn periodic(tape: &mut Tape, tid: u32, period_ns: u64, phase_ns: u64, run_ns: u6
 }
 
 #[test]
-fn a_display_server_that_runs_between_100_hz_ticks_is_billed_nothing_at_100_hz_and_almost_all_at_1000_hz() {
+fn a_server_that_runs_between_100_hz_ticks_is_not_billed_there() {
     let mut tape = Tape::new(&[]);
     periodic(&mut tape, 7, 10 * MS, 50 * US, 9 * MS);
     let findings = tape.findings(1_000 * MS);
@@ -44,7 +44,7 @@ fn a_display_server_that_runs_between_100_hz_ticks_is_billed_nothing_at_100_hz_a
 }
 
 #[test]
-fn without_the_machines_tick_phase_billing_at_it_is_unknown_but_the_range_is_not() {
+fn without_the_tick_phase_only_the_range_of_billing_is_known() {
     let mut tape = Tape::new(&[]);
     tape.header.tick_phase_ns = Vec::new();
     periodic(&mut tape, 7, 10 * MS, 50 * US, 9 * MS);
@@ -55,7 +55,7 @@ fn without_the_machines_tick_phase_billing_at_it_is_unknown_but_the_range_is_not
 }
 
 #[test]
-fn recorded_ticks_bill_whoever_they_hit_at_the_machines_own_rate() {
+fn recorded_ticks_bill_the_running_task_at_the_machine_s_rate() {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, switch(0, 7, Runnable)).at(0, 1, switch(0, 8, Runnable));
     for tick in 1..=10 {
@@ -112,7 +112,7 @@ fn preemption() -> Tape {
 }
 
 #[test]
-fn dispatch_latency_is_told_for_wake_ups_and_preemptions_apart_and_together() {
+fn dispatch_latency_is_split_into_wake_ups_and_preemptions() {
     let findings = preemption().findings(100 * US);
     let player = task(&findings, 7).dispatch.as_deref().unwrap();
     let after_wakeup = player.wakeup.as_ref().unwrap();
@@ -124,7 +124,7 @@ fn dispatch_latency_is_told_for_wake_ups_and_preemptions_apart_and_together() {
 }
 
 #[test]
-fn a_task_that_gives_way_to_its_own_wakee_is_voluntary_to_the_thesis_and_involuntary_to_the_kernel() {
+fn giving_way_to_a_task_s_own_wakee_is_voluntary_in_the_thesis() {
     let findings = preemption().findings(100 * US);
     let hog = task(&findings, 8);
     assert_eq!((hog.switches.voluntary, hog.switches.involuntary), (0, 1));
@@ -136,7 +136,7 @@ fn a_task_that_gives_way_to_its_own_wakee_is_voluntary_to_the_thesis_and_involun
 }
 
 #[test]
-fn giving_way_to_one_who_waited_before_the_quantum_is_the_end_of_a_slice() {
+fn giving_way_to_an_earlier_waiter_is_the_end_of_a_slice() {
     let mut tape = Tape::new(&[]);
     tape.at(MS, 0, switch(7, 8, Preempted)).at(5 * MS, 0, switch(8, 7, Runnable));
     tape.at(6 * MS, 0, waking(7, 9, Context::Hardirq)).at(6 * MS, 0, wakeup(9)).at(
@@ -151,7 +151,7 @@ fn giving_way_to_one_who_waited_before_the_quantum_is_the_end_of_a_slice() {
 }
 
 #[test]
-fn the_worst_delay_names_its_victim_and_its_culprits_in_order_of_blame() {
+fn the_worst_delay_names_its_victim_and_its_culprits_by_blame() {
     let mut tape = Tape::new(&[Group::Irq, Group::Stack]);
     tape.at(0, 0, named(7, 7, "player")).at(0, 0, named(8, 8, "hog")).at(0, 0, named(9, 9, "daemon"));
     tape.at(MS, 0, switch(7, 8, Sleeping)).at(2 * MS, 0, waking(8, 7, Context::Hardirq)).at(
@@ -244,7 +244,7 @@ fn a_wait_that_moved_blames_the_holders_of_both_cpus() {
 }
 
 #[test]
-fn a_wait_that_the_end_of_the_trace_cuts_is_among_the_worst_delays() {
+fn a_wait_cut_by_the_trace_s_end_is_among_the_worst_delays() {
     let mut tape = Tape::new(&[]);
     tape.at(MS, 0, switch(7, 8, Preempted));
     let findings = tape.findings(900 * MS);
@@ -273,7 +273,7 @@ fn timer_wakeup(groups: &[Group]) -> Findings {
 }
 
 #[test]
-fn wake_up_latency_splits_into_timer_expiry_queue_resched_and_switch() {
+fn wake_up_latency_splits_into_its_five_parts() {
     let findings = timer_wakeup(&[Group::Timer, Group::Resched]);
     let parts = task(&findings, 7).wakeup.as_deref().unwrap();
     assert_eq!(parts.timer.unwrap().sum_ns, 60 * US);
@@ -294,7 +294,7 @@ fn wake_up_latency_splits_into_timer_expiry_queue_resched_and_switch() {
 }
 
 #[test]
-fn a_third_of_a_film_s_wake_ups_is_late_where_100_hz_ticks_lie_badly() {
+fn a_third_of_a_film_s_wake_ups_is_late_at_a_bad_100_hz_phase() {
     let mut tape = Tape::new(&[Group::Timer]);
     tape.at(US, 0, switch(7, 8, Sleeping));
     for due in (1..=60).map(|nth| nth * 16_667 * US) {
@@ -345,7 +345,7 @@ fn a_timer_that_names_another_sleeper_is_not_this_wake_ups() {
 }
 
 #[test]
-fn interrupts_are_taken_from_the_task_they_interrupt_and_counted_on_idle_cpus_too() {
+fn interrupts_count_for_their_task_and_on_idle_cpus() {
     let mut tape = Tape::new(&[Group::Irq]);
     tape.at(0, 0, switch(0, 7, Runnable)).at(10 * US, 0, Event::IrqEnter(Irq::LocalTimer));
     tape.at(13 * US, 0, Event::IrqExit(Irq::LocalTimer)).at(13 * US, 0, Event::SoftirqEnter(Softirq(1)));
@@ -376,7 +376,7 @@ fn time_that_the_hypervisor_stole_is_no_run_time_but_busy_time() {
 }
 
 #[test]
-fn time_that_the_kernel_counted_beyond_the_stays_is_stolen_below_0() {
+fn kernel_time_beyond_the_stays_is_negative_stolen_time() {
     let mut tape = Tape::new(&[]);
     let (prev, next) = (Tid(7), Tid(0));
     let event =
@@ -412,7 +412,7 @@ fn a_wait_behind_thousands_of_stays_names_those_who_had_them() {
 }
 
 #[test]
-fn a_wait_that_moved_twice_blames_the_holders_of_all_three_stays() {
+fn a_wait_that_moved_twice_blames_the_holders_of_all_stays() {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, switch(7, 8, Sleeping)).at(0, 1, switch(0, 9, Runnable));
     tape.at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
@@ -458,7 +458,7 @@ fn talk(groups: &[Group]) -> Tape {
 }
 
 #[test]
-fn edges_go_from_the_wakers_process_to_the_wakees_and_threads_are_merged() {
+fn edges_go_from_the_waker_s_process_to_the_wakee_s_process() {
     let mut tape = talk(&[]);
     tape.options.root = Some(Root::parse("middle"));
     let findings = tape.findings(MS);
@@ -486,7 +486,7 @@ fn interrupts_make_no_edges() {
 }
 
 #[test]
-fn bytes_go_from_the_writers_of_a_channel_to_its_reader_in_the_order_written() {
+fn a_channel_s_bytes_go_to_its_reader_in_the_order_written() {
     let mut tape = talk(&[Group::Ipc]);
     let pipe = Channel { kind: ChannelKind::Pipe, id: 5 };
     let ipc = |tid, direction, bytes| Event::Ipc(Ipc { tid: Tid(tid), direction, channel: pipe, bytes });
@@ -519,7 +519,7 @@ fn marks_are_listed_in_order_with_their_makers() {
 }
 
 #[test]
-fn the_kernels_account_stands_beside_the_traces_between_the_same_moments() {
+fn the_kernel_s_and_the_trace_s_account_cover_the_same_time() {
     let mut tape = Tape::new(&[]);
     let stat = |state, exec_ns, utime_ns| {
         Event::Stat(TaskStat { tid: Tid(7), state, exec_ns, utime_ns, stime_ns: 4 * MS })
@@ -538,7 +538,7 @@ fn the_kernels_account_stands_beside_the_traces_between_the_same_moments() {
 }
 
 #[test]
-fn only_selected_tasks_have_rows_and_worst_delays_but_culprits_are_anybody() {
+fn only_rows_and_victims_are_limited_to_the_selected_tasks() {
     let mut tape = preemption();
     tape.selection.tasks = Some(TaskPattern::parse("pl*r"));
     let findings = tape.findings(100 * US);

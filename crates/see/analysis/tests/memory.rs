@@ -123,7 +123,7 @@ fn analyse(feed: impl FnOnce(&mut Engine)) -> Findings {
 
 // One test, since the tests of a file share the counting allocator.
 #[test]
-fn a_thousand_tasks_take_under_100_mib_and_each_further_one_at_most_2_kib() {
+fn a_thousand_tasks_take_under_100_mib_and_others_2_kib_each() {
     const KIB: usize = 1 << 10;
     let (thousand, findings) = peak_of(|| analyse(|engine| turns(1_000, 400, engine)));
     assert_eq!(findings.tasks.len(), 1_000);

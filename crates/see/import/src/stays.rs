@@ -132,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn of_a_task_whose_coming_was_hidden_the_switch_says_how_much_of_the_gap_it_ran() {
+    fn a_switch_gives_the_run_time_of_a_task_that_came_unseen() {
         let mut stays = Stays::default();
         stays.switch(0, 0, Tid(1), Tid(2));
         stays.ran(Tid(3), 30_000);

@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn the_articles_figures_of_the_low_latency_kernel_follow_from_its_rule() {
+    fn the_article_s_low_latency_figures_follow_from_its_rule() {
         let article = Article::of_counts(&counts(&LOW_LATENCY)).unwrap();
         assert_eq!((article.buckets, article.samples), (12, 5_000_000));
         assert!(is_near(article.max_ms, 1.3, 1e-12));
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn a_fine_histogram_falls_into_the_articles_buckets_without_loss() {
+    fn a_fine_histogram_fills_the_article_s_buckets_without_loss() {
         let mut histogram = Histogram::default();
         for (bucket, &count) in BOTH.iter().enumerate() {
             // Any place within the bucket: its first nanosecond, its last, and one between.

@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_articles_columns_hold_every_sample_and_begin_at_a_tenth_of_a_millisecond() {
+    fn the_article_s_columns_start_at_100_us_and_lose_no_sample() {
         let mut histogram = Histogram::default();
         histogram.record_many(20_000, 5);
         histogram.record_many(99_990, 2);

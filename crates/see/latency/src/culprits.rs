@@ -329,7 +329,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_went_on_in_the_kernel_is_named_where_the_interrupt_found_it() {
+    fn a_task_not_preempted_in_the_kernel_is_named_by_its_function() {
         assert_eq!(judged(&late(5_000_000)), ("cc1", How::NotPreempted, "copy_page"));
     }
 
@@ -352,7 +352,7 @@ mod tests {
     }
 
     #[test]
-    fn a_program_cannot_put_interrupts_off_so_something_below_the_kernel_did() {
+    fn a_late_interrupt_in_a_program_blames_hypervisor_or_firmware() {
         let at_due = Some(Look { place: Place::Program, ..look(7, "cc1", &["cc1+0x10"]).expect("a look") });
         let evidence = Evidence { at_due, interrupt_ns: Some(3_000_000), ..late(5_000_000) };
         let judged = evidence.judge().expect("something was seen");
@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timer_s_function_in_a_softirq_is_named_rather_than_the_softirq() {
+    fn a_timer_s_function_is_named_instead_of_its_softirq() {
         let stretches = vec![("softirq hrtimer".into(), 4_900_000), ("timer bpf_timer_cb".into(), 4_800_000)];
         let at_due = look(7, "cc1", &["bpf_prog_1_held", "hrtimer_run_softirq", "handle_softirqs"]);
         let evidence = Evidence { stretches, at_due, ..late(5_000_000) };

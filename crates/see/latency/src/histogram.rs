@@ -363,7 +363,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_stored_reads_back_equal_and_what_was_changed_is_refused() {
+    fn a_stored_histogram_reads_back_and_a_changed_one_is_refused() {
         let histogram = of(&[1, 15, 123_456, 1_000_000, 100_000_000_001]);
         let text = serde_json::to_string(&histogram).unwrap();
         assert_eq!(serde_json::from_str::<Histogram>(&text).unwrap(), histogram);

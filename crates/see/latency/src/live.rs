@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn the_maximum_keeps_its_time_also_after_the_recent_one_was_taken() {
+    fn the_maximum_keeps_its_time_after_the_recent_one_is_taken() {
         let tally = Tally::new(Split::Whole);
         tally.record(70, 1_000);
         assert_eq!(tally.take_recent_max_ns(), 70);

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interval_holds_the_true_quantile_about_as_often_as_it_says() {
+    fn an_interval_holds_the_true_quantile_as_often_as_stated() {
         // A fixed sequence of equally likely latencies of 0 to 99.99 us: the true 99 % quantile is 99 us.
         let mut state = 1u64;
         let mut draw = || {

@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn two_measurements_of_a_kind_add_up_and_keep_the_time_of_the_worst() {
+    fn two_measurements_of_a_kind_add_up_and_keep_the_worst_time() {
         let mut sum = results(&[1_000], 100);
         sum.merge(results(&[3_000, 2_000], 900)).unwrap();
         assert_eq!(sum.raw().count(), 3);

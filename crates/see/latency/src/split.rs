@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn an_interrupt_entered_before_the_due_time_was_at_work_when_the_timer_expired() {
+    fn an_interrupt_from_before_the_due_time_has_a_timer_part_of_0() {
         let parts = Parts::of(100, sight(Some(60), Some(130), Some(160)), 200);
         assert_eq!(told(parts), ([Some(0), Some(30), Some(30), Some(40)], 0));
     }
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn a_schedule_from_before_the_need_resched_or_after_the_thread_ran_is_another_ones() {
+    fn a_schedule_outside_the_wake_up_belongs_to_another_one() {
         let before = Parts::of(100, sight(Some(110), Some(130), Some(120)), 200);
         assert_eq!(told(before), ([Some(10), Some(20), None, None], 70));
         let after = Parts::of(100, sight(Some(110), Some(130), Some(201)), 200);
@@ -225,7 +225,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wake_up_that_found_its_thread_running_has_no_scheduling_in_it() {
+    fn a_wake_up_of_a_running_thread_has_no_scheduling_part() {
         let running = Sight { found: Found::Running, ..sight(Some(110), Some(50), None) };
         assert_eq!(told(Parts::of(100, running, 200)), ([Some(10), Some(90), Some(0), Some(0)], 0));
         let blind = Sight { found: Found::Running, ..Sight::default() };

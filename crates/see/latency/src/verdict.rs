@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_part_and_the_worst_culprit_are_named_and_what_would_help() {
+    fn the_verdict_names_the_largest_part_the_culprit_and_a_remedy() {
         let mut results = results();
         assert!(
             verdict(&results)

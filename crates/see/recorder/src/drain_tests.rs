@@ -196,7 +196,7 @@ impl Maps {
 }
 
 #[test]
-fn records_that_found_no_room_are_counted_where_they_are_missing() {
+fn records_without_room_are_counted_where_they_are_missing() {
     let mut maps = Maps::new();
     wakeup(&mut maps, 0, START_NS + 10, 1);
     maps.put(0, START_NS + 20, SPRY_LOST, &[42]);
@@ -248,7 +248,7 @@ fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
 }
 
 #[test]
-fn what_ran_before_a_hidden_switch_is_stolen_from_whom_it_brought() {
+fn time_before_a_hidden_switch_is_stolen_from_its_task() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
     switch(&mut maps, 0, START_NS + 90_000, 8, 7, 12 * STOLEN_GRAIN_NS);
@@ -265,7 +265,7 @@ fn what_ran_before_a_hidden_switch_is_stolen_from_whom_it_brought() {
 }
 
 #[test]
-fn a_class_that_differs_from_the_known_is_told_before_the_switch() {
+fn a_class_that_differs_is_recorded_before_the_switch() {
     let mut maps = Maps::new();
     let fifo = 1 << SPRY_TID_BITS;
     maps.put(0, START_NS + 10, SPRY_SWITCH, &[(fifo | 7) << 32, (92 << 24) | (120 << 16) | 1]);

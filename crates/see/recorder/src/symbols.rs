@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_module_s_function_behind_the_kernel_s_own_is_named_by_the_list() {
+    fn a_module_s_function_beyond_the_kernel_s_is_named_too() {
         let kernel = [(100, "schedule"), (200, "_etext"), (300, "uinput_open")];
         let kernel = kernel.map(|(address, name)| (address, name.to_owned())).to_vec();
         let mut symbols = Symbols::new(kernel, Listing::Outermost);

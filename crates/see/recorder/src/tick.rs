@@ -122,7 +122,7 @@ mod tests {
     }
 
     #[test]
-    fn jiffies_since_boot_tell_the_rate_except_where_every_rate_fits() {
+    fn jiffies_since_boot_give_the_rate_unless_every_rate_fits() {
         let list = parse(TEXT);
         assert_eq!(rate_since_boot(&list), Some(250));
         for hz in RATES {

@@ -180,7 +180,7 @@ fn a_snapshot_changes_nothing_that_events_have_told() {
 }
 
 #[test]
-fn a_snapshot_that_says_blocked_yields_to_the_cpu_that_it_ran_on() {
+fn a_snapshot_that_says_blocked_yields_to_a_later_switch_away() {
     let mut bench = Bench::new();
     bench.at(50, 1, stat(7, StatState::Blocked)).at(100, 0, switch(7, 0, Sleeping)).end(100);
     assert_eq!(bench.stays(), [(7, 0, 100)]);
@@ -213,7 +213,7 @@ fn waking_a_task_that_still_has_a_cpu_starts_no_wait() {
 }
 
 #[test]
-fn a_waking_that_overtakes_the_sleepers_last_switch_wakes_it_at_its_wake_up() {
+fn a_waking_before_the_sleeper_s_switch_counts_at_the_wake_up() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(0, 7, Runnable)).at(20, 1, switch(0, 8, Runnable));
     bench.at(50, 1, waking(8, 7)).at(55, 0, switch(7, 0, Sleeping)).at(60, 0, wakeup(7, 0));
@@ -252,7 +252,7 @@ fn a_wake_up_without_its_waking_has_an_unknown_waker() {
 }
 
 #[test]
-fn a_sleeper_that_gets_a_cpu_unwoken_neither_slept_nor_waited_for_a_known_time() {
+fn a_sleeper_that_runs_unwoken_has_no_known_sleep_or_wait() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(90, 0, switch(8, 7, Preempted)).end(95);
     assert_eq!(bench.waits(), [(8, 90, 95)]);
@@ -261,7 +261,7 @@ fn a_sleeper_that_gets_a_cpu_unwoken_neither_slept_nor_waited_for_a_known_time()
 }
 
 #[test]
-fn a_remote_wake_up_waits_on_the_target_cpu_from_its_insertion_there() {
+fn a_remote_wake_up_waits_from_its_insertion_at_the_target_cpu() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(12, 1, switch(0, 9, Runnable));
     bench.at(20, 0, waking(8, 7)).at(30, 1, wakeup(7, 1)).at(50, 1, switch(9, 7, Preempted)).end(50);
@@ -281,7 +281,7 @@ fn a_move_during_a_wait_is_told_with_it() {
 }
 
 #[test]
-fn a_wake_up_of_a_task_that_turns_out_to_have_run_all_along_is_no_wait() {
+fn a_wake_up_of_a_task_that_ran_all_along_is_no_wait() {
     let mut bench = Bench::new();
     bench.at(10, 1, waking(0, 7)).at(11, 1, wakeup(7, 0)).at(50, 0, switch(7, 0, Sleeping)).end(50);
     assert_eq!(bench.stays(), [(7, 0, 50)]);
@@ -353,7 +353,7 @@ fn a_thread_that_calls_exec_goes_on_as_its_leader() {
 }
 
 #[test]
-fn switches_between_the_exchange_of_tids_and_the_exec_keep_the_thread_whole() {
+fn switches_between_a_tid_exchange_and_its_exec_keep_the_thread() {
     let mut bench = Bench::new();
     bench.at(1, 0, named(3, 3, "leader")).at(10, 0, switch(0, 3, Runnable)).at(15, 0, thread(3, 4, 3));
     bench.at(16, 0, first_wakeup(4, 1)).at(20, 1, switch(0, 4, Runnable));
@@ -427,7 +427,7 @@ fn waits_and_sleeps_across_a_loss_on_their_cpu_are_not_told() {
 }
 
 #[test]
-fn a_switch_away_from_a_task_that_should_not_have_the_cpu_tells_of_nobodys_stay() {
+fn a_switch_away_from_a_waiting_task_records_no_stay() {
     let mut bench = Bench::new();
     bench
         .at(10, 0, switch(0, 7, Runnable))
@@ -440,7 +440,7 @@ fn a_switch_away_from_a_task_that_should_not_have_the_cpu_tells_of_nobodys_stay(
 }
 
 #[test]
-fn one_that_comes_back_unseen_has_had_the_cpu_all_along_but_for_what_the_kernel_does_not_count() {
+fn a_task_that_returns_unseen_has_run_except_for_stolen_time() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(0, 7, Runnable)).at(50, 0, switch(7, 8, Preempted)).at(
         90,
@@ -456,7 +456,7 @@ fn one_that_comes_back_unseen_has_had_the_cpu_all_along_but_for_what_the_kernel_
 }
 
 #[test]
-fn one_that_comes_unseen_is_told_of_if_the_switch_says_what_the_kernel_did_not_count() {
+fn a_task_that_came_unseen_has_a_stay_if_stolen_time_is_known() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(30, 1, waking(0, 9)).at(31, 1, wakeup(9, 0));
     bench.at(90, 0, switch_with_stolen(9, 50)).end(90);
@@ -467,7 +467,7 @@ fn one_that_comes_unseen_is_told_of_if_the_switch_says_what_the_kernel_did_not_c
 }
 
 #[test]
-fn one_that_was_blocked_and_comes_unseen_ran_for_what_the_kernel_counted() {
+fn a_blocked_task_that_came_unseen_ran_for_the_counted_time() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(90, 0, switch_with_stolen(7, 50)).end(90);
     assert_eq!(bench.stays(), [(7, 0, 10), (7, 60, 90)]);
@@ -499,7 +499,7 @@ fn a_cpu_that_goes_idle_unseen_is_idle_since_its_last_switch() {
 }
 
 #[test]
-fn a_switch_to_a_task_that_is_still_on_another_cpu_takes_it_from_there() {
+fn a_switch_to_a_task_on_another_cpu_takes_it_from_there() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(0, 7, Runnable)).at(50, 1, switch(0, 7, Runnable)).at(
         60,
@@ -558,7 +558,7 @@ fn switch_with_stolen(prev: u32, stolen_ns: i32) -> Event {
 }
 
 #[test]
-fn stolen_time_is_told_as_the_kernel_counts_it_even_beyond_the_stay() {
+fn stolen_time_is_the_kernel_s_even_beyond_the_stay() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(0, 7, Runnable)).at(40, 0, switch_with_stolen(7, 5_000));
     bench.at(50, 0, switch(0, 7, Runnable)).at(60, 0, switch_with_stolen(7, -4_000)).end(60);
@@ -566,7 +566,7 @@ fn stolen_time_is_told_as_the_kernel_counts_it_even_beyond_the_stay() {
 }
 
 #[test]
-fn stolen_time_of_a_stay_that_the_window_cuts_is_at_most_what_is_left_of_it() {
+fn stolen_time_of_a_cut_stay_is_at_most_the_rest_of_it() {
     let mut bench = Bench::of_window(30, 100);
     bench.at(10, 0, switch(0, 7, Runnable)).at(40, 0, switch_with_stolen(7, 5_000)).end(60);
     assert_eq!(bench.heard.ran[0].stolen_ns, 10);

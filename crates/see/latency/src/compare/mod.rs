@@ -329,7 +329,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn one_longer_sample_of_two_equal_measurements_is_chance_and_six_are_not() {
+    fn one_longer_sample_is_chance_and_six_are_not() {
         let base = results("a", &[(10_000, 10_000)]);
         for (longer, expected) in [(1, Difference::Noise), (5, Difference::Noise), (6, Difference::Later)] {
             // A half to the 5th is 1 in 32, to the 6th 1 in 64.
@@ -353,7 +353,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn pooled_runs_that_reach_each_other_are_noise_however_many_samples_they_have() {
+    fn pooled_runs_that_overlap_are_noise_at_any_sample_count() {
         let run = |kernel, ns| results(kernel, &[(ns, 100_000)]);
         let files = |last| {
             [

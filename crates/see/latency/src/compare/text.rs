@@ -168,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn the_table_has_percents_quantiles_intervals_and_maxima_of_each() {
+    fn the_table_has_percents_quantiles_and_maxima_of_each() {
         let text = report(&comparison(), 100);
         for part in ["old", "new", "99.00000 %", "99.95000 %", "45.2 ms", "unknown", "< 0.2 ms", "Kernel 7.3"]
         {

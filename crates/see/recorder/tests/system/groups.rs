@@ -121,7 +121,7 @@ fn interrupts_softirqs_and_idle_states_come_in_pairs() {
 }
 
 #[test]
-fn who_runs_is_told_to_make_room_and_the_scheduler_is_entered_and_left() {
+fn need_resched_and_the_scheduler_s_entry_and_exit_are_recorded() {
     let recorded = record(&[Group::Resched], || {
         (0..100).for_each(|_| thread::sleep(Duration::from_millis(1)));
     });

@@ -89,7 +89,7 @@ fn a_full_disk_ends_the_recording_with_one_clear_line() {
 }
 
 #[test]
-fn what_was_recorded_is_on_the_disk_within_the_tenth_of_a_second() {
+fn events_are_on_the_disk_within_a_tenth_of_a_second() {
     let file = TraceFile::new();
     let recording = start(&file.0, &[]);
     doze(100);

@@ -11,7 +11,7 @@ use spry_trace::Tid;
 use spry_trace::event::{Event, Policy, StatState};
 
 #[test]
-fn a_pair_that_passes_a_byte_is_seen_to_wake_and_follow_each_other() {
+fn a_pair_that_passes_a_byte_wakes_and_follows_each_other() {
     const ROUNDS: usize = 2000;
     let mut pair = (Tid::IDLE, Tid::IDLE);
     let recorded = record(&[], || {
@@ -55,7 +55,7 @@ fn a_pair_that_passes_a_byte_is_seen_to_wake_and_follow_each_other() {
 }
 
 #[test]
-fn each_cpu_is_in_time_order_and_switches_from_whom_it_switched_to() {
+fn each_cpu_is_in_time_order_and_its_switches_connect() {
     let recorded = record(&[], || {
         let threads: Vec<_> = (0..8)
             .map(|_| thread::spawn(|| (0..500).for_each(|_| thread::sleep(Duration::from_micros(50)))))
@@ -176,7 +176,7 @@ fn a_thread_that_renames_itself_10_000_times_is_followed() {
 }
 
 #[test]
-fn a_busy_threads_run_time_is_the_kernels_within_a_thousandth_or_20_us() {
+fn a_busy_thread_s_run_time_is_the_kernel_s_within_a_thousandth() {
     let mut tid = Tid::IDLE;
     let recorded = record(&[], || {
         let busy = thread::spawn(|| {
