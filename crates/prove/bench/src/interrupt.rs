@@ -166,7 +166,7 @@ mod tests {
     }
 
     #[test]
-    fn the_tick_is_found_wherever_it_falls_and_what_else_happens_is_not_its() {
+    fn the_tick_is_found_at_every_phase_beside_other_gaps() {
         for offset_ns in [0, 1_234_567, 3_990_000] {
             let gaps = gaps(offset_ns);
             let phase_ns = phase(&gaps, 4_000_000).unwrap();

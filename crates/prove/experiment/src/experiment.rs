@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scenario_is_read_once_for_each_combination_and_the_cells_share_it() {
+    fn cells_of_a_combination_share_one_read_scenario() {
         let experiment = experiment(&["stressers=0,8"], Recording::EachCell).unwrap();
         let cells = experiment.cells();
         assert_eq!((cells.len(), experiment.scenarios().count()), (8, 2));

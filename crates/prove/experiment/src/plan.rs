@@ -259,7 +259,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scheduler_with_very_many_arguments_has_file_names_that_can_be_made_and_told_apart() {
+    fn very_many_scheduler_arguments_make_valid_unique_file_names() {
         let spec = |last: &str| format!("spry:{}--as-thesis {last}", "--as-thesis input-scale ".repeat(20));
         let (one, other) = (spec("waits"), spec("wake"));
         let names: Vec<String> = cells(&plan(&[&one, &other], &["stressers=0,8"], 2))

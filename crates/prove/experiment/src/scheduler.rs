@@ -361,7 +361,7 @@ mod tests {
     }
 
     #[test]
-    fn a_peer_that_was_not_built_is_an_error_that_says_how_to_build_it() {
+    fn an_unbuilt_peer_is_an_error_that_names_its_build_command() {
         let error = spec("scx_bpfland").setup(Path::new("/nowhere")).unwrap_err().to_string();
         assert!(error.contains("./x peers"), "{error}");
         assert_eq!(spec("scx_bpfland:-s 5000").label(), "scx_bpfland:-s 5000");

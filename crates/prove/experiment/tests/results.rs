@@ -138,7 +138,7 @@ fn circumstances() -> Circumstances {
 }
 
 #[test]
-fn a_directory_of_results_reads_back_and_is_replaced_by_the_same() {
+fn a_directory_of_results_reads_back_and_is_replaceable() {
     let home = tempfile::tempdir().unwrap();
     let results = movie("lab", 2, 0);
     for _ in 0..2 {
@@ -157,7 +157,7 @@ fn a_directory_of_results_reads_back_and_is_replaced_by_the_same() {
 }
 
 #[test]
-fn an_unfinished_directory_leaves_nothing_and_foreign_files_are_kept() {
+fn an_unfinished_directory_is_removed_and_foreign_files_stay() {
     let home = tempfile::tempdir().unwrap();
     let partial = Partial::begin(Destination::Exactly(home.path().join("mine"))).unwrap();
     partial.write("a", b"x").unwrap();

@@ -325,7 +325,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cache_is_emptied_only_while_no_process_uses_it_and_keeps_what_is_named_and_its_locks() {
+    fn a_cache_in_use_is_not_emptied_and_named_parts_are_kept() {
         let directory = tempfile::tempdir().expect("a directory");
         let root = directory.path();
         let cache = Cache::open(root).expect("it opens");
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn other_users_cannot_enter_where_locks_and_entries_are_nor_in_a_cache_that_was_open_to_them() {
+    fn other_users_cannot_enter_a_cache_s_directories() {
         let directory = tempfile::tempdir().expect("a directory");
         fs::create_dir(directory.path().join("locks")).expect("it can be made");
         fs::set_permissions(directory.path().join("locks"), Permissions::from_mode(0o755))

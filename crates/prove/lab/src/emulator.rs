@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_patches_say_their_licence_and_add_the_option_that_the_lab_gives() {
+    fn the_patches_name_their_licence_and_add_the_lab_s_option() {
         for (name, patch) in PATCHES {
             assert!(patch.starts_with("SPDX-License-Identifier: GPL-2.0-or-later\n"), "{name}");
         }

@@ -391,7 +391,7 @@ mod tests {
     }
 
     #[test]
-    fn an_image_says_its_release_and_other_files_say_that_they_are_none() {
+    fn a_kernel_image_has_a_release_and_another_file_is_an_error() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("vmlinuz");
         write_image(&path, "9.8.7-x (me) ");

@@ -227,7 +227,7 @@ mod tests {
     }
 
     #[test]
-    fn the_machine_that_was_not_used_for_longest_goes_first_and_one_in_use_stays() {
+    fn the_least_recently_used_machine_goes_and_one_in_use_stays() {
         let root = tempfile::tempdir().expect("a directory");
         let cache = Cache::open(root.path()).expect("a cache");
         let [oldest, old, new] =

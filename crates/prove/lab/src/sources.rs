@@ -151,7 +151,7 @@ mod tests {
     }
 
     #[test]
-    fn the_distribution_s_archive_is_told_from_security_updates_and_others() {
+    fn the_distribution_s_archive_is_told_from_other_sources() {
         let etc = tempfile::tempdir().expect("a directory");
         let parts = etc.path().join("sources.list.d");
         fs::create_dir(&parts).expect("it can be made");

@@ -529,7 +529,7 @@ mod tests {
     }
 
     #[test]
-    fn space_that_the_disk_has_not_is_reported_before_the_guest_starts() {
+    fn missing_disk_space_is_reported_before_the_guest_starts() {
         let directory = tempfile::tempdir().expect("a directory");
         let error = reserve(&directory.path().join("shared"), 1 << 32).expect_err("nobody has 4 EiB");
         assert!(!matches!(error, LabError::Interrupted), "{error}");

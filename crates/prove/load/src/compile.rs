@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_upstream_s_file_of_a_source_package_is_told_from_the_others() {
+    fn a_source_package_s_upstream_file_is_told_from_the_others() {
         let home = tempfile::tempdir().expect("a directory");
         for name in ["a_1.orig.tar.gz.asc", "a_1.dsc", "a_1-1.debian.tar.xz", "a_1.orig.tar.gz"] {
             fs::write(home.path().join(name), "").expect("it can be written");

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn a_directory_that_another_run_replaced_by_a_link_is_not_followed() {
+    fn a_link_in_the_place_of_a_run_s_directory_is_not_followed() {
         let (state, home) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("another"));
         let run = Journal::create(state.path(), home.path()).expect("a run");
         let place = run.directory().to_owned();

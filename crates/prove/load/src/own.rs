@@ -148,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_tree_is_the_paper_s_where_there_is_space_and_smaller_where_not() {
+    fn the_tree_is_the_paper_s_or_as_large_as_the_space_allows() {
         let (files, bytes) = tree_for(1 << 30);
         assert_eq!(files, 13_000);
         assert!((170_000_000..=180_000_000).contains(&(files * bytes)));

@@ -110,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn every_application_is_measured_alone_and_the_slowest_only_so_in_a_quick_look() {
+    fn a_quick_look_measures_the_slowest_application_alone_only() {
         assert_eq!(Loads::These(vec![8, 2, 2]).of(&EMACS), [0, 2, 8]);
         assert_eq!(Loads::Quick.of(&OPENOFFICE), [0]);
         assert_eq!(Loads::Quick.of(&MPLAYER), [0, 1, 4, 6, 8]);

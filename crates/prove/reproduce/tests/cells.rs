@@ -99,7 +99,7 @@ impl Ground for Toys {
 }
 
 #[test]
-fn cells_are_measured_once_their_traces_are_removed_and_failures_keep_none_from_running() {
+fn cells_are_measured_once_and_a_failure_stops_no_other_cell() {
     let home = tempfile::tempdir().unwrap();
     let directory = Directory::open(home.path(), "interactive").unwrap();
     let request = Request {

@@ -111,7 +111,7 @@ fn close(one: f64, two: f64) -> bool {
 }
 
 #[test]
-fn a_trace_gives_the_figures_of_its_thread_with_the_most_cpu_time() {
+fn a_trace_gives_figures_of_its_thread_with_the_most_cpu_time() {
     let measured = measured(2, Beside::Hog, 20.0);
     let film = &measured.application;
     assert!(close(film.cpu_percent, 32.5), "12 and 1 ms of 40: {}", film.cpu_percent);
@@ -143,7 +143,7 @@ fn quanta_are_told_by_their_lengths() {
 }
 
 #[test]
-fn what_is_outside_the_time_that_was_measured_counts_for_nothing() {
+fn events_outside_the_measured_time_do_not_count() {
     let (header, mut events) = film(0, Beside::Nobody);
     // After the measured time a third program takes the CPU, to the end of the trace.
     events.retain(|event| event.time_ns < START_NS + 1600 * MS);
@@ -193,7 +193,7 @@ fn figures_of_small_traces_are_stable() {
 }
 
 #[test]
-fn figures_of_both_chapters_share_their_axes_and_stand_beside_each_other() {
+fn figures_of_both_chapters_are_paired_with_shared_axes() {
     for topic in interactive::topics(&films()) {
         let numbers: Vec<&str> = topic.panels.iter().map(|panel| panel.figure).collect();
         let expected = [topic.figures[0].0, topic.figures[topic.figures.len() - 1].0];
@@ -202,7 +202,7 @@ fn figures_of_both_chapters_share_their_axes_and_stand_beside_each_other() {
 }
 
 #[test]
-fn a_third_scheduler_is_drawn_beside_the_second_in_the_figures_of_chapter_9() {
+fn chapter_9_figures_show_a_third_scheduler_beside_the_second() {
     let mut study = films();
     study.schedulers.push("spry:--policy thesis".to_owned());
     study.cells.extend([(0, Beside::Nobody), (8, Beside::Hog)].map(|(stressers, beside)| {
@@ -295,7 +295,7 @@ fn taking(cpu_percent: f64, switches: u64, voluntary: u64, within: Vec<u64>) -> 
 }
 
 #[test]
-fn a_game_that_is_halved_by_one_stresser_and_like_an_endless_loop_is_told_so() {
+fn a_game_halved_by_one_hog_is_reported_as_a_loop() {
     let steps = Quanta::lengths_ns().count();
     let long = |count: usize| (0..steps).map(|at| if at > 60 { count as u64 } else { 0 }).collect::<Vec<_>>();
     let short = (0..steps).map(|_| 9).collect::<Vec<u64>>();

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn c_files_of_all_directories_are_found_in_the_order_of_their_paths() {
+    fn c_files_of_all_directories_are_found_in_order_of_path() {
         let sources = spry_scratch::Scratch::make(None).expect("a directory");
         let root = sources.path().join("pack");
         for place in ["src/b", "src/a", "doc"] {

@@ -180,7 +180,7 @@ fn compiled(name: &str, files: [&str; 2]) -> Output {
 }
 
 #[test]
-fn a_source_is_compiled_file_after_file_and_a_file_that_does_not_compile_is_named() {
+fn a_source_is_compiled_by_file_and_a_failing_file_is_named() {
     let good = compiled("good.toml", ["int one;\n", "int two(void) { return 2; }\n"]);
     assert!(good.status.success(), "{good:?}");
     let result: Value = serde_json::from_slice(&good.stdout).expect("the runner prints JSON");

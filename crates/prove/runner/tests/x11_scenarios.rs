@@ -105,7 +105,7 @@ target = "editor"
 }
 
 #[test]
-fn the_game_turns_its_cpu_time_into_frames_and_the_screen_sees_them() {
+fn the_game_makes_frames_of_cpu_time_and_the_screen_sees_them() {
     let tasks = r#"
 [[task]]
 name = "game"

@@ -105,7 +105,7 @@ mod tests {
     use crate::metrics::Samples;
 
     #[test]
-    fn instances_of_a_task_are_put_together_and_variables_are_numbers_where_they_can_be() {
+    fn instances_of_a_task_are_pooled_and_variables_may_be_numbers() {
         let text = "[variables]\nn = { default = 2 }\nload = { default = \"BLK\" }\n\
                     [[task]]\nname = \"t\"\ncount = \"$n\"\nkind = \"alarms\"\nload = \"$load\"\n";
         let scenario = Scenario::parse(text, "x.toml").expect("the scenario is right");

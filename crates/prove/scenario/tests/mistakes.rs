@@ -154,7 +154,7 @@ fn variables_are_put_in_and_sums_are_done() {
 }
 
 #[test]
-fn values_that_a_variable_cannot_have_are_refused_with_those_that_it_can() {
+fn a_value_that_a_variable_cannot_have_names_valid_ones() {
     let scenario = with_variables();
     let said = |pairs| scenario.with(&sets(pairs)).expect_err("these are wrong").to_string();
     assert_eq!(

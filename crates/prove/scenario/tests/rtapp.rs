@@ -22,7 +22,7 @@ fn steps(scenario: &Scenario, task: usize) -> &[Step] {
 }
 
 #[test]
-fn comments_trailing_commas_and_keys_that_occur_again_are_taken_in_order() {
+fn comments_trailing_commas_and_repeated_keys_are_accepted() {
     let scenario = parse(
         "{ /* a comment */ \"tasks\" : { \"a\" : { // another\n \"run\" : 10, \"sleep\" : 20, \"run\" : 30, \
          \"suspend\", } },\n\

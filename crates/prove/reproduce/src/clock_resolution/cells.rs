@@ -182,7 +182,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_that_are_missing_are_named_with_their_commands_in_one_line() {
+    fn missing_kernels_are_named_with_their_commands_in_one_line() {
         let systems: Vec<&System> = SYSTEMS.iter().collect();
         let error = all_built(&systems, &[]).expect_err("none was built").to_string();
         let words =

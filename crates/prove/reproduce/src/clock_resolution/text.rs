@@ -140,7 +140,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_s_values_stand_above_the_measured_ones_with_a_verdict() {
+    fn the_paper_s_values_precede_measured_ones_with_a_verdict() {
         let undone = Undone { failures: vec![("fast, 2-8, seed 1".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &[("base", "9-spry-100hz")], &undone);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));

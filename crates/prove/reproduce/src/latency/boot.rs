@@ -201,7 +201,7 @@ mod tests {
     use crate::latency::{KERNELS, LOADS};
 
     #[test]
-    fn every_kernel_is_one_of_the_lab_s_and_every_load_one_of_the_suite_s() {
+    fn every_kernel_is_in_the_lab_and_every_load_in_the_suite() {
         for kernel in &KERNELS {
             spec(kernel).unwrap_or_else(|error| panic!("{}: {error}", kernel.key));
         }
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_boots_with_its_preemption_and_samples_as_the_article_did() {
+    fn a_cell_boots_with_its_preemption_and_the_article_s_rate() {
         let boot = |load| Boot { kernel: &KERNELS[0], load, seed: 2, samples: 4_096 };
         for load in &LOADS {
             let job = boot(load).job("/bin/spry".into());

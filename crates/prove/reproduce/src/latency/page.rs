@@ -122,7 +122,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_page_overlays_the_kernels_and_has_the_article_s_four_beside_them() {
+    fn the_page_overlays_the_kernels_beside_the_article_s_four() {
         let page = page(&study(), &Undone::default(), "spry reproduce scheduler-latency");
         for part in
             ["Beside fs", "Beside ttcp", "preempt + low-latency (the article)", "92.84442 %", "as then"]

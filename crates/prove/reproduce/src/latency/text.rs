@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kernels_stand_in_the_order_of_their_places_with_the_article_s_order_below() {
+    fn kernels_are_listed_by_place_above_the_article_s_order() {
         let undone =
             Undone { failures: vec![("newest-full, fs, seed 1".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &undone);

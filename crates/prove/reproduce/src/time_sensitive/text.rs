@@ -89,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_paper_s_values_stand_before_today_s_and_the_verdict_after_them() {
+    fn the_paper_s_values_precede_today_s_and_the_verdict_follows() {
         let undone = Undone { failures: vec![("spry, user, seed 2".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &undone);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));

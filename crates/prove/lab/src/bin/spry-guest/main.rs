@@ -144,7 +144,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_start_that_was_missed_is_put_off_to_the_next_of_a_row_of_moments() {
+    fn a_missed_start_is_put_off_to_the_next_multiple() {
         assert_eq!(start_ms(0, 3_000), 8_000);
         assert_eq!(start_ms(8_000, 7_000), 8_000);
         assert_eq!(start_ms(8_000, 7_001), 12_000);
