@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_for_a_reservation_names_what_it_needs_and_nothing_else() {
+    fn a_request_for_a_reservation_may_leave_out_defaults() {
         let terms = Terms { budget_ns: 3_276_800, period_ns: 8_192_000, on_exhaustion: OnExhaustion::Wait };
         let request = Request::Reserve { covers: Covers::Thread { tid: 7 }, terms, cpu: None };
         let line = r#"{"ask":"reserve","covers":{"thread":{"tid":7}},"budget_ns":3276800,"period_ns":8192000,"on_exhaustion":"wait","cpu":null}"#;

@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_user_s_requests_are_bounded_and_another_user_s_are_not_touched() {
+    fn the_bound_on_requests_is_per_user() {
         let mut bursts = Bursts::default();
         let taken = (0..10_000).filter(|at| bursts.take(1, *at)).count();
         assert_eq!(taken, 25);

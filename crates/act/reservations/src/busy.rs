@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn a_budget_is_what_is_enough_in_99_of_100_periods_and_a_tenth_more() {
+    fn a_budget_is_the_99th_percentile_of_run_time_and_a_tenth_more() {
         let found = busy((0..1_000).map(|at| if at % 200 == 7 { 900_000 } else { 200_000 }));
         assert_eq!((found.high_ns(), found.budget_ns(PERIOD_NS)), (200_000, 220_000));
         let often = busy((0..1_000).map(|at| if at % 50 == 7 { 900_000 } else { 200_000 }));
@@ -83,14 +83,14 @@ mod tests {
     }
 
     #[test]
-    fn a_thread_that_does_little_has_a_least_budget_of_a_tenth_of_a_period_at_most() {
+    fn the_least_budget_is_at_most_a_tenth_of_the_period() {
         assert_eq!(busy([20_000; 300]).budget_ns(PERIOD_NS), 100_000);
         assert_eq!(busy([20_000; 300]).budget_ns(500_000), 50_000);
         assert!(!busy([0; 300]).is_used() && busy([0, 1]).is_used());
     }
 
     #[test]
-    fn a_late_reading_counts_as_the_periods_that_it_tells_of_and_an_early_one_not() {
+    fn a_late_reading_counts_its_periods_and_an_early_one_none() {
         let mut found = Busy::default();
         found.take(600_000, 3 * PERIOD_NS, PERIOD_NS);
         found.take(500_000, PERIOD_NS / 2, PERIOD_NS);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_bound_begins_at_a_tenth_and_comes_to_a_quarter_more_than_what_was_taken() {
+    fn a_measured_bound_goes_from_a_tenth_to_the_use_and_a_quarter() {
         let mut bound = Bound::new(None);
         assert_eq!(bound.terms(10 * MS, 0).budget_ns, MS);
         bound.note(served(200_000));
@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_server_takes_too_much_never_makes_its_measured_bound_more_than_a_tenth() {
+    fn a_measured_bound_never_exceeds_a_tenth_of_the_period() {
         let mut bound = Bound::new(None);
         for longest_ns in [1, MS, 50 * MS, u64::MAX] {
             (0..12).for_each(|_| bound.note(served(longest_ns)));
@@ -183,7 +183,7 @@ mod tests {
     }
 
     #[test]
-    fn a_measured_bound_that_does_not_fit_is_tried_again_as_a_smaller_one() {
+    fn a_measured_bound_that_does_not_fit_is_halved_and_tried_again() {
         let bound = Bound::new(None);
         let budgets: Vec<u64> = tries(&bound, bound.terms(10 * MS, 0)).map(|terms| terms.budget_ns).collect();
         assert_eq!(budgets, [1_000_000, 500_000, 250_000, 125_000]);

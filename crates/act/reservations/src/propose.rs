@@ -146,7 +146,7 @@ mod tests {
     }
 
     #[test]
-    fn a_regular_task_gets_its_period_and_what_it_needs_with_a_margin() {
+    fn a_regular_task_gets_its_period_and_its_need_with_a_margin() {
         let task = activity([8_192; 500], |at| if at % 100 == 7 { 3_000 } else { 2_000 });
         let proposal = propose(&task).unwrap();
         let terms = Terms { budget_ns: 3_300_000, period_ns: 8_192_000, on_exhaustion: OnExhaustion::Wait };
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_is_woken_more_often_than_a_period_gets_several_wake_ups_together() {
+    fn wake_ups_closer_than_the_least_period_share_a_period() {
         let proposal = propose(&activity([30; 1_000], |_| 10)).unwrap();
         assert_eq!((proposal.terms.period_ns, proposal.terms.budget_ns), (120_000, 44_000));
         let always = propose(&activity([200; 100], |_| 200)).unwrap();

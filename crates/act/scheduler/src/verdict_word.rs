@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn by_hand_a_class_has_the_place_that_the_policy_gives_within_it() {
+    fn a_class_set_by_hand_keeps_the_policy_s_place_within_it() {
         let verdict = Verdict { tgid: Tgid(1), class: Class::Interactive, level: 3, quantum_us: 5 };
         let by_hand = |class, verdict| VerdictWord::by_hand(class, verdict);
         assert_eq!(by_hand(Class::Interactive, Some(&verdict)), VerdictWord::from(&verdict));

@@ -138,8 +138,8 @@ fn is_in_own_network(test: &str) -> bool {
 }
 
 #[test]
-fn a_session_s_process_has_roots_connection_and_a_users_own_connection_makes_none() {
-    if !is_in_own_network("a_session_s_process_has_roots_connection_and_a_users_own_connection_makes_none") {
+fn only_root_s_connection_makes_a_process_a_remote_session_s() {
+    if !is_in_own_network("only_root_s_connection_makes_a_process_a_remote_session_s") {
         return;
     }
     let _alone = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
@@ -160,7 +160,7 @@ fn a_session_s_process_has_roots_connection_and_a_users_own_connection_makes_non
 }
 
 #[test]
-fn a_connection_with_this_machine_itself_makes_no_session_a_remote_one() {
+fn a_connection_with_this_machine_makes_no_session_remote() {
     let _alone = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
     for (listens, connects) in [("127.0.0.1", "127.0.0.1"), ("::", "127.0.0.1"), ("::1", "::1")] {
         let listener = match TcpListener::bind((listens, 0)) {

@@ -76,7 +76,7 @@ impl Model {
 }
 
 #[test]
-fn it_admits_what_the_model_admits_and_a_refusal_changes_nothing() {
+fn it_admits_as_the_model_does_and_a_refusal_changes_nothing() {
     let (mut admission, mut model, mut noise) = (admission(), Model::default(), Noise(0x5eed_0001));
     let (mut admitted, mut refused, mut changed) = (0, 0, 0);
     let blocking = [(0, 0), (1, 150_000), (5, 0)];
@@ -185,7 +185,7 @@ fn sixty_thousand_opens_and_closes_leave_exactly_nothing() {
 }
 
 #[test]
-fn what_is_reserved_is_never_above_the_bound_whatever_the_periods() {
+fn the_reserved_share_stays_within_the_bound_for_all_periods() {
     let (mut admission, mut noise) = (Admission::new([0], Limits::default()), Noise(0x5eed_0003));
     let mut full = 0;
     for number in 0..4_000 {
@@ -207,7 +207,7 @@ fn what_is_reserved_is_never_above_the_bound_whatever_the_periods() {
 }
 
 #[test]
-fn a_thread_is_put_onto_the_cpu_that_it_runs_on_and_else_onto_the_lowest() {
+fn a_thread_is_reserved_on_its_own_cpu_or_else_on_the_lowest() {
     let mut admission = admission();
     let large = terms(600_000, 1_000_000);
     let mut place = |number, runs_on| admission.open(&Ask { runs_on, ..ask(number, large) }).unwrap().cpu;

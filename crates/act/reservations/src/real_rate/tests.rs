@@ -92,7 +92,7 @@ impl Plant {
 }
 
 #[test]
-fn the_queue_comes_to_half_full_and_stays_whatever_the_rate_and_the_need() {
+fn the_queue_stays_half_full_at_every_rate_and_need() {
     for fills in [0.5, 1.0, 3.0, 8.0, 16.0] {
         for needs in [0.02, 0.1, 0.3, 0.6] {
             let mut plant = Plant::new();
@@ -104,7 +104,7 @@ fn the_queue_comes_to_half_full_and_stays_whatever_the_rate_and_the_need() {
 }
 
 #[test]
-fn after_a_step_in_load_it_is_back_in_three_seconds_without_swinging() {
+fn the_queue_settles_in_three_seconds_after_a_step_in_load() {
     for fills in [1.0, 3.0, 8.0, 16.0] {
         for (before, after) in [(0.1, 0.2), (0.3, 0.15), (0.2, 0.6)] {
             let mut plant = Plant::new();
@@ -121,7 +121,7 @@ fn after_a_step_in_load_it_is_back_in_three_seconds_without_swinging() {
 }
 
 #[test]
-fn it_gives_no_more_than_admission_allows_and_comes_back_when_the_need_ends() {
+fn control_keeps_to_the_admitted_share_and_lowers_it_again() {
     let mut plant = Plant::new();
     plant.room = 0.25;
     let seen = plant.run(10.0, 3.0, 0.5);

@@ -27,7 +27,7 @@ fn name(message: &Message) -> &'static str {
 }
 
 #[test]
-fn a_thread_s_request_has_the_user_and_the_process_that_the_bus_names() {
+fn a_thread_s_request_has_the_bus_s_user_and_process() {
     let read = call(&thread("MakeThreadRealtime", "tu", &[78], 10)).expect("a call");
     let expected = Asked { what: What::Realtime, uid: 1000, tgid: 77, tid: 78, nice: 0 };
     assert_eq!(asked(&read, CALLER), Ok(Some(expected)));

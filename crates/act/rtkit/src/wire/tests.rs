@@ -67,7 +67,7 @@ fn bytes_that_were_spoilt_are_a_message_or_none() {
 }
 
 #[test]
-fn a_message_that_says_it_is_longer_or_shorter_than_it_is_is_none() {
+fn a_message_with_a_wrong_length_is_malformed() {
     let bytes = call("Hello", &Values::default());
     assert_eq!(Message::read(&bytes[..bytes.len() - 1]), Err(Malformed));
     assert_eq!(Message::read(&[bytes.as_slice(), &[0]].concat()), Err(Malformed));

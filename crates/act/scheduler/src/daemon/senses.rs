@@ -249,7 +249,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_taken_in_parts_is_gathered_as_if_it_were_taken_at_once() {
+    fn samples_taken_in_parts_add_up_as_if_taken_at_once() {
         // 40 characters at one moment are more than what counts in a part of a second.
         let whole = second_of(&[(drawn(3), vec![typed(1, 40), typed(2, 60)])]);
         let parts = second_of(&[

@@ -377,7 +377,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_group_is_raised_and_given_back_unless_somebody_else_has_set_it() {
+    fn a_raised_group_is_given_back_unless_another_process_set_it() {
         let root = std::env::temp_dir().join(format!("spry-groups-{}", std::process::id()));
         let group = root.join("app");
         let weight = || number_in(&group.join(WEIGHT));

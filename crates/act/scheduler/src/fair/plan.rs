@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn the_server_is_real_time_where_that_may_be_and_else_the_best_client() {
+    fn a_server_is_real_time_if_allowed_and_else_the_best_client() {
         assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &ALL), Some(Want::RealTime));
         let no = Allowed { real_time: false, slice: false, nice_least: -5 };
         let expected = Want::Raised { nice: -5, slice_ns: 0 };

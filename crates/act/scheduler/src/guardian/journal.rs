@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_begun_is_there_after_the_writers_end_and_what_was_ended_is_not() {
+    fn changes_begun_outlive_the_writer_and_ended_ones_do_not() {
         let directory = std::env::temp_dir().join(format!("spry-journal-{}", std::process::id()));
         let path = directory.join("journal");
         let mut journal = Journal::open(&path).unwrap();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reserved_thread_is_what_it_was_and_has_the_nice_value_that_it_was_given_since() {
+    fn a_reserved_thread_s_settings_return_with_its_later_nice() {
         let ours = Settings { policy: DEADLINE, reset_on_fork: 1, slack_ns: 0, ..BEFORE };
         assert_eq!(settings_back(ours, BEFORE, &[BEFORE, ours]), BEFORE);
         let reniced = Settings { nice: 7, ..ours };

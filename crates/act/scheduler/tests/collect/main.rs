@@ -32,7 +32,7 @@ fn reader_and_writer(ends: [RawFd; 2]) -> (Child, Child) {
 }
 
 #[test]
-fn who_waits_at_a_pipe_depends_on_who_writes_and_not_the_other_way_round() {
+fn a_pipe_s_waiting_reader_depends_on_its_writer_only() {
     let mut world = World::new();
     let (reader, writer) = reader_and_writer(pipe());
     world.wait("an edge", |world| world.weight(reader.0, writer.0) >= 10);
@@ -50,7 +50,7 @@ fn who_waits_at_a_socket_depends_on_who_sends() {
 }
 
 #[test]
-fn who_takes_from_a_full_pipe_depends_on_who_waits_to_put_more_in() {
+fn a_full_pipe_s_reader_depends_on_its_waiting_writer() {
     let mut world = World::new();
     let ends = pipe();
     let writer = child(|| {
@@ -211,7 +211,7 @@ fn nodes_are_given_back_tens_of_thousands_of_times() {
 }
 
 #[test]
-fn who_reads_a_terminal_and_who_types_there_depend_on_each_other_and_who_only_writes_is_left_out() {
+fn a_terminal_s_reader_and_typist_are_tied_and_a_writer_is_not() {
     let mut world = World::new();
     let (holder_end, program_end) = terminal();
     let rung = Arc::new(AtomicU32::new(0));

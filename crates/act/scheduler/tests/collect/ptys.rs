@@ -57,7 +57,7 @@ fn types(holder: RawFd, pause_ms: u64) {
 }
 
 #[test]
-fn a_terminal_of_the_same_number_in_another_file_system_says_nothing_of_this_one() {
+fn terminals_of_one_number_in_two_file_systems_are_told_apart() {
     let mut world = World::new();
     let (holder_end, program_end) = terminal();
     let wanted = number(holder_end);

@@ -75,7 +75,7 @@ fn connected(socket: RawFd, path: &str) -> UnixStream {
 }
 
 #[test]
-fn a_server_that_reads_slowly_depends_on_no_client_that_floods_it() {
+fn a_slow_reading_server_depends_on_no_client_that_floods_it() {
     let mut world = World::new();
     let path = place("floods");
     let listener = UnixListener::bind(&path).expect("a socket");
@@ -96,7 +96,7 @@ fn a_server_that_reads_slowly_depends_on_no_client_that_floods_it() {
 }
 
 #[test]
-fn datagrams_to_a_name_are_requests_and_between_a_pair_they_are_not() {
+fn datagrams_to_a_name_are_requests_and_within_a_pair_are_not() {
     let mut world = World::new();
     let path = place("datagrams");
     let named = UnixDatagram::bind(&path).expect("a socket");
@@ -256,7 +256,7 @@ fn a_watch_of_any_user_s_on_devices_hides_no_dependency() {
 }
 
 #[test]
-fn what_waits_for_a_lock_or_a_counter_depends_on_what_lets_go_or_counts() {
+fn a_waiter_for_a_lock_or_counter_depends_on_the_releaser() {
     let mut world = World::new();
     // SAFETY: the call takes only numbers.
     let counter = unsafe { libc::eventfd(0, 0) };
@@ -285,7 +285,7 @@ fn what_waits_for_a_lock_or_a_counter_depends_on_what_lets_go_or_counts() {
 }
 
 #[test]
-fn what_polls_a_terminal_in_its_background_reads_nothing_that_is_typed() {
+fn a_background_poller_of_a_terminal_reads_no_typed_keys() {
     let mut world = World::new();
     let (holder_end, program_end) = terminal();
     let leader = child(|| {

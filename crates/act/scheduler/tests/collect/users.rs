@@ -76,7 +76,7 @@ fn another_is_seen_beside(world: &mut World, crowd: Child) {
 }
 
 #[test]
-fn a_user_with_very_many_processes_leaves_half_of_the_nodes_to_others() {
+fn a_user_with_very_many_processes_leaves_half_of_the_nodes() {
     let mut world = World::with_room_for(ROOM);
     let crowd = child(|| {
         become_user(GREEDY);

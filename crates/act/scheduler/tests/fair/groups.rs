@@ -54,7 +54,7 @@ fn a_nice_value_that_other_sessions_cancel_still_counts() {
 }
 
 #[test]
-fn who_is_forked_by_what_is_in_use_leaves_its_group_with_the_next_round() {
+fn a_child_of_a_process_in_use_leaves_its_group_by_next_round() {
     let place = Place::new();
     let mut shell = Victim::run("sh", &["-c", "while read line; do sleep 600 & echo $!; done"]);
     let mut fair = place.start();

@@ -243,7 +243,7 @@ fn a_second_daemon_is_refused_while_one_acts() {
 }
 
 #[test]
-fn a_server_that_takes_too_much_is_an_ordinary_task_within_two_seconds() {
+fn a_server_that_takes_too_much_is_demoted_in_two_seconds() {
     let place = Place::new();
     let server = Victim::run("sh", &["-c", "while :; do :; done"]);
     let usual = server.settings();
@@ -298,8 +298,7 @@ fn who_asked_for_less_is_not_raised() {
 }
 
 #[test]
-fn a_thousand_processes_of_four_threads_take_half_a_second_of_cpu_time_at_most_and_a_tenth_in_the_next_round()
-{
+fn a_round_of_1000_processes_costs_at_most_half_a_second_of_cpu() {
     let place = Place::new();
     let crowd: Vec<Forked> = (0..1000)
         .map(|_| {

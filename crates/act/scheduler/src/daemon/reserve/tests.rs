@@ -146,7 +146,7 @@ fn asking_again_changes_the_terms_and_a_refusal_changes_nothing() {
 }
 
 #[test]
-fn another_user_s_task_is_as_good_as_absent_and_so_is_their_reservation() {
+fn another_user_s_task_or_reservation_is_refused_as_absent() {
     let (mut all, _log) = reservations();
     let stranger = Asker { uid: 4_000_000_007, person: 4_000_000_007 };
     let mut refused = |tid: u32| {
@@ -192,7 +192,7 @@ fn limits_are_those_of_the_daemons_arguments() {
 }
 
 #[test]
-fn a_named_server_is_ranked_by_the_reserved_tasks_that_ask_it_and_no_longer() {
+fn a_named_server_is_ranked_while_reserved_tasks_ask_it() {
     let (mut all, log) = reservations();
     let (server, client, other) = (sleeper(), sleeper(), sleeper());
     let said = all.serve(1000, of(&server), None).unwrap_err();
@@ -226,7 +226,7 @@ fn a_named_server_is_ranked_by_the_reserved_tasks_that_ask_it_and_no_longer() {
 }
 
 #[test]
-fn a_display_server_needs_no_name_and_one_that_does_not_fit_says_why() {
+fn display_servers_need_no_name_and_a_misfit_is_explained() {
     let (mut all, log) = reservations();
     let (server, client) = (sleeper(), sleeper());
     let mut graph = Graph::new();
@@ -296,7 +296,7 @@ fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
 }
 
 #[test]
-fn a_thread_has_the_nice_value_that_was_asked_for_until_all_ends() {
+fn a_thread_has_its_requested_nice_value_until_all_ends() {
     let (mut held, _) = reservations();
     let mine = sleeper_of_user();
     let asked = asks(What::HighPriority, user(), &mine);
