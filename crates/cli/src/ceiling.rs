@@ -58,7 +58,7 @@ mod tests {
     }
 
     #[test]
-    fn a_server_is_named_by_a_thread_or_a_process_with_a_bound_or_without() {
+    fn a_thread_or_process_names_a_server_with_or_without_a_bound() {
         let thread = Covers::Thread { tid: 7 };
         let bounded = Request::Serve { covers: thread, bound_ns: Some(250_000) };
         assert_eq!(asked("--pid 7 --bound 250us").unwrap(), bounded);

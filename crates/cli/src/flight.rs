@@ -155,7 +155,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_condition_is_a_latency_in_microseconds_or_with_a_unit_of_all_or_of_some() {
+    fn a_condition_is_a_latency_with_optional_unit_and_task() {
         let when = |text: &str| text.parse::<Condition>().map(|Condition(when)| (when.latency_ns, when.task));
         assert_eq!(when("latency>500"), Ok((500_000, None)));
         assert_eq!(when("latency > 2ms"), Ok((2_000_000, None)));

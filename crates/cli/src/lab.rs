@@ -177,7 +177,7 @@ mod tests {
     }
 
     #[test]
-    fn cleaning_keeps_built_schedulers_and_what_is_known_of_loads_and_is_refused_while_something_is_built() {
+    fn cleaning_keeps_peers_and_loads_and_is_refused_during_a_build() {
         let scratch = tempfile::tempdir().unwrap();
         let home = scratch.path().join("spry");
         for dir in ["peers/bin", "loads", "images/ab"] {

@@ -54,7 +54,7 @@ mod tests {
     use crate::process;
 
     #[test]
-    fn a_wait_ends_with_another_value_with_the_time_or_when_it_is_woken() {
+    fn a_wait_ends_at_another_value_a_timeout_or_a_wake_up() {
         let word = AtomicU32::new(0);
         wait(&word, 1, None);
         let began = Instant::now();

@@ -102,7 +102,7 @@ mod tests {
     }
 
     #[test]
-    fn a_child_ends_with_its_status_and_one_that_panics_does_not_go_on_as_its_parent() {
+    fn a_child_ends_with_its_status_even_if_it_panics() {
         // SAFETY: the children take no lock but standard error's, which this test does not hold.
         let (good, bad) = unsafe {
             (fork(|| 3).expect("a child"), fork(|| std::panic::resume_unwind(Box::new(()))).expect("a child"))

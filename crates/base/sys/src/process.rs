@@ -244,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wait_that_is_not_repeated_ends_with_the_child_or_with_a_signal() {
+    fn a_wait_without_retry_ends_with_the_child_or_a_signal() {
         // SAFETY: the child takes no lock; in it there is one thread, so it may fork further.
         let child = unsafe {
             outlive::fork(|| {

@@ -90,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_pipe_is_as_full_as_what_was_written_and_its_partners_notice_nothing() {
+    fn a_look_at_a_pipe_s_fill_level_leaves_its_partners_alone() {
         let mut child = Command::new("sleep").arg("60").stdin(Stdio::piped()).spawn().expect("sleep starts");
         let end = PipeEnd::of(child.id(), 0).expect("it is there").expect("it is a pipe");
         assert_eq!((end.side, end.fill().expect("it is open")), (Side::Read, 0.0));

@@ -88,7 +88,7 @@ fn each_wing_uses_only_those_that_stand_below_it() {
 }
 
 #[test]
-fn an_experiment_knows_nothing_of_what_plays_its_cells_or_asks_for_them() {
+fn an_experiment_uses_neither_its_players_nor_its_callers() {
     let crates = crates();
     let find = |name: &str| crates.iter().find(|one| one.name == name);
     let mut used = BTreeSet::from([EXPERIMENT]);

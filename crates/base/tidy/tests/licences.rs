@@ -119,7 +119,7 @@ fn are_under(package: &str, licence: &str) -> Vec<String> {
 }
 
 #[test]
-fn the_scheduler_s_daemon_holds_nothing_that_is_under_apache_alone() {
+fn the_daemon_contains_no_crate_under_apache_alone() {
     assert!(!are_under("spry-scheduler", "GPL-2.0-only").is_empty(), "the test sees no licences");
     // This crate belongs to bindgen. The crate scx_utils lists bindgen as a normal dependency, although it
     // only builds with it: no code of it is in the binary.

@@ -139,7 +139,7 @@ fn no_condition_needs_a_newer_compiler_than_1_85() {
 }
 
 #[test]
-fn a_chain_of_let_conditions_is_found_and_a_match_inside_one_is_not() {
+fn let_chains_are_found_and_plain_conditions_are_not() {
     assert_eq!(let_chains("if let Some(x) = y && x > 0 { }").len(), 1);
     assert_eq!(let_chains("while a && let Some(x) = y { }").len(), 1);
     assert_eq!(let_chains("if let Some(x) = y.filter(|x| a && b) { a && b }").len(), 0);

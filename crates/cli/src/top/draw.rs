@@ -219,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn an_ordinary_user_sees_that_others_are_left_out_and_no_figures_of_the_daemon() {
+    fn an_ordinary_user_is_told_that_other_users_are_left_out() {
         let mut own = status();
         own.scope = Scope::Own;
         own.tasks.truncate(2);

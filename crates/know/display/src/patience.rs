@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lingering_connection_that_is_sent_along_holds_up_a_reader_for_milliseconds() {
+    fn a_passed_lingering_connection_delays_a_reader_for_ms_only() {
         let mut patience = Patience::of_this_thread().unwrap();
         let mut reads_for = |is_patient: fn(&mut Patience)| {
             let (mut ours, theirs) = UnixStream::pair().unwrap();
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn a_socket_that_refuses_files_gets_none_where_the_kernel_can_do_that() {
+    fn a_socket_that_refuses_files_gets_none_if_the_kernel_can() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("socket");
         let listener = std::os::unix::net::UnixListener::bind(&path).unwrap();

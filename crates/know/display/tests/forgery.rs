@@ -153,7 +153,7 @@ fn drawing_ten_thousand_times_a_second_is_drawing_fifty_times() {
 }
 
 #[test]
-fn windows_of_many_connections_are_one_process_s_and_one_screen_s() {
+fn windows_of_many_connections_count_as_one_process_and_screen() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let (mut typist, mut forger) = (Actor::on(&server), Actor::with_window(&server, "0 0 800 500"));

@@ -131,7 +131,7 @@ fn program(path: &str) -> PathBuf {
 }
 
 #[test]
-fn a_trusted_user_s_processes_report_of_themselves_and_of_each_other() {
+fn a_trusted_user_s_processes_report_on_each_other() {
     let mut desk = desk("trusted", vec![Reporter::User(sender_uid())]);
     let sender = desk.send(&["self 12 0.25"]);
     assert_eq!(desk.of(sender.tgid()), Changes { input: 12, output_ppm: 250_000 });

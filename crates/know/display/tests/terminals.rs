@@ -64,7 +64,7 @@ fn keys_at_a_console_are_its_readers_input() {
 }
 
 #[test]
-fn a_remote_session_is_a_device_and_who_reads_its_keys_is_in_use() {
+fn a_remote_session_is_a_device_and_its_key_reader_is_in_use() {
     let seen = seen(activity(PTY, SSHD, SHELL, 5));
     assert_eq!(seen.servers, [session()]);
     let changes = Changes { input: 5, output_ppm: 0 };
@@ -72,12 +72,12 @@ fn a_remote_session_is_a_device_and_who_reads_its_keys_is_in_use() {
 }
 
 #[test]
-fn the_holder_of_a_terminal_in_a_window_is_no_root_and_neither_is_who_types_to_its_own_child() {
+fn a_window_terminal_s_holder_and_its_typist_are_no_roots() {
     assert_eq!(seen(activity(PTY, WINDOW, SHELL, 5)), Seen::default());
 }
 
 #[test]
-fn a_process_that_talks_to_itself_through_its_own_terminal_gains_nothing() {
+fn a_process_gains_nothing_by_typing_to_itself() {
     assert_eq!(seen(activity(PTY, SSHD, SSHD, 5)), Seen::default());
 }
 
@@ -91,7 +91,7 @@ fn who_only_writes_into_a_terminal_is_not_in_use_by_that() {
 }
 
 #[test]
-fn what_the_reader_shows_counts_as_its_share_of_the_terminal_and_at_most_one_screen_a_second() {
+fn a_reader_s_output_counts_as_at_most_one_screen_a_second() {
     let shown = |shown, size| {
         let activity = Activity { shown, ..activity(PTY, SSHD, SHELL, 1) };
         let mut machine = Machine { size, ..machine() };
@@ -127,7 +127,7 @@ fn a_session_that_ended_is_no_device_any_more() {
 }
 
 #[test]
-fn a_terminal_whose_number_a_window_takes_over_is_no_session_s_any_more() {
+fn a_terminal_number_taken_over_by_a_window_leaves_the_session() {
     let mut terminals = Terminals::new();
     let _ = terminals.take(0, &[activity(PTY, SSHD, SHELL, 1)], &mut machine());
     let seen = terminals.take(SECOND_NS, &[activity(PTY, WINDOW, SHELL, 1)], &mut machine());

@@ -92,7 +92,7 @@ fn a_small_window_of_one_client_inside_another_s_does_not_count() {
 }
 
 #[test]
-fn a_window_that_another_inside_the_same_window_covers_does_not_count() {
+fn a_window_covered_by_its_sibling_does_not_count() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let mut editor = Actor::with_window(&server, "100 100 200 200");
@@ -125,7 +125,7 @@ fn a_window_in_a_frame_counts_and_so_does_one_deep_inside() {
 }
 
 #[test]
-fn a_window_that_is_covered_does_not_count_until_it_is_seen_again() {
+fn a_covered_window_does_not_count_until_it_is_seen_again() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let (mut typist, reader) = typist_and_reader(&server, &["window 100 100 200 200", "fill 0 0 200 200"]);

@@ -108,7 +108,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_process_of_which_devices_of_two_users_told_belongs_to_neither_until_it_is_forgotten() {
+    fn a_process_on_devices_of_two_users_belongs_to_neither() {
         let told = |tgid, uid| Sample {
             tgid: Tgid(tgid),
             device: Device { place: Place::Display(uid), whose: Whose::User(uid) },

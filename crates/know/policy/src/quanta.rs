@@ -34,7 +34,7 @@ mod tests {
     }
 
     #[test]
-    fn by_default_a_levels_quantum_does_not_depend_on_who_else_is_there() {
+    fn by_default_a_level_s_quantum_depends_on_no_other_process() {
         let constants = Constants::default();
         for rank in [0, 1, 7] {
             let quanta: Vec<u32> = (0..6).map(|level| quantum_us(level, rank, &constants) / 1_000).collect();

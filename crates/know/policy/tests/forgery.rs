@@ -59,7 +59,7 @@ fn waiting_for_one_who_is_in_use_gains_nothing() {
 }
 
 #[test]
-fn requests_that_show_nothing_gain_nothing_from_a_display_server() {
+fn requests_that_draw_nothing_gain_nothing_from_a_server() {
     // The hog only sends requests to the server, and waits for the answers.
     let asks = |graph: &mut Graph| {
         graph.depend(SERVER, HOG, 10_000);
@@ -78,7 +78,7 @@ fn behind_a_client_that_shows_nothing_nobody_gains_either() {
 }
 
 #[test]
-fn a_flood_of_processes_around_one_in_use_does_not_cost_its_helper_the_place() {
+fn a_flood_of_processes_does_not_cost_a_helper_its_place() {
     const HELPER: Tgid = Tgid(20);
     let standings = third_second(&Constants::default(), |graph| {
         graph.depend(EDITOR, HELPER, 5);
@@ -128,7 +128,7 @@ fn blinking_in_a_few_pixels_gains_nothing() {
 }
 
 #[test]
-fn who_draws_no_more_is_forgotten_in_the_second_second_however_much_it_drew() {
+fn a_process_that_stops_drawing_is_forgotten_in_two_seconds() {
     let drawn = [8_000_000, 8_000_000, 0, 0, 0, 0];
     assert_eq!(used(&Constants::default(), &drawn), [true, true, true, false, false, false]);
     assert_eq!(used(&Constants::default(), &[8_000_000, 0, 8_000_000, 0, 8_000_000]), [true; 5]);

@@ -60,7 +60,7 @@ fn a_flood_of_processes_costs_a_bounded_number_of_edges_each() {
 }
 
 #[test]
-fn a_part_of_the_graph_leads_over_those_who_are_admitted_and_nobody_else() {
+fn a_part_of_the_graph_leads_over_admitted_processes_only() {
     let mut graph = Graph::new();
     for (waiter, on, times) in [(1, 2, 5), (2, 3, 4), (3, 1, 3), (2, 9, 8), (9, 4, 8), (5, 6, 1)] {
         graph.depend(Tgid(waiter), Tgid(on), times);

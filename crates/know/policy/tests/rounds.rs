@@ -52,7 +52,7 @@ fn shortcut(standings: &[Standing], tgid: u32) -> u16 {
 }
 
 #[test]
-fn the_thesis_example_of_a_shell_in_a_terminal_totals_at_six_and_the_shell_inherits_it() {
+fn in_the_thesis_example_a_shell_inherits_its_terminal_s_six() {
     let mut world = World::new(Constants::thesis());
     world.talk(1, 10, 5);
     world.talk(10, 11, 5);
@@ -65,7 +65,7 @@ fn the_thesis_example_of_a_shell_in_a_terminal_totals_at_six_and_the_shell_inher
 }
 
 #[test]
-fn all_shortcuts_that_apply_add_up_and_the_best_possible_client_is_on_level_1() {
+fn shortcuts_add_up_and_the_best_possible_client_is_on_level_1() {
     let mut world = World::new(Constants::thesis());
     world.talk(1, 10, 5);
     let standings = world.second(&[(10, 8, SCREEN)]);
@@ -86,7 +86,7 @@ fn three_who_draw_most_and_two_who_receive_most_are_set_apart() {
 }
 
 #[test]
-fn ties_at_the_top_go_by_this_seconds_changes_then_to_the_lower_number() {
+fn ties_go_by_this_second_s_changes_and_then_the_lower_number() {
     let mut world = World::new(Constants::thesis());
     // Process 12 had an average of 8 a second ago, of which 4 is left; 10 and 11 now have 4, of 8 events in
     // this second.
@@ -99,7 +99,7 @@ fn ties_at_the_top_go_by_this_seconds_changes_then_to_the_lower_number() {
 }
 
 #[test]
-fn a_client_that_draws_past_the_server_is_known_by_its_input_alone() {
+fn a_client_drawing_past_the_server_is_known_by_its_input() {
     let mut world = World::new(Constants::default());
     let standings = world.second(&[(10, 30, 0)]);
     let game = of(&standings, 10).unwrap();
@@ -107,7 +107,7 @@ fn a_client_that_draws_past_the_server_is_known_by_its_input_alone() {
 }
 
 #[test]
-fn of_equally_short_ways_the_largest_shortcut_counts_and_is_never_a_sum() {
+fn of_equally_short_ways_only_the_largest_shortcut_counts() {
     let mut world = World::new(Constants::thesis());
     for client in [10, 11] {
         world.talk(1, client, 5);
@@ -136,7 +136,7 @@ fn cycles_end_and_what_is_too_far_is_not_reached() {
 }
 
 #[test]
-fn one_that_only_wakes_the_server_is_not_what_the_server_depends_on() {
+fn a_server_does_not_depend_on_a_process_that_only_wakes_it() {
     let mut world = World::new(Constants::thesis());
     world.graph.depend(Tgid(30), SERVER, 50);
     assert_eq!(of(&world.second(&[]), 30), None);
@@ -154,7 +154,7 @@ fn what_happened_once_counts_once_and_is_forgotten() {
 }
 
 #[test]
-fn the_thesis_average_remembers_a_peak_for_its_logarithm_of_seconds() {
+fn the_thesis_average_keeps_a_peak_for_its_logarithm_in_seconds() {
     let mut world = World::new(Constants::thesis());
     world.second(&[(10, 64, 0)]);
     let seconds = (0..).take_while(|_| of(&world.second(&[]), 10).is_some()).count();
@@ -162,7 +162,7 @@ fn the_thesis_average_remembers_a_peak_for_its_logarithm_of_seconds() {
 }
 
 #[test]
-fn after_the_user_turns_to_another_the_first_loses_its_rank_within_five_seconds() {
+fn a_process_the_user_leaves_loses_its_rank_in_five_seconds() {
     let mut world = World::new(Constants::default());
     (0..10).for_each(|_| drop(world.second(&[(10, 30, 0)])));
     let mut seconds = 0;
@@ -194,7 +194,7 @@ fn seconds_to_turn(constants: Constants, keys_before: u32) -> usize {
 }
 
 #[test]
-fn whom_the_user_turns_to_has_the_rank_alone_within_two_seconds_whenever_that_is() {
+fn a_process_the_user_turns_to_has_the_rank_in_two_seconds() {
     for keys_before in 0..8 {
         assert!(seconds_to_turn(Constants::default(), keys_before) <= 2, "{keys_before}");
     }
@@ -203,7 +203,7 @@ fn whom_the_user_turns_to_has_the_rank_alone_within_two_seconds_whenever_that_is
 }
 
 #[test]
-fn the_first_key_at_another_makes_it_the_equal_of_the_one_that_the_user_turns_from() {
+fn the_first_key_makes_a_process_equal_to_the_one_before_it() {
     let mut world = World::new(Constants::default());
     (0..3).for_each(|_| drop(world.second(&[(10, 30, SCREEN), (11, 0, SCREEN / 16)])));
     let shortcuts = |standings: &[Standing]| [10, 11].map(|tgid| shortcut(standings, tgid));
@@ -223,7 +223,7 @@ fn a_pause_of_the_user_changes_nobody_s_rank() {
 }
 
 #[test]
-fn processes_that_vanish_or_become_other_programs_leave_nothing_behind() {
+fn vanished_processes_and_replaced_programs_leave_nothing() {
     let mut world = World::new(Constants::thesis());
     world.talk(1, 10, 9);
     world.talk(10, 11, 9);
@@ -249,7 +249,7 @@ fn an_early_round_sees_somebody_new_and_halves_nothing() {
 }
 
 #[test]
-fn a_new_client_is_seen_within_50_ms_but_a_flood_of_them_makes_no_flood_of_rounds() {
+fn new_clients_are_seen_in_50_ms_without_a_flood_of_rounds() {
     let constants = Constants::default();
     const MS: u64 = 1_000_000;
     let mut trigger = Trigger::new(0, &constants);
@@ -270,7 +270,7 @@ fn a_new_client_is_seen_within_50_ms_but_a_flood_of_them_makes_no_flood_of_round
 }
 
 #[test]
-fn a_second_that_is_only_learnt_is_known_as_if_it_had_been_decided() {
+fn a_learnt_second_counts_like_a_decided_one() {
     let (mut decided, mut learnt) = (World::new(Constants::default()), World::new(Constants::default()));
     for world in [&mut decided, &mut learnt] {
         world.talk(10, 1, 4);

@@ -158,7 +158,7 @@ R   50   1024  44100   1.0us   1.0us  0.00  0.00    0                  other-sin
     }
 
     #[test]
-    fn followers_have_the_period_of_their_driver_and_processes_that_the_kernel_names() {
+    fn followers_have_their_driver_s_period_and_the_kernel_s_tgids() {
         let nodes = objects().nodes(&running(TOP));
         let seen: Vec<_> =
             nodes.iter().map(|node| (node.id, node.tgid, node.driver, node.quantum, node.rate)).collect();

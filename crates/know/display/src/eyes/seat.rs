@@ -100,7 +100,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_users_of_the_sessions_that_are_shown_are_read_of_each_seat() {
+    fn each_seat_gives_the_user_of_its_shown_session() {
         let place = std::env::temp_dir().join(format!("spry-seats-{}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
         let head = "# This is private data. Do not parse.\n";

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn only_regular_files_are_read_and_so_many_different_cookies_tried() {
+    fn only_regular_files_are_read_and_few_different_cookies_tried() {
         let place = std::env::temp_dir().join(format!("spry-cookies-{}", std::process::id()));
         fs::create_dir_all(&place).unwrap();
         let (fifo, file) = (place.join("fifo"), |number: u32| place.join(number.to_string()));

@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_crowd_of_another_user_s_processes_hides_none_of_this_user_s() {
+    fn another_user_s_many_processes_hide_none_of_this_user_s() {
         let others = (1..100_000).map(|number| (Tgid(number), 1001));
         let own = (100_000..120_000).map(|number| (Tgid(number), 1000));
         let found: Vec<Tgid> = owned(others.chain(own), 1000).collect();

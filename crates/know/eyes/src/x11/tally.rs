@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn each_frame_counts_as_much_as_it_covers_and_the_first_report_does_not() {
+    fn each_frame_counts_the_area_that_it_covers_once() {
         let mut habit = counted();
         for frame in 0..5 {
             assert!(habit.is_counted(&notice(1_000 + 40 * frame, 100, 100)));

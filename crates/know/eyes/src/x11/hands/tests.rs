@@ -98,7 +98,7 @@ fn what_is_made_without_a_hand_counts_for_nobody() {
 }
 
 #[test]
-fn the_first_key_that_is_passed_on_counts_for_the_relay_and_no_other_does() {
+fn only_the_first_key_passed_on_counts_for_the_relay() {
     let mut desk = Desk::new();
     for _ in 0..3 {
         desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).settle();
@@ -127,7 +127,7 @@ fn a_window_that_is_not_seen_passes_on_as_well() {
 }
 
 #[test]
-fn a_relay_s_release_of_a_key_whose_press_it_passed_on_is_not_its_own() {
+fn a_relay_does_not_own_the_release_of_a_key_it_passed_on() {
     let mut desk = Desk::new();
     desk.knows(RELAY);
     desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).makes(RELAY, PRESS).settle();
@@ -147,7 +147,7 @@ fn what_a_relay_keeps_counts_a_little_later() {
 }
 
 #[test]
-fn what_a_process_makes_for_itself_takes_nothing_from_it_and_gives_it_nothing() {
+fn keys_that_a_process_sends_itself_change_no_count() {
     let mut desk = Desk::new();
     desk.knows(RELAY);
     desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).settle();
@@ -177,7 +177,7 @@ fn a_process_that_did_not_receive_a_key_draws_it_to_no_process() {
 }
 
 #[test]
-fn a_key_that_goes_through_two_relays_counts_for_the_process_that_keeps_it() {
+fn a_key_through_two_relays_counts_for_its_last_receiver() {
     let mut desk = Desk::new();
     desk.knows(RELAY).knows(OTHER);
     for seen in [Worth::Own, Worth::Passage] {
@@ -189,7 +189,7 @@ fn a_key_that_goes_through_two_relays_counts_for_the_process_that_keeps_it() {
 }
 
 #[test]
-fn a_key_that_is_passed_on_before_more_than_is_remembered_counts_for_no_process() {
+fn a_key_passed_on_and_then_forgotten_counts_for_no_process() {
     let mut desk = Desk::new();
     desk.knows(RELAY);
     desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).makes(RELAY, PRESS);
@@ -202,7 +202,7 @@ fn a_key_that_is_passed_on_before_more_than_is_remembered_counts_for_no_process(
 }
 
 #[test]
-fn a_key_that_is_passed_on_twice_counts_once_and_then_for_nobody() {
+fn a_key_passed_on_twice_counts_once() {
     let mut desk = Desk::new();
     desk.knows(RELAY);
     for _ in 0..2 {
