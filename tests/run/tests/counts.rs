@@ -198,7 +198,7 @@ fn pure_tests_run_side_by_side() {
 }
 
 #[test]
-fn tests_that_need_the_machine_run_one_by_one_and_after_the_others() {
+fn tests_that_need_the_machine_run_last_and_one_by_one() {
     let does = format!("mkdir lock || exit 1; echo $1 >>order; sleep 0.2; rmdir lock; {GOOD}");
     let alone = "crates/prove/runner/tests/runs.rs";
     let tree = Tree::new().program(alone, &["a", "b", "c"], &[], &does);

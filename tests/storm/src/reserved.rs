@@ -316,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_wants_the_cpu_and_gets_a_budget_in_each_period_keeps_the_rules() {
+    fn a_task_that_gets_its_budget_in_each_period_keeps_the_rules() {
         let mut stays = Vec::new();
         for period in 0..20 {
             stays.push(stay(period * 10, period * 10 + 2, 0, true));
@@ -327,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn a_task_that_waits_for_two_periods_without_its_budget_breaks_a_rule() {
+    fn a_task_without_its_budget_for_two_periods_breaks_a_rule() {
         let kept = kept(&[stay(0, 30, 0, true), stay(30, 60, 0, false), stay(60, 70, 0, true)], 0);
         assert_eq!((kept.short_ns, kept.broken.len()), (2 * MS, 1), "{:?}", kept.broken);
     }

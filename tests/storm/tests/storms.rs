@@ -35,19 +35,19 @@ fn is_long() -> bool {
 
 /// One storm, and three in the long form.
 #[test]
-fn in_storms_on_one_cpu_no_task_waits_for_two_seconds_and_counts_are_right() {
+fn in_storms_on_one_cpu_no_task_waits_for_two_seconds() {
     let storms = if is_long() { 3 } else { 1 };
     holds(storms, &["--seeds", &storms.to_string()]);
 }
 
 #[test]
-fn in_a_storm_on_four_cpus_that_go_and_come_no_task_waits_for_two_seconds_and_counts_are_right() {
+fn in_a_storm_on_four_cpus_no_task_waits_for_two_seconds() {
     let seconds = if is_long() { "10" } else { "3" };
     holds(1, &["--first", "2", "--cpus", "4", "--seconds", seconds]);
 }
 
 #[test]
-fn in_a_storm_with_reservations_each_has_its_budget_and_none_is_left() {
+fn in_a_storm_with_reservations_each_budget_holds_and_ends() {
     let said = said(&["--reservations", "--seconds", "4"]);
     let looked_at = |line: &str| line.trim().split_once(" windows of two periods")?.0.parse::<u64>().ok();
     // How many windows there are is chance: 392, 502 and 792 were seen. Fewer would say little.

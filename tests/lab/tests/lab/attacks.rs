@@ -59,12 +59,12 @@ fn a_relay_of_processes_leaves_others_their_part() {
 }
 
 #[test]
-fn children_of_processes_that_live_on_or_end_leave_others_their_part() {
+fn children_of_live_or_ended_processes_leave_others_their_part() {
     hold(&["children 900"], &["daemons 900"]);
 }
 
 #[test]
-fn a_session_of_another_user_that_forks_without_end_is_one_group() {
+fn a_session_of_another_user_that_forks_endlessly_is_one_group() {
     // The loops are a group of their own, so half of the CPU is theirs. Under EEVDF they get 81 %, because
     // most of the attack's processes wait for locks. Half of the CPU is less than 0.8 of that in some runs.
     let asked = Beside::four_a_cpu("bomb 900", By::OtherUser, 1, test_seconds());
@@ -81,7 +81,7 @@ fn threads_that_wake_each_other_leave_others_their_part() {
 }
 
 #[test]
-fn threads_of_the_kernel_that_a_user_makes_work_have_no_more_than_their_share() {
+fn threads_of_the_kernel_used_by_a_user_keep_to_their_share() {
     // The tasks that want to run are the loops, the writer, and the kernel's workers for the writer.
     holds("ttys 1", By::OtherUser, 12);
 }
@@ -117,7 +117,7 @@ fn sets_of_cpus_of_one_user_leave_places_for_others() {
 }
 
 #[test]
-fn nice_values_hold_against_a_program_that_forks_each_millisecond() {
+fn nice_values_hold_against_a_program_that_forks_every_ms() {
     for (attack_nice, nice) in [(10, 0), (0, 10)] {
         let asked = Beside {
             attack_nice,
@@ -139,7 +139,7 @@ fn nice_values_hold_against_a_program_that_forks_each_millisecond() {
 }
 
 #[test]
-fn a_key_waits_for_no_worker_of_the_kernel_that_floods_of_terminals_have_used_up() {
+fn a_key_waits_for_no_kernel_worker_used_up_by_terminal_floods() {
     let asked = Attacked { attack: Some("ttys 3"), typed_at: TypedAt::Shell, cpus: 1, seconds: 6 };
     let fared = desktop(&asked, Desk::Spry).expect("the lab runs it");
     println!("{}", fared.text);
@@ -150,7 +150,7 @@ fn a_key_waits_for_no_worker_of_the_kernel_that_floods_of_terminals_have_used_up
 }
 
 #[test]
-fn on_the_real_time_kernel_loops_of_sched_idle_whose_turns_last_for_a_tick_leave_others_their_part() {
+fn on_the_real_time_kernel_sched_idle_loops_leave_others_a_part() {
     let asked = Beside {
         kernel: KernelChoice::Newest(Flavour::Rt),
         ..Beside::four_a_cpu("idle-crowd 50", By::OtherUser, 1, 3)

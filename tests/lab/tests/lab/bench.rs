@@ -5,7 +5,7 @@ use spry_lab::MachineSpec;
 use spry_lab_tests::{machine, printed, run, spry_script};
 
 #[test]
-fn without_caches_interrupts_cost_a_sort_nothing_but_their_own_time() {
+fn without_caches_interrupts_cost_a_sort_only_their_own_time() {
     let job = spry_script("spry bench --quiet --json --only trap,interrupt,sort --duration 8");
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let report: Value = serde_json::from_str(&printed(&outcome)).expect("--json prints JSON");

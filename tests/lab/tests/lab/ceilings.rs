@@ -48,7 +48,7 @@ fn answers(text: &str, name: &str, word: &str) -> f64 {
 }
 
 #[test]
-fn a_server_with_a_ceiling_answers_its_reserved_client_in_time_beside_four_loops() {
+fn a_server_with_a_ceiling_answers_its_client_beside_four_loops() {
     let text = said(
         "reserved service ask low /tmp/socket 6000 20000 6
         spry ceiling --pid $server --bound 7ms
@@ -70,7 +70,7 @@ fn a_server_with_a_ceiling_answers_its_reserved_client_in_time_beside_four_loops
 }
 
 #[test]
-fn a_server_that_takes_more_than_its_bound_is_demoted_and_told_of() {
+fn a_server_that_takes_more_than_its_bound_is_demoted() {
     let text = said(
         "spry ceiling --pid $server --bound 1ms
         spry reserve --budget 3276.8us --period 8192us -- spry-runner budget other 4 3276.8 8192 &
@@ -87,7 +87,7 @@ fn a_server_that_takes_more_than_its_bound_is_demoted_and_told_of() {
 }
 
 #[test]
-fn a_flood_of_requests_takes_nothing_from_other_reservations_and_leaves_the_rest_its_share() {
+fn a_flood_of_requests_takes_nothing_from_reservations() {
     let text = said(
         "spry ceiling --pid $server --bound 1ms
         reserved service flood /tmp/socket 300 9 & flood=$!

@@ -109,7 +109,7 @@ fn said(place: &Place, text: &str) -> Said {
 }
 
 #[test]
-fn processes_programs_and_groups_in_a_storm_leave_the_machine_usable() {
+fn processes_and_groups_in_a_storm_leave_the_machine_usable() {
     let said = said(
         &Place::default(),
         "start --actuator scx; loops 2; storm fork 2; storm exec 2; storm cgroups 2; end_loops; status end",
@@ -128,7 +128,7 @@ fn processes_programs_and_groups_in_a_storm_leave_the_machine_usable() {
 }
 
 #[test]
-fn on_two_cpus_it_stays_in_charge_while_one_goes_and_comes_in_a_storm() {
+fn on_two_cpus_it_stays_in_charge_while_one_goes_in_a_storm() {
     let text = "start --actuator scx
         for kind in fork exec affinity cgroups; do storm $kind 5 & storms=\"$storms $!\"; done
         for time in 1 2 3; do for online in 0 1; do
@@ -148,7 +148,7 @@ fn on_two_cpus_it_stays_in_charge_while_one_goes_and_comes_in_a_storm() {
 }
 
 #[test]
-fn clients_by_the_hundred_and_the_end_of_their_server_are_lived_through() {
+fn clients_by_the_hundred_and_their_server_s_end_are_survived() {
     let text = "start --actuator scx --trust-synthetic
         serve() { Xvfb :7 -screen 0 640x480x24 -noreset -nolisten tcp >/dev/null 2>&1 & server=$!; }
         watches() { says '\"name\":\":7\",\"kind\":\"x11\",\"state\":\"watched\",\"tgid\":'$1; }
@@ -173,7 +173,7 @@ fn clients_by_the_hundred_and_the_end_of_their_server_are_lived_through() {
 }
 
 #[test]
-fn a_daemon_that_is_stopped_leaves_tasks_under_its_policy_and_one_that_is_killed_under_the_kernels() {
+fn a_daemon_that_is_stopped_keeps_tasks_and_a_killed_one_none() {
     let text = "start --actuator scx; loops 3; loop=$(head -n1 /tmp/loops)
         spry sched set $loop --class interactive; sleep 1
         before=$(ticks $loop); kill -STOP $daemon; sleep 15; spry sched status --json; sleep 15
@@ -203,7 +203,7 @@ fn a_daemon_that_is_stopped_leaves_tasks_under_its_policy_and_one_that_is_killed
 }
 
 #[test]
-fn when_memory_runs_out_the_daemon_lives_or_its_tasks_are_with_the_kernel() {
+fn when_memory_runs_out_the_daemon_lives_or_the_tasks_are_back() {
     let text = "start --actuator scx; storm memory; status memory; echo daemon $daemon
         echo 1000 >/proc/$daemon/oom_score_adj; storm memory; until_ without is disabled";
     let said = said(&Place { memory_mib: 768, ..Place::default() }, text);
@@ -277,7 +277,7 @@ fn taken_out_by_the_kernel_it_says_so_and_comes_back() {
 
 /// The short form has a quarter of the tasks.
 #[test]
-fn thousands_beside_one_in_use_all_run_in_a_third_of_the_watchdog_s_time() {
+fn thousands_beside_one_in_use_run_in_a_third_of_the_watchdog() {
     let (count, seconds) = if is_long() { (20_000, 11) } else { (5_000, 11) };
     let text = format!(
         "start --actuator scx
@@ -298,7 +298,7 @@ fn thousands_beside_one_in_use_all_run_in_a_third_of_the_watchdog_s_time() {
 /// would take 40 s. With so many tasks a round of the daemon takes longer than 30 s. Therefore the scheduler
 /// itself says when its threads must wake. The short form has a quarter of the tasks and of the time.
 #[test]
-fn on_the_real_time_kernel_thousands_beside_one_in_use_do_not_outlast_the_watchdog() {
+fn on_the_real_time_kernel_thousands_run_within_the_watchdog() {
     let (count, seconds) = if is_long() { (10_000, 40) } else { (2_500, 10) };
     let text = format!(
         "start --actuator scx
@@ -335,7 +335,7 @@ fn it_stays_in_charge_of_the_kernel_with_all_drivers() {
 }
 
 #[test]
-fn it_stays_in_charge_of_the_real_time_kernel_and_says_that_it_lacks_timers() {
+fn it_stays_in_charge_of_the_real_time_kernel_without_timers() {
     stays_in_charge_on(Flavour::Rt, &[2]);
 }
 

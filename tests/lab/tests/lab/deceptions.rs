@@ -15,7 +15,7 @@ const AT_ONCE: [&str; 2] = [
 const ALONE: &str = "ssh@1001";
 
 #[test]
-fn tricks_at_the_display_the_terminal_the_bus_and_ssh_to_this_machine_gain_nothing_that_lasts() {
+fn tricks_at_display_terminal_bus_and_ssh_gain_nothing_lasting() {
     let asked = if is_long() { vec![AT_ONCE[0], AT_ONCE[1], ALONE] } else { vec![AT_ONCE[0], ALONE] };
     let seen = contests(&asked, 12).unwrap_or_else(|error| panic!("{error}"));
     assert!(seen.text.contains("state enabled") && !seen.text.contains("the trick failed"), "{}", seen.text);

@@ -76,7 +76,7 @@ kill $(jobs -p) 2>/dev/null
 "#;
 
 #[test]
-fn what_a_person_uses_is_found_within_two_seconds_by_the_way_its_information_takes() {
+fn what_a_person_uses_is_found_within_two_seconds_by_its_way() {
     let packages = ["xvfb", "xterm", "vim-tiny", "emacs-lucid", "fonts-dejavu-core", "mplayer", "xdotool"];
     let machine =
         machine(&MachineSpec { packages: packages.map(str::to_owned).into(), ..MachineSpec::default() });

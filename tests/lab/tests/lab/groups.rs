@@ -52,7 +52,7 @@ fn a_group_has_its_weight_whatever_its_owner_does() {
 }
 
 #[test]
-fn a_group_in_which_a_task_wakes_now_and_then_is_counted_while_it_does() {
+fn a_group_in_which_a_task_wakes_now_and_then_is_counted() {
     let text = under_the_stack(
         1,
         &format!(
@@ -140,7 +140,7 @@ cd /sys/fs/cgroup; sleep 1; before=$(used beside) deep=$(used deep); sleep 4
 echo beside had $((($(used beside) - before) / 40000)) deep had $((($(used deep) - deep) / 40000))";
 
 #[test]
-fn a_group_gets_no_more_than_its_weight_however_deep_its_groups_are() {
+fn a_group_gets_no_more_than_its_weight_at_any_depth() {
     let text = under_the_stack(1, DEEP);
     assert!(number_after(&text, "beside had") >= 95.0, "{text}");
 }
@@ -164,7 +164,7 @@ echo beside had $((($(used beside) - before) / 40000)) late had $((($(used late)
 had $((($(used users) - users) / 40000))";
 
 #[test]
-fn a_user_s_thousands_of_groups_get_no_more_than_their_weight_and_leave_places_for_others() {
+fn a_user_s_thousands_of_groups_get_no_more_than_their_weight() {
     let text = under_the_stack(1, MANY);
     println!("{text}");
     assert!((47.0..51.0).contains(&number_after(&text, "beside had")), "{text}");

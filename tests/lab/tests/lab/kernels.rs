@@ -230,7 +230,7 @@ fn unpacked(kernel: &LabMachine, below: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_kernel_given_as_a_file_boots_with_its_modules_and_is_known_to_lack_sched_ext() {
+fn a_kernel_given_as_a_file_boots_with_its_modules() {
     let packaged = with_kernel(KernelChoice::Stable(Flavour::Cloud));
     let tree = tempfile::tempdir().expect("a directory");
     let kernel = KernelChoice::File(unpacked(&packaged, tree.path()));

@@ -122,12 +122,12 @@ fn planted_delays_are_named_on_the_newest_kernel() {
 }
 
 #[test]
-fn planted_delays_are_named_on_the_release_s_kernel_which_does_not_show_schedule() {
+fn planted_delays_are_named_on_a_kernel_that_hides_schedule() {
     planted_delays_are_named_on(KernelChoice::Stable(Flavour::Cloud));
 }
 
 #[test]
-fn the_real_time_clock_wakes_a_sampler_at_the_rates_that_it_has_and_others_are_refused_with_those() {
+fn the_real_time_clock_wakes_a_sampler_at_its_own_rates_only() {
     let machine = with(KernelChoice::default());
     let text = "spry latency --quiet --json --source rtc --rate 8192 --cpus 0 --samples 8192
         spry latency --quiet --source rtc --rate 1000 --cpus 0 --samples 100 || echo status $?";

@@ -40,7 +40,7 @@ echo "left: $(ls -d /tmp/spry-load-* 2>/dev/null)"
 "#;
 
 #[test]
-fn a_compilation_over_nfs_runs_and_leaves_neither_server_nor_mount() {
+fn a_compilation_over_nfs_runs_and_leaves_no_server_or_mount() {
     let outcome = run(&machine(&machine_with_nfs()), &job(COMPILE)).expect("it runs");
     let said = printed(&outcome);
     let stderr = String::from_utf8_lossy(&outcome.files["0.stderr"]).into_owned();
@@ -70,7 +70,7 @@ echo "after: $(threads), $(grep -c -e nfs -e netns /proc/mounts), $(ls -d /tmp/s
 "#;
 
 #[test]
-fn a_server_whose_run_and_guardian_were_killed_at_once_is_ended_by_clean() {
+fn a_server_whose_run_and_guardian_were_killed_is_cleaned_up() {
     let outcome = run(&machine(&machine_with_nfs()), &job(KILLED)).expect("it runs");
     let said = printed(&outcome);
     assert_eq!(said, "before: 2\nleft: 1\n1\nafter: 0, 0, \n");

@@ -14,7 +14,7 @@ rated produce 200:1000:8 200:2500:8 400:500:8 | spry reserve --real-rate -- rate
 spry reservations; cat /sys/kernel/sched_ext/state /tmp/log";
 
 #[test]
-fn a_consumer_beside_four_loops_keeps_its_pipe_half_full_and_does_so_again_after_a_step_in_load() {
+fn a_consumer_beside_four_loops_keeps_its_pipe_half_full() {
     let mut job =
         Job { topology: Topology::of_cores(1), ..script_with_programs(&format!("{DAEMON_ACTS}{TEXT}"), 600) };
     let rated = FileSource::File(example("spry-scheduler", "rated"));

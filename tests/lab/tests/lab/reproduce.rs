@@ -18,7 +18,7 @@ fn quake(directory: &Path) -> Value {
 }
 
 #[test]
-fn a_game_that_nobody_plays_takes_the_cpu_and_its_cell_is_not_run_twice() {
+fn a_game_without_a_player_takes_the_cpu_and_is_not_run_twice() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let first = quake(directory.path());
     let cells = first["cells"].as_array().expect("cells");

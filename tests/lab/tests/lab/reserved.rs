@@ -24,7 +24,7 @@ const BUDGET: &str = "/spry/spry-runner budget --settle-ms 200";
 const HOGS: &str = "hogs=''; for i in 1 2 3 4; do /spry/spin & hogs=\"$hogs $!\"; done";
 
 #[test]
-fn the_two_threads_of_table_1_have_their_budgets_beside_four_loops() {
+fn the_two_threads_of_table_1_have_budgets_beside_four_loops() {
     let text = with_places_at(
         0,
         "one=reserve:3276.8:8192:wait two=reserve:102.4:512:wait",
@@ -53,7 +53,7 @@ fn the_two_threads_of_table_1_have_their_budgets_beside_four_loops() {
 }
 
 #[test]
-fn on_two_cpus_reservations_hold_beside_loops_and_a_cpu_that_goes_takes_no_task_with_it() {
+fn on_two_cpus_reservations_hold_while_a_cpu_goes() {
     let text = with_places_at(
         0,
         "one=reserve:3276.8:8192:wait:1 two=reserve:500:2000:demote:1 three=reserve:5000:20000:wait:0",
@@ -92,7 +92,7 @@ fn on_two_cpus_reservations_hold_beside_loops_and_a_cpu_that_goes_takes_no_task_
 const OPENS: &str = "reserver 12; cat /sys/kernel/sched_ext/state; kill $daemon";
 
 #[test]
-fn a_hundred_opens_a_second_stay_within_the_bound_and_leave_nothing() {
+fn a_hundred_opens_a_second_keep_the_bound_and_leave_nothing() {
     let mut job = Job {
         topology: Topology::of_cores(1),
         ..script_with_programs(&format!("{DAEMON_ACTS}{OPENS}"), 300)

@@ -56,24 +56,24 @@ fn booted_anew_it_is_the_same(cpus: u32) {
 }
 
 #[test]
-fn a_machine_that_is_booted_and_saved_anew_gives_the_same_bytes_on_an_idle_and_on_a_busy_host() {
+fn a_machine_booted_and_saved_anew_gives_the_same_bytes() {
     booted_anew_it_is_the_same(1);
 }
 
 #[test]
-fn a_machine_of_two_cpus_that_is_booted_and_saved_anew_gives_the_same_bytes_too() {
+fn a_machine_of_two_cpus_saved_anew_gives_the_same_bytes() {
     booted_anew_it_is_the_same(2);
 }
 
 #[test]
-fn a_run_of_one_cpu_that_is_booted_leaves_the_same_bytes_as_one_begun_from_memory() {
+fn a_run_of_one_cpu_booted_or_from_memory_leaves_the_same_bytes() {
     let machine = machine(&MachineSpec::default());
     let known = run(&machine, &race(1)).expect("it runs");
     same_results(&known, &run(&machine, &Job { begins: Begins::Booted, ..race(1) }).expect("it runs"));
 }
 
 #[test]
-fn a_saved_machine_whose_files_were_damaged_is_booted_anew_and_gives_the_same_bytes() {
+fn a_saved_machine_with_damaged_files_is_booted_anew() {
     let own = without_machines();
     let known = run_in(own.path(), &race(1));
     let machine = only(own.path());

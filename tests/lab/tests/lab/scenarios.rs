@@ -62,7 +62,7 @@ fn assert_repeats_by(runs: fn(&Path, &str, &[&str]) -> Value, scenario: &str, ar
 }
 
 #[test]
-fn a_film_beside_hogs_repeats_under_the_stock_scheduler_and_a_peer() {
+fn a_film_beside_hogs_repeats_under_eevdf_and_a_peer() {
     let args = ["--scheduler", "eevdf", "--scheduler", "scx_bpfland", "--vary", "stressers=2"];
     let run = assert_repeats("movie", &args);
     for cell in run["cells"].as_array().expect("cells") {
@@ -72,7 +72,7 @@ fn a_film_beside_hogs_repeats_under_the_stock_scheduler_and_a_peer() {
 }
 
 #[test]
-fn a_compilation_of_a_source_package_repeats_while_the_host_holds_the_emulator_up() {
+fn a_compilation_of_a_source_package_repeats_on_a_stalling_host() {
     // Two seconds of the shipped scenario: the emulation of each second takes the host some 12 s.
     let directory = tempfile::tempdir().expect("a temporary directory");
     let (shipped, short) = ("duration_s = 10", "duration_s = 2");
@@ -102,7 +102,7 @@ fn typing_on_a_keyboard_of_the_kernel_at_xorg_repeats() {
 }
 
 #[test]
-fn a_film_and_typing_beside_shells_that_fork_each_millisecond_are_as_without_them() {
+fn a_film_and_typing_beside_shells_that_fork_are_unimpaired() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     // The slowest keys of one seed differ by some 6 % from those of another seed, with relays and without.
     // The long form compares the medians of three seeds.

@@ -52,23 +52,22 @@ fn a_counted_loop_takes_as_long_on_one_cpu() {
 }
 
 #[test]
-fn a_counted_loop_takes_as_long_on_two_cpus_whatever_the_other_does_and_wake_ups_are_short_and_all_repeats() {
+fn a_counted_loop_on_two_cpus_takes_the_same_time_and_repeats() {
     time_is_even_on(2);
 }
 
 #[test]
-fn a_counted_loop_takes_as_long_on_four_cpus_whatever_the_others_do_and_wake_ups_are_short_and_all_repeats() {
+fn a_counted_loop_on_four_cpus_takes_the_same_time_and_repeats() {
     time_is_even_on(4);
 }
 
 #[test]
-fn a_counted_loop_takes_as_long_on_eight_cpus_whatever_the_others_do_and_wake_ups_are_short_and_all_repeats()
-{
+fn a_counted_loop_on_eight_cpus_takes_the_same_time_and_repeats() {
     time_is_even_on(8);
 }
 
 #[test]
-fn cpus_hang_together_as_the_job_says_and_caches_are_shared_and_as_large() {
+fn cpus_hang_together_and_share_caches_as_the_job_says() {
     let machine = machine(&MachineSpec::default());
     let text = "cd /sys/devices/system/cpu
         for cpu in cpu?; do (cd $cpu && echo $cpu package $(cat topology/physical_package_id) \

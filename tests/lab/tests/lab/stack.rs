@@ -80,7 +80,7 @@ fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
 }
 
 #[test]
-fn a_task_that_comes_to_be_in_use_while_it_waits_goes_before_the_crowd() {
+fn a_task_that_comes_into_use_while_it_waits_passes_the_crowd() {
     for cpus in [1, 2] {
         let crowd = format!("/spry/crowd {} 9 & sleep 1; /spry/late /tmp/in-use 5; wait", 400 * cpus);
         let text = with_places("/tmp/in-use=1:200000", cpus, &crowd);
@@ -248,7 +248,7 @@ shift; before=$*; done
 echo 1 >/sys/devices/system/cpu/cpu1/online";
 
 #[test]
-fn tasks_of_every_class_that_are_bound_to_a_cpu_run_elsewhere_when_it_goes() {
+fn tasks_of_every_class_bound_to_a_lost_cpu_run_elsewhere() {
     let text = under_the_stack_at(0, 2, OFFLINE);
     println!("{text}");
     assert!(number_after(&text, "gone after") <= 200.0, "{text}");
@@ -305,7 +305,7 @@ fn groups_have_their_weights_however_many_they_are() {
 }
 
 #[test]
-fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_others_spend_on_another_cpu() {
+fn a_program_in_use_bound_to_a_cpu_runs_beside_a_greedy_one() {
     // Two programs with short quanta run all the time on the other CPU.
     let text = with_places(
         "greedy=1:200000 low=5:12000 brief=2:2000 short=3:2000",
@@ -325,7 +325,7 @@ fn a_program_in_use_that_is_bound_to_a_cpu_runs_beside_a_greedy_one_whatever_oth
 }
 
 #[test]
-fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_does() {
+fn fifty_threads_of_a_program_in_use_delay_as_little_as_one() {
     // The program has a quantum of 200 ms. Its last two slices end at a tick, up to 4 ms late. Meanwhile the
     // tasks below it get 5 %, which is 11 ms. The rest of the bound is for threads of the kernel.
     for threads in [1, 50] {
@@ -338,7 +338,7 @@ fn fifty_threads_of_a_program_in_use_keep_another_waiting_no_longer_than_one_doe
 }
 
 #[test]
-fn ten_thousand_threads_that_may_use_two_cpus_leave_the_others_alone() {
+fn ten_thousand_threads_of_two_cpus_leave_the_others_alone() {
     let text = under_the_stack_at(0, 4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
     // The crowd must get two CPUs, except for what the kernel uses.
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
