@@ -17,7 +17,7 @@ fn bench(args: &[&str]) -> Value {
 }
 
 #[test]
-fn a_trap_is_cheaper_than_a_switch_and_each_cache_has_its_bandwidth() {
+fn traps_are_cheaper_than_switches_and_caches_have_bandwidths() {
     need_root();
     let report = bench(&["--only", "switch,trap,cache", "--duration", "2"]);
     let median = |name: &str| number(&report[name]["median_ns"]);
@@ -55,7 +55,7 @@ fn timer_interrupts() -> u64 {
 }
 
 #[test]
-fn sorting_takes_the_longer_the_more_interrupts_come_and_they_do_come() {
+fn sorting_takes_longer_with_more_interrupts() {
     need_root();
     let before = timer_interrupts();
     let report = bench(&["--only", "sort", "--duration", "8"]);
@@ -104,7 +104,7 @@ fn ctrl_c_prints_what_there_is_and_leaves_no_process() {
 }
 
 #[test]
-fn a_user_without_privileges_measures_too_and_is_told_what_a_priority_needs() {
+fn a_user_without_privileges_measures_without_a_priority() {
     need_root();
     let mut command = Command::new(spry());
     let own = as_nobody(command.args(["bench", "--only", "trap", "--duration", "1", "--json"]));

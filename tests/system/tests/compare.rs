@@ -43,7 +43,7 @@ fn runs_of_one_setup_are_pooled_and_other_setups_stay_apart() {
 }
 
 #[test]
-fn a_measurement_differs_from_itself_nowhere_and_kinds_are_not_mixed() {
+fn a_measurement_equals_itself_and_kinds_are_not_mixed() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let file = dir.path().join("a.latency.json");

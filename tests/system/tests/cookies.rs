@@ -126,7 +126,7 @@ impl Drop for Session {
 }
 
 #[test]
-fn a_cookie_that_only_a_program_of_the_session_knows_opens_the_server() {
+fn a_cookie_known_to_a_program_of_the_session_opens_the_server() {
     need_root();
     let guarded = Guarded::new();
     let daemon = guarded.looking();
@@ -167,7 +167,7 @@ fn files_that_are_none_and_wrong_cookies_cost_no_further_try() {
 }
 
 #[test]
-fn what_the_session_s_first_program_knows_is_found_beside_300_liars_that_are_older() {
+fn the_session_s_cookie_is_found_behind_300_older_liars() {
     need_root();
     let guarded = Guarded::new();
     let wrong = |number: u32| {
@@ -201,7 +201,7 @@ impl Drop for Mounted {
 }
 
 #[test]
-fn a_file_that_answers_nothing_holds_up_neither_the_daemon_nor_for_long_the_display() {
+fn a_silent_file_holds_up_no_daemon_and_a_display_only_briefly() {
     need_root();
     let guarded = Guarded::new();
     let files = tempfile::tempdir().expect("scratch space");

@@ -40,7 +40,7 @@ fn has_frame(culprit: &Value, part: &str) -> bool {
 }
 
 #[test]
-fn a_task_that_a_tracepoint_holds_up_is_the_first_culprit_with_the_program_in_its_stack() {
+fn a_task_held_up_by_a_tracepoint_is_the_first_culprit() {
     need_root();
     let report = beside_planted("tracepoint");
     let culprit = first(&report);
@@ -58,7 +58,7 @@ fn a_task_that_a_tracepoint_holds_up_is_the_first_culprit_with_the_program_in_it
 }
 
 #[test]
-fn a_timer_s_function_in_a_softirq_is_the_first_culprit_whatever_task_it_interrupts() {
+fn a_timer_s_function_in_a_softirq_is_the_first_culprit() {
     need_root();
     let report = beside_planted("softirq");
     let culprit = first(&report);
@@ -71,7 +71,7 @@ fn a_timer_s_function_in_a_softirq_is_the_first_culprit_whatever_task_it_interru
 }
 
 #[test]
-fn a_program_that_was_loaded_while_the_measurement_ran_has_its_own_name() {
+fn a_bpf_program_loaded_during_the_measurement_has_its_name() {
     need_root();
     let dir = tempfile::tempdir().expect("a directory");
     let soon = dir.path().join("soon.json");
@@ -93,7 +93,7 @@ fn a_program_that_was_loaded_while_the_measurement_ran_has_its_own_name() {
 }
 
 #[test]
-fn the_parts_that_are_seen_add_up_to_the_latency_within_two_microseconds_for_99_in_100() {
+fn for_99_in_100_the_parts_add_up_to_the_latency_within_2_us() {
     need_root();
     let args = ["latency", "--quiet", "--json", "--split", "--cpus", "0", "--duration", "4"];
     let report: Value = serde_json::from_str(&spry_says(args)).expect("--json prints JSON");

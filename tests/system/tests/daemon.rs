@@ -55,7 +55,7 @@ fn wakeup_s_over(time: Duration) -> f64 {
 }
 
 #[test]
-fn an_editor_in_a_terminal_is_found_within_two_seconds_by_the_whole_way() {
+fn an_editor_in_a_terminal_is_found_in_two_seconds_by_its_way() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     let daemon = looking(&desk, &directory);
@@ -210,7 +210,7 @@ fn who_may_ask_for_what() {
 }
 
 #[test]
-fn a_daemon_that_acts_moves_processes_by_hand_and_gives_them_back() {
+fn an_acting_daemon_moves_processes_and_gives_them_back() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     let args = ["--actuator", "fair", "--display", &desk.display];
@@ -234,7 +234,7 @@ fn a_daemon_that_acts_moves_processes_by_hand_and_gives_them_back() {
 }
 
 #[test]
-fn a_second_daemon_is_refused_and_a_killed_one_leaves_nothing_in_the_way() {
+fn a_second_daemon_is_refused_while_the_first_lives() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     let mut first = looking(&desk, &directory);

@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use spry_system_tests::{Recording, need_root, report, run, spry, spry_says};
 
 #[test]
-fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
+fn exports_of_a_recording_open_in_pandas_polars_and_perfetto() {
     need_root();
     let python = env::var_os("SPRY_PYTHON")
         .expect("SPRY_PYTHON names a Python with pandas, polars, pyarrow and perfetto");
@@ -33,7 +33,7 @@ fn exports_of_a_real_recording_open_in_pandas_polars_and_perfettos_schema() {
 }
 
 #[test]
-fn a_reader_that_has_seen_enough_is_no_error_and_what_cannot_be_written_or_read_is_one_line() {
+fn a_reader_that_leaves_is_no_error_and_other_errors_are_a_line() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let trace = dir.path().join("few.spry");

@@ -64,7 +64,7 @@ fn xvfb_of_nobody(directory: &TempDir) -> (Program, String) {
 }
 
 #[test]
-fn eyes_run_as_the_display_s_user_who_cannot_look_into_them_and_they_can_do_nothing_else() {
+fn eyes_run_as_the_display_s_user_without_any_other_right() {
     need_root();
     let scratch = tempfile::tempdir().expect("scratch space");
     let (_server, display) = xvfb_of_nobody(&scratch);
@@ -139,7 +139,7 @@ impl Drop for Given {
 }
 
 #[test]
-fn eyes_live_in_a_cgroup_of_their_display_s_below_the_daemon_s_which_is_gone_with_the_daemon() {
+fn eyes_live_in_a_cgroup_per_display_that_ends_with_the_daemon() {
     need_root();
     let desk = Desk::new();
     let given = Given::new();
@@ -166,7 +166,7 @@ fn eyes_live_in_a_cgroup_of_their_display_s_below_the_daemon_s_which_is_gone_wit
 }
 
 #[test]
-fn a_server_of_root_s_is_looked_at_by_root_without_any_privilege() {
+fn a_server_of_root_is_watched_by_root_without_any_privilege() {
     need_root();
     let desk = Desk::new();
     let (_directory, daemon) = looking(&desk.display);
@@ -181,7 +181,7 @@ fn a_server_of_root_s_is_looked_at_by_root_without_any_privilege() {
 }
 
 #[test]
-fn eyes_that_are_killed_come_back_with_growing_pauses_and_status_says_so() {
+fn eyes_that_are_killed_come_back_with_growing_pauses() {
     need_root();
     let desk = Desk::new();
     let (_directory, daemon) = looking(&desk.display);
@@ -230,7 +230,7 @@ fn user(tgid: u32) -> Option<u32> {
 }
 
 #[test]
-fn eyes_that_are_stopped_as_soon_as_they_are_their_user_s_hold_up_neither_the_daemon_nor_its_end() {
+fn eyes_that_their_user_stops_do_not_hold_up_the_daemon() {
     need_root();
     let scratch = tempfile::tempdir().expect("scratch space");
     let (_server, display) = xvfb_of_nobody(&scratch);
@@ -299,8 +299,7 @@ impl Drop for Silent {
 
 /// Servers that run as root are looked at, whichever user's session is shown.
 #[test]
-fn files_that_answer_nothing_open_in_a_server_or_named_as_its_cookies_hold_up_neither_the_daemon_nor_its_end()
-{
+fn silent_files_of_a_server_do_not_hold_up_the_daemon() {
     need_root();
     let silent = Silent::new();
     let number = (5_000 + std::process::id() % 1_000).to_string();
@@ -375,7 +374,7 @@ fn lie(mut client: UnixStream, real: &str) {
 }
 
 #[test]
-fn a_server_that_claims_to_send_16_gib_costs_the_daemon_no_memory_and_is_tried_less_and_less() {
+fn a_server_that_claims_to_send_16_gib_costs_no_memory() {
     need_root();
     let desk = Desk::new();
     let number = 4_000 + std::process::id() % 1_000;

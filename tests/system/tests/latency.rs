@@ -29,7 +29,7 @@ fn signal(child: &Child, signal: i32) {
 }
 
 #[test]
-fn a_sleep_and_a_timer_each_give_as_many_samples_as_there_were_periods() {
+fn a_sleep_and_a_timer_each_give_a_sample_a_period() {
     need_root();
     for source in ["nanosleep", "timerfd"] {
         let report = measure(&["--source", source, "--duration", "2", "--cpus", "0"]);
@@ -45,7 +45,7 @@ fn a_sleep_and_a_timer_each_give_as_many_samples_as_there_were_periods() {
 }
 
 #[test]
-fn a_real_time_clock_measures_where_there_is_one_and_is_told_to_be_missing_where_not() {
+fn a_real_time_clock_measures_or_is_reported_missing() {
     need_root();
     if Path::new("/dev/rtc0").exists() {
         let report = measure(&["--source", "rtc", "--samples", "2048"]);
@@ -59,7 +59,7 @@ fn a_real_time_clock_measures_where_there_is_one_and_is_told_to_be_missing_where
 }
 
 #[test]
-fn every_sample_that_was_asked_for_is_taken_whatever_the_number_of_threads() {
+fn every_requested_sample_is_taken_at_any_number_of_threads() {
     need_root();
     for cpus in ["0-1", "any"] {
         assert_eq!(measure(&["--samples", "1001", "--cpus", cpus])["samples"], 1001);
@@ -67,7 +67,7 @@ fn every_sample_that_was_asked_for_is_taken_whatever_the_number_of_threads() {
 }
 
 #[test]
-fn a_cpu_taken_for_20_ms_is_a_maximum_of_20_ms_and_the_periods_in_it_are_missed() {
+fn a_cpu_taken_for_20_ms_is_a_20_ms_maximum_and_missed_periods() {
     need_root();
     let child = start(&["--json", "--duration", "4", "--cpus", "0"]);
     thread::sleep(Duration::from_secs(2));
@@ -87,7 +87,7 @@ fn a_cpu_taken_for_20_ms_is_a_maximum_of_20_ms_and_the_periods_in_it_are_missed(
 }
 
 #[test]
-fn sampling_threads_are_real_time_bound_to_their_cpus_and_locked_in_memory() {
+fn sampling_threads_are_real_time_bound_and_locked_in_memory() {
     need_root();
     let program = Program(start(&["--duration", "60", "--priority", "71"]));
     let proc = Path::new("/proc").join(program.tgid().to_string());
@@ -118,7 +118,7 @@ fn is_fifo(task: &Path, priority: u32) -> bool {
 }
 
 #[test]
-fn a_user_without_permission_is_told_what_to_grant_and_may_look_without_it() {
+fn a_user_without_permission_is_told_what_to_grant() {
     need_root();
     let mut command = Command::new(spry());
     let refused = as_nobody(command.args(["latency", "--duration", "1"])).output().expect("spry starts");
@@ -132,7 +132,7 @@ fn a_user_without_permission_is_told_what_to_grant_and_may_look_without_it() {
 }
 
 #[test]
-fn ctrl_c_prints_what_there_is_and_says_so_where_it_came_too_early() {
+fn ctrl_c_prints_the_samples_so_far_and_says_if_it_was_early() {
     need_root();
     for (limit, code) in [(&["--duration", "60"][..], 130), (&[], 0)] {
         let child = start(&[&["--json", "--cpus", "any"], limit].concat());
@@ -147,7 +147,7 @@ fn ctrl_c_prints_what_there_is_and_says_so_where_it_came_too_early() {
 }
 
 #[test]
-fn a_kill_costs_no_more_than_what_came_after_the_last_checkpoint() {
+fn a_kill_costs_at_most_the_samples_since_the_last_checkpoint() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let path = dir.path().join("night.latency.json");

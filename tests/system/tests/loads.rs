@@ -362,7 +362,7 @@ fn a_killed_crew_takes_the_loads_with_it_and_is_told() {
 }
 
 #[test]
-fn spry_and_guardian_killed_at_once_leave_files_alone_and_clean_removes_them() {
+fn spry_and_guardian_killed_at_once_leave_only_files_for_clean() {
     let place = Place::new();
     let mut family = place.start(&EVERY_KIND);
     thread::sleep(Duration::from_secs(1));

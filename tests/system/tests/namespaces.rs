@@ -98,7 +98,7 @@ fn a_task_is_selected_by_its_number_inside_and_outside() {
 }
 
 #[test]
-fn stacks_inside_a_pid_namespace_name_the_files_of_their_process() {
+fn stacks_in_a_pid_namespace_name_the_files_of_their_process() {
     need_root();
     let busy = "for i in 1 2 3; do dd if=/dev/zero of=/dev/null bs=1M count=1000 2>/dev/null & done; wait";
     for namespaces in [PID, &["--pid", "--fork"]] {

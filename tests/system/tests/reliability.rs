@@ -65,7 +65,7 @@ fn failed_in_one_line(output: &Output, why: &str) {
 }
 
 #[test]
-fn a_killed_recorder_leaves_a_trace_that_reads_to_its_last_tenth_of_a_second() {
+fn a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let file = dir.path().join("killed.spry");
@@ -89,7 +89,7 @@ fn a_killed_recorder_leaves_a_trace_that_reads_to_its_last_tenth_of_a_second() {
 }
 
 #[test]
-fn a_full_disk_ends_the_recording_in_one_line_and_the_file_reads() {
+fn a_full_disk_ends_a_recording_in_one_line_and_the_file_reads() {
     need_root();
     let disk = Mounted::new("size=512k");
     let file = disk.path().join("full.spry");
@@ -204,7 +204,7 @@ fn without_privilege_recording_is_refused_in_one_line() {
 }
 
 #[test]
-fn a_trace_is_readable_by_its_owner_alone_and_the_commands_status_is_passed_on() {
+fn a_trace_is_its_owner_s_and_a_command_s_status_is_passed_on() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let file = dir.path().join("status.spry");
@@ -221,7 +221,7 @@ fn record_after(before: &str, file: &Path, args: &str) -> Command {
 }
 
 #[test]
-fn a_lost_terminal_ends_a_recording_in_order_but_not_under_nohup() {
+fn a_lost_terminal_ends_a_recording_unless_under_nohup() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     for (before, duration_s, ends_early) in [(":", 60, true), ("trap '' HUP", 3, false)] {

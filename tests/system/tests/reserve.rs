@@ -79,7 +79,7 @@ fn done(output: &Output) {
 }
 
 #[test]
-fn a_program_that_never_sleeps_has_its_budget_and_no_more_until_it_is_released() {
+fn a_program_that_never_sleeps_keeps_to_its_budget() {
     let world = World::new(&[]);
     let mut command = world.reserve("--budget 20ms --period 100ms -- sh -c");
     let program = Program::start(command.arg(LOOP).stderr(Stdio::piped()));
@@ -108,7 +108,7 @@ fn a_program_that_never_sleeps_has_its_budget_and_no_more_until_it_is_released()
 }
 
 #[test]
-fn a_program_ends_as_it_does_without_a_reservation_and_its_children_have_none() {
+fn a_reservation_changes_no_exit_status_and_no_child() {
     let world = World::new(&[]);
     let run = |words: &str, script: &[&str]| world.reserve(words).args(script).output().expect("spry starts");
     let terms = "--budget 30ms --period 100ms --";
@@ -165,7 +165,7 @@ fn what_cannot_be_is_refused_in_one_line_with_the_limits() {
 }
 
 #[test]
-fn users_reserve_for_their_own_tasks_within_their_limits_and_see_no_others() {
+fn users_reserve_and_see_their_own_tasks_alone() {
     let world = World::new(&["--user-reservations", "2"]);
     let (mine, other, roots) = (
         Program::start(as_nobody(Command::new("sleep").arg("600"))),
@@ -238,7 +238,7 @@ fn a_hundred_opens_and_closes_leave_nothing() {
 }
 
 #[test]
-fn a_reservation_ends_with_its_thread_and_outlives_a_new_program_in_it() {
+fn a_reservation_outlives_an_exec_and_ends_with_its_thread() {
     let world = World::new(&[]);
     let mut program =
         Program::start(Command::new("sh").args(["-c", "read go; exec sleep 600"]).stdin(Stdio::piped()));

@@ -119,7 +119,7 @@ fn sleeper(uid: u32) -> Program {
 }
 
 #[test]
-fn a_thread_that_asks_has_a_budget_that_follows_what_it_runs_until_it_ends() {
+fn a_thread_that_asks_has_a_budget_that_follows_its_use() {
     let world = World::new();
     let program = world.start(USER, &format!("{OWN}work(1.5, 10)"));
     let told = await_some("the reservation", || world.list().pop());
@@ -136,7 +136,7 @@ fn a_thread_that_asks_has_a_budget_that_follows_what_it_runs_until_it_ends() {
 }
 
 #[test]
-fn what_is_not_the_caller_s_or_beyond_the_limits_is_refused_and_nothing_is_reserved() {
+fn requests_for_other_users_or_beyond_limits_are_refused() {
     let world = World::new();
     let (theirs, roots, mine) = (sleeper(OTHER), sleeper(0), sleeper(USER));
     let ask = |uid: u32, member: &str, signature: &str, args: &str| {
@@ -177,7 +177,7 @@ fn what_is_not_the_caller_s_or_beyond_the_limits_is_refused_and_nothing_is_reser
 }
 
 #[test]
-fn threads_beyond_a_user_s_number_have_nothing_and_another_user_has_its_part() {
+fn threads_beyond_a_user_s_number_get_nothing() {
     let world = World::new();
     let script = "\
 go = threading.Event()
@@ -198,7 +198,7 @@ time.sleep(600)";
 }
 
 #[test]
-fn ten_thousand_requests_a_second_cost_the_daemon_nothing_and_another_user_is_answered() {
+fn ten_thousand_requests_a_second_hold_up_no_other_user() {
     let world = World::new();
     let flood = "\
 began, count = time.monotonic(), 0
@@ -243,7 +243,7 @@ fn wait(mut program: Program) -> Output {
 }
 
 #[test]
-fn the_front_has_no_rights_and_comes_back_after_growing_pauses_when_it_is_killed() {
+fn the_front_has_no_rights_and_comes_back_after_growing_pauses() {
     let world = World::new();
     let _program = world.start(USER, &format!("{OWN}time.sleep(600)"));
     await_some("the reservation", || world.list().pop());
@@ -274,7 +274,7 @@ fn the_front_has_no_rights_and_comes_back_after_growing_pauses_when_it_is_killed
 }
 
 #[test]
-fn a_nice_value_is_as_asked_is_not_inherited_and_ends_with_the_daemon() {
+fn a_nice_value_is_not_inherited_and_ends_with_the_daemon() {
     let mut world = World::new();
     let program =
         world.start(USER, "call('MakeThreadHighPriority', 'ti', 0, -11)\nos.fork()\ntime.sleep(600)");
@@ -293,7 +293,7 @@ fn a_nice_value_is_as_asked_is_not_inherited_and_ends_with_the_daemon() {
 }
 
 #[test]
-fn a_caller_that_ends_before_its_request_is_answered_leaves_nothing() {
+fn a_caller_that_ends_before_its_answer_leaves_nothing() {
     let world = World::new();
     let script = "\
 import dbus.lowlevel

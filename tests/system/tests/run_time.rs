@@ -16,7 +16,7 @@ fn kernel_accounts(tgid: u32) -> Vec<(u32, f64)> {
 }
 
 #[test]
-fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
+fn run_time_is_the_kernel_s_within_a_thousandth_or_20_us() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let trace = dir.path().join("busy.spry");
@@ -52,7 +52,7 @@ fn run_time_agrees_with_the_kernels_account_within_a_thousandth_or_20_us() {
 }
 
 #[test]
-fn run_time_agrees_between_the_accounts_of_tasks_that_run_at_both_ends_of_a_recording() {
+fn run_time_agrees_for_tasks_at_both_ends_of_a_recording() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     // There are more processes than CPUs: when the recording begins and ends, some run and some wait.

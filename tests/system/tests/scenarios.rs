@@ -58,7 +58,7 @@ fn is_named_by_a_process(path: &Path) -> bool {
 }
 
 #[test]
-fn a_run_prints_the_cells_in_order_and_keeps_them_in_a_directory() {
+fn a_run_prints_its_cells_in_order_and_keeps_them() {
     let home = tempfile::tempdir().unwrap();
     let args =
         ["--scheduler", "eevdf", "--scheduler", "rr", "--vary", "stressers=0,2", "--json", "-o", "kept"];
@@ -159,7 +159,7 @@ fn a_mistake_is_told_with_its_line_before_anything_runs() {
 }
 
 #[test]
-fn cpus_that_the_lab_cannot_have_are_mistakes_and_so_is_a_variable_that_is_varied_twice() {
+fn impossible_cpus_and_a_variable_varied_twice_are_mistakes() {
     let home = tempfile::tempdir().unwrap();
     for (vary, said) in [
         (&["cpus=17"][..], "the lab has 1 to 16 CPUs"),
@@ -197,7 +197,7 @@ fn closed() -> Stdio {
 }
 
 #[test]
-fn a_closed_standard_error_neither_ends_a_run_nor_changes_how_a_failure_exits() {
+fn a_closed_standard_error_changes_no_exit_status() {
     let home = tempfile::tempdir().unwrap();
     let results = home.path().join("results");
     let kept = ["--seeds", "1", "-o", results.to_str().unwrap()];
@@ -211,7 +211,7 @@ fn a_closed_standard_error_neither_ends_a_run_nor_changes_how_a_failure_exits() 
 }
 
 #[test]
-fn a_recorded_cell_leaves_a_trace_and_is_not_compared_with_an_unrecorded_one() {
+fn recorded_cells_have_traces_and_compare_with_recorded_alone() {
     need_root();
     let home = tempfile::tempdir().unwrap();
     run(&mut spry_run(home.path(), SCENARIO, &["--record", "-o", "recorded"]));
