@@ -69,7 +69,7 @@ pub struct Args {
 pub enum Command {
     /// Record every scheduling event of the machine.
     Record(RecordArgs),
-    /// Say what delayed whom in a trace, and much else.
+    /// Say which tasks delayed others in a trace, and much else.
     Report(ReportArgs),
     /// Write a trace in another program's format.
     Export(ExportArgs),
@@ -189,9 +189,9 @@ fn parse_group(name: &str) -> Result<Group, String> {
 /// How a trace is compressed.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum CompressArg {
-    /// Not at all.
+    /// Write blocks without compression.
     None,
-    /// With zstd.
+    /// Compress blocks with zstd.
     Zstd,
 }
 
@@ -230,8 +230,8 @@ pub struct ReportArgs {
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
     pub rates: Vec<u32>,
-    /// The process whose connected component the graph shows: a name (`name:123`, if it is a number), a tgid
-    /// or a tid.
+    /// The process for the graph, which shows its connected component: a name (`name:123`, if it is a
+    /// number), a tgid or a tid.
     #[arg(long, value_name = "PATTERN")]
     pub root: Option<String>,
     /// Write a self-contained page.
@@ -240,7 +240,7 @@ pub struct ReportArgs {
     /// Use at most this many threads; if not given, 5 where there is more than one CPU.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     pub threads: Option<u16>,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -260,7 +260,7 @@ pub struct ExportArgs {
     /// The trace; also a perf.data, or a trace.dat of trace-cmd; `-` is standard input.
     #[arg(value_name = "FILE")]
     pub file: PathBuf,
-    /// The format.
+    /// The format of the file to write.
     #[arg(long, value_enum)]
     pub to: FormatArg,
     /// The file to write; `-` is standard output.
@@ -282,7 +282,7 @@ pub enum FormatArg {
 /// Arguments of `analyses`.
 #[derive(clap::Args)]
 pub struct AnalysesArgs {
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
 }
@@ -300,7 +300,7 @@ pub struct MarkArgs {
 #[derive(clap::Args)]
 #[command(after_help = "Example:\n  spry completions bash > /etc/bash_completion.d/spry")]
 pub struct CompletionsArgs {
-    /// The shell.
+    /// The shell that reads the completions.
     pub shell: Shell,
 }
 

@@ -53,9 +53,9 @@ pub fn text() -> Result<String> {
 
 /// A path that may be opened any number of times, and the name that messages give it.
 pub struct Named {
-    /// The name.
+    /// The name that messages show.
     pub name: String,
-    /// The path.
+    /// The path to open the file at.
     pub path: PathBuf,
     /// Keeps the copy of standard input.
     kept: Option<File>,

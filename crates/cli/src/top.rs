@@ -87,7 +87,7 @@ fn live(terminal: &mut DefaultTerminal, state: &mut State, news: &Receiver<News>
     }
 }
 
-/// Asks the daemon about the process whose explanation is open.
+/// Asks the daemon about the process of the open explanation.
 fn explain(state: &mut State, at: &Path) {
     let Some(tgid) = state.explained() else { return };
     let answer = Client::connect(at).and_then(|mut client| client.explain(tgid));

@@ -57,7 +57,7 @@ pub enum SchedCommand {
 /// Arguments of `sched status`.
 #[derive(clap::Args)]
 pub struct StatusArgs {
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]
@@ -67,10 +67,10 @@ pub struct StatusArgs {
 /// Arguments of `sched set`.
 #[derive(clap::Args)]
 pub struct SetArgs {
-    /// The process.
+    /// The tgid of the process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(u32).range(1..))]
     pub tgid: u32,
-    /// Its class.
+    /// The scheduling class for the process.
     #[arg(long, value_enum)]
     pub class: ClassArg,
     #[command(flatten)]
@@ -150,7 +150,7 @@ pub enum SortArg {
     Output,
     /// The longest waits for a CPU first.
     Dispatch,
-    /// By name.
+    /// In order of the names.
     Name,
 }
 
@@ -172,7 +172,7 @@ pub struct ExplainArgs {
     /// A trace to say from what delayed it; `-` is standard input.
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     #[command(flatten)]

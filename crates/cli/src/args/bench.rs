@@ -49,7 +49,7 @@ pub struct BenchArgs {
         value_parser = clap::value_parser!(u8).range(0..=99)
     )]
     pub priority: u8,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     /// No progress bar.
@@ -62,7 +62,7 @@ pub struct BenchArgs {
 pub enum BenchmarkArg {
     /// Context switch.
     Switch,
-    /// Trap.
+    /// Cost of entering and leaving the kernel.
     Trap,
     /// Bandwidth of the caches.
     Cache,

@@ -74,7 +74,7 @@ pub struct LatencyArgs {
     /// Write the culprits' stacks as flame graphs take them.
     #[arg(long, value_name = "FILE", requires = "threshold")]
     pub folded: Option<PathBuf>,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     /// Write a histogram in cyclictest's format: a line a microsecond, a column a thread.
@@ -89,7 +89,7 @@ pub struct LatencyArgs {
     /// Keep what there is so far, again and again, so that a kill costs little.
     #[arg(long, value_name = "FILE")]
     pub checkpoint: Option<PathBuf>,
-    /// How often.
+    /// The time between two checkpoints.
     #[arg(long, value_name = "TIME", default_value = "1min", requires = "checkpoint", value_parser = positive)]
     pub checkpoint_every: Timespan,
     /// No progress bar.

@@ -100,7 +100,7 @@ pub enum LoadCommand {
 #[command(after_help = "Examples:\n  spry load list\n  spry load list --json | jq -r '.[] | \
                   select(.lack == null).name'")]
 pub struct LoadListArgs {
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
 }

@@ -50,7 +50,7 @@ pub struct RunArgs {
     /// Record a trace of each cell, for `spry report`; this changes the figures a little.
     #[arg(long)]
     pub record: bool,
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     /// The directory for the results; otherwise results/SCENARIO-MACHINE-DIGEST.
@@ -63,7 +63,7 @@ pub struct RunArgs {
 /// Where a scenario runs.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum MachineArg {
-    /// This machine.
+    /// This machine, in real time.
     Host,
     /// A virtual machine in which time advances with instructions, so that a run repeats exactly.
     Lab,
@@ -131,7 +131,7 @@ pub enum ScenarioCommand {
         /// The files (`-` is standard input), or names of scenarios that come with Spry.
         #[arg(value_name = "FILE", required = true)]
         files: Vec<PathBuf>,
-        /// Only mistakes.
+        /// Print nothing but mistakes.
         #[arg(short, long)]
         quiet: bool,
     },
@@ -142,7 +142,7 @@ pub enum ScenarioCommand {
     /// Print a scenario that comes with Spry, to start one's own from.
     #[command(after_help = "Example:\n  spry scenario show movie > mine.toml")]
     Show {
-        /// Its name.
+        /// The name of the scenario.
         name: PathBuf,
     },
 }

@@ -171,7 +171,7 @@ pub struct BootsArgs {
     /// Print results.json.
     #[arg(long)]
     pub json: bool,
-    /// No progress.
+    /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,
 }
@@ -290,7 +290,7 @@ pub struct TimeSensitiveArgs {
 /// A part of the study.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum PartArg {
-    /// Table 1.
+    /// Table 1 of the paper.
     Table,
     /// Figures 2 to 5.
     Film,
@@ -367,7 +367,7 @@ Exit codes: 0 done, 1 a kernel is not built or a cell came to nothing, 2 a mista
 #[derive(clap::Args)]
 #[command(after_help = CLOCK_RESOLUTION_HELP)]
 pub struct ClockResolutionArgs {
-    /// Fewer alarms.
+    /// Measure fewer alarms.
     #[arg(long)]
     pub quick: bool,
     /// Measure everything with this many seeds, 1 to N.

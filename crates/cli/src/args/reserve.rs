@@ -90,7 +90,7 @@ pub struct ReserveArgs {
     pub command: Vec<OsString>,
 }
 
-/// What becomes of a task whose budget is used up.
+/// What becomes of a task with a used-up budget.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum ExhaustionArg {
     /// It waits for the next period.
@@ -122,7 +122,7 @@ own reservations.";
 #[derive(clap::Args)]
 #[command(after_help = RESERVATIONS_EXAMPLES)]
 pub struct ReservationsArgs {
-    /// Print JSON.
+    /// Print the result as JSON.
     #[arg(long)]
     pub json: bool,
     /// Again each second, until Ctrl-C.

@@ -20,9 +20,9 @@ pub struct TextArgs {
 pub enum ColourArg {
     /// On a terminal, unless NO_COLOR is set.
     Auto,
-    /// Always.
+    /// On every kind of output.
     Always,
-    /// Never.
+    /// On no kind of output.
     Never,
 }
 
@@ -58,7 +58,7 @@ pub struct CellArgs {
     /// between draws say little.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(..=SHAKE_MOST))]
     pub shake: Option<u32>,
-    /// No progress.
+    /// Show no progress.
     #[arg(short, long)]
     pub quiet: bool,
 }

@@ -10,7 +10,7 @@ use crate::top;
 const UNKNOWN: &str = "-";
 const HEAD: [&str; 10] =
     ["slot", "cpu", "task", "uid", "budget", "period", "got", "asked", "deviation", "stolen"];
-/// The columns whose cells stand at the left.
+/// The columns with cells at the left.
 const LEFT: [usize; 1] = [2];
 
 const CEILINGS_HEAD: [&str; 10] =

@@ -27,7 +27,7 @@ pub enum View {
     Table,
     /// The explanation of one process: the number of the process, and the daemon's answer once it has come.
     Explanation(u32, Option<Result<Box<Explanation>, String>>),
-    /// All warnings.
+    /// The list of all warnings.
     Warnings,
 }
 

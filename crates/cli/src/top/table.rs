@@ -40,7 +40,7 @@ const COLUMNS: [Column; 10] = [
     left("NAME", 12, 0, |task| plain(&task.comm)),
 ];
 
-/// The notice for a user to whom the daemon shows only their own processes.
+/// The notice for a user that sees only their own processes.
 const OWN: &str = "only your own programs and devices: others' are root's to see (`sudo spry top`)";
 
 /// The least width of the way's column, in characters.

@@ -14,7 +14,7 @@ use serde_json::{Deserializer, Value};
 
 use super::graph::{Line, Objects, running};
 
-/// The tools.
+/// The programs of PipeWire that this module runs.
 const DUMP: &str = "pw-dump";
 const TOP: &str = "pw-top";
 /// How many arrays of objects may wait to be read.
@@ -33,7 +33,7 @@ pub struct Watch {
 /// What became of the objects.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
-    /// Nothing.
+    /// Nothing has changed.
     Same,
     /// Something has changed, and then nothing for a while.
     Changed,
