@@ -7,7 +7,7 @@ use spry_lab::{FileSource, Flavour, Job, KernelChoice, LabError, MachineSpec};
 
 use crate::{example, machine, printed, programs, run, shell};
 
-/// The tricks of the display's example `deceive`, each with its role: the user who runs it, or the place
+/// The tricks of the display's example `deceive`, each with its role: the user that runs it, or the place
 /// where it is started.
 pub const TRICKS: [&str; 20] = [
     "blinker@1000",

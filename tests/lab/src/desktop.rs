@@ -22,7 +22,7 @@ const OVERHEAD_S: u32 = 120;
 pub enum TypedAt {
     /// An X11 client that stands in for an editor.
     Editor,
-    /// bash in xterm.
+    /// bash in a real xterm.
     Shell,
 }
 

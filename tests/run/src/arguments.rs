@@ -13,7 +13,7 @@ pub struct Arguments {
     pub messages: String,
     /// The file for how many tests passed and failed.
     pub counts: String,
-    /// The groups whose tests run.
+    /// The groups of tests that run.
     pub groups: Vec<Group>,
     /// The directory with notes of what passed; `None`: all tests run.
     pub kept: Option<PathBuf>,

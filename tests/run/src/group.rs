@@ -9,7 +9,7 @@ use anyhow::{Result, bail};
 pub enum Group {
     /// The program needs nothing special: it may run beside any other.
     Pure,
-    /// The program runs virtual machines, whose time is not this machine's time: it may run beside any
+    /// The program runs virtual machines, and their time is not this machine's time: it may run beside any
     /// program that is not alone.
     Lab,
     /// The program needs no privilege, but the machine for itself: it plays scenarios in real time or has a
@@ -55,7 +55,7 @@ pub const GROUPS: [(&str, Group); 9] = [
     ("tests/system/tests/", Group::Root),
 ];
 
-/// Parts of the names of lab tests whose results may depend on this machine: on its load, its disk, its
+/// Parts of the names of lab tests with results that may depend on this machine: on its load, its disk, its
 /// signals and the lab's cache. They always run.
 const OF_THIS_MACHINE: [&str; 3] = ["repeat", "saved::", "disk::"];
 

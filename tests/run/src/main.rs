@@ -6,10 +6,10 @@
 //! for another reason counts as failed. The failures in short are appended to COUNTS.failed.
 //!
 //! With `--kept` each lab test that passed is noted in DIR, and not run again while its inputs stay equal. A
-//! test whose result may depend on this machine is run again all the same.
+//! test with a result that may depend on this machine is run again all the same.
 //!
 //! With `--shakes` each of the lab's tests runs N times, each time with other unused bytes in its guests.
-//! `--only`: only tests whose names contain one of the NAMEs.
+//! `--only`: only tests that have one of the NAMEs in their name.
 
 mod arguments;
 mod group;

@@ -39,7 +39,7 @@ enum Command {
     Lab(lab::Args),
     /// Checks a recorded storm.
     Check {
-        /// The trace.
+        /// The trace of the storm.
         trace: PathBuf,
         /// The longest time that a task may wait, ms.
         #[arg(long, default_value_t = 2000)]

@@ -74,7 +74,7 @@ impl Drop for Program {
 pub struct Desk {
     /// The display's name, as `:7`.
     pub display: String,
-    /// The X server.
+    /// The X server of the display.
     pub server: Program,
     /// The terminal's program.
     pub terminal: Program,

@@ -153,7 +153,7 @@ pub fn task(report: &Value, tid: u32) -> &Value {
     tasks.iter().find(|task| task["tid"] == tid).unwrap_or_else(|| panic!("the report lacks task {tid}"))
 }
 
-/// Threads that no list of tasks tells of, and whose switches neither perf nor Spry sees: on some virtual
+/// Threads that are in no list of tasks, with switches that neither perf nor Spry sees: on some virtual
 /// machines those of process 1.
 ///
 /// # Panics

@@ -38,7 +38,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Only one is there at a time: all are the same user's, whose processes eyes read up to a bound.
+    /// Only one is there at a time: all belong to one user, and eyes read only so many of a user's processes.
     fn new() -> Guarded {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -66,7 +66,7 @@ impl Guarded {
         self.place.path().join(name)
     }
 
-    /// A program of the user's on this display whose XAUTHORITY is this one.
+    /// A program of the user's on this display, with this file as XAUTHORITY.
     fn program(&self, authority: &Path) -> Program {
         self.program_on(&self.display, authority)
     }

@@ -1,5 +1,5 @@
-//! What the daemon tells: everything to root, to each user the part that is theirs, and to nobody the keys of
-//! another user.
+//! What the daemon tells: everything to root, to each user the part that is theirs, and to no user the keys
+//! of another one.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -18,7 +18,7 @@ use spry_system_tests::{need_root, spry};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
-/// The number of a user who has no display and gives no input.
+/// The number of a user without a display and without input.
 const STRANGER: u32 = 65_533;
 /// The number of no process: the kernel's largest number is 2^22.
 const ABSENT: u32 = 4_194_305;

@@ -1,5 +1,5 @@
-//! Reservations by the daemon, enforced by the kernel's SCHED_DEADLINE: who gets them, who is refused and
-//! why, and what is left when a task or the daemon ends.
+//! Reservations by the daemon, enforced by the kernel's SCHED_DEADLINE: which users get them, which are
+//! refused and why, and what is left when a task or the daemon ends.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;

@@ -151,7 +151,7 @@ fn bound_tasks_keep_their_part_beside_sets_of_cpus() {
     assert!((25.0..80.0).contains(&number_after(&text, "set crowd had")), "{text}");
 }
 
-/// Prints the CPU time of a group whose limit is a fifth of a CPU, us: first alone, then beside two loops.
+/// Prints the CPU time of a group with a limit of a fifth of a CPU, us: first alone, then beside two loops.
 const LIMITED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 20000 100000 >a/cpu.max
 used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
