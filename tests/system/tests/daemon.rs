@@ -234,7 +234,7 @@ fn an_acting_daemon_moves_processes_and_gives_them_back() {
 }
 
 #[test]
-fn a_second_daemon_is_refused_while_the_first_lives() {
+fn a_second_daemon_is_refused_and_a_killed_one_blocks_no_third() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     let mut first = looking(&desk, &directory);

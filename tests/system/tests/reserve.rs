@@ -108,7 +108,7 @@ fn a_program_that_never_sleeps_keeps_to_its_budget() {
 }
 
 #[test]
-fn a_reservation_changes_no_exit_status_and_no_child() {
+fn a_reserved_program_exits_as_usual_and_its_children_have_none() {
     let world = World::new(&[]);
     let run = |words: &str, script: &[&str]| world.reserve(words).args(script).output().expect("spry starts");
     let terms = "--budget 30ms --period 100ms --";

@@ -198,7 +198,7 @@ time.sleep(600)";
 }
 
 #[test]
-fn ten_thousand_requests_a_second_hold_up_no_other_user() {
+fn ten_thousand_requests_a_second_cost_little_and_delay_no_user() {
     let world = World::new();
     let flood = "\
 began, count = time.monotonic(), 0
