@@ -22,7 +22,7 @@ Exit codes: 0 ended in order, 1 failed (one line on standard error says why and 
 #[derive(Parser, Debug)]
 #[command(name = "spry-sched", version, after_help = EXAMPLES, arg_required_else_help = true)]
 pub struct DaemonArgs {
-    /// What to do.
+    /// The subcommand to execute.
     #[command(subcommand)]
     pub command: DaemonCommand,
 }
@@ -123,10 +123,10 @@ pub enum PolicyArg {
 }
 
 impl RunArgs {
-    /// The tick and the quantum that are asked for; `None` if neither is.
+    /// The tick and the quantum that were asked for; `None` if neither was given.
     ///
     /// # Errors
-    /// If they cannot be.
+    /// If a value is beyond its limits, or if the two do not fit together.
     pub fn tuning(&self) -> Result<Option<Tuning>, TuningError> {
         match (self.tick_hz, self.quantum_us) {
             (None, None) => Ok(None),
@@ -134,7 +134,7 @@ impl RunArgs {
         }
     }
 
-    /// The words that say the same again.
+    /// The command-line arguments that give the same values again.
     pub fn words(&self) -> Vec<OsString> {
         let mut words: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: OsString| words.extend([name.into(), value]);
@@ -168,7 +168,7 @@ impl RunArgs {
     }
 }
 
-/// A user's number or a program's whole path, as it is.
+/// Takes a user's number or a program's absolute path as it is, and refuses anything else.
 fn reporter(text: &str) -> Result<String, String> {
     if text.parse::<u32>().is_ok() || text.starts_with('/') {
         return Ok(text.to_owned());

@@ -30,32 +30,32 @@ pub enum Request {
     /// Reserve CPU time for a thread, or for all threads of a process. Where the same user has reserved time
     /// for just these, the reservation gets the new terms.
     Reserve {
-        /// For which threads.
+        /// The threads for which time is reserved.
         covers: Covers,
         /// How much CPU time, and how often.
         #[serde(flatten)]
         terms: Terms,
-        /// The only CPU that is wanted.
+        /// The only CPU on which the time may be reserved; without it, any CPU.
         #[serde(default)]
         cpu: Option<u32>,
     },
-    /// Reserve CPU time as much as keeps the pipes of a task half full.
+    /// Reserve as much CPU time as keeps the pipes of a task half full.
     RealRate {
-        /// For which threads.
+        /// The threads for which time is reserved.
         covers: Covers,
         /// What a task does when its budget is used up.
         #[serde(default)]
         on_exhaustion: OnExhaustion,
-        /// The descriptor that is the pipe; otherwise standard input and output.
+        /// The task's descriptor of the pipe; without it, the pipes at standard input and output count.
         #[serde(default)]
         pipe: Option<u32>,
-        /// The only CPU that is wanted.
+        /// The only CPU on which the time may be reserved; without it, any CPU.
         #[serde(default)]
         cpu: Option<u32>,
     },
     /// End a reservation.
     Release {
-        /// Which one.
+        /// The reservation to end.
         #[serde(flatten)]
         which: Which,
     },
@@ -64,19 +64,20 @@ pub enum Request {
     Serve {
         /// The server's threads.
         covers: Covers,
-        /// The most that it may take by this rank in each of the shortest of its clients' periods, ns;
-        /// without it, as much as is measured.
+        /// The most CPU time that the server may take by this rank in each of the shortest of its clients'
+        /// periods, ns; without it, the bound is measured.
         #[serde(default)]
         bound_ns: Option<u64>,
     },
-    /// A server is no shared server any more.
+    /// End the rank of a shared server that was named.
     ServeNoMore {
-        /// The number that it was named by.
+        /// The tid or tgid by which the server was named.
         number: u32,
     },
-    /// Ask which reservations there are, and what their tasks got.
+    /// Ask which reservations there are, and how much CPU time their tasks got.
     Reservations,
-    /// Turn the knobs of tick and quantum; without `tuning`, give them back.
+    /// Set the tick and the quantum for tasks that are not in use; without `tuning`, return to the
+    /// scheduler's own.
     Tune {
         /// The tick and the quantum.
         #[serde(default)]
@@ -104,7 +105,7 @@ pub enum HandClass {
     Other,
     /// The process gets only CPU time that no other task wants.
     Idle,
-    /// The process gets the class that the policy says, again.
+    /// The process gets the class that the policy gives it.
     Auto,
 }
 
@@ -142,7 +143,7 @@ pub struct Refusal {
     pub text: String,
 }
 
-/// The kinds of reasons for which the daemon refuses.
+/// The reasons for which the daemon refuses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RefusalKind {

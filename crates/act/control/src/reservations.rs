@@ -1,4 +1,4 @@
-//! What the daemon says of reservations. A value that is not known is null, never 0.
+//! The daemon's answers about reservations. An unknown value is null, never 0.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub struct Opened {
     pub terms: Terms,
     /// What enforces it: `scx` or `deadline`.
     pub enforcer: String,
-    /// In what this differs from what was asked for, one line each.
+    /// The differences from what was asked for, one line each.
     pub notes: Vec<String>,
 }
 
 /// The reservations that there are. An ordinary user is told only their own.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reservations {
-    /// Which users' reservations the answer tells of.
+    /// The users that the answer covers: all, or the caller alone.
     pub scope: Scope,
     /// What enforces reservations: `scx` or `deadline`.
     pub enforcer: String,
@@ -38,7 +38,7 @@ pub struct Reservations {
 }
 
 impl Reservations {
-    /// The share of each CPU that is reserved, as far as the answer tells.
+    /// The reserved share of each CPU, 0 to 1, by the reservations in this answer.
     pub fn shares(&self) -> BTreeMap<u32, f64> {
         let mut shares = BTreeMap::new();
         for one in &self.reservations {
@@ -52,16 +52,16 @@ impl Reservations {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingOf {
-    /// Root named it.
+    /// Root named the server (`spry ceiling`).
     Name,
-    /// It serves a display.
+    /// The server serves a display.
     Display,
 }
 
 /// A shared server, and its ceiling while it has one.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Ceiling {
-    /// How the daemon knows it.
+    /// Why the daemon treats the server as shared.
     pub of: CeilingOf,
     /// The server's threads that are meant.
     pub covers: Covers,
@@ -93,7 +93,7 @@ pub struct Ceiling {
     pub trouble: Option<String>,
 }
 
-/// A reservation, and what its tasks got since it was opened.
+/// A reservation, and how much CPU time its tasks got since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Reserved {
     /// The number by which the reservation is known.
@@ -103,7 +103,7 @@ pub struct Reserved {
     /// How much CPU time, and how often.
     #[serde(flatten)]
     pub terms: Terms,
-    /// For which threads.
+    /// The threads for which time is reserved.
     pub covers: Covers,
     /// The process of these threads.
     pub tgid: u32,
@@ -117,19 +117,19 @@ pub struct Reserved {
     pub got_ns: u64,
     /// The budgets of these periods together, ns.
     pub asked_ns: u64,
-    /// What they had more than that, ns.
+    /// The CPU time beyond `asked_ns`, ns; negative if the tasks had less.
     pub deviation_ns: i64,
     /// The time that interrupts took from the tasks, ns.
     pub stolen_ns: Option<u64>,
     /// In how many periods the budget was used up.
     pub exhausted: Option<u64>,
-    /// The most that a task that wanted its whole budget lacked of it in one period, ns.
+    /// The largest shortfall in one period for a task that was ready to use its whole budget, ns.
     pub worst_short_ns: Option<u64>,
-    /// The most that a period began late, ns.
+    /// The longest delay of the beginning of a period, ns.
     pub worst_late_ns: Option<u64>,
-    /// How often a task was found on another CPU.
+    /// How often a task was found on another CPU than the reservation's.
     pub misplaced: Option<u64>,
-    /// Of a reservation by real rate: how much the task is behind its pipes, percent; 50 is wanted.
+    /// Of a reservation by real rate: how far the task is behind its pipes, percent; the target is 50.
     #[serde(default)]
     pub behind_percent: Option<u8>,
     /// Of a reservation by real rate: why the latest terms were refused; null if they were not.

@@ -1,6 +1,6 @@
-//! What `spry-rtkit`, which answers on the system bus without privileges, and the daemon say to each other:
-//! one message of numbers for a request, one of a number and a line for the answer. The daemon reads nothing
-//! else of the bus.
+//! Messages between the daemon and `spry-rtkit`, which answers on the system bus without privileges. A
+//! request is one message of numbers; an answer is one message of a number and a line. The daemon reads
+//! nothing else of the bus.
 
 use std::collections::BTreeMap;
 
@@ -8,34 +8,34 @@ use std::collections::BTreeMap;
 pub const REQUEST: usize = 20;
 /// The longest answer, bytes.
 pub const ANSWER_MAX: usize = 256;
-/// So many requests of one user are looked at in [`BURST_NS`], as rtkit has it.
+/// The most requests of one user that are considered in [`BURST_NS`], as in rtkit.
 pub const BURST: u32 = 25;
-/// The time in which requests are counted, ns.
+/// The period in which requests are counted, ns.
 pub const BURST_NS: u64 = 20_000_000_000;
-/// The highest real-time priority that may be asked for, as rtkit has it.
+/// The highest real-time priority that may be asked for, as in rtkit.
 pub const PRIORITY_MAX: i32 = 20;
-/// The lowest nice value that may be asked for, as rtkit has it.
+/// The lowest nice value that may be asked for, as in rtkit.
 pub const NICE_MIN: i32 = -15;
 
-/// What is asked for.
+/// The kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum What {
-    /// A thread is to run in time.
+    /// Real-time scheduling for a thread.
     Realtime = 1,
-    /// A thread is to have a nice value.
+    /// A nice value for a thread.
     HighPriority = 2,
-    /// What was asked for is to end.
+    /// The end of what was asked for before.
     Reset = 3,
-    /// Nothing: the front ends, and `tid` is the number of its reason ([`Ended`]).
+    /// No request: the front end terminates, and `tid` is the number of the reason ([`Ended`]).
     End = 4,
 }
 
-/// Why a front ends.
+/// Why the front end terminates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
 pub enum Ended {
-    /// There is no bus.
+    /// There is no system bus.
     NoBus = 1,
     /// Another program has the name.
     Taken = 2,
@@ -57,16 +57,16 @@ impl Ended {
     }
 }
 
-/// A request of the front's.
+/// A request from the front end to the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Asked {
-    /// What is asked for.
+    /// The kind of the request.
     pub what: What,
-    /// The user that asks, as the bus says.
+    /// The user that made the request, as the bus reports it.
     pub uid: u32,
-    /// The process of the thread.
+    /// The process of the thread that is to be changed.
     pub tgid: u32,
-    /// The thread.
+    /// The thread that is to be changed.
     pub tid: u32,
     /// The nice value that is asked for.
     pub nice: i32,
@@ -84,7 +84,7 @@ impl From<Asked> for [u8; REQUEST] {
     }
 }
 
-/// Bytes that are no message of the other side's.
+/// Bytes that are not a message of this protocol.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMessage;
 
@@ -109,20 +109,20 @@ impl TryFrom<&[u8]> for Asked {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u8)]
 pub enum Outcome {
-    /// It is done.
+    /// The request was carried out.
     Done = 0,
-    /// The user may not have it, or has asked for too much.
+    /// The user may not have what was asked for, or has asked for too much.
     Denied = 1,
-    /// It cannot be done.
+    /// The request cannot be carried out.
     Failed = 2,
 }
 
 /// The daemon's answer, with one line for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Answered {
-    /// What came of the request.
+    /// The result of the request.
     pub outcome: Outcome,
-    /// Why not; empty where it is done.
+    /// The reason for a refusal or a failure; empty after success.
     pub text: String,
 }
 
@@ -154,14 +154,14 @@ impl TryFrom<&[u8]> for Answered {
     }
 }
 
-/// How often each user has asked of late.
+/// How many requests each user has made lately.
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
     by_user: BTreeMap<u32, (u64, u32)>,
 }
 
 impl Bursts {
-    /// Counts a request of a user. Returns whether it is to be looked at.
+    /// Counts a request of a user at `now_ns`. Returns whether the request is to be considered.
     pub fn take(&mut self, user: u32, now_ns: u64) -> bool {
         self.by_user.retain(|_, (since_ns, _)| now_ns.saturating_sub(*since_ns) < BURST_NS);
         let (_, count) = self.by_user.entry(user).or_insert((now_ns, 0));

@@ -4,19 +4,19 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// The slowest and the fastest tick, Hz.
+/// The slowest tick, Hz.
 pub const TICK_HZ_LEAST: u32 = 100;
-/// See [`TICK_HZ_LEAST`].
+/// The fastest tick, Hz.
 pub const TICK_HZ_MOST: u32 = 20_000;
-/// The shortest and the longest quantum, us.
+/// The shortest quantum, us.
 pub const QUANTUM_US_LEAST: u32 = 50;
-/// See [`QUANTUM_US_LEAST`].
+/// The longest quantum, us.
 pub const QUANTUM_US_MOST: u32 = 100_000;
 
-/// The quantum that the scheduler has by itself, us.
+/// The scheduler's own quantum, us.
 const QUANTUM_US_OWN: u32 = 3_000;
 
-/// A tick and a quantum for tasks that are not in use. There is none that is not within the limits.
+/// A tick and a quantum for tasks that are not in use, both within their limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(try_from = "Asked")]
 pub struct Tuning {
@@ -24,7 +24,7 @@ pub struct Tuning {
     quantum_us: u32,
 }
 
-/// What is asked for: the tick alone, the quantum alone, or both.
+/// The values before they are checked: the tick alone, the quantum alone, or both.
 #[derive(Clone, Copy, Debug, Deserialize)]
 struct Asked {
     #[serde(default)]
@@ -33,7 +33,7 @@ struct Asked {
     quantum_us: Option<u32>,
 }
 
-/// Why a tick and a quantum cannot be.
+/// Why a tick and a quantum are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum TuningError {
     /// Neither was given.
@@ -87,13 +87,13 @@ impl Tuning {
         Ok(Tuning { tick_hz, quantum_us })
     }
 
-    /// The tick, Hz.
+    /// The rate of the tick, Hz, 100 to 20000.
     #[must_use]
     pub const fn tick_hz(self) -> u32 {
         self.tick_hz
     }
 
-    /// The quantum, us.
+    /// The quantum, us, 50 to 100000.
     #[must_use]
     pub const fn quantum_us(self) -> u32 {
         self.quantum_us

@@ -1,4 +1,4 @@
-//! Ceilings: by which clients a shared server is ranked, and how much it may take by this rank.
+//! Ceilings: the clients that give a shared server its rank, and the CPU time that it may take by this rank.
 //!
 //! A server has the highest rank of the tasks that can ask it for service, and a budget in each of the
 //! shortest of their periods: the time for which reserved tasks wait for the server is bounded by that. What
@@ -8,20 +8,20 @@ use std::collections::VecDeque;
 
 use crate::{OnExhaustion, Terms};
 
-/// By how many clients a server is ranked at most.
+/// The most clients by which a server is ranked.
 pub const CLIENTS_MAX: usize = 8;
 
 /// The largest part of a period that a server is given by measurement alone, percent.
 pub const MEASURED_PERCENT: u64 = 10;
 /// The smallest budget that a server is given by measurement, ns.
 const MEASURED_MIN_NS: u64 = 20_000;
-/// How many seconds with requests a server is measured for before its budget depends on that.
+/// How many seconds with requests are measured before the budget depends on them.
 const SECONDS_MIN: usize = 3;
 /// How many seconds are remembered.
 const SECONDS_MAX: usize = 10;
-/// What is added to the most that was measured, percent.
+/// The margin above the most that was measured, percent.
 const MARGIN_PERCENT: u64 = 25;
-/// A budget is made smaller only if the measured one is below this part of it, percent.
+/// A budget is lowered only if the measured budget is below this part of it, percent.
 const SHRINK_PERCENT: u64 = 75;
 
 /// A reservation of a task that can ask a server for service.
@@ -29,9 +29,9 @@ const SHRINK_PERCENT: u64 = 75;
 pub struct Client {
     /// The reservation's slot.
     pub slot: u32,
-    /// The CPU where it is.
+    /// The CPU that admitted the reservation.
     pub cpu: u32,
-    /// The length of its period, ns.
+    /// The length of the reservation's period, ns.
     pub period_ns: u64,
 }
 
@@ -54,15 +54,15 @@ pub struct Served {
     pub most_ns: u64,
 }
 
-/// How much a server may take by its rank in each period.
+/// How much CPU time a server may take by its rank in each period.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Bound {
-    /// So much, whatever it takes.
+    /// A fixed bound, however much the server takes.
     Given {
-        /// The bound, ns.
+        /// The bound in each period, ns.
         most_ns: u64,
     },
-    /// A little more than it was measured to take, and at most a tenth of the period.
+    /// A little more than the server was measured to take, and at most a tenth of the period.
     Measured {
         /// The most of one period, in each of the latest seconds in which there were requests, ns.
         seconds: VecDeque<u64>,
@@ -70,7 +70,7 @@ pub enum Bound {
 }
 
 impl Bound {
-    /// The bound that was given, or a measured one of which nothing is known yet.
+    /// The bound that was given, or a measured bound without a measurement yet.
     pub fn new(given_ns: Option<u64>) -> Bound {
         match given_ns {
             Some(most_ns) => Bound::Given { most_ns },
@@ -78,7 +78,7 @@ impl Bound {
         }
     }
 
-    /// Notes what was measured in a second.
+    /// Takes the measurement of one second.
     pub fn note(&mut self, served: Served) {
         let Bound::Measured { seconds } = self else { return };
         if served.requests == 0 {
@@ -90,8 +90,8 @@ impl Bound {
         seconds.push_back(served.most_ns);
     }
 
-    /// What the server is to have in each of the shortest of its clients' periods; `now_ns` is what it has of
-    /// it at present, 0 for nothing.
+    /// The server's terms in each of the shortest of its clients' periods. `now_ns` is its present budget,
+    /// ns; 0 for none.
     pub fn terms(&self, period_ns: u64, now_ns: u64) -> Terms {
         let budget_ns = match self {
             Bound::Given { most_ns } => (*most_ns).min(period_ns),
@@ -112,8 +112,8 @@ impl Bound {
     }
 }
 
-/// The terms, then smaller and smaller budgets, for a CPU on which the first of them do not fit. A bound that
-/// was given is not made smaller.
+/// The terms, then budgets that are halved again and again, for a CPU on which the terms do not fit. A given
+/// bound is not halved.
 pub fn tries(bound: &Bound, terms: Terms) -> impl Iterator<Item = Terms> + use<> {
     let count = match bound {
         Bound::Given { .. } => 1,
@@ -161,7 +161,7 @@ mod tests {
         assert_eq!(bound.terms(10 * MS, MS).budget_ns, MS);
         bound.note(served(300_000));
         assert_eq!(bound.terms(10 * MS, MS).budget_ns, 500_000);
-        // What was longest is forgotten after ten seconds; small changes change nothing.
+        // The longest time is forgotten after ten seconds; small changes do not change the budget.
         (0..9).for_each(|_| bound.note(served(310_000)));
         assert_eq!(bound.terms(10 * MS, 500_000).budget_ns, 500_000);
         (0..10).for_each(|_| bound.note(served(200_000)));

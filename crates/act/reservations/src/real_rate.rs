@@ -1,62 +1,65 @@
 //! Real rate: a controller that finds out how much of a CPU a task needs from the fill level of a queue that
 //! it serves, and keeps the queue half full (Steere and others 1999, in the paper's words "real-rate").
 //!
-//! The queue sums up what the task is behind or ahead of its partner. So the controller is a PI controller of
-//! the share's logarithm: how far the queue is from half full changes the share at a rate (the integral
-//! part), how far it has moved changes the share at once (the proportional part, which damps). Of the
-//! logarithm, since then the gains hold for a task that needs 1 % and for one that needs 50 %.
+//! The fill level sums up how far the task is behind or ahead of its partner. So the controller is a PI
+//! controller of the share's logarithm. The distance from half full changes the share at a rate (the integral
+//! part). A move of the queue changes the share at once (the proportional part, which damps). The logarithm
+//! makes the same gains hold for a task that needs 1 % and for a task that needs 50 %.
 //!
-//! Within a period the queue moves as fast as its partner works, and as the task works: the pace, which is
-//! seen. The period is so short that this is a small part of the queue. If the queue swings nevertheless, the
-//! gains are made smaller until it does not.
+//! Within a period the queue moves with the work of its partner and of the task; the speed of these moves,
+//! the pace, is measured. The period is chosen so short that the queue moves by a small part of its length.
+//! If the queue swings nevertheless, the gains are lowered until it does not.
 
 use crate::{OnExhaustion, PERIOD_MIN_NS, Terms};
 
-/// The shares that the controller gives, of a CPU.
+/// The limits of the share, of a CPU.
 const SHARE_MIN: f64 = 0.005;
 const SHARE_MAX: f64 = 0.9;
-/// The share that it begins with.
+/// The share at the start, of a CPU.
 const SHARE_FIRST: f64 = 0.1;
-/// The periods that it gives, ns.
+/// The limits of the period and the period at the start, ns.
 const PERIOD_SHORTEST_NS: u64 = 2_000_000;
 const PERIOD_LONGEST_NS: u64 = 50_000_000;
 const PERIOD_FIRST_NS: u64 = 20_000_000;
-/// The gains: what a move of the queue from empty to full changes of the share's logarithm at once, and what
-/// a full queue changes in a second.
+/// The gains. `GAIN_MOVE` is the change of the share's logarithm, at once, for a move from empty to full.
+/// `GAIN_RATE` is its change in a second for each unit of distance from half full, where 1 is the whole
+/// queue.
 const GAIN_MOVE: f64 = 4.0;
 const GAIN_RATE: f64 = 4.0;
-/// The gains are made smaller down to this part.
+/// The smallest factor to which the gains are lowered.
 const GAIN_LEAST: f64 = 1.0 / 32.0;
-/// The queue swings if it goes from more than this above half full to as much below within `SWING_S`.
+/// The queue swings if it goes from more than `SWING` on one side of half full to more than that on the other
+/// side within `SWING_S` seconds.
 const SWING: f64 = 0.15;
 const SWING_S: f64 = 1.0;
-/// After so long without a swing the gains become larger by a tenth.
+/// After so many seconds without a swing the gains grow by a tenth.
 const CALM_S: f64 = 2.0;
-/// The part of the queue that may come or go within a period.
+/// The part of the queue by which it may move within a period.
 const MOVES: f64 = 0.08;
-/// The pace is forgotten by half in this time.
+/// The half-life of the pace, s.
 const PACE_HALF_S: f64 = 2.0;
-/// The period in force is changed when it differs from the wanted one by more than this factor.
+/// The period in force is changed when the ratio of the wanted period to it exceeds this factor, either way.
 const PERIOD_DIFFERS: f64 = 1.3;
-/// A step in time that is longer than this counts as this: the daemon did not run.
+/// The longest step in time that counts, s. A longer one means that the daemon did not run.
 const STEP_MOST_S: f64 = 0.2;
-/// A new share is asked for when it differs from the one in force by more than this.
+/// A new share is asked for when its ratio to that in force differs from 1 by more than this.
 const DIFFERS: f64 = 0.03;
-/// A task that has less than half full a queue and takes less than this of its budget needs no more than it
+/// A task that is less than half behind and takes less than this part of its share needs no more than it
 /// takes.
 const TAKES: f64 = 0.7;
 
 /// Which end of a queue a task has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// It takes from the queue: the fuller, the more CPU time it needs.
+    /// The task takes from the queue: the fuller the queue, the more CPU time the task needs.
     Consumer,
-    /// It puts into the queue: the fuller, the less it needs.
+    /// The task puts into the queue: the fuller the queue, the less CPU time the task needs.
     Producer,
 }
 
 impl End {
-    /// How much the task is behind, from 0 to 1, if the queue is so full.
+    /// How far the task is behind, from 0 to 1, at a fill level from 0 to 1. A level that is no number counts
+    /// as 0.5.
     pub fn behind(self, fill: f64) -> f64 {
         let fill = if fill.is_finite() { fill.clamp(0.0, 1.0) } else { 0.5 };
         match self {
@@ -66,14 +69,14 @@ impl End {
     }
 }
 
-/// What is known at a moment.
+/// An observation of the task and its queues.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Look {
-    /// How much the task is behind, from 0 to 1: see [`End::behind`]; of several queues the mean.
+    /// How far the task is behind, from 0 to 1: see [`End::behind`]; the mean if there are several queues.
     pub behind: f64,
     /// The CPU time that the task has had so far, ns.
     pub ran_ns: u64,
-    /// The time, ns.
+    /// The time of the observation, ns.
     pub now_ns: u64,
 }
 
@@ -81,19 +84,19 @@ pub struct Look {
 #[derive(Clone, Debug)]
 pub struct RealRate {
     on_exhaustion: OnExhaustion,
-    /// The share that is wanted, and the terms that are in force.
+    /// The wanted share, of a CPU, and the terms that are in force.
     share: f64,
     in_force: Terms,
     period_ns: u64,
-    /// How much of the queue comes or goes in a second, at most.
+    /// The fastest move of the queue lately, in parts of the queue per second.
     pace: f64,
-    /// How much the task is behind, without what comes and goes within a period.
+    /// How far the task is behind, from 0 to 1, smoothed over about a period.
     behind: f64,
-    /// The part of the gains that is used.
+    /// The factor on both gains, `GAIN_LEAST` to 1.
     gain: f64,
     last: Option<Look>,
-    /// At which side of half full the queue was last far off, and how long ago; and for how long it has not
-    /// swung.
+    /// The side of half full on which the queue was last far off, with the seconds since then; and the
+    /// seconds without a swing.
     far: Option<(Side, f64)>,
     calm_s: f64,
 }
@@ -105,7 +108,7 @@ enum Side {
 }
 
 impl RealRate {
-    /// A controller that knows nothing of its task yet.
+    /// A controller without any observation yet.
     pub fn new(on_exhaustion: OnExhaustion) -> RealRate {
         let mut new = RealRate {
             on_exhaustion,
@@ -128,7 +131,7 @@ impl RealRate {
         self.in_force
     }
 
-    /// Looks at the queue. Returns the terms that are to be asked for, if they differ from those in force.
+    /// Takes an observation. Returns the terms that are to be asked for, if they differ from those in force.
     pub fn look(&mut self, look: Look) -> Option<Terms> {
         let last = self.last.replace(look)?;
         let step_s = look.now_ns.saturating_sub(last.now_ns) as f64 / 1e9;
@@ -146,7 +149,7 @@ impl RealRate {
         let held = self.gain * GAIN_RATE * (self.behind - 0.5) * step_s;
         self.share *= (moved + held).exp();
         if self.behind < 0.5 && taken < self.share * TAKES {
-            // Its partner holds it up: what it does not take need not be kept for it.
+            // The partner delays the task: time that the task does not take need not be kept for it.
             self.share -= (self.share - taken / TAKES) * (step_s * GAIN_RATE).min(1.0);
         }
         self.share = self.share.clamp(SHARE_MIN, SHARE_MAX);
@@ -160,8 +163,8 @@ impl RealRate {
         self.in_force = terms;
     }
 
-    /// The terms were refused, and those in force stay. What was wanted beyond them is forgotten: otherwise
-    /// it would go on growing, and be wanted long after it is needed.
+    /// The terms were refused, and those in force stay. The share falls back to that in force: otherwise it
+    /// would go on growing, and stay large long after the task needs it.
     pub fn refused(&mut self) {
         self.share = self.in_force.budget_ns as f64 / self.in_force.period_ns as f64;
         self.period_ns = self.in_force.period_ns;
@@ -187,7 +190,7 @@ impl RealRate {
         }
     }
 
-    /// Makes gains smaller when the queue swings, and larger when it has long been calm.
+    /// Lowers the gains when the queue swings, and raises them after a long time without a swing.
     fn watch_swings(&mut self, off: f64, step_s: f64) {
         let side = match off {
             off if off > SWING => Some(Side::Above),

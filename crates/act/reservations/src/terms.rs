@@ -1,4 +1,4 @@
-//! What a reservation is.
+//! The terms of a reservation: the budget, the period, the threads that it covers, and the limits.
 
 use serde::{Deserialize, Serialize};
 
@@ -8,21 +8,21 @@ use crate::Refused;
 pub const PERIOD_MIN_NS: u64 = 100_000;
 /// The longest period, ns.
 pub const PERIOD_MAX_NS: u64 = 4_000_000_000;
-/// The smallest budget, ns: a smaller one is gone before its task has run.
+/// The smallest budget, ns. A smaller budget is used up before its task has run.
 pub const BUDGET_MIN_NS: u64 = 5_000;
 
 /// Which threads a reservation covers.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Covers {
-    /// One thread.
+    /// A single thread, which has the budget alone.
     Thread {
-        /// The thread.
+        /// The number of the thread.
         tid: u32,
     },
     /// All threads of a process, which share one budget.
     Group {
-        /// The process.
+        /// The number of the process.
         tgid: u32,
     },
 }
@@ -84,9 +84,9 @@ pub struct Reservation {
     pub slot: u32,
     /// The CPU on which the time is reserved.
     pub cpu: u32,
-    /// How much time, and how often.
+    /// How much CPU time the reservation gives, and how often.
     pub terms: Terms,
-    /// For which threads.
+    /// The threads for which time is reserved.
     pub covers: Covers,
 }
 

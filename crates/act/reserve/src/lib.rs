@@ -41,13 +41,13 @@ pub const SOCKET_DEFAULT: &str = "/run/spry/sched.sock";
 /// The environment variable that names the daemon's socket.
 pub const SOCKET_VARIABLE: &str = "SPRY_SOCKET";
 
-/// What becomes of a thread when its budget is used up.
+/// What a thread does when its budget is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnExhaustion {
     /// It waits for the next period.
     #[default]
     Wait,
-    /// It goes on as a thread without a reservation until then.
+    /// It goes on as a thread without a reservation until the next period.
     Demote,
 }
 
@@ -58,17 +58,17 @@ pub struct Terms {
     pub budget: Duration,
     /// The length of a period: 100 us to 4 s.
     pub period: Duration,
-    /// What becomes of the thread when the budget is used up.
+    /// What the thread does when the budget is used up.
     pub on_exhaustion: OnExhaustion,
 }
 
 impl Terms {
-    /// So much CPU time in each period; at exhaustion the thread waits.
+    /// A budget in each period. When the budget is used up, the thread waits for the next period.
     pub const fn new(budget: Duration, period: Duration) -> Terms {
         Terms { budget, period, on_exhaustion: OnExhaustion::Wait }
     }
 
-    /// The same, with something else at exhaustion.
+    /// The same terms with another behaviour when the budget is used up.
     #[must_use]
     pub const fn on_exhaustion(self, on_exhaustion: OnExhaustion) -> Terms {
         Terms { on_exhaustion, ..self }
@@ -82,7 +82,7 @@ pub enum Error {
     NoDaemon(PathBuf),
     /// The daemon's socket is closed to this user.
     Denied(PathBuf),
-    /// The daemon refuses; the text says what is left and what would fit.
+    /// The daemon refuses; the text gives the CPU time that is left and what would fit.
     Refused(String),
     /// The daemon gave an answer that does not belong to the question.
     Unexpected,
@@ -130,7 +130,8 @@ impl From<io::Error> for Error {
     }
 }
 
-/// What a reservation is and what its threads got since it was opened. What is not known is `None`, never 0.
+/// A reservation, and how much CPU time its threads got since it was opened. An unknown value is `None`,
+/// never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     /// The number by which `spry reservations` shows it.
@@ -143,24 +144,24 @@ pub struct State {
     pub got: Duration,
     /// The budgets of these periods together.
     pub asked: Duration,
-    /// What they had more than that, ns.
+    /// The CPU time beyond `asked`, ns; negative if the threads had less.
     pub deviation_ns: i64,
     /// The time that interrupts took from the threads.
     pub stolen: Option<Duration>,
     /// In how many periods the budget was used up.
     pub exhausted: Option<u64>,
-    /// The most that a thread that wanted its whole budget lacked of it in one period.
+    /// The largest shortfall in one period for a thread that was ready to use its whole budget.
     pub worst_short: Option<Duration>,
-    /// The most that a period began late.
+    /// The longest delay of the beginning of a period.
     pub worst_late: Option<Duration>,
 }
 
 /// Which threads a reservation covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Covers {
-    /// One thread.
+    /// One thread, by its tid.
     Thread(u32),
-    /// All threads of a process, which share the budget.
+    /// All threads of a process, by its tgid; they share the budget.
     Process(u32),
 }
 
@@ -179,8 +180,8 @@ impl Covers {
     }
 }
 
-/// A reservation of the thread that opened it. It stays with that thread: when a thread has ended, its number
-/// may be another's.
+/// A reservation of the thread or the process that opened it. It cannot move to another thread, since the
+/// kernel gives the number of an ended thread to new threads.
 #[derive(Debug)]
 pub struct Reservation {
     covers: Covers,
@@ -219,7 +220,7 @@ impl Reservation {
         reserve(self.covers, terms)
     }
 
-    /// What the reservation is, and what its threads got.
+    /// The reservation, and how much CPU time its threads got.
     ///
     /// # Errors
     /// [`Error::Ended`] if the daemon does not know it any more.
@@ -231,7 +232,7 @@ impl Reservation {
         state(own).ok_or(Error::Unexpected)
     }
 
-    /// Ends the reservation. Dropping it does so, too, but does not say what went wrong.
+    /// Ends the reservation. Dropping it ends it, too, but reports no error.
     ///
     /// # Errors
     /// If no daemon listens any more, or the reservation had ended.
@@ -244,7 +245,7 @@ impl Reservation {
 
 impl Drop for Reservation {
     fn drop(&mut self) {
-        // What cannot be released ends with its thread.
+        // A reservation that cannot be released ends with its thread.
         _ = release(self.covers);
     }
 }

@@ -1,11 +1,11 @@
-//! The interface org.freedesktop.RealtimeKit1: what a call asks for, and what is answered without the daemon.
+//! The interface org.freedesktop.RealtimeKit1: what a call asks for, and the answers that need no daemon.
 
 use spry_control::rtkit::{Asked, NICE_MIN, PRIORITY_MAX, What};
 
 use crate::bus::Caller;
 use crate::wire::{Malformed, Message, Number, Values};
 
-/// The name on the bus, which is also that of the interface.
+/// The name on the bus, which is also the interface's name.
 pub const NAME: &str = "org.freedesktop.RealtimeKit1";
 const PATH: &str = "/org/freedesktop/RealtimeKit1";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
@@ -30,23 +30,23 @@ pub struct Failure {
     pub text: String,
 }
 
-/// What a call comes to.
+/// The kinds of calls.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Call {
-    /// It is answered at once.
+    /// A call that is answered without the daemon.
     Answered(Values),
-    /// It asks something for a thread: the process (that of the caller if none), the thread, and the value.
+    /// A request for a thread: the process (the caller's if `None`), the thread, and the nice value.
     Thread { what: What, process: Option<u32>, tid: u32, nice: i32 },
-    /// It ends what was asked for; root's alone.
+    /// The end of what was asked for before. Only root may ask for it.
     Reset,
 }
 
-/// Denies.
+/// The error that the caller may not have what it asked for.
 pub fn denied(text: &str) -> Failure {
     failure("AccessDenied", text)
 }
 
-/// Says that something cannot be done.
+/// The error that a request cannot be carried out.
 pub fn failed(text: &str) -> Failure {
     failure("Failed", text)
 }
@@ -64,7 +64,7 @@ impl From<Malformed> for Failure {
 /// Reads a call.
 ///
 /// # Errors
-/// If it is none that can be answered.
+/// If the object, the method or the property is unknown, or if the arguments are invalid.
 pub fn call(message: &Message) -> Result<Call, Failure> {
     let Message { interface, member, .. } = message;
     if message.path != PATH && interface != "org.freedesktop.DBus.Peer" {
@@ -84,7 +84,7 @@ pub fn call(message: &Message) -> Result<Call, Failure> {
     }
 }
 
-/// Makes sure that a call has these arguments.
+/// Checks that a call's arguments have this signature.
 fn with(message: &Message, signature: &str) -> Result<(), Failure> {
     if message.signature == signature { Ok(()) } else { Err(Malformed.into()) }
 }
@@ -141,7 +141,7 @@ fn nice(asked: i32) -> Result<i32, Failure> {
     }
 }
 
-/// Checks a priority as the kernel and rtkit do. A reservation has none, so nothing is left of it.
+/// Checks a priority as the kernel and rtkit do. Returns 0, since a reservation has no priority.
 fn priority(asked: u32) -> Result<i32, Failure> {
     match asked {
         0 => Err(failed("a priority is 1 to 99")),
@@ -151,10 +151,10 @@ fn priority(asked: u32) -> Result<i32, Failure> {
     }
 }
 
-/// What the daemon is asked for a caller.
+/// The request to the daemon for a call; `None` if the call is answered without the daemon.
 ///
 /// # Errors
-/// If the caller may not ask that.
+/// If the caller may not make this request.
 pub fn asked(call: &Call, caller: Caller) -> Result<Option<Asked>, Failure> {
     match *call {
         Call::Answered(_) => Ok(None),

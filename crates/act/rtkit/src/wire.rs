@@ -1,14 +1,14 @@
-//! The bus' messages as bytes, as far as methods need them that take numbers and strings. What is read trusts
-//! nothing: each number is checked against the bytes that there are.
+//! The bytes of the bus' messages, for methods that take numbers and strings. Input is not trusted: each
+//! length is checked against the bytes that there are.
 
 use thiserror::Error;
 
-/// The longest message that is read, bytes; longer ones are passed over.
+/// The longest message that is read, bytes; longer messages are skipped.
 pub const MESSAGE_MAX: usize = 4096;
-/// The first bytes of a message, which tell its length.
+/// How many bytes at the beginning of a message give its length.
 pub const PREFIX: usize = 16;
 
-/// Bytes that are no message.
+/// Bytes that are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("these bytes are no message of the bus'")]
 pub struct Malformed;
@@ -22,7 +22,7 @@ pub enum Kind {
     Return,
     /// Why a call failed.
     Error,
-    /// News.
+    /// A signal, which has no answer.
     Signal,
 }
 
@@ -44,24 +44,24 @@ pub struct Message {
     order: Order,
 }
 
-/// How long the message is that begins with these bytes.
+/// The length in bytes of the message that begins with this prefix.
 ///
 /// # Errors
-/// If none does.
+/// If the bytes do not begin a message.
 pub fn length(prefix: &[u8; PREFIX]) -> Result<usize, Malformed> {
     let mut cursor = Cursor::of(prefix, order(prefix[0])?);
     cursor.at = 4;
     let body = cursor.u32()? as usize;
     cursor.at = 12;
     let fields = cursor.u32()? as usize;
-    // The protocol's own bound.
+    // The protocol's own limits: 128 MiB for a message, 64 MiB for the header's fields.
     if body > 1 << 27 || fields > 1 << 26 {
         return Err(Malformed);
     }
     Ok((PREFIX + fields).next_multiple_of(8) + body)
 }
 
-/// Which byte of a number comes first.
+/// The byte order of numbers: the least or the most significant byte first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Order {
     Least,
@@ -80,7 +80,7 @@ impl Message {
     /// Reads a message from all of its bytes.
     ///
     /// # Errors
-    /// If these are none.
+    /// If the bytes are not one whole message.
     pub fn read(bytes: &[u8]) -> Result<Message, Malformed> {
         let prefix = bytes.first_chunk::<PREFIX>().ok_or(Malformed)?;
         if length(prefix)? != bytes.len() || prefix[3] != 1 {
@@ -139,7 +139,7 @@ impl Message {
                 self.answers = cursor.u32()?;
                 return Ok(());
             }
-            // How many descriptors came along: none is taken.
+            // The number of descriptors that came along; none is taken.
             (9, "u") => return cursor.u32().map(drop),
             _ => return Err(Malformed),
         };
@@ -147,7 +147,7 @@ impl Message {
         Ok(())
     }
 
-    /// What the message brings along.
+    /// The arguments of the message.
     pub fn body(&self) -> Cursor<'_> {
         Cursor::of(&self.body, self.order)
     }
@@ -184,7 +184,7 @@ impl<'a> Cursor<'a> {
         Ok(self.take::<1>()?[0])
     }
 
-    /// A number of the type `u`.
+    /// Reads a number of the type `u`.
     pub fn u32(&mut self) -> Result<u32, Malformed> {
         let bytes = self.take()?;
         Ok(match self.order {
@@ -193,12 +193,12 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A number of the type `i`.
+    /// Reads a number of the type `i`.
     pub fn i32(&mut self) -> Result<i32, Malformed> {
         Ok(self.u32()? as i32)
     }
 
-    /// A number of the type `t`.
+    /// Reads a number of the type `t`.
     pub fn u64(&mut self) -> Result<u64, Malformed> {
         let bytes = self.take()?;
         Ok(match self.order {
@@ -207,7 +207,7 @@ impl<'a> Cursor<'a> {
         })
     }
 
-    /// A text of the types `s` and `o`.
+    /// Reads a text of the type `s` or `o`.
     pub fn text(&mut self) -> Result<&'a str, Malformed> {
         let length = self.u32()? as usize;
         self.words(length)
@@ -228,7 +228,7 @@ impl<'a> Cursor<'a> {
         std::str::from_utf8(text).map_err(|_| Malformed)
     }
 
-    /// Makes sure that nothing is left.
+    /// Checks that nothing is left.
     pub fn end(&self) -> Result<(), Malformed> {
         if self.at == self.bytes.len() { Ok(()) } else { Err(Malformed) }
     }
@@ -263,7 +263,7 @@ impl Values {
         self.bytes.push(0);
     }
 
-    /// A number of the type `u`.
+    /// Adds a number of the type `u`.
     #[must_use]
     pub fn u32(mut self, number: u32) -> Values {
         self.put_u32(number);
@@ -271,7 +271,7 @@ impl Values {
         self
     }
 
-    /// A text.
+    /// Adds a text of the type `s`.
     #[must_use]
     pub fn text(mut self, text: &str) -> Values {
         self.put_text(text);
@@ -279,7 +279,7 @@ impl Values {
         self
     }
 
-    /// A number that says its own type.
+    /// Adds a number as a variant (the type `v`), which has its own type with it.
     #[must_use]
     pub fn variant(mut self, number: Number) -> Values {
         self.put_variant(number);
@@ -301,7 +301,7 @@ impl Values {
         }
     }
 
-    /// A table of names and numbers.
+    /// Adds a table of names and numbers (the type `a{sv}`).
     #[must_use]
     pub fn table(mut self, rows: &[(&str, Number)]) -> Values {
         self.put_u32(0);
@@ -320,7 +320,7 @@ impl Values {
     }
 }
 
-/// A number with a type.
+/// A number that a variant can hold.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Number {
     Int32(i32),

@@ -1,5 +1,5 @@
-//! Programs that want more than their share of the CPU, as an ordinary user can write them. They go on until
-//! they are killed.
+//! Programs that try to get more than their share of the CPU, as an ordinary user can write them. They go on
+//! until they are killed.
 //!
 //! `attack KIND NUMBER [NICE]`, where KIND and NUMBER are one of these. "For so long" means US microseconds.
 //!
@@ -68,8 +68,7 @@ enum Next {
     AtTheBegin,
 }
 
-/// A relay of threads. Each thread tells the next when it has ended its work, so at most two threads exist at
-/// once.
+/// A relay of threads. Each thread signals its end to the next, so at most two threads exist at once.
 fn threads(run: Duration, next: Next, before: Option<std::sync::mpsc::Receiver<()>>) {
     let begin_next = |end| {
         // If a thread cannot be made, the relay ends; the share of the CPU that other programs get then shows
@@ -81,7 +80,7 @@ fn threads(run: Duration, next: Next, before: Option<std::sync::mpsc::Receiver<(
         return begin_next(None);
     }
     if let Some(before) = before {
-        // The end of the thread before is the message.
+        // The end of the previous thread is the signal.
         before.recv().unwrap_or_default();
     }
     let (told, end): (Sender<()>, _) = channel();
@@ -241,7 +240,7 @@ fn become_of_other(tid: u32, policy: Policy) {
 }
 
 fn bomb(run: Duration) -> ! {
-    // All processes share this number, which says how many of them there are.
+    // All processes share this number: how many of them exist.
     let alive = &memory::shared::<std::sync::atomic::AtomicU64>(1).expect("no memory")[0];
     // The kernel reaps ended children itself from then on.
     signal::ignore(Signal::CHILD);
@@ -312,7 +311,7 @@ fn self_batch(count: u32) -> ! {
     }
 }
 
-/// Floods a terminal whose line discipline throws away its input; a thread of the kernel's does that work.
+/// Floods a terminal that discards its input; a thread of the kernel's does that work.
 fn flood_terminal() -> Result<()> {
     let master = std::fs::File::options().read(true).write(true).open("/dev/ptmx").context("/dev/ptmx")?;
     // SAFETY: the descriptors are this process' own and stay open; structures outlive the calls.
@@ -389,7 +388,8 @@ fn sets(count: u32) -> ! {
     }
 }
 
-/// The bits of a thread's number, from 1, say which CPUs after the first one the thread may use.
+/// The numbers of the threads begin at 1. Bit N of a number allows its thread on CPU N + 1; CPU 0 is free to
+/// all.
 fn asleep(count: u32) -> ! {
     for bits in 1..=count {
         drop(thread::Builder::new().stack_size(64 << 10).spawn(move || {

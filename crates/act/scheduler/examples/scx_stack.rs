@@ -1,13 +1,15 @@
-//! Loads the scheduler and gives processes their places by name or number, without a daemon, for people who
-//! want to try the scheduler.
+//! Loads the scheduler and gives processes their places by name or number, without a daemon, to try the
+//! scheduler.
 //!
-//! `scx_stack [-v] [--share PERCENT] [--stats] [--counts FILE] [--programs] RULE...`, where a rule is
-//! `WHICH=LEVEL:QUANTUM_US`, `WHICH=other`, `WHICH=idle`, or `NAME=reserve:BUDGET_US:PERIOD_US:wait` (or
-//! `:demote`, and perhaps `:CPU`), and WHICH is a process' name or number, or the path of a file that holds a
-//! process' number by and by; with `--programs` it says of each of Spry's programs how many instructions the
-//! kernel's verifier went through, and ends; with `--counts` the file says four times a second how many tasks
-//! were counted in queues and were not there, how long housekeeping kept a CPU, and how many tasks over their
-//! limits got a CPU for no time.
+//! `scx_stack [-v] [--share PERCENT] [--stats] [--counts FILE] [--programs] RULE...`
+//!
+//! A rule is `WHICH=LEVEL:QUANTUM_US`, `WHICH=other`, `WHICH=idle`, or
+//! `NAME=reserve:BUDGET_US:PERIOD_US:wait` (or `:demote`, and perhaps `:CPU`). WHICH is a process' name or
+//! number, or the path of a file that will hold a process' number. With `--programs` it prints for each of
+//! Spry's BPF programs how many instructions the kernel's verifier went through, and ends. With `--counts` it
+//! writes three counts into the file four times a second: how many tasks were counted in queues and were not
+//! there, the longest time for which housekeeping kept a CPU, and how many tasks over their limits got a CPU
+//! for no time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -115,9 +117,9 @@ fn processes() -> Result<BTreeMap<u32, String>> {
     Ok(entries.filter_map(number).filter_map(named).collect())
 }
 
-/// The verdicts that the rules give; for each process the first rule counts that fits. Names are read only
-/// where a rule has a name: reading the names of a thousand processes takes longer than the CPU time that the
-/// scheduler gives to its own process.
+/// The verdicts of the rules; for each process the first rule that fits counts. Names are read only if a rule
+/// has a name: reading the names of a thousand processes takes longer than the CPU time that the scheduler
+/// gives to its own process.
 fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
     let are_names_wanted = rules.iter().any(|rule| matches!(rule.which, Which::Named(_)));
     let named = if are_names_wanted { processes()? } else { BTreeMap::new() };
@@ -140,7 +142,7 @@ fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
     Ok(all.into_values().collect())
 }
 
-/// Says how many instructions the verifier went through for each BPF program of Spry's that is loaded.
+/// Prints how many instructions the verifier went through for each of Spry's BPF programs that is loaded.
 fn programs() {
     for program in ProgInfoIter::default() {
         let name = program.name.to_string_lossy();

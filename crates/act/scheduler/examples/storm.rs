@@ -1,8 +1,11 @@
-//! Storms that a scheduler must live through, and beside them a sleeper that says how late it ran at worst.
+//! Heavy loads under which a scheduler must keep working, and beside them a sleeper that measures its longest
+//! delay.
 //!
-//! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`. The storms are: processes that begin and end;
-//! programs that begin and end; loops whose affinity changes; loops that move between cgroups of changing
-//! weights; X clients (on `DISPLAY`); a process that takes memory without end.
+//! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`
+//!
+//! The loads are: processes that begin and end; programs that begin and end; loops with changing affinity;
+//! loops that move between cgroups of changing weights; X clients (on `DISPLAY`); a process that allocates
+//! memory without end.
 
 mod common;
 
@@ -42,7 +45,7 @@ impl Dice {
     }
 }
 
-/// Endless loops, and how often each of them has gone round.
+/// Endless loops, and how many rounds each of them has made.
 struct Loops {
     tgids: Vec<u32>,
     rounds: &'static [AtomicU64],
@@ -242,7 +245,7 @@ fn memory() -> Result<String> {
     Ok(format!("killed {}", status.signal().is_some()))
 }
 
-/// Sleeps 10 ms at a time until its input ends. Returns how much later than due it ran at worst, ms.
+/// Sleeps 10 ms at a time until its input ends. Prints its longest delay, ms.
 fn sleeper() -> Result<()> {
     static OVER: AtomicBool = AtomicBool::new(false);
     let sleeper = thread::spawn(|| {

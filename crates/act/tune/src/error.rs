@@ -1,4 +1,4 @@
-//! What can go wrong with knobs. A message says why a knob cannot be, and what the user can do.
+//! The errors of setting knobs. A message says why a knob cannot be set, and what the user can do.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -13,11 +13,11 @@ pub enum TuneError {
     /// A number is out of its limits.
     #[error("{option} {text:?}: {what}, {least} to {most}")]
     Limit {
-        /// The option.
+        /// The option of the command line.
         option: &'static str,
-        /// What was given.
+        /// The text that was given.
         text: String,
-        /// What the number is.
+        /// The meaning of the number.
         what: &'static str,
         /// The least number.
         least: u64,
@@ -84,7 +84,7 @@ pub enum TuneError {
     /// The kernel's quantum of the round-robin class is a number of ms.
     #[error("the round-robin quantum of this kernel is whole milliseconds: ask for 1000, 2000 us and so on")]
     WholeMs,
-    /// The kernel makes another quantum of what was asked.
+    /// The kernel rounds the quantum to another value.
     #[error(
         "the round-robin quantum of {asked_us} us is {given_us} us to this kernel, which counts ticks of \
          {tick_us} us: ask for a multiple of that"
@@ -100,7 +100,7 @@ pub enum TuneError {
     /// The kernel refuses a setting.
     #[error("cannot set {} to {}: {error}{}", .setting.path, .setting.value, hint(.error))]
     Setting {
-        /// The setting.
+        /// The setting that was refused.
         setting: Setting,
         /// The error of the kernel.
         error: io::Error,
@@ -116,7 +116,7 @@ pub enum TuneError {
     /// A file of the book could not be made, read or written.
     #[error("{}: {error}", path.display())]
     Book {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the kernel.
         error: io::Error,
@@ -132,13 +132,13 @@ pub enum TuneError {
 }
 
 impl TuneError {
-    /// Whether the command line asks for what no kernel can do.
+    /// Whether the arguments ask for something that no kernel can do.
     pub fn is_wrong_usage(&self) -> bool {
         matches!(self, TuneError::Limit { .. } | TuneError::AllRoundRobin)
     }
 }
 
-/// What has the effect of a tick of this rate.
+/// The advice for a user that asked for a tick of this rate: slices of that length.
 fn instead(hz: u64) -> String {
     let quantum_us = 1_000_000 / hz;
     let all = if quantum_us < 100 { " --all" } else { "" };

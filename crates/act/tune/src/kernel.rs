@@ -1,4 +1,4 @@
-//! What the running kernel has of knobs, by its files and by what it answers.
+//! The knobs of the running kernel, by its files and its answers.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -13,14 +13,14 @@ use spry_sys::schedule::{self, Children, Policy};
 use crate::book;
 use crate::error::{TuneError, of};
 
-/// The switch by which slices end at their time instead of at the next tick.
+/// The kernel's switch that ends slices at their time instead of at the next tick.
 pub(crate) const HRTICK: &str = "HRTICK";
 
-/// Why this process cannot know whether the switch is on.
+/// Why this process cannot find out whether the switch is on.
 const UNSEEN: &str =
     "whether this kernel's HRTICK is on can be seen by root alone, if the kernel is not locked down";
 
-/// Where the kernel's knobs are, and the book of what is set. The default is the running kernel; tests have
+/// Where the kernel's knobs and the book of what is set are. The default is the running kernel; tests have
 /// directories of their own.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -28,7 +28,7 @@ pub struct Kernel {
     pub sched: PathBuf,
     /// The directory of the round-robin class' knobs.
     pub sysctl: PathBuf,
-    /// The directory that tells of sched_ext.
+    /// The directory of sched_ext's state.
     pub sched_ext: PathBuf,
     /// The directory of the book. Root alone may read it.
     pub state: PathBuf,
@@ -48,17 +48,17 @@ impl Default for Kernel {
 /// Whether slices end at their time, between ticks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Ends {
-    /// They do.
+    /// Slices end at their time.
     OnTime,
-    /// They do, or would, with this setting, which other processes hold or which is not in force.
+    /// Slices end at their time, or would, with this setting. Other processes hold it, or it is not in force.
     With(Setting),
-    /// They do not; the text says why.
+    /// Slices end at ticks only; the text says why.
     AtTicks(String),
-    /// This user cannot know; the text says why.
+    /// This user cannot find out; the text says why.
     Unknown(&'static str),
 }
 
-/// What the kernel makes of a slice that a task asks for.
+/// The kernel's answer to a slice that a task asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tried {
     /// The slice of the calling thread before, ns.
@@ -134,7 +134,7 @@ pub(crate) fn tick_us() -> u64 {
     clock::tick_ns().div_ceil(1000)
 }
 
-/// Tries what the kernel makes of a slice that a task asks for, by a thread that is made for this and ends.
+/// Asks the kernel for a slice, from a temporary thread, and returns what the kernel made of it.
 ///
 /// # Errors
 /// If the calling thread is in a class without slices.
@@ -144,7 +144,7 @@ pub(crate) fn try_slice(slice_ns: u64) -> Result<Tried, TuneError> {
         return Err(TuneError::NotFair(class_name(&before)));
     }
     let ask = move || {
-        // Kernels that do not know slices refuse none.
+        // Kernels without slices of single tasks accept every slice.
         before.with_slice(slice_ns).give(0)?;
         Ok(Attributes::of(0)?.slice_ns())
     };
@@ -152,8 +152,8 @@ pub(crate) fn try_slice(slice_ns: u64) -> Result<Tried, TuneError> {
     Ok(Tried { before_ns: before.slice_ns(), given_ns })
 }
 
-/// The quantum of a round-robin task, ns, as the kernel has it: that of a thread that is made for this and
-/// ends. Nothing if this process may have no such thread.
+/// The kernel's quantum of a round-robin task, ns, by a temporary thread. `None` if this process may have no
+/// such thread.
 pub(crate) fn round_robin_ns() -> Option<u64> {
     let ask = || {
         schedule::set_policy(0, Policy::RoundRobin(1), Children::Same)?;

@@ -1,4 +1,4 @@
-//! What is in force while a command runs.
+//! The knobs that are in force while a command runs.
 
 use serde::Serialize;
 use spry_setting::Setting;
@@ -24,9 +24,9 @@ pub enum Scope {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Value {
-    /// A quantum, ns.
+    /// A quantum or a slice, ns.
     Ns(u64),
-    /// A rate, Hz.
+    /// The rate of the tick, Hz.
     Hz(u64),
     /// A switch that is on.
     On,
@@ -34,16 +34,16 @@ pub enum Value {
     Off,
 }
 
-/// A knob, and what it was.
+/// A knob, with its value before and now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Knob {
     /// What it is: `slice`, `base slice`, `round-robin quantum`, `HRTICK`, `tick`.
     pub name: &'static str,
     /// Which tasks it is for.
     pub scope: Scope,
-    /// What was in force.
+    /// The value that was in force.
     pub before: Value,
-    /// What is in force now.
+    /// The value that is in force now.
     pub now: Value,
 }
 
@@ -114,7 +114,7 @@ impl Tuned {
         &self.plan.notes
     }
 
-    /// What the command takes between its fork and its program.
+    /// The settings that the command's process gets between its fork and its program.
     pub fn settings_of_command(&self) -> Vec<settle::Setting> {
         let slice = self.plan.slice.map(|slice| settle::Setting::Slice(slice.now_ns));
         slice.into_iter().collect()
@@ -157,7 +157,7 @@ fn knob(before: &Setting, now: &Setting) -> Knob {
     Knob { name, scope: Scope::Machine, before: value(before), now: value(now) }
 }
 
-/// The value of a setting, by what its file counts in.
+/// The value of a setting. Its unit follows from the end of the file's name.
 fn value(setting: &Setting) -> Value {
     if setting.switch().is_some() {
         return if setting.value == HRTICK { Value::On } else { Value::Off };
