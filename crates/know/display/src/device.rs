@@ -10,7 +10,7 @@ use spry_policy::{Sample, Server, Tgid};
 use crate::eyes::Displays;
 use crate::report::{Reporter, Reports};
 
-/// Whether input counts that does not come from a device.
+/// Whether input that comes from no device counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Synthetic {
     /// Only input that the user's own hands made counts, and only displays with a keyboard or a screen of
@@ -26,7 +26,7 @@ pub enum Synthetic {
 /// call it; it must not wait.
 pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
-/// What to watch.
+/// The displays and reporters that are watched, and which input counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
     /// The only X display to watch, as `:0`; if there is none, all displays are watched.
@@ -74,7 +74,7 @@ pub enum DeviceState {
     Failed(String),
 }
 
-/// What is shown of a device to people.
+/// The state of a device, as it is shown to people.
 #[derive(Clone, PartialEq, Debug, serde::Serialize)]
 pub struct DeviceStatus {
     /// The name of the device, as `:0`.
@@ -85,10 +85,10 @@ pub struct DeviceStatus {
     pub state: DeviceState,
     /// The process that serves the device.
     pub server_tgid: Option<u32>,
-    /// The user as which eyes look at the display, or did until they failed; `None` for a device that is no
+    /// The user that the display's eyes run as, or ran as until they failed; `None` for a device that is no
     /// display.
     pub owner_uid: Option<u32>,
-    /// What a user should know about the device.
+    /// Warnings about the device for the user.
     pub warnings: Vec<String>,
     /// The processes that drew or received input between the last two calls of [`Devices::take`].
     pub clients: Vec<ClientStatus>,
@@ -97,7 +97,7 @@ pub struct DeviceStatus {
 /// What a process did between the last two calls of [`Devices::take`].
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct ClientStatus {
-    /// The process.
+    /// The number of the process.
     pub tgid: Tgid,
     /// How many times the process was seen to have drawn.
     pub frames: u32,
@@ -116,8 +116,8 @@ impl ClientStatus {
     }
 }
 
-/// Why devices cannot be watched at all. A device that is not there or that breaks is no error, because it
-/// may come back.
+/// Why devices cannot be watched at all. A missing device or a broken connection is no error, because the
+/// device may come back.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The name is not the name of a display.
@@ -126,7 +126,7 @@ pub enum DeviceError {
     /// The socket for reports cannot be made.
     #[error("{}: {source}", path.display())]
     Socket {
-        /// The socket's path.
+        /// The path of the socket.
         path: PathBuf,
         /// Why it cannot be made.
         source: io::Error,

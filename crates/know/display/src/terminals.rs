@@ -16,17 +16,17 @@ mod system;
 
 pub use system::{System, owner};
 
-/// At most so many characters a second count as input: a person types less, and pasted text counts no more
-/// than this.
+/// The most characters a second that count as input: a person types less, and pasted text counts no more than
+/// this.
 const KEYS_PER_S_MAX: u64 = 50;
 
-/// What a process writes to a terminal counts as at most one whole screen a second, ppm.
+/// The most that counts of what a process writes to a terminal, ppm of a whole screen a second.
 const SCREENS_PPM_PER_S_MAX: u64 = 1_000_000;
 
 /// A terminal at which nothing was typed for this time is not in use, ns.
 const QUIET_NS: u64 = 10_000_000_000;
 
-/// The size of a terminal that does not tell its size, characters.
+/// The size of a terminal that does not report its size, characters.
 const USUAL_SIZE: Size = Size { rows: 24, columns: 80 };
 
 const CONSOLE_MAJOR: u32 = 4;
@@ -43,7 +43,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Device {
     /// The major number: 4 for consoles and serial lines, 136 for all pseudo-terminals.
     pub major: u32,
-    /// Which of these terminals it is.
+    /// The minor number, which tells apart the terminals of one major number.
     pub minor: u32,
 }
 
@@ -59,10 +59,10 @@ impl fmt::Display for Device {
     }
 }
 
-/// What went through a terminal since the latest look.
+/// The characters that went through a terminal since the latest look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Activity {
-    /// The terminal.
+    /// The terminal's device number.
     pub device: Device,
     /// The process that held the other end of a pseudo-terminal when something was typed there last.
     pub holder: Option<Tgid>,
@@ -85,25 +85,25 @@ pub struct Size {
     pub columns: u16,
 }
 
-/// The questions about the machine that [`Terminals`] asks.
+/// The facts about the machine that [`Terminals`] asks for.
 pub trait World {
     /// Whether a person at another machine types through this process, such as a session of sshd.
     fn is_remote_session(&mut self, holder: Tgid) -> bool;
 
-    /// The size of a terminal, if the terminal tells it.
+    /// The size of a terminal; `None` if it is not known.
     fn size(&mut self, device: Device) -> Option<Size>;
 
-    /// The user that a terminal belongs to.
+    /// The user that a terminal belongs to; `None` if it is not known.
     fn owner(&mut self, device: Device) -> Option<u32>;
 }
 
-/// What terminals tell since the latest look.
+/// The devices and the processes in use at terminals since the latest look.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Seen {
     /// The remote sessions that are in use: they count as devices, as a display server does.
     pub servers: Vec<Server>,
-    /// The processes that the user typed at, with what they received and showed.
+    /// The processes that received what the user typed, with what they received and showed.
     pub samples: Vec<Sample>,
 }
 
@@ -139,7 +139,7 @@ impl Terminals {
     /// Takes in what happened since the latest call. Times are nanoseconds of one clock.
     pub fn take(&mut self, now_ns: u64, activities: &[Activity], world: &mut dyn World) -> Seen {
         let since_ns = now_ns - self.latest_ns.replace(now_ns).unwrap_or(now_ns.saturating_sub(SECOND_NS));
-        // What came within a moment may all have come at the end of it, so the time since the last call
+        // Characters that came within a moment may all have come at its end. So the time since the last call
         // counts as at least 50 ms; a long pause counts as a second at most.
         let part_ns = since_ns.clamp(SECOND_NS / 20, SECOND_NS);
         let most = |per_s: u64| (per_s * part_ns).div_ceil(SECOND_NS);
@@ -174,7 +174,8 @@ impl Terminals {
             return activity.keyed;
         }
         let Some(holder) = activity.holder.filter(|_| activity.typed > 0) else { return 0 };
-        // Through a terminal that it holds itself a process reaches only itself, so its keys do not count.
+        // A process that types into a terminal that it also reads reaches only itself, so its keys do not
+        // count.
         if activity.reader == Some(holder) || !world.is_remote_session(holder) {
             self.used.remove(&activity.device);
             return 0;

@@ -1,5 +1,5 @@
-//! What the processes of `spry-eyes` give up: root's rights before they look, and nearly all system calls
-//! once they look.
+//! The rights that the processes of `spry-eyes` give up: root's rights before they look, and nearly all
+//! system calls once they look.
 
 use std::fs::File;
 use std::io;
@@ -17,8 +17,8 @@ const DESCRIPTORS: u64 = 32;
 /// The further system calls that eyes need to look.
 const CALLS: [libc::c_long; 2] = [libc::SYS_clock_nanosleep, libc::SYS_gettid];
 
-/// The process enters the cgroup whose list of processes is its standard input, and then closes that list.
-/// Nothing is done if the standard input is no regular file.
+/// Enters the cgroup that is given by its list of processes (`cgroup.procs`) as standard input, and closes
+/// that list. Does nothing if standard input is no regular file.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -45,7 +45,7 @@ pub(crate) fn become_user(user: &User) -> Result<()> {
     Ok(())
 }
 
-/// Of root's rights the process keeps only those that looking into the descriptors of another process takes.
+/// Keeps only those of root's rights that are needed to look into the descriptors of another process.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -53,8 +53,8 @@ pub(crate) fn only_look_into_processes() -> Result<()> {
     spry_confine::keep_rights(c"spry-eyes", CapabilitySet::SYS_PTRACE | CapabilitySet::DAC_READ_SEARCH)
 }
 
-/// Allows only the system calls that looking takes. Must be called when all connections exist: nothing can be
-/// opened after it.
+/// Allows only the system calls that are needed to look. Must be called when all connections exist: nothing
+/// can be opened after it.
 ///
 /// # Errors
 /// If the kernel has no system call filters.

@@ -1,11 +1,11 @@
-//! The devices through which users reach programs, and which device told of each process.
+//! The devices through which users reach programs, and which device reported each process.
 
 use std::collections::BTreeMap;
 
 use crate::Tgid;
 use crate::rating::Changes;
 
-/// Which device it is.
+/// A device by its kind and number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Place {
     /// The X display of this number.
@@ -26,25 +26,25 @@ pub enum Place {
 pub enum Whose {
     /// The device is this user's.
     User(u32),
-    /// The device is the socket for reports: what it tells of a process belongs to this process' user.
+    /// The device is the socket for reports: a process that it reports belongs to the user of that process.
     Reported,
-    /// The user is not known, or devices of several users told of one process.
+    /// The user is not known, or devices of several users reported the same process.
     Unknown,
 }
 
-/// A device that tells which processes are in use.
+/// A device that shows which processes are in use.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Device {
-    /// Which device it is.
+    /// The kind and the number of the device.
     pub place: Place,
-    /// The user that it belongs to.
+    /// The user that the device belongs to.
     pub whose: Whose,
 }
 
-/// A process from which ways begin: a display server, the process of a remote session, a compositor.
+/// A process from which the search begins: a display server, the process of a remote session, a compositor.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Server {
-    /// The process.
+    /// The number of the process.
     pub tgid: Tgid,
     /// The device that the process serves; `None` for a compositor, which reports itself that it is a server.
     pub device: Option<Device>,
@@ -53,7 +53,7 @@ pub struct Server {
 /// What a device (a display, a terminal) reports of one process since the latest round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
-    /// The process.
+    /// The number of the process.
     pub tgid: Tgid,
     /// The device that reports.
     pub device: Device,
@@ -61,15 +61,15 @@ pub struct Sample {
     pub changes: Changes,
 }
 
-/// Which device told of each process, for as long as the process is known.
+/// Which device reported each process, for as long as the process is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     by_tgid: BTreeMap<Tgid, Device>,
 }
 
 impl Told {
-    /// Writes down which device told of each process; the last device counts. A process of which devices of
-    /// different users told belongs to none of them until it is forgotten.
+    /// Writes down which device reported each process; the last device counts. If devices of different users
+    /// reported a process, the process belongs to none of them until it is forgotten.
     pub(crate) fn note(&mut self, servers: &[Server], samples: &[Sample]) {
         let samples = samples.iter().map(|sample| (sample.tgid, sample.device));
         let servers = servers.iter().filter_map(|server| Some((server.tgid, server.device?)));
@@ -92,12 +92,12 @@ impl Told {
         self.by_tgid.retain(|&tgid, _| is_kept(tgid));
     }
 
-    /// The device that told of a process last.
+    /// The device that reported a process last.
     pub(crate) fn of(&self, tgid: Tgid) -> Option<Device> {
         self.by_tgid.get(&tgid).copied()
     }
 
-    /// The devices that told of processes, once for each process.
+    /// The devices that reported processes, once for each process.
     pub(crate) fn devices(&self) -> impl Iterator<Item = Device> + '_ {
         self.by_tgid.values().copied()
     }

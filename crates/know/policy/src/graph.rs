@@ -5,7 +5,7 @@ use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::Tgid;
 
-/// A process keeps at most so many outgoing edges, and so many incoming ones.
+/// The most outgoing edges, and the most incoming edges, that a process keeps.
 pub const EDGES_MAX: usize = 12;
 
 /// A process' place in the graph.
@@ -43,7 +43,7 @@ struct Process {
     incoming: [Node; EDGES_MAX],
 }
 
-/// A hash for the numbers of processes, whose low bits are as good as random already.
+/// A hash for the numbers of processes. The low bits of these numbers are as good as random already.
 #[derive(Clone, Copy, Debug, Default)]
 struct NumberHasher(u64);
 
@@ -174,7 +174,7 @@ impl Graph {
         self.free.push(node);
     }
 
-    /// Halves every weight, once a second. Edges of which the weight becomes 0 are freed, and processes
+    /// Halves every weight; called once a second. Edges with a weight of 0 are freed then, and processes
     /// without edges are forgotten.
     pub fn halve(&mut self) {
         for at in 0..self.processes.len() {
@@ -249,7 +249,7 @@ impl Graph {
         self.by_tgid.len()
     }
 
-    /// Whether the graph has no edges.
+    /// Whether the graph has no processes.
     pub fn is_empty(&self) -> bool {
         self.by_tgid.is_empty()
     }

@@ -15,7 +15,7 @@ use crate::trigger::Due;
 /// What the policy gives to a process until the next round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing {
-    /// The process.
+    /// The number of the process.
     pub tgid: Tgid,
     /// The level: 0 is the display server's. A process of a lower level is served first.
     pub level: u8,
@@ -27,9 +27,9 @@ pub struct Standing {
     pub quantum_us: u32,
     /// What the process receives and draws itself.
     pub rating: Rating,
-    /// The way by which the search came from the device to the process.
+    /// The way by which the search reached the process.
     pub via: Via,
-    /// The device that told of the process itself; `None` if no device did.
+    /// The device that reported the process itself; `None` if no device did.
     pub device: Option<Device>,
 }
 
@@ -44,7 +44,7 @@ struct Known {
     still_s: u8,
 }
 
-/// What a round knows of a process that a device told of.
+/// The state of a process that a device reported, in one round.
 #[derive(Clone, Copy, Debug)]
 struct Rated {
     rating: Rating,
@@ -110,20 +110,19 @@ impl Policy {
         self.known.keys().copied()
     }
 
-    /// The device that told of a process; `None` if no device did lately.
+    /// The device that reported a process; `None` if no device did lately.
     pub fn device(&self, tgid: Tgid) -> Option<Device> {
         self.told.of(tgid)
     }
 
-    /// The devices that told of processes lately, once for each process.
+    /// The devices that reported processes lately, once for each process.
     pub fn devices(&self) -> impl Iterator<Item = Device> + '_ {
         self.told.devices()
     }
 
-    /// Decides the standings: it computes the ratings first and then searches the graph. If the round is a
-    /// regular one, which ends a second, the weights of edges are halved after the search, so that what
-    /// happened once in the second counts once. The standings are in order of level, then of the process'
-    /// number.
+    /// Decides the standings: computes the ratings and then searches the graph. A regular round ends a
+    /// second: after its search the weights of edges are halved, so that an event in this second counts once.
+    /// The standings are in order of level, then of the process' number.
     pub fn round(
         &mut self,
         graph: &mut Graph,

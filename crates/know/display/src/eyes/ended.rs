@@ -1,24 +1,24 @@
-//! Processes that were told to end, kept until they have ended; no thread waits for them.
+//! Processes that were killed, kept until they have ended; no thread waits for them.
 
 use std::process::Child;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// No new process is started while so many processes, or so many of one person, have been told to end and
-/// have not ended. A process ends late if its last call waits for a file system in user space.
+/// The most processes, in all and of one person, that have been killed and have not ended. No new process is
+/// started beyond that. A process ends late if its last call waits for a file system in user space.
 const MOST: usize = 32;
 const MOST_OF_ONE: usize = 4;
-/// When the keeper itself ends, it waits for at most this time until all these processes have ended.
+/// The longest time for which the keeper waits for all these processes when it ends itself.
 const LAST: Duration = Duration::from_millis(200);
 
-/// The processes that were told to end, each with the person whose server they looked at.
+/// The processes that were killed, each with the person that its display server belongs to.
 #[derive(Debug, Default)]
 pub(super) struct Ended {
     children: Vec<(u32, Child)>,
 }
 
 impl Ended {
-    /// Tells a person's process to end.
+    /// Kills a process of a person, and keeps it until it has ended.
     pub(super) fn end(&mut self, person: u32, mut child: Child) {
         // If the process has ended already, the kill fails, and the process only has to be waited for.
         let _ = child.kill();

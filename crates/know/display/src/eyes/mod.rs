@@ -1,10 +1,10 @@
 //! Displays of X11, looked at by processes of their users.
 //!
 //! One thread (`keeper`) finds displays ([`crate::places`]) and asks the kernel which process listens there
-//! (`listener`). It has another process look whether that server has a keyboard or a screen of this machine,
-//! and decides which user the server serves (`seat`). Then it starts eyes (`child`), and counts what they
-//! tell as far as it is possible (`watched`). The thread never reads a byte that a server or a client wrote,
-//! and waits for none of these processes.
+//! (`listener`). Another process checks whether that server has a keyboard or a screen of this machine; then
+//! the thread decides which user the server serves (`seat`). It starts eyes (`child`), and counts their
+//! reports as far as these are possible (`watched`). The thread never reads a byte that a server or a client
+//! wrote, and waits for none of these processes.
 
 mod child;
 mod ended;
@@ -29,13 +29,14 @@ use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Seen, Sy
 use child::Program;
 use watched::Claims;
 
-/// The keeper has this time to end what it started; it waits for nothing that a user could hold up.
+/// The longest time that the keeper may take to end what it started; it waits for nothing that a user could
+/// delay.
 const ENDING: Duration = Duration::from_secs(1);
 
-/// The warning that is shown for a display that root named.
+/// The warning for a display that root named.
 const FREE: &str = "its input is not held to what the devices of this machine gave, as it was named by hand";
 
-/// The warning that is shown for a display whose input no device explains.
+/// The warning for a display with input that no device explains.
 const UNEXPLAINED: &str = "its eyes tell of input that the devices of this machine did not give: \
                            it does not count (where its server grabs the devices, \
                            as with the option GrabDevice of Xorg, end that)";
@@ -47,7 +48,7 @@ pub(crate) struct Displays {
     keeper: Option<JoinHandle<()>>,
 }
 
-/// What the keeper's thread and [`Displays`] share.
+/// The state that the keeper's thread and [`Displays`] share.
 struct Shared {
     only: Option<u32>,
     synthetic: Synthetic,
@@ -64,7 +65,7 @@ impl std::fmt::Debug for Shared {
     }
 }
 
-/// What [`Displays`] shows of one display.
+/// The state of one display that [`Displays`] shows.
 #[derive(Debug)]
 struct Slot {
     number: u32,
@@ -177,7 +178,7 @@ impl Slot {
         };
     }
 
-    /// Notes that the display's eyes tell of input that no device explains.
+    /// Notes that the display's eyes report input that no device explains.
     fn is_unexplained(&self) {
         lock(&self.public).warnings = vec![UNEXPLAINED.to_owned()];
     }

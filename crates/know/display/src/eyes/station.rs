@@ -18,43 +18,43 @@ use crate::{DeviceState, Synthetic, places};
 
 /// The pause between two tries to connect to a server that is just starting.
 const RETRY: Duration = Duration::from_millis(50);
-/// If a socket has not answered for this time, it is tried no more: a new server makes a new socket.
+/// A socket that has not answered for this time is tried no more: a new server makes a new socket.
 const STARTING: Duration = Duration::from_secs(10);
 /// The pause between two tries at a server that does not let eyes in.
 const REFUSED: Duration = Duration::from_secs(5);
 /// Eyes that ran for less than this time count as having seen nothing: the next try is later.
 const SEEN: Duration = Duration::from_secs(1);
-/// The pause before the next try if a person has had as many tries as there are in a second, or has too many
-/// processes that do not end.
+/// The pause before the next try, if a person has used up the tries of this second or has too many processes
+/// that do not end.
 const LATER: Duration = Duration::from_millis(100);
-/// The process that looks at what a server has open needs a moment only; if a server keeps it for longer than
-/// this, the server counts as one that cannot be seen.
+/// The longest time for the process that looks at what a server has open; it needs a moment only. After this
+/// time the server counts as one that cannot be seen.
 const LOOKING: Duration = Duration::from_secs(5);
-/// The first pause and the longest one before eyes that something ended are started again; the pause doubles
-/// each time.
+/// The first and the longest pause before eyes that something ended are started again; the pause doubles each
+/// time.
 const ENDED: Duration = Duration::from_millis(250);
 const ENDED_MOST: Duration = Duration::from_secs(60);
-/// How often a second eyes are read from at once: eyes look less often than that. Eyes that tell more often
-/// are read from only after a pause each time.
+/// How many times a second reports of eyes are read without a pause; eyes look less often than that. Eyes
+/// that report more often are read only after the pause `HEARING` each time.
 const HEARINGS_A_SECOND: u32 = 100;
 const HEARING: Duration = Duration::from_millis(10);
 
-/// What is said of a display whose server lets no eyes in.
+/// The reason that is shown for a display with a server that lets no eyes in.
 const NOT_LET_IN: &str = "the server does not let its user in: none of the user's cookies opens it (of its \
                           -auth file, of ~/.Xauthority, of XAUTHORITY in the user's \
                           programs on this display)";
 
-/// What a call of [`Station::turn`] comes to.
+/// The result of a call of [`Station::turn`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(super) enum Turn {
     /// The station stays: it waits for its eyes, for its time, or for a new socket.
     Waits,
-    /// The display is gone; if a display of that number comes again, its new socket makes it known.
+    /// The display is gone. If a display of that number comes again, its new socket announces it.
     IsGone,
 }
 
-/// One display.
+/// A display: its socket's person, the process that looks at it, and the time of the next try.
 #[derive(Debug)]
 pub(super) struct Station {
     slot: Arc<Slot>,
@@ -86,7 +86,7 @@ enum Stage {
     Watched(Watched),
 }
 
-/// What keeps eyes from being started.
+/// The reasons for which no eyes are started.
 enum Obstacle {
     Later,
     Nobody,
@@ -94,11 +94,11 @@ enum Obstacle {
     Failed(String),
 }
 
-/// The user as which eyes look at a server, or why they do not.
+/// The user as which eyes look at a server, or the reason for which they do not.
 fn user_for(server_uid: u32, named: Named, shown: &Shown) -> Result<u32, Obstacle> {
     match (geteuid().as_raw(), server_uid, named) {
         (0, uid, Named::Yes) => Ok(uid),
-        // A server that runs as root is looked at as the user of the session that is shown.
+        // Eyes look at a server that runs as root as the user of the session that is shown.
         (0, 0, Named::No) => Ok(shown.first.unwrap_or(0)),
         (0, uid, Named::No) if shown.all.contains(&uid) => Ok(uid),
         (0, _, Named::No) if shown.all.is_empty() => {
@@ -185,12 +185,12 @@ impl Station {
         }
     }
 
-    /// Whether the input that the display's eyes tell of counts only as far as the devices gave it.
+    /// Whether input that the display's eyes report counts only as far as the devices gave it.
     pub(super) fn is_held_to_devices(&self) -> bool {
         matches!(&self.stage, Stage::Watched(watched) if watched.claims == Claims::Devices)
     }
 
-    /// Whether the display's socket is there, or a process that looks at it.
+    /// Whether the display has a socket, or a process that looks at it.
     pub(super) fn is_there(&self) -> bool {
         !matches!(self.stage, Stage::Idle) || places::owner(self.slot.number).is_some()
     }
@@ -210,7 +210,7 @@ impl Station {
         }
     }
 
-    /// Starts what is due, and reads what the eyes tell.
+    /// Starts what is due, and reads the eyes' reports.
     pub(super) fn turn(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let started = match &self.stage {
             Stage::Idle if self.due.is_some_and(|due| due <= now) => {
@@ -300,8 +300,8 @@ impl Station {
             Seat::Real => {
                 self.looks = 0;
                 let uid = user_for(listener.uid, Named::of(keeper.shared), &keeper.shown)?;
-                // The devices are opened before the eyes start: so each movement of a hand is counted before
-                // eyes tell of it.
+                // The devices are opened before the eyes start, so that each movement of a hand is counted
+                // before eyes report it.
                 keeper.inputs.look();
                 self.open_eyes(keeper, uid, listener, Claims::Devices, now)
             }
@@ -366,7 +366,7 @@ impl Station {
         Turn::Waits
     }
 
-    /// The eyes said why they see no more, and have ended.
+    /// The eyes reported why they see no more, and have ended.
     fn ended(&mut self, end: End, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let was_watching = lock(&self.slot.public).server.is_some();
         let lived = self.close(keeper, now);
@@ -377,8 +377,8 @@ impl Station {
         match end {
             End::NoServer | End::Broken => {
                 let turn = self.nobody(now);
-                // The pause grows: a server that only lets eyes in and then ends must not get a new process
-                // at each moment.
+                // The pause grows: a server that lets eyes in and then ends must not cause a new process at
+                // each moment.
                 let pause = pause_after(RETRY, self.deaths, REFUSED);
                 self.due = self.due.map(|due| due.max(now + pause));
                 turn
@@ -395,8 +395,8 @@ impl Station {
         }
     }
 
-    /// Something ended the eyes, or they sent what is no record: they are started again after pauses that
-    /// grow.
+    /// Something ended the eyes, or they sent bytes that are no record. They are started again after growing
+    /// pauses.
     fn died(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let lived = self.close(keeper, now);
         self.deaths = if lived >= ENDED_MOST { 1 } else { self.deaths.saturating_add(1) };
@@ -433,8 +433,8 @@ impl Station {
         public.state = state;
     }
 
-    /// Ends the process that looks at this display. Returns for how long eyes of this display have run; 0 if
-    /// only its server was looked into. The call does not wait.
+    /// Ends the process that looks at this display. Returns for how long eyes of this display ran; 0 if none
+    /// did. Does not wait.
     pub(super) fn close(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Duration {
         let lived = match std::mem::replace(&mut self.stage, Stage::Idle) {
             Stage::Idle => Duration::ZERO,

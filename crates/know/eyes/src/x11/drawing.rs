@@ -1,5 +1,5 @@
-//! What clients draw, by DAMAGE, in rounds: what changed in each window, where that can be seen, and whether
-//! the screen changed there.
+//! The drawings of clients, by DAMAGE, in rounds: which parts of each window changed, which of these can be
+//! seen, and whether the screen changed there.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,33 +20,33 @@ use super::windows::Windows;
 use crate::book::Book;
 use crate::region::{Rect, Region};
 
-/// If fewer pixels changed in a round, the change does not count: a person does not follow what is smaller
-/// than half a letter of a small font.
+/// The fewest changed pixels of a round that count: a person does not follow a change that is smaller than
+/// half a letter of a small font.
 const PIXELS_LEAST: u64 = 32;
-/// In a round at most so many first reports of windows are looked at: a person does not look at more windows.
+/// The most first reports of windows that a round considers: a person does not look at more windows.
 const FIRST_MAX: usize = 32;
 /// Where the same windows are drawn all the time, such as a film's, the eyes ask no sooner than this after
-/// the last question: what is drawn counts in sums of a second.
+/// the last question: drawings count in sums of a second.
 const CALM: Duration = Duration::from_millis(100);
-/// A compositor may take so long to show on the screen what a window drew.
+/// The longest time in which a compositor shows a window's drawing on the screen.
 const COMPOSITOR_PATIENCE: Duration = Duration::from_millis(100);
 
-/// Whether the server's own screen shows what is visible.
+/// What shows that a drawing is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Evidence {
-    /// A drawing in a window counts where the screen itself changed, too. In a window that a compositor keeps
-    /// from the screen it does not count.
+    /// A drawing in a window counts where the screen itself changed, too. A window that a compositor keeps
+    /// from the screen does not count.
     Screen,
     /// The server has no screen of its own: another server shows the windows. A drawing counts if, by the
     /// places of the windows, a person can see it.
     Windows,
 }
 
-/// What the eyes know of the clients' drawing.
+/// The drawings that clients made and that the eyes have not credited yet.
 #[derive(Debug)]
 pub(super) struct Drawing {
     evidence: Evidence,
-    /// When the eyes asked last, and why they asked then.
+    /// When the eyes asked last, and at which pace.
     asked: (Instant, Pace),
     /// The region on the server into which a window's damage is put, so that it can be read.
     region: ServerRegion,
@@ -62,14 +62,14 @@ pub(super) struct Drawing {
 /// Where the screen changed in a round.
 #[derive(Debug)]
 struct Shown {
-    /// When the eyes learnt of the change.
+    /// When the eyes read of the change.
     since: Instant,
     region: Region,
-    /// Where windows were drawn into in that round, whether a person can see it or not.
+    /// Where windows were drawn in that round, visible or not.
     explained: Vec<(Window, Region)>,
 }
 
-/// What was drawn in a window.
+/// A drawing in a window.
 #[derive(Debug)]
 struct Drawn {
     since: Instant,
@@ -83,13 +83,13 @@ struct Drawn {
 /// How soon the eyes ask the server what was drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
-    /// At once.
+    /// The eyes ask at once.
     Hurried,
-    /// After a while: only windows were drawn that were drawn all the time lately.
+    /// The eyes ask after a while: all windows that were drawn have been drawn all the time lately.
     Calm,
 }
 
-/// What a window's damage reports.
+/// The kinds of reports of a window's damage.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Report {
     /// The report covers the whole window, because the watch over the window has just begun.
@@ -138,11 +138,11 @@ impl Drawing {
         })
     }
 
-    /// Reads what the server has told of drawings. Returns whether there was anything.
+    /// Reads the server's notices of drawings. Returns whether there were any.
     pub(super) fn hear(&mut self, connection: &Server, windows: &mut Windows) -> Result<bool, LinkError> {
         let mut is_any = false;
         while let Some(event) = connection.poll_for_event()? {
-            // An error comes of a window that was gone before it could be asked about.
+            // An error belongs to a window that was gone before the eyes could ask about it.
             if let Event::DamageNotify(drawn) = event {
                 self.event(&drawn, windows);
             }
@@ -164,10 +164,10 @@ impl Drawing {
         }
     }
 
-    /// How soon the eyes ask what was drawn; nothing if there is nothing to ask the server about.
+    /// How soon the eyes ask what was drawn; `None` if there is nothing to ask the server about.
     pub(super) fn pace(&self, windows: &Windows, book: &Book) -> Option<Pace> {
-        // If the screen alone has changed, the eyes ask at once: if they asked later, the change would be
-        // taken as evidence for what windows draw then.
+        // If the screen alone has changed, the eyes ask at once. If they asked later, the change would count
+        // as evidence for later drawings in windows.
         if self.dirty.is_empty() {
             return self.is_screen_dirty.then_some(Pace::Hurried);
         }
@@ -182,13 +182,13 @@ impl Drawing {
         Some(if self.dirty.iter().all(is_steady) { Pace::Calm } else { Pace::Hurried })
     }
 
-    /// Until when the eyes need not read what the server tells of drawings.
+    /// Until when the eyes need not read the server's notices of drawings; `None` if they read at once.
     pub(super) fn calm_until(&self) -> Option<Instant> {
         let (asked, pace) = self.asked;
         Some(asked + CALM).filter(|&until| pace == Pace::Calm && Instant::now() < until)
     }
 
-    /// Asks what was drawn where.
+    /// Asks the server which parts of windows and of the screen were drawn.
     pub(super) fn ask<'c>(
         &mut self,
         connection: &'c Server,
@@ -214,7 +214,7 @@ impl Drawing {
             };
             asked.push(Asked { window, owner, region });
         }
-        // The screen is asked about last: what has been drawn in a window by now is on the screen by then.
+        // The screen is asked about last: by then it shows what has been drawn in windows so far.
         let screen = match self.evidence {
             Evidence::Screen => Some(fetch(self.screen)?),
             Evidence::Windows => None,
@@ -239,7 +239,7 @@ impl Drawing {
             answers.push((asked.window, owner, of(&reply)));
         }
         let screen = round.screen.map(|screen| screen.reply_unchecked()).transpose()?.flatten();
-        // The notices of what the answers tell of have come before them.
+        // The notices that belong to these answers have arrived before them.
         self.hear(connection, windows)?;
         let now = Instant::now();
         let (mut explained, mut firsts) = (Vec::new(), 0);
@@ -275,7 +275,8 @@ impl Drawing {
         Ok(())
     }
 
-    /// Notes what was found in a window; lets the server count its drawings if it is drawn all the time.
+    /// Notes a look's finding in a window. If the window is drawn all the time, the server counts its
+    /// drawings from now on.
     fn saw(
         &self,
         connection: &Server,
@@ -325,7 +326,7 @@ impl Drawing {
         });
         let screen_pixels = windows.screen_pixels();
         for (owner, (pixels, moments)) in sums {
-            // Whatever a process draws, and however often, counts as one screen a moment at most.
+            // The drawings of a process in one moment count as one screen at most.
             let pixels = pixels.min(screen_pixels.saturating_mul(moments.into()));
             if pixels >= PIXELS_LEAST {
                 let output_ppm = pixels * 1_000_000 / screen_pixels;
@@ -368,7 +369,7 @@ fn proved(seen: &Region, window: Window, shown: &[Shown], windows: &Windows) -> 
         return 0;
     }
     let drawn = shown.iter().flat_map(|round| &round.explained);
-    // What is drawn in a window does not reach the windows in it.
+    // A drawing in a window does not reach the windows inside it.
     let elsewhere = drawn.filter(|(other, _)| *other != window && !windows.is_inside(window, *other));
     elsewhere.fold(seen.clone(), |left, (_, region)| left.without(region)).pixels()
 }

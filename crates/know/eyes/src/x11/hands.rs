@@ -1,9 +1,9 @@
-//! What the user's hands did: XInput's raw events of devices that are no XTEST device, and which deliveries
+//! The input of the user's hands: XInput's raw events of devices other than XTEST's, and the deliveries that
 //! they explain.
 //!
-//! A delivered event names no device that could be trusted, but it has the time of the raw event that it
-//! comes from. A delivery counts if a hand made that kind of movement at that time. Each movement counts once
-//! for each process, whatever other input programs make meanwhile.
+//! A delivered event names no device that could be trusted, but it has the time of its raw event. A delivery
+//! counts if a hand made that kind of movement at that time. Each movement counts once for each process,
+//! whatever other input programs make meanwhile.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -21,29 +21,29 @@ use super::link::{LinkError, Server};
 use super::record::{Delivered, Faked};
 use super::relay::{Explained, Origin, Relays, Way, Worth};
 
-/// So many raw events are remembered: a fast mouse sends as many in four seconds.
+/// The most raw events that are remembered: a fast mouse sends as many in four seconds.
 const RAW_MAX: usize = 4096;
-/// The times of a raw event and of the event that is delivered for it differ by this at most, ms: nested
-/// servers read the clock twice.
+/// The largest difference between the times of a raw event and of the event that is delivered for it, ms:
+/// nested servers read the clock twice.
 pub(super) const APART_MS: u32 = 2;
 /// The least time from the press of a key to its first repeat, ms: servers wait for 500 or 660, and no
 /// setting is less than this.
 const REPEAT_AFTER_MS: u32 = 100;
 /// The least time between two repeats of a key that is held down, ms.
 const REPEAT_MS: u32 = 15;
-/// A delivery may be read by this time before its raw event is read.
+/// By how much a delivery may be read before its raw event.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
-/// At most so many deliveries wait for their raw events.
+/// The most deliveries that wait for their raw events.
 const WAITING_MAX: usize = 4096;
-/// After a client has faked an event, the raw event of it comes within this time, ms.
+/// The longest time from a client's faked event to the raw event for it, ms.
 const FAKED_MS: u32 = 100;
-/// The first raw kind of event and some of the delivered kinds, in XInput's numbers.
+/// The first kind of raw events, and some kinds of delivered events, in XInput's numbers.
 const RAW_KEY: u16 = 13;
 pub(super) const PRESS: u8 = 2;
 const RELEASE: u8 = 3;
 pub(super) const MOTION: u8 = 6;
 
-/// A movement of a hand, as a raw event tells it: a key, a button, a motion or a touch.
+/// A movement of a hand, as a raw event reports it: a key, a button, a motion or a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Raw {
     serial: u64,
@@ -54,10 +54,10 @@ struct Raw {
     source: u16,
 }
 
-/// What devices say, compared with what clients receive.
+/// The devices' raw events, compared with the events that clients receive.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
-    /// Devices that hands move.
+    /// The devices that hands move.
     real: BTreeSet<u16>,
     raw: VecDeque<Raw>,
     faked: VecDeque<Faked>,
@@ -71,10 +71,10 @@ pub(super) struct Hands {
     relays: Relays,
 }
 
-/// Whether a device belongs to XTEST, as the server itself says.
+/// Whether a device belongs to XTEST, as the server itself reports.
 fn is_synthetic(connection: &Server, device: u16, property: u32) -> Result<bool, LinkError> {
     let asked = connection.xinput_xi_get_property(device, false, property, AtomEnum::INTEGER.into(), 0, 1)?;
-    // A device that is gone meanwhile counts as one that no hand moves.
+    // A device that has gone meanwhile counts as a device that no hand moves.
     let Some(reply) = asked.reply_unchecked()? else { return Ok(true) };
     Ok(reply.num_items > 0)
 }
@@ -181,12 +181,12 @@ impl Hands {
         }
     }
 
-    /// Whether a process makes input, so that what it receives may be passed on.
+    /// Whether a process makes input, so that it may pass on what it receives.
     pub(super) fn is_relay(&self, tgid: Tgid) -> bool {
         self.relays.is_one(tgid)
     }
 
-    /// Whether some input is held back, so that only time decides whether it counts.
+    /// Whether input is held back until time decides whether it counts.
     pub(super) fn is_holding(&self) -> bool {
         self.relays.is_holding()
     }
@@ -249,15 +249,16 @@ impl Hands {
                 raw.remove(at);
                 return false;
             }
-            // A faked event whose raw event did not come in time is dropped: the server did not carry it out.
+            // A faked event is dropped if its raw event did not come in time: the server did not carry it
+            // out.
             let later_ms = |now_ms: u32| now_ms.wrapping_sub(faked.time_ms).wrapping_add(APART_MS);
             latest_ms
                 .is_none_or(|latest_ms| later_ms(latest_ms) <= FAKED_MS || later_ms(latest_ms) > u32::MAX / 2)
         });
     }
 
-    /// The movement of the hand that a process received, if the process has not been credited with that
-    /// movement yet.
+    /// The movement of the hand that explains a delivery to a process, if the process has not been credited
+    /// with that movement yet.
     fn explains(&mut self, tgid: Tgid, delivered: &Delivered) -> Option<u64> {
         let (credited, repeated_ms) = self.credited.entry((tgid, delivered.kind)).or_insert((0, 0));
         let after = self.raw.partition_point(|raw| raw.serial <= *credited);
@@ -273,7 +274,7 @@ impl Hands {
         let is_repeat = matches!(delivered.kind, PRESS | RELEASE)
             && self.held.get(&delivered.detail).is_some_and(|&since_ms| {
                 let held_ms = delivered.time_ms.wrapping_sub(since_ms);
-                // If the key has been down for a moment only, the event is faked, not a repeat.
+                // If the key has been down for a moment only, the event is faked and no repeat.
                 let may_repeat = (REPEAT_AFTER_MS..u32::MAX / 2).contains(&held_ms);
                 may_repeat && delivered.time_ms.wrapping_sub(*repeated_ms) >= REPEAT_MS
             });

@@ -1,4 +1,4 @@
-//! What clients receive, as RECORD tells it: each delivered input event with the client that it went to.
+//! The input that clients receive, as RECORD reports it: each delivered event with its client.
 
 use std::os::fd::{AsFd, BorrowedFd};
 
@@ -16,7 +16,7 @@ const GENERIC: u8 = 35;
 /// This bit marks an event that a client sent to another.
 const SENT: u8 = 0x80;
 /// The types of XInput's events of keys, buttons, motion and touches. The types between them (raw events
-/// above all) are no delivery of input to a window.
+/// above all) are no deliveries of input to a window.
 const INPUT: [std::ops::RangeInclusive<u16>; 2] = [2..=6, 18..=20];
 /// XTEST's only request that makes input.
 const FAKE_INPUT: u16 = 2;
@@ -27,10 +27,10 @@ const SEND_EVENT_LENGTH: usize = 44;
 /// The length of a reply's head, and the length of an event, bytes.
 const HEAD: usize = 32;
 const EVENT: usize = 32;
-/// RECORD sends no longer reply than this, bytes: its buffer has a kilobyte.
+/// The longest reply that is read, bytes; RECORD's buffer has a kilobyte.
 const REPLY_MAX: usize = 1 << 20;
 
-/// What a client received.
+/// An input event that a client received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Delivered {
     /// The base of the client's resources.
@@ -40,7 +40,7 @@ pub(super) struct Delivered {
     /// The kind of event, in XInput's numbers: 2 a pressed key, 3 a released one, 4 and 5 buttons, 6 motion,
     /// 18 to 20 touches.
     pub(super) kind: u8,
-    /// The key, if it is an event of a key.
+    /// The key of an event of a key.
     pub(super) detail: u32,
     /// The device, if the event names one.
     pub(super) device: Option<u16>,
@@ -53,10 +53,10 @@ pub(super) struct Delivered {
 pub(super) struct Faked {
     /// The base of the client's resources.
     pub(super) client: u32,
-    /// The device in whose name the event was faked; nothing for XTEST's own devices, and for an event that
+    /// The device that the event claims to come from; `None` for XTEST's own devices, and for an event that
     /// was sent.
     pub(super) device: Option<u16>,
-    /// The window that the event was sent to; nothing for input by XTEST.
+    /// The window that the event was sent to; `None` for input by XTEST.
     pub(super) to: Option<u32>,
     /// The kind of event, as [`Delivered::kind`].
     pub(super) kind: u8,
@@ -66,7 +66,7 @@ pub(super) struct Faked {
     pub(super) time_ms: u32,
 }
 
-/// What RECORD tells.
+/// The reports of RECORD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Told {
     /// A client received input.
@@ -109,7 +109,8 @@ impl<'l> Record<'l> {
         }
         let generic =
             [Range { delivered_events: Range8 { first: GENERIC, last: GENERIC }, ..Range::default() }];
-        // Two contexts are used, because servers tell none of the long events if one context has both kinds.
+        // Two contexts are used, because servers report none of the long events if one context has both
+        // kinds.
         let streams =
             [Stream::begin(link, &link.data[0], &core)?, Stream::begin(link, &link.data[1], &generic)?];
         let kinds = Kinds { xinput: xinput.major_opcode, device_first: xinput.first_event };
@@ -121,7 +122,7 @@ impl<'l> Record<'l> {
         [self.streams[0].socket, self.streams[1].socket]
     }
 
-    /// Reads what RECORD has told into `told`. Returns whether there was anything.
+    /// Reads RECORD's reports into `told`. Returns whether there were any.
     pub(super) fn read(&mut self, told: &mut Vec<Told>) -> Result<bool, LinkError> {
         let mut is_any = false;
         for stream in &mut self.streams {
@@ -138,14 +139,14 @@ impl<'l> Stream<'l> {
         let control = &link.control;
         let context = control.generate_id()?;
         // The range of all clients is used: if the current and the future clients are given instead, servers
-        // tell nothing of them.
+        // report nothing about them.
         let clients = [CS::ALL_CLIENTS.into()];
         let times = ElementHeader::from(record_times());
         control.record_create_context(context, times, &clients, ranges)?.check()?;
         // The eyes' own connections are left out: each event that they read would be recorded again.
         let own = link.all().map(|own| own.setup().resource_id_base);
         control.record_unregister_clients(context, &own)?.check()?;
-        // The answers are read from the socket by hand, so that reading never waits: the cookie is never
+        // The answers are read from the socket directly, so that reading never waits; the cookie is never
         // asked for them.
         let cookie = data.record_enable_context(context)?;
         std::mem::forget(cookie);
@@ -173,7 +174,8 @@ impl<'l> Stream<'l> {
         Ok(is_any)
     }
 
-    /// Adds what the whole replies in the buffer tell to `told`. Returns how many bytes these replies have.
+    /// Adds the reports of the whole replies in the buffer to `told`. Returns the length of these replies,
+    /// bytes.
     fn replies(&self, kinds: Kinds, told: &mut Vec<Told>) -> Result<usize, LinkError> {
         let mut used = 0;
         while let Some(head) = self.buffer[..self.filled].get(used..used + HEAD) {
@@ -254,7 +256,7 @@ impl Kinds {
         Some(delivered)
     }
 
-    /// The requests in `data` that make or send input. Before each request stands its time.
+    /// The requests in `data` that make or send input. The time of a request precedes it.
     fn faked(self, client: u32, data: &[u8], order: Order) -> Vec<Faked> {
         let mut list = Vec::new();
         let mut rest = data;
@@ -302,7 +304,7 @@ const FROM_SERVER: u8 = 0;
 const FROM_CLIENT: u8 = 1;
 const CLIENT_DIED: u8 = 3;
 
-/// The server is asked to send each request with the time at which it took the request.
+/// The flag that makes the server send each request with the time at which it took the request.
 fn record_times() -> u8 {
     x11rb::protocol::record::HType::FROM_CLIENT_TIME.into()
 }

@@ -1,9 +1,9 @@
-//! The files of cookies that the programs of the user's session know, as their environments say.
+//! The cookie files that the programs of the user's session know, by their environments.
 //!
-//! A display manager may start a server with a file that only root reads, and put the user's copy anywhere:
-//! then XAUTHORITY of the session's programs is all that says where. The session's leader itself is often
-//! root's; the first programs below it have what it gave to the session. Any program of the user may lie in
-//! its environment, so what counts is how near to the leader a process is.
+//! A display manager may start a server with a file that only root reads, and put the user's copy anywhere.
+//! Then only XAUTHORITY in the environments of the session's programs gives its path. The session's leader
+//! itself often belongs to root; the first programs below it have the environment of the session. Any program
+//! of the user may have a false environment, so the processes nearest to the leader come first.
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
@@ -24,24 +24,25 @@ use super::auth;
 /// Where the system's session manager (logind, elogind) says which sessions a user has, and which process
 /// leads a session, in files that only root writes and everything may read.
 const KEPT: &str = "/run/systemd";
-/// At most so many sessions of this user are looked at, and so many bytes of each of these files.
+/// The most sessions of this user that are looked at, and the most bytes that are read of each of these
+/// files.
 const SESSIONS_MAX: usize = 128;
 const SESSION_MAX: u64 = 4 << 10;
-/// At most so many processes of this user are looked at, those with the lowest numbers. Each takes some
-/// microseconds. Other users' do not count, so that no user can crowd out another's.
+/// The most processes of this user that are looked at: those with the lowest numbers. Each takes some
+/// microseconds. Other users' processes do not count, so that no user can crowd out another's.
 const PROCESSES_MAX: usize = 8192;
-/// A line about a process is never longer, bytes.
+/// The longest line about a process, bytes.
 const STAT_MAX: u64 = 1 << 10;
-/// A process that has more processes between itself and a leader counts as none of the leader's.
+/// A process with more processes than this between itself and a leader does not count as the leader's.
 const DEPTH_MAX: usize = 64;
-/// At most so many environments are read, and so many bytes of each: the kernel takes no longer string.
+/// The most environments that are read, and the most bytes of each: the kernel takes no longer string.
 const ENVIRONMENTS_MAX: usize = 256;
 const ENVIRONMENT_MAX: u64 = 128 << 10;
-/// At most so many different files are named.
+/// The most different files that are named.
 const FILES_MAX: usize = 32;
 
-/// The files that this user's programs on a display know, those of the programs first that are nearest to the
-/// leader of a session of this user. Nothing for root: with sudo(8) a user chooses environments of root's.
+/// The files that this user's programs on a display know. The files of programs near the leader of a session
+/// of this user come first. Empty for root: with sudo(8) a user chooses environments of root's.
 pub(super) fn files(number: u32) -> Vec<PathBuf> {
     let uid = geteuid();
     if uid.is_root() {
@@ -81,13 +82,13 @@ fn leader(text: &str, uid: u32) -> Option<Tgid> {
     number("LEADER=").filter(|_| number("UID=") == Some(uid)).map(Tgid)
 }
 
-/// What the kernel says of a process.
+/// The kernel's facts about a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Process {
     parent: Tgid,
-    /// The user that may look into the process; root, if it may not be looked into.
+    /// The user that may look into the process; root if no other user may.
     owner: u32,
-    /// When the process began, in ticks since the machine did.
+    /// When the process began, in clock ticks since boot.
     began: u64,
 }
 
@@ -107,7 +108,7 @@ fn processes(uid: u32) -> BTreeMap<Tgid, Process> {
     processes
 }
 
-/// A user's own processes among all, as many as are looked at.
+/// The processes among all that a user owns, at most [`PROCESSES_MAX`].
 fn owned(owners: impl Iterator<Item = (Tgid, u32)>, uid: u32) -> impl Iterator<Item = Tgid> {
     owners.filter(move |&(_, owner)| owner == uid).map(|(tgid, _)| tgid).take(PROCESSES_MAX)
 }
@@ -137,7 +138,7 @@ fn environment(tgid: Tgid) -> Option<Vec<u8>> {
     begin(File::open(format!("/proc/{}/environ", tgid.0)).ok()?, ENVIRONMENT_MAX)
 }
 
-/// The file that XAUTHORITY names in an environment whose DISPLAY is this one.
+/// The file that XAUTHORITY names in an environment with this DISPLAY.
 fn named(environment: &[u8], number: u32) -> Option<PathBuf> {
     let value = |name: &[u8]| environment.split(|&byte| byte == 0).find_map(|entry| entry.strip_prefix(name));
     let display = std::str::from_utf8(value(b"DISPLAY=")?).ok()?;
@@ -145,7 +146,7 @@ fn named(environment: &[u8], number: u32) -> Option<PathBuf> {
     (places::number(display) == Some(number) && file.is_absolute()).then(|| file.to_owned())
 }
 
-/// The first bytes of a file, at most so many.
+/// The first bytes of a file, at most `most`.
 fn begin(file: File, most: u64) -> Option<Vec<u8>> {
     let mut bytes = Vec::new();
     file.take(most).read_to_end(&mut bytes).ok()?;

@@ -1,42 +1,44 @@
-//! How often a window is drawn that is drawn all the time, such as a film's: the server counts, and the eyes
-//! read its count a few times a second.
+//! Counts the drawings of a window that is drawn all the time, such as a film's: the server counts, and the
+//! eyes read its count a few times a second.
 //!
-//! A window's damage tells once that something was drawn, and then nothing until it is asked. That tells of
+//! A window's damage reports once that something was drawn, and then nothing until it is asked. That shows
 //! each frame only if the eyes ask after each frame. So a window that was drawn at several looks in a row
-//! gets a second damage, which tells of every drawing by itself; its notices wait in the socket until the
-//! eyes look. They have a time each: what was drawn within [`MOMENT_MS`] is one moment, as what the eyes see
+//! gets a second damage, which reports every drawing by itself; its notices wait in the socket until the eyes
+//! look. Each notice has a time. Drawings within [`MOMENT_MS`] are one moment, like the drawings that the
+//! eyes see at one look.
 //! at one look.
 
 use std::time::{Duration, Instant};
 
 use x11rb::protocol::damage::{Damage, NotifyEvent, ReportLevel};
 
-/// What is drawn within this time is drawn at once, ms: the eyes look as often while they look at once.
+/// Drawings within this time are one moment, ms. The eyes look about as often while they do not wait.
 const MOMENT_MS: u32 = 20;
-/// After so many looks in a row a window is steady.
+/// After so many looks in a row with the same finding a window is steady.
 const STEADY: u32 = 5;
-/// Looks in a row are no further apart than this.
+/// The longest time between two looks in a row.
 const APART: Duration = Duration::from_millis(500);
-/// If a window's drawings are more than this between two looks, they are counted no more for [`BUSY`]:
+/// If a window is drawn more often than this between two looks, its drawings are not counted for [`BUSY`]:
 /// reading so many notices costs more than asking after each moment.
 const NOTICES_MAX: u32 = 64;
 const BUSY: Duration = Duration::from_secs(10);
-/// The bit of a notice that is not the last one of its drawing.
+/// The bit of a notice that is followed by another notice of the same drawing.
 const MORE: u8 = 0x80;
-/// A whole, ppm.
+/// Everything that was drawn, ppm.
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// What a look found that a window's own program drew in it.
+/// What a look finds in a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
-    /// Something that a person may notice.
+    /// The window's own program drew something that a person may notice.
     Own,
-    /// Nothing: the drawing was in windows inside this one, too small, or where it cannot be seen.
+    /// Nothing that counts: the drawing was in windows inside this one, too small, or where it cannot be
+    /// seen.
     Nothing,
 }
 
-/// At how many moments something was drawn, and how much at all of them together, as parts of what was drawn
-/// at any of them.
+/// The number of moments at which something was drawn, and the sum of what was drawn at each, as a part of
+/// what was drawn at any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Times {
     pub(super) moments: u32,
@@ -47,7 +49,7 @@ impl Times {
     /// Everything was drawn at one moment.
     pub(super) const ONCE: Times = Times { moments: 1, parts_ppm: WHOLE_PPM };
 
-    /// The sum over the moments, where so many pixels were drawn at any of them.
+    /// The sum over the moments, pixels, if `pixels` were drawn at any of them.
     pub(super) fn of(self, pixels: u64) -> u64 {
         (u128::from(pixels) * u128::from(self.parts_ppm) / u128::from(WHOLE_PPM)) as u64
     }
@@ -57,7 +59,7 @@ impl Times {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Habit {
     latest: Option<(Instant, Found)>,
-    /// At how many looks in a row the same was found.
+    /// At how many looks in a row the finding was the same.
     in_a_row: u32,
     tally: Option<Tally>,
     /// Until when the drawings are not counted.
@@ -65,7 +67,7 @@ pub(super) struct Habit {
 }
 
 impl Habit {
-    /// Notes what a look found. Returns whether the server is to count the window's drawings from now on.
+    /// Notes a look's finding. Returns whether the server is to count the window's drawings from now on.
     pub(super) fn saw(&mut self, found: Found, now: Instant) -> bool {
         self.in_a_row = if self.is_like(found, now) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some((now, found));
@@ -77,8 +79,8 @@ impl Habit {
         self.latest.is_some_and(|(then, before)| before == found && now.duration_since(then) <= APART)
     }
 
-    /// Whether looking at the window a little later finds no less: its drawings are counted, or nothing of
-    /// what was drawn in it lately counts.
+    /// Whether a later look at the window finds as much: its drawings are counted, or nothing of what was
+    /// drawn in it lately counts.
     pub(super) fn is_steady(&self, now: Instant) -> bool {
         let is_nothing = self.in_a_row >= STEADY && self.is_like(Found::Nothing, now);
         self.tally.is_some() || is_nothing
@@ -89,12 +91,12 @@ impl Habit {
         self.tally.is_some()
     }
 
-    /// The server counts from now on, by this damage.
+    /// Notes that the server counts from now on, by this damage.
     pub(super) fn count_by(&mut self, damage: Damage) {
         self.tally = Some(Tally { damage, is_begun: false, notices: 0, moments: Vec::new() });
     }
 
-    /// Takes in a notice of the damage that counts. Returns whether it was one.
+    /// Takes in a notice. Returns whether it belongs to the damage that counts.
     pub(super) fn is_counted(&mut self, drawn: &NotifyEvent) -> bool {
         let tally = self.tally.as_mut().filter(|tally| tally.damage == drawn.damage);
         tally.is_some_and(|tally| {
@@ -103,7 +105,7 @@ impl Habit {
         })
     }
 
-    /// The damage that counts, if it is to be given up because it tells too often.
+    /// The damage that counts, if it must be given up because it reports too often.
     pub(super) fn too_much(&mut self, now: Instant) -> Option<Damage> {
         let is_too_much = |tally: &mut Tally| tally.notices > NOTICES_MAX;
         let tally = self.tally.take_if(is_too_much)?;
@@ -111,20 +113,21 @@ impl Habit {
         Some(tally.damage)
     }
 
-    /// The moments since the last look, at which `pixels` were drawn together, each of at least `least`.
+    /// The moments since the last look. `pixels` were drawn in all; moments with fewer pixels than `least` do
+    /// not count.
     pub(super) fn take(&mut self, pixels: u64, least: u64) -> Times {
         self.tally.as_mut().map_or(Times::ONCE, |tally| tally.take(pixels, least))
     }
 }
 
-/// A damage that tells of every drawing, and what it told since the last look.
+/// A damage that reports every drawing, and its reports since the last look.
 #[derive(Clone, Debug)]
 struct Tally {
     damage: Damage,
-    /// Whether the first report is over, which covers the whole window.
+    /// Whether the first report, which covers the whole window, is over.
     is_begun: bool,
     notices: u32,
-    /// Moments, each with its begin by the server's clock, ms, and its pixels.
+    /// The moments, each with its begin by the server's clock, ms, and its pixels.
     moments: Vec<(u32, u64)>,
 }
 
@@ -155,7 +158,7 @@ impl Tally {
     }
 }
 
-/// How the server reports to a damage that counts.
+/// The level of reports of a damage that counts.
 pub(super) const EVERY_DRAWING: ReportLevel = ReportLevel::RAW_RECTANGLES;
 
 #[cfg(test)]
@@ -180,7 +183,7 @@ mod tests {
         }
     }
 
-    /// The drawing of a window of 100x100 whose first report is over.
+    /// A habit of a window of 100x100 after its first report.
     fn counted() -> Habit {
         let mut habit = Habit::default();
         habit.count_by(COUNTS);

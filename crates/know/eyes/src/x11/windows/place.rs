@@ -1,4 +1,4 @@
-//! Where windows are on the screen, and what of them can be seen there.
+//! Where windows are on the screen, and which parts of them can be seen there.
 
 use x11rb::protocol::xproto::Window;
 
@@ -6,7 +6,7 @@ use super::{DEPTH_MAX, Node, Windows};
 use crate::region::{Rect, Region};
 
 impl Windows {
-    /// Where a window's inner corner is on the screen.
+    /// The position of a window's inner corner on the screen, pixels.
     pub(in crate::x11) fn origin(&self, window: Window) -> (i32, i32) {
         let mut origin = (0, 0);
         let mut at = window;
@@ -20,7 +20,7 @@ impl Windows {
         origin
     }
 
-    /// The pixels of a window, its border included, on the screen, if it is mapped.
+    /// The pixels of a window, its border included, on the screen; empty if the window is not mapped.
     pub(super) fn extent(&self, window: Window) -> Region {
         let Some(node) = self.nodes.get(&window).filter(|node| node.is_mapped) else {
             return Region::default();
@@ -68,7 +68,7 @@ impl Windows {
         self.covers.generation = Some(self.generation);
     }
 
-    /// The parts of a window that are covered by inner windows whose drawing is watched separately.
+    /// The parts of a window that are covered by inner windows with a damage of their own.
     pub(in crate::x11) fn drawn_apart(&self, window: Window) -> Region {
         let mut region = Region::default();
         let Some(top) = self.nodes.get(&window).map(|node| node.top) else { return region };
