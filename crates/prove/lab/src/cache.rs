@@ -1,5 +1,5 @@
-//! A cache: a directory of entries that were built. The name of each entry is the hash of what it was built
-//! from. Several processes can use the cache at once.
+//! A cache: a directory of entries that were built. The name of each entry is the hash of its inputs. Several
+//! processes can use the cache at once.
 
 use std::env;
 use std::fs::{self, File, Permissions};
@@ -19,7 +19,7 @@ use crate::error::{LabError, at};
 use crate::integrity::regular;
 use crate::progress::Stop;
 
-/// How often a process tries to take a lock that another process holds.
+/// The pause between two tries to take a lock that another process holds.
 const LOCK_RETRY: Duration = Duration::from_millis(200);
 /// The directory of the locks.
 const LOCKS: &str = "locks";
@@ -37,8 +37,8 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// Opens the cache in this directory, and makes the directory if it is missing. What processes that have
-    /// died left there is removed.
+    /// Opens the cache in this directory, and makes the directory if it is missing. Files that ended
+    /// processes left in the cache are removed.
     ///
     /// # Errors
     /// If the directory cannot be made.
@@ -60,7 +60,7 @@ impl Cache {
     }
 
     /// Empties the cache in this directory, except for entries with a name of `kept`. Returns how many bytes
-    /// that freed. If a process uses the cache, it removes nothing and returns `None`.
+    /// were freed. If a process uses the cache, the call removes nothing and returns `None`.
     ///
     /// # Errors
     /// If something in the cache cannot be read or removed.
@@ -149,8 +149,8 @@ impl Cache {
         Ok(Lock { _file: file })
     }
 
-    /// Makes a directory for one run. It is removed when the result is dropped. If this process is killed, it
-    /// is removed when the cache is opened the next time.
+    /// Makes a directory for one run. The directory is removed when the result is dropped. If this process is
+    /// killed, the directory is removed when the cache is opened the next time.
     pub(crate) fn run_directory(&self) -> Result<Scratch, LabError> {
         self.scratch("runs")
     }
@@ -227,7 +227,7 @@ impl Scratch {
     }
 }
 
-/// Makes a directory that other users of the machine cannot enter. A user who can open a lock's file could
+/// Makes a directory that other users of the machine cannot enter: any user that can open a lock's file could
 /// hold the lock.
 fn make_private(path: &Path) -> Result<(), LabError> {
     let make = || {

@@ -1,4 +1,4 @@
-//! What can go wrong in the lab. Each message says what the user can do about it.
+//! The errors of the lab. Each message says what the user can do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -27,7 +27,7 @@ pub enum LabError {
         "no Debian mirror in /etc/apt/sources.list or /etc/apt/sources.list.d: name one with SPRY_MIRROR=URL"
     )]
     NoMirror,
-    /// The environment asks for a number of unused bytes that is none.
+    /// The environment variable for unused bytes is not a number, or is too large.
     #[error(
         "SPRY_LAB_SHAKE={0}: this is the number of unused bytes that each guest gets, such as 4099; \
          at most {most}",
@@ -52,7 +52,7 @@ pub enum LabError {
          `apt-get install debian-archive-keyring`\n{detail}"
     )]
     Keyring {
-        /// The suite.
+        /// The name of the suite.
         suite: String,
         /// The end of apt's messages.
         detail: String,
@@ -60,18 +60,18 @@ pub enum LabError {
     /// The archive has no such package.
     #[error("the {suite} suite has no package {package}: `apt-cache search` knows names")]
     NoPackage {
-        /// The suite.
+        /// The name of the suite.
         suite: String,
-        /// The package.
+        /// The name of the missing package.
         package: String,
     },
-    /// The kernel is not as it was asked for.
+    /// The kernel is not what was asked for.
     #[error("{0}")]
     Kernel(String),
     /// A binary cannot run in the image.
     #[error("{}: {problem}", binary.display())]
     Binary {
-        /// The binary.
+        /// The path of the binary.
         binary: PathBuf,
         /// What the image lacks and how the user can get it.
         problem: String,
@@ -166,7 +166,7 @@ pub enum LabError {
     /// A file of the lab's own could not be read or written.
     #[error("{}: {reason}{}", path.display(), advice(reason))]
     Io {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         reason: io::Error,
@@ -177,7 +177,7 @@ fn needed(mib: u64) -> String {
     if mib == 0 { String::new() } else { format!(" ({mib} MiB needed)") }
 }
 
-/// Adds the path to an I/O error. Makes [`LabError::DiskFull`] of it if the disk is full.
+/// Adds the path to an I/O error. Returns [`LabError::DiskFull`] if the disk is full.
 pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> LabError + '_ {
     move |source| {
         if source.kind() == io::ErrorKind::StorageFull {
@@ -187,7 +187,7 @@ pub(crate) fn at(path: &Path) -> impl Fn(io::Error) -> LabError + '_ {
     }
 }
 
-/// What a user without permission to write to a file can do.
+/// The advice for a user without permission to write to a file.
 fn advice(reason: &io::Error) -> &'static str {
     match reason.kind() {
         io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {

@@ -22,8 +22,8 @@ use crate::recipe::code_of;
 /// schedulers need, and a shell.
 const BASE: [&str; 7] =
     ["busybox-static", "libc-bin", "libc6", "libelf1t64", "libgcc-s1", "libzstd1", "zlib1g"];
-/// An image larger than this becomes a file system of its own, MiB. A smaller one is unpacked into the
-/// guest's memory.
+/// The largest image that is unpacked into the guest's memory, MiB. A larger image becomes a file system of
+/// its own.
 const SMALL_MIB: u64 = 64;
 /// Directories that are left out of an image, because nothing in the lab reads them.
 const LEFT_OUT: [&str; 7] = [
@@ -57,8 +57,8 @@ const MOUNT_POINTS: [&str; 17] = [
 ];
 /// The directory of the image with unpacked source packages, where the runner looks for them.
 const SOURCES: &str = "usr/src";
-/// Links that the installation scripts of packages would make, and the files to which they may lead. The
-/// first file that the image has is taken.
+/// Links that the installation scripts of packages would make, and their possible targets. The first target
+/// that the image has is taken.
 const ALTERNATIVES: [(&str, &[&str]); 8] = [
     ("awk", &["mawk", "gawk"]),
     ("c++", &["g++"]),
@@ -69,8 +69,8 @@ const ALTERNATIVES: [(&str, &[&str]); 8] = [
     ("view", &["vim.basic", "vim.tiny"]),
     ("x-terminal-emulator", &["xterm"]),
 ];
-/// Directories whose files installation scripts would copy, and the directories to which they would copy
-/// them. LibreOffice does not start without its directory.
+/// The directories from which installation scripts would copy files, each with the directory of the copies.
+/// LibreOffice does not start without its directory.
 const COPIES: [(&str, &str); 1] = [("usr/lib/libreoffice/share/.registry", "etc/libreoffice/registry")];
 /// Links that the installation of a base system makes. Published schedulers put their sockets below
 /// `/var/run`.
@@ -108,7 +108,7 @@ pub struct Image {
     /// The name, version and architecture of every package in the image.
     pub packages: Vec<String>,
     pub(crate) content: Content,
-    /// The path of busybox, whose shell runs the first steps of the guest.
+    /// The path of busybox; its shell runs the first steps of the guest.
     pub(crate) busybox: PathBuf,
     libraries: BTreeSet<String>,
     glibc: (u32, u32),
@@ -131,8 +131,8 @@ struct Description {
 }
 
 impl Image {
-    /// The image of these packages and of those that every image holds, with the unpacked source of these
-    /// source packages below `/usr/src`. It is built if the cache does not have it.
+    /// The image of these packages and of every image's packages, with the unpacked source of these source
+    /// packages below `/usr/src`. The image is built if the cache does not have it.
     ///
     /// # Errors
     /// If packages are not available, or this machine lacks what the build needs.
@@ -312,8 +312,8 @@ fn run_from(
     Ok(())
 }
 
-/// Does what an installation would have done: makes links, caches and a few files. If the image has no shell,
-/// scripts find busybox's.
+/// Does the work of the packages' installation scripts: makes links, caches and a few files. If the image has
+/// no shell, scripts find busybox's.
 fn settle(tree: &Path, stop: &Stop) -> Result<(), LabError> {
     for (name, text) in FILES {
         let path = tree.join(name);
@@ -337,8 +337,8 @@ fn settle(tree: &Path, stop: &Stop) -> Result<(), LabError> {
         copy_files(&tree.join(from), &tree.join(to))?;
     }
     applets(tree, stop)?;
-    // Programs accept a cache of fonts only if the directories of the fonts have the same times as when it
-    // was made.
+    // Programs accept a cache of fonts only if the directories of the fonts still have the times that they
+    // had when the cache was made.
     pin_directories(&tree.join("usr/share/fonts"))?;
     for trigger in TRIGGERS {
         if tree.join(trigger[0].trim_start_matches('/')).is_file() {

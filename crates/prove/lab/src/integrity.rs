@@ -11,19 +11,18 @@ use rustix::fs::{SeekFrom, seek};
 use rustix::io::Errno;
 use serde::{Deserialize, Serialize};
 
-/// How many bytes are read at once.
+/// How many bytes are read in one call.
 const PIECE: usize = 1 << 20;
 
-/// The mark of a file: it shows whether the file is still the one that was written. It is no protection
-/// against a user who forges files in their own cache.
+/// The size and the checksum of a file: they show whether the file still has the content that was written.
+/// They are no protection against users that forge files in their own cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Mark {
     size: u64,
     sum: u32,
 }
 
-/// Opens a regular file. If something else has that name, this is an error, and the call does not wait for
-/// it.
+/// Opens a regular file. Anything else of that name is an error; the call does not wait for it.
 pub(crate) fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     if !file.metadata()?.is_file() {

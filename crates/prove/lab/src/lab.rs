@@ -54,8 +54,8 @@ pub struct LabOptions {
     pub mirror: Option<String>,
     /// The directory with Spry's own programs; `None`: the directory of this program.
     pub programs: Option<PathBuf>,
-    /// How many unused bytes each guest gets beside its job; `None`: as many as [`SHAKE_VARIABLE`] says, or
-    /// none. They change the addresses and moments of a run, not the case that runs: a figure that holds must
+    /// How many unused bytes each guest gets beside its job; `None`: the number in [`SHAKE_VARIABLE`], or
+    /// none. Unused bytes change the addresses and the times of a run, but not its workload. A result must
     /// hold for any number of them.
     pub shake_bytes: Option<u32>,
 }
@@ -63,10 +63,10 @@ pub struct LabOptions {
 /// The environment variable with the number of unused bytes that each guest gets.
 pub const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 
-/// How many unused bytes a guest can get at most: 16 MiB.
+/// The most unused bytes that a guest can get: 16 MiB.
 pub const SHAKE_MOST_BYTES: u32 = 16 << 20;
 
-/// The number of bytes that the environment asks for.
+/// The number of unused bytes that the environment asks for.
 fn shake_of_environment() -> Result<u32, LabError> {
     match std::env::var(SHAKE_VARIABLE) {
         Ok(text) if !text.is_empty() => match text.parse() {
@@ -77,19 +77,19 @@ fn shake_of_environment() -> Result<u32, LabError> {
     }
 }
 
-/// The parts of which a machine is made.
+/// The parts of a machine.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct MachineSpec {
-    /// The kernel.
+    /// The kernel that the machine boots.
     pub kernel: KernelChoice,
     /// The packages that the image holds in addition to those of every image.
     pub packages: BTreeSet<String>,
-    /// The source packages whose unpacked source the image holds.
+    /// The source packages that the image holds in unpacked form.
     pub sources: BTreeSet<String>,
     /// The kernel modules that are inserted at boot, such as `uinput`. Modules that are built into the kernel
     /// are skipped.
     pub modules: BTreeSet<String>,
-    /// The size of an ext4 file system in memory at `/scratch`, MiB; 0: there is none.
+    /// The size of an ext4 file system in memory at `/scratch`, MiB; 0 for none.
     pub scratch_mib: u32,
 }
 
@@ -118,8 +118,8 @@ impl LabMachine {
         program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
     }
 
-    /// What the results depend on besides the job: the emulator, the kernel and the image, each with its
-    /// hash.
+    /// The inputs on which results depend, besides the job: the emulator, the kernel and the image, each with
+    /// its hash.
     pub fn inputs(&self) -> BTreeMap<String, String> {
         let image = key_of([self.image.digest.as_str(), &self.scratch_mib.to_string()]);
         let mut inputs = vec![
@@ -133,7 +133,7 @@ impl LabMachine {
         inputs.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
     }
 
-    /// The hardware of a job's machine, with a shared memory of this size.
+    /// The hardware of a job's machine, with a shared memory of `window_mib` MiB.
     fn hardware(&self, job: &Job, window_mib: u64) -> Hardware<'_> {
         let cmdline = [CMDLINE].into_iter().chain(job.cmdline.iter().map(String::as_str));
         Hardware {
@@ -164,11 +164,12 @@ impl LabMachine {
     }
 }
 
-/// How time passes in a machine with this number of CPUs, in words. Every result contains this text.
+/// How time passes in a machine with this number of CPUs, in words. `shift` makes an instruction take 2 to
+/// the power of `shift` nanoseconds. Every result contains this text.
 pub fn model_of_time(shift: u32, cpus: u32) -> String {
     let instruction = format!("an instruction takes {} ns on each CPU", 1_u32 << shift);
     match cpus {
-        // The turns of the only CPU follow each other: they say nothing of time.
+        // With one CPU the turns follow each other: their length has no effect on time.
         1 => instruction,
         _ => format!("{instruction}; {cpus} CPUs in turns of {TURN_INSTRUCTIONS} instructions"),
     }
@@ -234,7 +235,7 @@ impl Lab {
         Ok((variant, kernel))
     }
 
-    /// The kernels that were built here, with the releases of those built last under each name.
+    /// The kernels that were built here, each with the release of its latest build.
     pub fn built_kernels(&self) -> Vec<(Variant, String)> {
         build::built_kernels(&self.cache)
     }
@@ -266,7 +267,7 @@ impl Lab {
         Ok(LabMachine { kernel, image, emulator, initrd, initrd_key, scratch_mib, shake_bytes })
     }
 
-    /// Makes the guest's first file system. Returns its path and the hash of what it was made from.
+    /// Makes the guest's first file system. Returns its path and the hash of its inputs.
     fn initrd(
         &self,
         kernel: &Kernel,
@@ -309,13 +310,13 @@ impl Lab {
         Ok((directory.join("initrd"), key))
     }
 
-    /// Runs a job and returns its results. The machine begins where the job says. If it is to continue a
-    /// saved machine that the cache does not hold, the machine is booted and saved first. Several threads may
-    /// call this at once.
+    /// Runs a job and returns its results. The machine begins at the point that the job asks for. If the job
+    /// continues a saved machine that the cache does not hold, the machine is booted and saved first. Several
+    /// threads may call this at once.
     ///
     /// # Errors
-    /// If the job failed. The error tells whether the guest, the scheduler under test or this machine failed.
-    /// A command that ends with a status other than 0 is not an error here.
+    /// If the job failed. The error names the part that failed: the guest, the scheduler under test or this
+    /// machine. A command that ends with a status other than 0 is not an error here.
     pub fn run(
         &self,
         machine: &LabMachine,
@@ -361,7 +362,7 @@ impl Lab {
         })
     }
 
-    /// The saved machine from which a job begins.
+    /// The saved machine that a job continues.
     fn saved(
         &self,
         machine: &LabMachine,
@@ -475,7 +476,7 @@ fn first_files(
     Ok(archive)
 }
 
-/// The words that stand before a command that is recorded. The trace is not compressed, because that would
+/// The words that precede a command that is recorded. The trace is not compressed, because compression would
 /// take CPU time of the guest.
 fn recording(groups: &[String]) -> Vec<String> {
     let mut argv = vec!["spry".to_owned(), "record".to_owned(), "--quiet".to_owned()];

@@ -1,5 +1,5 @@
 //! Saved machines: each was booted once. The cache keeps them up to a limit of space, and finds them by the
-//! hash of what they were made from.
+//! hash of their inputs.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, FileTimes};
@@ -64,8 +64,8 @@ pub(crate) struct InUse {
     _lock: Lock,
 }
 
-/// The saved machines whose files were compared with their marks since the lab was opened. Each is compared
-/// once only, because that takes some tenths of a second.
+/// The saved machines that were compared with their marks since the lab was opened. Each is compared once
+/// only, because a comparison takes some tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -117,7 +117,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Takes the lock of a machine whose files are as they were saved, so that no process removes the machine.
+/// Takes the lock of a machine, so that no process removes it, and checks that its files are as they were
+/// saved.
 fn begin_use(directory: &Path, looked_at: &LookedAt) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);
@@ -159,7 +160,7 @@ fn kept(cache: &Cache) -> Vec<Kept> {
         .filter_map(|entry| {
             let directory = entry.path();
             // A machine without a description is broken. It takes space like the others, and is removed when
-            // its turn comes.
+            // it is the longest unused.
             let about = fs::symlink_metadata(directory.join(ABOUT)).or_else(|_| entry.metadata());
             let used = about.and_then(|about| about.modified()).ok()?;
             Some(Kept { mib: taken_mib(&directory), used, directory })
@@ -201,8 +202,8 @@ fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The machines that the cache holds, the latest used last. `None` stands for a machine whose description is
-/// damaged. The number is the space that the machine takes on the disk, MiB.
+/// The machines that the cache holds, the latest used last. `None` stands for a machine with a damaged
+/// description. The number is the space that the machine takes on the disk, MiB.
 pub fn saved_machines(cache: &Cache) -> Vec<(Option<SavedMachine>, u64)> {
     let read = |directory: &Path| {
         let file = regular(&directory.join(ABOUT), File::options().read(true)).ok()?;

@@ -47,7 +47,7 @@ pub fn distribution(etc_apt: &Path) -> Vec<Source> {
         }
     }
     found.retain(Source::may_be_the_distribution_s);
-    // An archive whose address ends in the distribution's name is more likely.
+    // An archive is more likely if its address ends in the distribution's name.
     found.sort_by_key(|source| !source.uri.trim_end_matches('/').ends_with("debian"));
     found.dedup_by(|a, b| a.uri == b.uri);
     found
