@@ -1,4 +1,5 @@
-//! A machine whose cells become values for the figures: their traces are analysed as soon as they are there.
+//! A machine that turns its cells into values for the figures: it analyses each trace as soon as the trace is
+//! there.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -101,7 +102,7 @@ impl Machine for Analysed<'_> {
     }
 }
 
-/// Takes the measurement of an application from a trace, over the measured time of its scenario.
+/// Measures an application by a trace, over the measured time of its scenario.
 fn measure(trace: &Path, application: &Application, report: &Value) -> Result<Measurement, Error> {
     let measured = Measured::read(report).ok_or(Error::NoTime)?;
     let file = File::open(trace).map_err(Error::TraceFile)?;

@@ -1,4 +1,4 @@
-//! The thesis' applications, and what stands for each of them in the lab.
+//! The thesis' applications, and the lab's scenarios that stand for them.
 
 /// An application that the thesis measured, and the scenario that stands for it.
 #[derive(Debug)]
@@ -7,7 +7,7 @@ pub struct Application {
     pub key: &'static str,
     /// The application's name in the figures, as the thesis has it.
     pub name: &'static str,
-    /// The scenario.
+    /// The name of the scenario.
     pub scenario: &'static str,
     /// The values of the scenario's variables besides `stressers`.
     pub sets: &'static [(&'static str, &'static str)],
@@ -16,28 +16,29 @@ pub struct Application {
     pub comms: &'static [&'static str],
     /// The loads beside which the application is measured.
     pub beside: Beside,
-    /// The loads that the thesis names for the application, as numbers of stressers. It is measured beside
-    /// them even where few loads are asked for, because findings are decided at them.
+    /// The loads that the thesis names for the application, as numbers of CPU hogs. The application is
+    /// measured beside them even if few loads are asked for, because the thesis' findings are decided at
+    /// them.
     pub named: &'static [u32],
-    /// One line that says what stands for the application.
+    /// The lab's substitute for the application, in one line.
     pub stands: &'static str,
 }
 
-/// The numbers of stressers beside which an application is measured.
+/// The numbers of CPU hogs beside which an application is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
-    /// It is measured beside every number of stressers that is asked for: the figures show what load does to
-    /// it.
+    /// The application is measured beside every number of CPU hogs that is asked for: the figures show the
+    /// effect of load.
     Loads,
-    /// It is measured beside no stressers: the figures show it alone.
+    /// The application is measured without CPU hogs: the figures show it alone.
     Nothing,
-    /// The application is itself this number of the scenario's stressers.
+    /// The application is itself this number of the scenario's CPU hogs.
     Itself(u32),
 }
 
 impl Beside {
-    /// The numbers of stressers with which the application is measured, out of those that are asked for. It
-    /// is always measured alone too.
+    /// The numbers of CPU hogs with which the application is measured, out of those that are asked for. Every
+    /// application of [`Beside::Loads`] is measured alone, too.
     pub fn stressers(self, wanted: &[u32]) -> Vec<u32> {
         match self {
             Beside::Loads => {
@@ -55,12 +56,12 @@ impl Beside {
 
 /// The X server's name in a trace.
 pub(crate) const X_SERVER: &str = "Xvfb";
-/// The stressers' name in a trace.
+/// The name of the CPU hogs in a trace.
 pub(crate) const STRESSER: &str = "stresser";
 
-/// The number of stressers up to which the thesis says that the X server does not suffer (section 6.3.1).
+/// The number of CPU hogs up to which the X server does not suffer, by the thesis (section 6.3.1).
 pub(crate) const XINE_NAMED: u32 = 4;
-/// The numbers of stressers between which the thesis has MPlayer begin to suffer (section 6.3.1).
+/// The numbers of CPU hogs between which MPlayer begins to suffer, by the thesis (section 6.3.1).
 pub(crate) const MPLAYER_NAMED: [u32; 2] = [4, 6];
 
 /// Typing at Emacs.
@@ -137,7 +138,7 @@ pub static QUAKE_DEMO: Application = Application {
     stands: "the same game without input",
 };
 
-/// A compilation.
+/// A compilation: gcc on the files of libtomcrypt, with one job.
 pub static COMPILE: Application = Application {
     key: "compile",
     name: "Compilation",

@@ -1,4 +1,4 @@
-//! Runs the cells of a study whose cells are boots of the lab, several side by side.
+//! Runs the cells of a study that is made of boots of the lab, several side by side.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -13,59 +13,59 @@ use crate::directory::Directory;
 use crate::error::Error;
 use crate::written::Written;
 
-/// How often the progress is told.
+/// The interval at which the progress is reported.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
-/// How far a study has come, whose cells are `C`.
+/// The progress of a study with cells of type `C`.
 #[derive(Clone, Copy, Debug)]
 pub enum Told<'a, C> {
-    /// The cells begin.
+    /// The cells are about to run.
     Begins {
-        /// How many of them are kept from an earlier run.
+        /// How many cells are kept from an earlier run.
         kept: usize,
         /// How many cells there are.
         all: usize,
     },
     /// A cell was measured.
     Measured(&'a C),
-    /// A cell failed.
+    /// A cell failed, and the others go on.
     Failed {
-        /// The cell's name.
+        /// The name of the cell.
         cell: &'a str,
-        /// What happened.
+        /// The error and its causes.
         error: &'a str,
     },
-    /// Time has passed: what is shown of the rest may be drawn again.
+    /// Time has passed: a display of the remaining time may be drawn again.
     Goes,
 }
 
 /// The cells of a study that gave no results.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Undone {
-    /// The cells that failed, each with what happened.
+    /// The cells that failed, each with the first line of its error.
     pub failures: Vec<(String, String)>,
-    /// Cells that were not begun or not finished.
+    /// How many cells were not begun or not finished.
     pub missing: usize,
 }
 
-/// A study that is made of boots of the lab: the lab with what is needed to run its cells.
+/// A study that is made of boots of the lab, with everything that its cells need.
 pub trait BootStudy: Sized {
-    /// What of the study is measured.
+    /// The selection of what is measured.
     type Request;
-    /// What a boot measured.
+    /// The measurement of one boot.
     type Cell;
 
-    /// The study's name, as its directory keeps it.
+    /// The study's name, which its directory keeps.
     const NAME: &'static str;
 
     /// Prepares the machines.
     ///
     /// # Errors
-    /// If a machine cannot be prepared, or a file is missing that goes into them.
+    /// If a machine cannot be prepared, or a file that it needs is missing.
     fn open(request: &Self::Request, lab: Lab, progress: &dyn Progress, stop: &Stop) -> Result<Self, Error>;
 
-    /// Runs the cells whose results are not kept in the directory, several side by side, until all have ended
-    /// or `stop` is set. If a cell fails, the others still run.
+    /// Runs the cells without results in the directory, several side by side, until all have ended or `stop`
+    /// is set. If a cell fails, the others still run.
     fn measure(
         &self,
         request: &Self::Request,
@@ -105,8 +105,8 @@ enum Ended<C> {
     Interrupted,
 }
 
-/// Measures a study by boots: takes those cells that are `kept`, and runs the boots of the others, so many
-/// side by side, until all have ended or `stop` is set. If a boot fails, the others still run.
+/// Measures a study by boots: takes the cells that are `kept`, and runs the boots of the others, `jobs` side
+/// by side, until all have ended or `stop` is set. If a boot fails, the others still run.
 pub(crate) fn measure<B: Boots + Clone>(
     boots: &[B],
     jobs: Option<usize>,
@@ -129,7 +129,7 @@ pub(crate) fn measure<B: Boots + Clone>(
     (cells, Undone { failures, missing })
 }
 
-/// Runs boots, and adds their cells. Returns those that failed, each with what happened.
+/// Runs boots, and adds their cells. Returns the boots that failed, each with the first line of its error.
 fn run<B: Boots>(
     boots: &[B],
     jobs: usize,

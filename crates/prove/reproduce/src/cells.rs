@@ -1,4 +1,4 @@
-//! Runs the cells that the thesis' figures need, on any machine that records.
+//! Runs the cells of the thesis' figures, on any machine that records.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use crate::error::Error;
 use crate::plan::Request;
 use crate::study::Study;
 
-/// Where a study finds its scenarios, and the machines on which their cells run. Errors are in words.
+/// The source of a study's scenarios and machines. Errors are in words.
 pub trait Ground {
     /// The scenario of this name.
     ///
@@ -28,21 +28,21 @@ pub trait Ground {
     fn machine(&self, experiment: &Experiment) -> Result<Box<dyn Machine>, String>;
 }
 
-/// How far a study has come.
+/// The progress of a study.
 #[derive(Clone, Copy, Debug)]
 pub enum Told {
     /// The cells of an application begin.
     Begins {
         /// The application.
         application: &'static Application,
-        /// How many of its cells are run.
+        /// How many cells of the application are run.
         cells: usize,
-        /// How many of its cells are kept from an earlier run.
+        /// How many cells of the application are kept from an earlier run.
         kept: usize,
     },
     /// Cells were run.
     Cells {
-        /// The application whose cells are run.
+        /// The application to which the cells belong.
         application: &'static Application,
         /// How many cells of the study are done.
         done: usize,
@@ -58,19 +58,19 @@ pub struct Tally {
     pub study: Study,
     /// The number of all cells.
     pub planned: usize,
-    /// The cells that failed, each with what happened.
+    /// The cells that failed, each with its error.
     pub failures: Vec<(String, String)>,
-    /// The inputs of the cells, for each application.
+    /// The inputs of the cells, by the application's key.
     pub inputs: BTreeMap<String, BTreeMap<String, Value>>,
-    /// The kind of machine; empty as long as there was none.
+    /// The kind of machine; empty before the first machine was prepared.
     pub machine: &'static str,
-    /// The kernel's release.
+    /// The kernel's release; empty before the first machine was prepared.
     pub kernel: String,
 }
 
 /// Measures every application beside its loads under every scheduler, until all is done or `stop` is set.
-/// Cells whose values are kept in the directory are not run again. If the machine of an application cannot be
-/// prepared, its cells have failed, and the other applications are still measured.
+/// Cells with values in the directory are not run again. If the machine of an application cannot be prepared,
+/// its cells have failed, and the other applications are still measured.
 ///
 /// # Errors
 /// If a scenario does not fit the study, a scheduler is not available, or the results cannot be written.
@@ -130,7 +130,7 @@ impl Measuring<'_> {
         done
     }
 
-    /// Runs the cells whose results are not kept from an earlier run.
+    /// Runs the cells without results of an earlier run.
     fn cells(
         &mut self,
         application: &'static Application,
@@ -191,13 +191,13 @@ struct Meter {
     began: Instant,
     all: usize,
     /// The number of cells of the applications before this one, measured now or kept from earlier; and the
-    /// number of those measured now.
+    /// number of cells measured now.
     before: usize,
     ran: usize,
 }
 
 impl Meter {
-    /// The estimated time until the end, if the remaining cells take as long as those that were run.
+    /// The estimated time until the end, if each remaining cell takes as long as the cells that were run.
     fn left(&self, progress: &Progress, left: usize) -> Duration {
         let ran = self.ran + progress.done;
         if ran == 0 {

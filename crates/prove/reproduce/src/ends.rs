@@ -1,5 +1,4 @@
-//! What studies that are made of boots share at their two ends: what a guest left, and the last parts of
-//! texts and pages.
+//! The parts that all studies made of boots share: a guest's results, and the last parts of texts and pages.
 
 use std::borrow::Cow;
 use std::fmt::Write as _;
@@ -12,16 +11,16 @@ use spry_page::escape;
 use crate::boots::Undone;
 use crate::error::Error;
 
-/// What a guest left whose command has ended well.
+/// The results of a guest after its command has ended with status 0.
 pub(crate) struct Left<'a> {
     outcome: &'a Outcome,
-    /// What the program puts before each of its messages.
+    /// The words with which the program begins each of its messages.
     before: &'static str,
 }
 
 impl<'a> Left<'a> {
     /// # Errors
-    /// If the guest's first command did not end well; the error has what it said.
+    /// If the guest's first command did not end with status 0. The error has the command's standard error.
     pub(crate) fn of(outcome: &'a Outcome, before: &'static str) -> Result<Self, Error> {
         let left = Self { outcome, before };
         match outcome.commands.first().and_then(|ended| ended.exit) {
@@ -30,20 +29,20 @@ impl<'a> Left<'a> {
         }
     }
 
-    /// A result file's text, empty if there is none.
+    /// A result file's text; empty if the file is missing.
     pub(crate) fn text(&self, file: &str) -> Cow<'a, str> {
         self.outcome.files.get(file).map(|bytes| String::from_utf8_lossy(bytes)).unwrap_or_default()
     }
 
-    /// What a result file says in JSON.
+    /// The value of a result file in JSON.
     ///
     /// # Errors
-    /// If it is missing or says something else.
+    /// If the file is missing or has another form.
     pub(crate) fn json<T: DeserializeOwned>(&self, file: &str) -> Result<T, Error> {
         serde_json::from_str(&self.text(file)).map_err(|_| self.lacks(file))
     }
 
-    /// The error that the guest left no such thing.
+    /// The error that a result is missing.
     pub(crate) fn lacks(&self, what: &str) -> Error {
         Error::Guest(format!("the guest left no {what}: {}", self.said()))
     }
@@ -83,7 +82,7 @@ pub(crate) fn end_text(out: &mut String, left_out: &[&str], undone: &Undone) {
     undone.end_text(out);
 }
 
-/// Ends the page of a paper's study, made by `command`, but for the end of the HTML.
+/// Ends the page of a paper's study, which `command` made. The end of the HTML is not written.
 pub(crate) fn end_page(out: &mut String, left_out: &[&str], undone: &Undone, command: &str) {
     let left_out: String = left_out.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
     section(out, "What is not as in the paper", &format!("<ul>{left_out}</ul>"));

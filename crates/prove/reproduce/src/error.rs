@@ -1,4 +1,4 @@
-//! Why a study cannot go on, or one of its cells has no values.
+//! The errors of studies and of their cells.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,13 +7,13 @@ use spry_experiment::scheduler::SchedulerError;
 use spry_experiment::{PlanError, programs};
 use spry_lab::LabError;
 
-/// Why a study cannot go on, or one of its cells has no values.
+/// Why a study cannot go on, or why one of its cells has no values.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or a directory of the study cannot be read or made.
     #[error("{}: {error}", path.display())]
     File {
-        /// The file.
+        /// The path of the file or directory.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -21,18 +21,18 @@ pub enum Error {
     /// A file of the study cannot be written.
     #[error("cannot write {}: {error}", path.display())]
     Write {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
     },
-    /// The directory holds something else.
+    /// The directory has other contents than this study's.
     #[error(
         "{} is there and holds no figures of spry reproduce {what}: name another directory with -o",
         path.display()
     )]
     Taken {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The study that was to be written there.
         what: String,
@@ -55,7 +55,7 @@ pub enum Error {
     /// The values of a cell cannot be written or read back.
     #[error(transparent)]
     Json(#[from] serde_json::Error),
-    /// The values of a cell are gone after they were written.
+    /// The values of a cell have disappeared after they were written.
     #[error("a cell's figures are gone")]
     Gone,
     /// The load of a cell is not a number of stressers.
@@ -88,7 +88,7 @@ pub enum Error {
 }
 
 impl Error {
-    /// The error with what caused it, in one text.
+    /// The error and all its causes, in one text.
     pub fn in_full(&self) -> String {
         let mut text = self.to_string();
         let mut cause = std::error::Error::source(self);

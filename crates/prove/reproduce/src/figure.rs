@@ -5,14 +5,15 @@ use spry_page::chart::Scale;
 
 use crate::study::Spread;
 
-/// One of the thesis' figures, or a pair of them that show the same under the original and the new scheduler.
+/// A figure of the thesis, or two figures that show the same quantity under the original and the new
+/// scheduler.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Topic {
     /// The topic's title, in a few words.
     pub title: &'static str,
-    /// The numbers and captions of the thesis' figures; that of the original scheduler is the first.
+    /// The numbers and captions of the thesis' figures. The original scheduler's figure comes first.
     pub figures: Vec<(&'static str, &'static str)>,
-    /// What a reader must know about how the figure was made here.
+    /// How the figure was made here, in words for the reader.
     pub note: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -36,12 +37,12 @@ pub struct Axis {
     pub ticks: Vec<(f64, String)>,
 }
 
-/// A panel: what one figure shows of one scheduler.
+/// A panel: the values of one scheduler in one figure.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Panel {
     /// The figure's number in the thesis.
     pub figure: &'static str,
-    /// The scheduler.
+    /// The name of the scheduler.
     pub scheduler: String,
     /// The curves, bars or stacks that are drawn.
     pub drawn: Drawn,
@@ -51,15 +52,15 @@ pub struct Panel {
 #[derive(Clone, PartialEq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Drawn {
-    /// Curves.
+    /// Curves over the horizontal axis.
     Curves(Vec<Curve>),
-    /// A bar for each application, of parts one after another.
+    /// A bar for each application. Its parts are drawn end to end.
     Bars(Vec<Bar>),
     /// A stack for each load.
     Stacks(Vec<Stack>),
 }
 
-/// A curve.
+/// A curve of points with a name and a colour.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Curve {
     /// The curve's name.
@@ -79,7 +80,7 @@ pub struct Point {
     pub y: Spread,
 }
 
-/// A bar.
+/// A bar of parts with a name.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Bar {
     /// The bar's name.
@@ -154,7 +155,7 @@ impl Axis {
         Axis { label, scale, ticks }
     }
 
-    /// A logarithmic axis whose ticks are the powers of ten around some values. `name` gives each tick its
+    /// A logarithmic axis. Its ticks are the powers of ten around these values. `name` gives each tick its
     /// label.
     pub fn logarithmic(
         label: &'static str,

@@ -15,7 +15,7 @@ use crate::words;
 
 const STYLE: &str = include_str!("page.css");
 
-/// What the page says besides the figures.
+/// The facts on the page besides the figures.
 #[derive(Clone, Debug)]
 pub struct Circumstances {
     /// The kernel's release.
@@ -24,13 +24,13 @@ pub struct Circumstances {
     pub command: Vec<String>,
     /// The digest of all measured values.
     pub digest: String,
-    /// The cells that failed, each with what happened.
+    /// The cells that failed, each with its error.
     pub failures: Vec<(String, String)>,
     /// How many cells were not begun or not finished.
     pub missing: usize,
 }
 
-/// The page.
+/// The HTML of the page.
 pub fn page(study: &Study, topics: &[Topic], verdicts: &[Verdict], about: &Circumstances) -> String {
     let mut out = head(study, verdicts, about);
     for topic in topics {
@@ -153,7 +153,7 @@ fn table(out: &mut String, topic: &Topic) {
             );
         };
         match &panel.drawn {
-            // The points of a distribution are too many for a table. They are only drawn.
+            // The points of a distribution are too many for a table; they are only drawn.
             Drawn::Curves(curves) => {
                 for curve in curves.iter().filter(|curve| curve.points.len() <= 12) {
                     curve

@@ -1,27 +1,28 @@
-//! Which cells the thesis' figures need.
+//! The cells that the thesis' figures need.
 
 use spry_experiment::scheduler::SchedulerSpec;
 use spry_experiment::{Plan, Vary};
 
 use crate::application::{Application, OPENOFFICE};
 
-/// The thesis' loads, and those of a quick look.
+/// The numbers of CPU hogs in the thesis, and in a quick study.
 const STRESSERS: [u32; 6] = [0, 1, 2, 4, 6, 8];
 const STRESSERS_QUICK: [u32; 3] = [0, 1, 8];
 
-/// How many stressers run beside the applications. Alone they are always measured.
+/// The numbers of CPU hogs beside the applications. Each application is measured alone in any case.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Loads {
-    /// As many as in the thesis.
+    /// The thesis' numbers.
     Thesis,
-    /// Fewer loads, with those that the thesis names for an application, and the slowest application alone.
+    /// Fewer loads, with those that the thesis names for an application. The slowest application is measured
+    /// alone.
     Quick,
-    /// These numbers.
+    /// The numbers in this list.
     These(Vec<u32>),
 }
 
 impl Loads {
-    /// The numbers of stressers, least first.
+    /// The numbers of CPU hogs, least first.
     pub fn all(&self) -> Vec<u32> {
         let mut loads = match self {
             Loads::Thesis => STRESSERS.to_vec(),
@@ -34,7 +35,7 @@ impl Loads {
         loads
     }
 
-    /// The numbers of stressers with which an application is measured.
+    /// The numbers of CPU hogs with which an application is measured.
     pub fn of(&self, application: &Application) -> Vec<u32> {
         let wanted = match self {
             Loads::Quick if application.key == OPENOFFICE.key => Vec::new(),
@@ -45,29 +46,29 @@ impl Loads {
     }
 }
 
-/// What becomes of a cell's trace after the values for the figures were taken from it.
+/// Whether a cell's trace is kept after the values for the figures were taken from it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Traces {
-    /// It stays in the study's directory.
+    /// The trace stays in the study's directory.
     Kept,
-    /// It is removed.
+    /// The trace is removed.
     Removed,
 }
 
-/// What of the thesis is measured.
+/// The selection of applications, loads and schedulers that are measured.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The schedulers; the first one stands for the thesis' original one.
+    /// The schedulers; the first one stands for the original scheduler of the thesis.
     pub schedulers: Vec<SchedulerSpec>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
     /// The applications, in the order in which they are measured.
     pub applications: Vec<&'static Application>,
-    /// The loads beside them.
+    /// The loads beside the applications.
     pub loads: Loads,
-    /// How many CPUs the machine has; the thesis' had one.
+    /// How many CPUs the machine has. The thesis' machine had one.
     pub cpus: u32,
-    /// What becomes of the traces.
+    /// Whether traces are kept.
     pub traces: Traces,
     /// How many cells run side by side; `None`: as many as the machine can.
     pub jobs: Option<usize>,

@@ -1,4 +1,4 @@
-//! Everything that was measured: cells by scheduler, application, load and seed.
+//! The measured cells of a study, by scheduler, application, load and seed.
 
 use serde::{Deserialize, Serialize};
 use spry_page::words::digits;
@@ -9,24 +9,24 @@ use crate::measurement::{Measurement, Party};
 /// A cell that was measured.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Cell {
-    /// The scheduler.
+    /// The label of the scheduler.
     pub scheduler: String,
     /// The application's key.
     pub application: String,
-    /// How many stressers ran, the application itself among them if it is one.
+    /// How many CPU hogs ran, the application itself among them if it is a hog.
     pub stressers: u32,
-    /// The seed.
+    /// The seed of the run.
     pub seed: u64,
-    /// What the cell's trace says.
+    /// The measurement of the cell's trace.
     pub measurement: Measurement,
 }
 
-/// All cells of all schedulers. The first scheduler stands for the thesis' original one.
+/// All cells of all schedulers. The first scheduler stands for the original scheduler of the thesis.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug, Default)]
 pub struct Study {
     /// The schedulers.
     pub schedulers: Vec<String>,
-    /// The loads that were asked for, as numbers of stressers.
+    /// The loads that were asked for, as numbers of CPU hogs.
     pub stressers: Vec<u32>,
     /// How many CPUs the machine had. The thesis' machine had one.
     pub cpus: u32,
@@ -62,7 +62,7 @@ impl Spread {
         Some(Spread { median, low, high })
     }
 
-    /// The median in words, and the spread where the seeds differ.
+    /// The median in words, and the range where the seeds differ.
     #[must_use]
     pub fn words(self) -> String {
         let Spread { median, low, high } = self;
@@ -75,8 +75,7 @@ impl Spread {
 }
 
 impl Study {
-    /// What a reader must know if the measured machine differs from the thesis' machine; `None` if it does
-    /// not.
+    /// A note for the reader if the measured machine differs from the thesis' machine; `None` if it does not.
     pub fn other_machine(&self) -> Option<String> {
         (self.cpus > 1).then(|| {
             format!(
@@ -87,7 +86,7 @@ impl Study {
         })
     }
 
-    /// The scheduler that stands for the thesis' original one.
+    /// The scheduler that stands for the original scheduler of the thesis.
     pub fn original(&self) -> Option<&str> {
         self.schedulers.first().map(String::as_str)
     }
@@ -165,7 +164,7 @@ pub mod measures {
         Some(cell.x_server.as_ref()?.cpu_percent)
     }
 
-    /// The CPU time of all stressers that ran beside the application, percent.
+    /// The CPU time of all CPU hogs that ran beside the application, percent.
     pub fn stressers_cpu(cell: &Measurement) -> Option<f64> {
         Some(cell.stressers.as_ref()?.cpu_percent)
     }
@@ -185,12 +184,12 @@ pub mod measures {
         cell.x_server.as_ref()?.dispatch_mean_ns
     }
 
-    /// The share of its runnable time that the application waited, percent.
+    /// The share of its runnable time for which the application waited, percent.
     pub fn waiting(cell: &Measurement) -> Option<f64> {
         cell.application.waiting_percent
     }
 
-    /// The share of its runnable time that the X server waited, percent.
+    /// The share of its runnable time for which the X server waited, percent.
     pub fn x_waiting(cell: &Measurement) -> Option<f64> {
         cell.x_server.as_ref()?.waiting_percent
     }

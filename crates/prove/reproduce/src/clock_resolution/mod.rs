@@ -1,7 +1,7 @@
 //! Repeats section 7 of the paper on clock resolution (Etsion, Tsafrir, Feitelson 2003, Effects of Clock
-//! Resolution on the Scheduling of Interactive and Soft Real-Time Processes): table 6 and figure 7, how late
-//! alarm signals reach processes on a kernel of 100 Hz and on one of 20,000 Hz, and figure 8, how much work
-//! is done on them.
+//! Resolution on the Scheduling of Interactive and Soft Real-Time Processes). Table 6 and figure 7: how late
+//! alarm signals reach processes on a kernel of 100 Hz and on a kernel of 20,000 Hz. Figure 8: the throughput
+//! of both kernels.
 
 mod boot;
 mod cells;
@@ -25,18 +25,18 @@ pub use sorts::{
 };
 pub use text::report as text;
 
-/// A kernel with its quantum.
+/// A kernel and its quantum.
 #[derive(Debug, PartialEq, Eq)]
 pub struct System {
     /// The system's name in this study.
     pub key: &'static str,
-    /// The lab's name for its kernel.
+    /// The lab's name for the system's kernel.
     pub kernel: &'static str,
     /// The length of a tick, ns.
     pub tick_ns: u64,
-    /// The quantum of the round-robin class, ms, as the scenario has it.
+    /// The quantum of the round-robin class, ms, as text for the scenario.
     pub quantum_ms: &'static str,
-    /// What it is, in words.
+    /// The system in words.
     pub about: &'static str,
 }
 
@@ -65,7 +65,7 @@ pub struct Cell {
     pub system: String,
     /// The case's key.
     pub case: String,
-    /// The seed.
+    /// The seed of the boot.
     pub seed: u64,
     /// How late each signal was, ns, the earliest first. There is at least one.
     pub late_ns: Vec<u64>,
@@ -104,7 +104,7 @@ impl FromIterator<Measured> for Study {
 }
 
 impl Cell {
-    /// What this part of the signals does not exceed, ns; a part of 1 is the longest.
+    /// The delay that this part of the signals does not exceed, ns. A part of 1 gives the longest delay.
     pub fn quantile_ns(&self, part: f64) -> u64 {
         let rank = (part * self.late_ns.len() as f64).ceil() as usize;
         self.late_ns.get(rank.clamp(1, self.late_ns.len().max(1)) - 1).copied().unwrap_or_default()

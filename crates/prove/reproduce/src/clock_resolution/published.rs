@@ -1,21 +1,22 @@
-//! What the paper printed of its alarms (Etsion, Tsafrir, Feitelson 2003, section 7): table 6, and the shares
-//! of figure 7.
+//! The paper's published values for alarms (Etsion, Tsafrir, Feitelson 2003, section 7): table 6, and the
+//! shares of figure 7.
 
 use serde::Serialize;
 
 /// The machine on which the paper measured.
 pub const MACHINE: &str = "Pentium III 664 MHz, Linux 2.4.8";
 
-/// A distribution's tail: what 90, 95 and 99 % of the latencies do not exceed, and the longest, us.
+/// A distribution's tail, us: the latencies that 90, 95 and 99 % of the samples do not exceed, and the
+/// longest.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Tail {
-    /// 90 %.
+    /// The latency that 90 % do not exceed, us.
     pub p90: f64,
-    /// 95 %.
+    /// The latency that 95 % do not exceed, us.
     pub p95: f64,
-    /// 99 %.
+    /// The latency that 99 % do not exceed, us.
     pub p99: f64,
-    /// The longest.
+    /// The longest latency, us.
     pub max: f64,
 }
 
@@ -23,7 +24,7 @@ const fn tail(p90: f64, p95: f64, p99: f64, max: f64) -> Tail {
     Tail { p90, p95, p99, max }
 }
 
-/// What is measured: processes that set alarms, and loops beside them.
+/// The case of a measurement: processes that set alarms, and loops beside them.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Case {
     /// What the processes do between alarms: `BLK`, `CONT` or a share such as `2%`.
@@ -36,7 +37,7 @@ pub struct Case {
     pub table: Option<[Tail; 2]>,
     /// The tail that Etsion's thesis (table 5.7) has for the fast kernel, where it differs.
     pub thesis: Option<Tail>,
-    /// The share of signals that the base kernel delivered within a tick (figure 7).
+    /// The share of signals that the base kernel delivered within a tick, 0 to 1 (figure 7).
     pub within_tick: Option<f64>,
 }
 
@@ -44,12 +45,13 @@ const fn case(kind: &'static str, n: u32, loops: u32, base: Tail, fast: Tail) ->
     Case { kind, n, loops, table: Some([base, fast]), thesis: None, within_tick: None }
 }
 
-/// CONT is in figure 7 too.
+/// A case of CONT, which figure 7 has, too.
 const fn cont(n: u32, table: Option<[Tail; 2]>, thesis: Option<Tail>, within_tick: f64) -> Case {
     Case { kind: "CONT", n, loops: 0, table, thesis, within_tick: Some(within_tick) }
 }
 
-/// All cases, those of table 6 in its order. The two cases of CONT that only figure 7 has stand between.
+/// All cases, those of table 6 in the table's order. The two cases of CONT that only figure 7 has stand
+/// between them.
 pub const CASES: [Case; 12] = [
     case("BLK", 2, 0, tail(5.0, 8.0, 11.0, 40.0), tail(13.0, 14.0, 21.0, 23.0)),
     case("BLK", 8, 0, tail(5.0, 12.0, 22.0, 420.0), tail(7.0, 9.0, 13.0, 25.0)),

@@ -1,28 +1,29 @@
-//! The rows of table 6 again, and the shares of figure 7: what was published, what was measured, and whether
-//! they agree.
+//! The rows of table 6 and the shares of figure 7: the published value, the measured value, and whether they
+//! agree.
 
 use serde::Serialize;
 
 use super::{CASES, Case, Cell, SYSTEMS, Study, System, Tail};
 use crate::study::Spread;
 
-/// The quantiles of table 6; a part of 1 is the longest.
+/// The quantiles of table 6. A part of 1 is the longest latency.
 pub(super) const PARTS: [(f64, &str); 4] = [(0.9, "90 %"), (0.95, "95 %"), (0.99, "99 %"), (1.0, "longest")];
-/// How far a quantile may be from the paper's if it is no more than a tick away, as a part of the paper's.
+/// The largest difference of a quantile from the paper's that agrees, as a part of the paper's value; a
+/// difference of a tick agrees in any case.
 const OFF: f64 = 0.05;
-/// How far a share of figure 7 may be from the paper's.
+/// The largest difference of a share of figure 7 from the paper's that agrees.
 const SHARE_OFF: f64 = 0.06;
-/// What the handling of a signal takes beyond the tick that fires it, at most, ns.
+/// The longest time for the handling of a signal beyond the tick that fires it, ns.
 const HANDLING_NS: u64 = 5_000;
 
-/// Whether what was measured agrees with the paper.
+/// Whether a measured value agrees with the paper's.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// It does: within a tick or 5 %.
+    /// The value agrees: within a tick or 5 %.
     AsThen,
-    /// It does not.
+    /// The value does not agree.
     Otherwise,
 }
 
@@ -55,26 +56,26 @@ pub struct Row {
     pub published: Tail,
     /// The thesis' values where they differ, us.
     pub thesis: Option<Tail>,
-    /// 90, 95, 99 % and the longest over the seeds, us.
+    /// The latencies at 90, 95, 99 % and the longest, each over the seeds, us.
     pub measured: [Spread; 4],
-    /// Whether 90 and 95 % agree with the paper's.
+    /// Whether the latencies at 90 and 95 % agree with the paper's.
     pub verdict: Verdict,
-    /// Why they do not, or what else differs.
+    /// The reason for a difference, if it is known.
     pub why: Option<&'static str>,
 }
 
-/// The share of the signals to processes that always compute which come within a tick, on the base system.
+/// The share of signals that come within a tick, for processes that always compute, on the base system.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Share {
     /// How many processes there are.
     pub n: u32,
     /// The paper's share, from 0 to 1.
     pub published: f64,
-    /// What follows from that an alarm finds its process running: 1 / n.
+    /// The share that is expected if the signal comes in time only while its process runs: 1 / n.
     pub expected: f64,
     /// The measured share over the seeds.
     pub measured: Spread,
-    /// Whether it agrees with the paper's.
+    /// Whether the measured share agrees with the paper's.
     pub verdict: Verdict,
 }
 
@@ -111,7 +112,8 @@ fn row(study: &Study, system: &'static System, nth: usize, case: &Case) -> Optio
     })
 }
 
-/// Why a row differs from the paper's, or which of its values do that no verdict is about.
+/// The reason for which a row differs from the paper, or for which its latency at 99 % does, which no verdict
+/// covers.
 fn why(
     case: &Case,
     published: Tail,

@@ -1,5 +1,5 @@
-//! Figure 8 again: how many numbers competing processes sort per second with both systems, on an older and on
-//! a newer processor.
+//! Figure 8: how many numbers competing processes sort per second under both systems, on an older and on a
+//! newer processor.
 
 use serde::{Deserialize, Serialize};
 
@@ -11,7 +11,7 @@ pub(super) const PROCESSES: u32 = 8;
 /// The key of figure 8's cells, for files and commands.
 pub const SORTS: &str = "sort-8";
 
-/// A generation of processors, which is a speed in the lab.
+/// A generation of processors; in the lab it is a speed.
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub struct Generation {
     /// The generation's name in this study.
@@ -40,28 +40,29 @@ pub const GENERATIONS: [Generation; 2] = [
     },
 ];
 
-/// What the paper's text has of figure 8: the generation's key, the system's, and numbers sorted per second.
+/// The values of figure 8 in the paper's text: the generation's key, the system's key, and numbers sorted per
+/// second.
 const PUBLISHED: [(&str, &str, f64); 2] = [("older", "base", 2_559_000.0), ("newer", "fast", 3_136_000.0)];
 
-/// A cell: what one boot of a system sorted on a processor.
+/// A cell: the numbers that one boot of a system sorted on a processor.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Sorting {
     /// The system's key.
     pub system: String,
     /// The generation's key.
     pub generation: String,
-    /// The seed.
+    /// The seed of the boot.
     pub seed: u64,
     /// How many numbers all processes sorted.
     pub numbers: u64,
-    /// How long this was counted, seconds of the guest's time; not 0.
+    /// The time over which the numbers were counted, seconds of the guest's time; not 0.
     pub seconds: u32,
 }
 
 /// A bar of the figure: a system on a processor.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Throughput {
-    /// The processor.
+    /// The generation of the processor.
     pub generation: &'static Generation,
     /// The system's key.
     pub system: &'static str,
@@ -71,15 +72,15 @@ pub struct Throughput {
     pub measured: Spread,
 }
 
-/// The paper's point: whether a newer processor with the fast system sorts more than an older one with the
-/// base system.
+/// The paper's conclusion: whether a newer processor with the fast system sorts more than an older processor
+/// with the base system.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Upgrade {
-    /// How many times as much, in the paper.
+    /// The factor in the paper.
     pub published: f64,
-    /// How many times as much here, of the medians.
+    /// The factor of the medians here.
     pub measured: f64,
-    /// Whether it sorts more, as in the paper.
+    /// Whether the newer processor sorts more, as in the paper.
     pub verdict: Verdict,
 }
 
@@ -102,7 +103,7 @@ fn throughput(study: &Study, generation: &'static Generation, system: &'static S
     })
 }
 
-/// The paper's point with these bars; `None` if one of its two bars is missing.
+/// The paper's conclusion for these bars; `None` if one of its two bars is missing.
 pub fn upgrade(bars: &[Throughput]) -> Option<Upgrade> {
     let of = |key: &str, system: &str| median(bars, key, system);
     let [(_, _, before), (_, _, after)] = PUBLISHED;

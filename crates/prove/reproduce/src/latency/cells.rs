@@ -15,12 +15,12 @@ use crate::directory::{Directory, Kept};
 use crate::error::Error;
 use crate::written::Written;
 
-/// What of the article is measured.
+/// The selection of kernels and loads that are measured.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The kernels.
+    /// The kernels to measure.
     pub kernels: Vec<&'static Kernel>,
-    /// The loads beside each of them.
+    /// The loads beside each kernel.
     pub loads: Vec<&'static Load>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
@@ -45,14 +45,13 @@ impl Request {
     }
 }
 
-/// The lab with what is needed to run a cell.
+/// The lab with everything that a cell needs.
 #[derive(Debug)]
 pub struct Laboratory {
     lab: Lab,
     /// The prepared machines, by the lab's names for their kernels.
     machines: BTreeMap<&'static str, LabMachine>,
-    /// The path of the program that the guest runs. The hashes are those of the programs on which results
-    /// depend.
+    /// The path of the program that the guest runs; and the hashes of the programs on which results depend.
     spry: PathBuf,
     programs: [String; 2],
 }

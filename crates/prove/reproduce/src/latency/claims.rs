@@ -1,5 +1,5 @@
-//! In what order the article found its kernels, and whether the present kernels that stand for them are in
-//! the same order.
+//! The article's order of its kernels, and whether the present kernels that stand for them have the same
+//! order.
 
 use serde::Serialize;
 use spry_latency::Results;
@@ -9,7 +9,7 @@ use spry_page::words::duration;
 
 use super::{Beside, KERNELS, Kernel, RANKED_AT};
 
-/// A claim of the article: of two of its kernels, one had lower latencies.
+/// A claim of the article: one of two kernels had lower latencies.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Claim {
     /// The point of the distribution at which the two kernels are compared.
@@ -18,7 +18,7 @@ pub struct Claim {
     pub earlier: &'static str,
     /// The article's kernel with the higher latencies.
     pub later: &'static str,
-    /// The values of the article that say so.
+    /// The article's values that support the claim.
     pub by: &'static str,
 }
 
@@ -70,17 +70,17 @@ impl Outcome {
 /// The outcome of a claim beside a load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Found {
-    /// The claim.
+    /// The claim of the article.
     pub claim: Claim,
     /// Whether the claim holds.
     pub outcome: Outcome,
     /// The values of the two kernels.
     pub figures: String,
-    /// If the claim does not hold: what the kernels' traces say about the reason.
+    /// If the claim does not hold: the reasons in the kernels' traces.
     pub because: Vec<String>,
 }
 
-/// The outcome of every claim whose kernels were measured beside this load.
+/// The outcome of every claim about two kernels that were measured beside this load.
 pub fn found(beside: &Beside) -> Vec<Found> {
     CLAIMS.into_iter().filter_map(|claim| decided(beside, claim)).collect()
 }

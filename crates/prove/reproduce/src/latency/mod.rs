@@ -35,7 +35,7 @@ pub struct Kernel {
     pub key: &'static str,
     /// The lab's name for the kernel.
     pub choice: &'static str,
-    /// The preemption model that the kernel is told at boot; `None` if the kernel has one model only.
+    /// The preemption model that is set at boot; `None` if the kernel has one model only.
     pub preempt: Option<&'static str>,
     /// The article's kernel that this kernel stands for, if any.
     pub stands_for: Option<&'static str>,
@@ -94,12 +94,12 @@ pub struct Cell {
     pub kernel: String,
     /// The load's key.
     pub load: String,
-    /// The seed.
+    /// The seed of the boot.
     pub seed: u64,
     /// The results of the measurement.
     pub results: Results,
-    /// The results of a second measurement in the same boot. It splits the latencies and names culprits. This
-    /// costs a microsecond, so the first measurement does without it.
+    /// The results of a second measurement in the same boot, which splits the latencies and names culprits.
+    /// Splitting costs a microsecond, so the first measurement does without it.
     pub split: Results,
 }
 
@@ -115,7 +115,7 @@ pub struct Study {
 pub struct Beside {
     /// The kernels' latencies, side by side.
     pub comparison: Comparison,
-    /// The split results of each kernel, in the same order. They say why the latencies were long.
+    /// The split results of each kernel, in the same order. They give the reasons for long latencies.
     whys: Vec<Results>,
 }
 
@@ -164,14 +164,14 @@ impl Study {
 }
 
 impl Beside {
-    /// Each kernel with the split results that say why its latencies were long.
+    /// Each kernel with its split results.
     fn kernels(&self) -> impl Iterator<Item = (&Column, &Results)> {
         self.comparison.columns.iter().zip(&self.whys)
     }
 }
 
-/// The kernels at a point of the distribution, the one with the lowest latency first, with their ranks.
-/// Kernels whose difference may be noise share a rank.
+/// The kernels at a point of the distribution, the kernel with the lowest latency first, with their ranks.
+/// Kernels share a rank if the difference between them may be noise.
 pub fn ranks(comparison: &Comparison, point: Point) -> Vec<(usize, &Column)> {
     let mut place = 0;
     let order = comparison.order(point).into_iter().enumerate();
@@ -223,7 +223,7 @@ fn row(column: &Column) -> Vec<String> {
     ]
 }
 
-/// The task that most often delayed the wake-ups, in words.
+/// A culprit in words: the task, how it delayed wake-ups, how often, and the longest delay.
 fn culprit(culprit: &Culprit) -> String {
     let shown = &culprit.stack[..culprit.stack.len().min(FRAMES_SHOWN)];
     let place = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) };
@@ -242,7 +242,7 @@ fn culprits(why: &Results) -> &[Culprit] {
     &all[..all.len().min(CULPRITS_SHOWN)]
 }
 
-/// What a kernel's measurements did without, each fact once.
+/// The capabilities that a kernel's measurements lacked, each once.
 fn notes(column: &Column, why: &Results) -> Vec<String> {
     let mut notes = column.results.lacks.clone();
     why.lacks.iter().for_each(|lack| {

@@ -1,4 +1,4 @@
-//! Runs the cells of the study, each in a boot of its own, and writes what came out.
+//! Runs the cells of the study, each in a boot of its own, and writes the results.
 
 use std::collections::BTreeMap;
 
@@ -18,26 +18,26 @@ use crate::written::Written;
 
 /// Spry's programs in the guest.
 const PROGRAMS: [&str; 4] = ["spry", "spry-runner", "spry-sched", "spry-eyes"];
-/// Those on which only systems with Spry's daemon depend.
+/// The programs on which only systems with Spry's daemon depend.
 const DAEMON: [&str; 2] = ["spry-sched", "spry-eyes"];
 
-/// What of the paper is measured.
+/// The selection of systems and loads that are measured.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The systems.
+    /// The systems to measure.
     pub systems: Vec<&'static System>,
     /// The loads of both parts.
     pub loads: Vec<&'static Load>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
-    /// How long budgets are watched, and how long the film, seconds.
+    /// For how long budgets are measured, and for how long the film, seconds.
     pub seconds: [u32; 2],
     /// How many virtual machines run side by side; `None`: as many as this machine can have.
     pub jobs: Option<usize>,
 }
 
 impl Request {
-    /// All cells: every system beside every load of its part, first with the first seed.
+    /// All cells: every system beside every load of its part, with one seed after another.
     fn boots(&self) -> Vec<Boot> {
         let mut boots = Vec::new();
         for seed in 1..=self.seeds {
@@ -54,7 +54,7 @@ impl Request {
     }
 }
 
-/// The lab with what is needed to run a cell.
+/// The lab with everything that a cell needs.
 #[derive(Debug)]
 pub struct Laboratory {
     lab: Lab,

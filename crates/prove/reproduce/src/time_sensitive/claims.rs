@@ -1,4 +1,4 @@
-//! What is to be reached, whether it is, and whether the paper's findings are found again.
+//! The aims for Spry's values, whether they are reached, and whether the paper's findings are found again.
 
 use serde::Serialize;
 use spry_page::words::digits;
@@ -7,13 +7,13 @@ use super::{Measured, Part, Study};
 use crate::latency::Outcome;
 use crate::study::Spread;
 
-/// What a value of Spry's is to be.
+/// The aim for a value of Spry's.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
-    /// At most this.
+    /// The value is at most this.
     AtMost(f64),
-    /// At most so many times the value of the stock system.
+    /// The value is at most so many times the value of the stock system.
     TimesStock(f64),
 }
 
@@ -22,11 +22,11 @@ pub enum Aim {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Verdict {
-    /// With every seed.
+    /// The aim is reached with every seed.
     Reached,
-    /// With one seed at least it is not.
+    /// The aim is missed with one seed at least.
     Missed,
-    /// It was not measured.
+    /// The value, or the stock system's, was not measured.
     Unknown,
 }
 
@@ -42,7 +42,7 @@ impl Verdict {
 }
 
 impl Aim {
-    /// Whether the aim is reached. Of several seeds the worst counts.
+    /// Whether the aim is reached. The worst seed counts.
     pub fn judge(self, spry: Option<Spread>, stock: Option<Spread>) -> Verdict {
         let most = match self {
             Aim::AtMost(most) => Some(most),
@@ -64,7 +64,8 @@ impl Aim {
     }
 }
 
-/// What differs by less than this factor is alike: the paper's skews differ by 24 and more.
+/// Values that differ by less than this factor count as alike: the paper's skews differ by a factor of 24 or
+/// more.
 const TIMES: f64 = 2.0;
 
 /// A finding of the paper: the skew of one system is greater than that of another.
@@ -102,12 +103,12 @@ const CLAIMS: [Claim; 3] = [
     },
 ];
 
-/// Whether a finding of the paper was found again.
+/// A finding of the paper, and whether it was found again.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Finding {
-    /// The finding.
+    /// The finding in words.
     pub finding: &'static str,
-    /// The paper's values that say so.
+    /// The paper's values that support the finding.
     pub by: &'static str,
     /// Whether it holds today.
     pub outcome: Outcome,
@@ -115,7 +116,7 @@ pub struct Finding {
     pub figures: String,
 }
 
-/// All findings whose systems were measured.
+/// All findings about two systems that were measured.
 pub fn findings(study: &Study) -> Vec<Finding> {
     CLAIMS.into_iter().filter_map(|claim| decided(study, claim)).collect()
 }
@@ -148,7 +149,7 @@ pub(super) fn worst_us(measured: &Measured) -> Option<f64> {
     }
 }
 
-/// The system of Spry's that is judged, and the stock system beside it.
+/// The system of Spry's that is judged, and the stock system that it is compared with.
 pub(super) const fn judged(part: Part) -> (&'static str, &'static str) {
     match part {
         Part::Table => ("reserved", "deadline"),

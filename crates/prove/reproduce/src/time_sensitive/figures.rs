@@ -1,12 +1,12 @@
-//! Figures 2 to 4 again: the skew of each frame over the time of the film, for today's systems.
+//! Figures 2 to 4: the skew of each frame over the time of the film, for today's systems.
 
 use super::{Load, Part, SYSTEMS, Study};
 use crate::figure::{Axis, Colour, Curve, Drawn, Panel, Point, Topic};
 use crate::study::Spread;
 
-/// The film has so many frames a second.
+/// The film's rate, frames per second.
 const FRAMES_S: f64 = 25.0;
-/// Skews below this are drawn as this, us: the axis is logarithmic.
+/// The least skew that is drawn, us. Smaller skews are drawn as this, because the axis is logarithmic.
 const LEAST_US: f64 = 1.0;
 
 /// A figure of the paper's.
@@ -23,7 +23,7 @@ const FIGURES: [Figure; 3] = [
     Figure { load: "file-system", number: "4", caption: "skew with file-system load", aim_us: 500.0 },
 ];
 
-/// The figures whose films were measured.
+/// The figures with a film that was measured.
 pub fn all(study: &Study) -> Vec<Topic> {
     FIGURES.iter().map(|figure| topic(study, figure)).filter(|topic| !topic.panels.is_empty()).collect()
 }
@@ -33,12 +33,12 @@ pub fn is_drawn(topic: &Topic, number: &str) -> bool {
     topic.panels.iter().any(|panel| panel.figure == number)
 }
 
-/// The figures that the study can make, with their loads: number and caption.
+/// The number and the caption of each figure that the study can make.
 pub fn captions() -> impl Iterator<Item = (&'static str, &'static str)> {
     FIGURES.iter().map(|figure| (figure.number, figure.caption))
 }
 
-/// The figure beside a load, if there is one.
+/// The figure beside a load; `None` if there is none.
 pub fn beside<'a>(topics: &'a [Topic], load: &Load) -> Option<&'a Topic> {
     let figure = FIGURES.iter().find(|figure| figure.load == load.key && load.part == Part::Skew)?;
     topics.iter().find(|topic| is_drawn(topic, figure.number))

@@ -1,6 +1,6 @@
 //! Repeats the evaluation of Time-Sensitive Linux (Goel et al. 2002, Supporting Time-Sensitive Applications
-//! on a Commodity OS): table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a film's
-//! picture is from its sound.
+//! on a Commodity OS). Table 1: how exactly budgets in periods are kept. Figures 2 to 5: the skew between a
+//! film's picture and its sound.
 
 mod boot;
 mod cells;
@@ -42,13 +42,13 @@ pub struct System {
     pub key: &'static str,
     /// The part of the study that measures it.
     pub part: Part,
-    /// The lab's name for its kernel.
+    /// The lab's name for the system's kernel.
     pub kernel: &'static str,
-    /// The preemption model that the kernel is told at boot.
+    /// The preemption model that is set at boot; `None` for the kernel's default.
     pub preempt: Option<&'static str>,
     /// Whether Spry's daemon runs.
     pub spry: Daemon,
-    /// What it is, in words.
+    /// The system in words.
     pub about: &'static str,
 }
 
@@ -107,9 +107,9 @@ pub struct Load {
     pub key: &'static str,
     /// The part that has this load.
     pub part: Part,
-    /// What it is.
+    /// The load in words.
     pub about: &'static str,
-    /// Whether the quick version has it too.
+    /// Whether the quick version of the study has the load, too.
     pub quick: bool,
 }
 
@@ -154,23 +154,23 @@ pub struct Thread {
     pub period_us: f64,
 }
 
-/// When the frames of a film were shown.
+/// The skew of a film's frames.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Film {
-    /// How much later than its sound each frame was shown, us. The constant part, by which the median frame
-    /// is late, is left out.
+    /// The skew of each frame, us: how much later than its sound the frame was shown. The median skew, which
+    /// is constant, is subtracted.
     pub skews_us: Vec<f64>,
-    /// The least and the greatest skew in the player's own words, ms.
+    /// The least and the greatest skew in the player's own report, ms.
     pub said_ms: Option<(f64, f64)>,
 }
 
-/// What a cell measured.
+/// The measurement of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
     /// The two threads of table 1.
     Table([Given; 2]),
-    /// The film.
+    /// The skew of the film's frames.
     Skew(Film),
 }
 
@@ -181,9 +181,9 @@ pub struct Cell {
     pub system: String,
     /// The load's key.
     pub load: String,
-    /// The seed.
+    /// The seed of the boot.
     pub seed: u64,
-    /// What it measured.
+    /// The measurement of the boot.
     pub measured: Measured,
 }
 
@@ -195,7 +195,7 @@ pub struct Study {
 }
 
 impl Study {
-    /// A value of a system beside a load over all seeds; `None` if no cell has it.
+    /// The spread over all seeds of a value of a system beside a load; `None` if no cell has the value.
     pub fn spread(
         &self,
         system: &str,
@@ -205,7 +205,7 @@ impl Study {
         Spread::of(self.of(system, load).filter_map(|cell| value(&cell.measured)).collect())
     }
 
-    /// The film of a system beside a load, of the seed with the lowest number.
+    /// The film of a system beside a load, for the lowest seed.
     pub fn film(&self, system: &str, load: &str) -> Option<&Film> {
         let first = self.of(system, load).min_by_key(|cell| cell.seed)?;
         match &first.measured {
@@ -220,7 +220,7 @@ impl Study {
 }
 
 impl Film {
-    /// The skew of frames that were shown at these times, ns. The film has a frame in each `frame_ns`, and no
+    /// The skew of frames that were shown at these times, ns. The film has a frame every `frame_ns`, and no
     /// frame is left out.
     pub fn of(frames_ns: &[u64], frame_ns: f64) -> Option<Film> {
         let first_ns = *frames_ns.first()?;

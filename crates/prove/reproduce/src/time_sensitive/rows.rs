@@ -1,5 +1,5 @@
-//! The rows of the study's tables: a quantity beside a load, the paper's values, those of all systems, and
-//! what is aimed at.
+//! The rows of the study's tables: a quantity beside a load, the paper's values, the values of all systems,
+//! and the aim.
 
 use serde::Serialize;
 
@@ -7,7 +7,7 @@ use super::claims::{judged, worst_us};
 use super::{Aim, Given, LOADS, Load, Measured, Part, SYSTEMS, Study, THREADS, Thread, Verdict, published};
 use crate::study::Spread;
 
-/// A row.
+/// A row: a quantity beside a load.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Row {
     /// The part of the study.
@@ -20,9 +20,9 @@ pub struct Row {
     pub published: Vec<(&'static str, f64)>,
     /// The values of the systems, by their keys.
     pub systems: Vec<(&'static str, Spread)>,
-    /// What Spry's value is to be.
+    /// The aim for Spry's value.
     pub aim: Option<Aim>,
-    /// Whether it is.
+    /// Whether Spry's value reaches the aim.
     pub verdict: Option<Verdict>,
 }
 
@@ -34,10 +34,11 @@ struct Quantity {
     aim: fn(&Thread, load: &str) -> Option<Aim>,
 }
 
-/// Beside a load, how many times the deviation of SCHED_DEADLINE Spry's may be.
+/// Beside a load, Spry's deviation may be this many times the deviation of SCHED_DEADLINE.
 const TIMES: Aim = Aim::TimesStock(1.3);
 
-/// What the second thread may deviate by, and the first twice as much, us.
+/// The aim for a thread's allocation in a period: off by at most 5 us for the second thread, 10 us for the
+/// first.
 fn allocation(thread: &Thread) -> Aim {
     Aim::AtMost(if thread.name == "one" { 10.0 } else { 5.0 })
 }
