@@ -1,5 +1,5 @@
-//! A task that never sleeps and says what CPU time it was given: the program of Time-Sensitive Linux's table
-//! 1 (Goel et al. 2002, 4.2.2), which stores the time again and again.
+//! A task that never sleeps and measures the CPU time that it is given: the program of Time-Sensitive Linux's
+//! table 1 (Goel et al. 2002, 4.2.2), which stores the time again and again.
 
 use std::fs;
 use std::io;
@@ -10,46 +10,47 @@ use serde::{Deserialize, Serialize};
 use spry_sys::attributes::Attributes;
 use spry_sys::clock::monotonic_ns;
 
-/// Who gives the task its budget.
+/// The source of the task's budget.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Giver {
-    /// Another process, within 0.9 s.
+    /// Another process gives the budget within 0.9 s.
     Another,
-    /// The kernel: the task asks for SCHED_DEADLINE.
+    /// The kernel gives the budget: the task asks for SCHED_DEADLINE.
     Deadline,
-    /// The scheduler's daemon: the task asks by `spry reserve`.
+    /// The scheduler's daemon gives the budget: the task asks by `spry reserve`.
     Reservation,
 }
 
-/// What the task does.
+/// The parameters of the measurement.
 #[derive(Clone, Debug)]
 pub struct Watching {
     /// The name that the task gives itself.
     pub name: String,
-    /// How long the task watches, ns.
+    /// The length of the measurement, ns.
     pub for_ns: u64,
     /// The CPU time in each period, ns.
     pub budget_ns: u64,
     /// The length of a period, ns.
     pub period_ns: u64,
-    /// Who gives the budget.
+    /// The source of the budget.
     pub giver: Giver,
     /// Gaps that are shorter than this count as time that the task ran, ns.
     pub seen_ns: u64,
-    /// How much of the beginning does not count but for the first period, ns: other tasks of the same
-    /// measurement may still start.
+    /// The length of the beginning that does not count, except for the first period, ns: other tasks of the
+    /// same measurement may still start.
     pub settle_ns: u64,
 }
 
-/// Periods at the beginning that do not count: the first, and the one that the task enters late.
+/// How many periods at the beginning do not count: the first period, and the period that the task enters
+/// late.
 const LEFT_OUT: usize = 2;
-/// How long the task rests when it has watched, before it tells: tasks beside it may still watch.
+/// The pause after the measurement, before its results are computed: tasks beside this one may still measure.
 const REST: Duration = Duration::from_millis(300);
 /// Fewer periods than this mean that the task had no budget.
 const PERIODS_MIN: usize = 10;
-/// At most so many gaps are stored.
+/// The most gaps that are stored.
 const GAPS_MAX: usize = 1_000_000;
-/// Over how many periods allocations are added up.
+/// The number of periods over which allocations are added up.
 const TOGETHER: usize = 100;
 
 /// A stretch of time in which the task did not run, ns.
@@ -59,7 +60,8 @@ struct Gap {
     to_ns: u64,
 }
 
-/// What the task ran in one period, when it began to, and what interrupted it, ns.
+/// One period of the task: when it began to run, its CPU time, and the time of the gaps within the period,
+/// ns.
 #[derive(Clone, Copy, Default)]
 struct Job {
     begins_ns: u64,
@@ -67,38 +69,41 @@ struct Job {
     stolen_ns: u64,
 }
 
-/// What was given in all periods.
+/// The CPU time that the task was given, over all periods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Given {
     /// How many periods count.
     pub periods: usize,
-    /// What the task ran in the first period, us.
+    /// The CPU time in the first period, us.
     pub first_us: f64,
-    /// How much a period began before, and after, its place on the grid that fits best, at worst, us.
+    /// By how much a period began before its place on the grid that fits best, us: the most of all periods.
     pub early_us: f64,
-    /// See `early_us`.
+    /// By how much a period began after its place on the grid that fits best, us: the most of all periods.
     pub late_us: f64,
-    /// What the task had more than its budget: on average, at least and at most, us.
+    /// The CPU time beyond the budget, us: the mean of all periods. It is negative if the task had less.
     pub mean_us: f64,
-    /// See `mean_us`.
+    /// The CPU time beyond the budget, us: the least of all periods.
     pub least_us: f64,
-    /// See `mean_us`.
+    /// The CPU time beyond the budget, us: the most of all periods.
     pub most_us: f64,
-    /// The same over 100 periods, at least and at most, percent of the budget.
+    /// The CPU time beyond the budgets of 100 periods in a row, percent of these budgets: the least. 0 if
+    /// there are fewer than 100 periods.
     pub hundred_least_percent: f64,
-    /// See `hundred_least_percent`.
+    /// The CPU time beyond the budgets of 100 periods in a row, percent of these budgets: the most. 0 if
+    /// there are fewer than 100 periods.
     pub hundred_most_percent: f64,
-    /// What interrupted the task in a period, on average, us.
+    /// The time of the gaps within a period, us: the mean of all periods.
     pub stolen_us: f64,
 }
 
-/// Becomes the task, and watches.
+/// Becomes the task, and measures.
 ///
 /// # Errors
 /// If the task gets no budget.
 pub fn watch(watching: &Watching) -> io::Result<Given> {
     fs::write("/proc/thread-self/comm", &watching.name)?;
-    // The memory of the gaps is there before the task has a budget: pages that were never written are not.
+    // The memory of the gaps is written before the task has a budget: pages that were never written do not
+    // exist.
     let mut gaps = vec![Gap { from_ns: 1, to_ns: 1 }; GAPS_MAX];
     look(&mut gaps, 1_000_000, watching.seen_ns);
     ask(watching)?;
@@ -109,7 +114,7 @@ pub fn watch(watching: &Watching) -> io::Result<Given> {
         .ok_or_else(|| io::Error::other(format!("{} had no budget in periods", watching.name)))
 }
 
-/// Stores every gap within a time; returns when the time began.
+/// Stores every gap within `for_ns`. Returns the time at the beginning, ns.
 fn look(gaps: &mut Vec<Gap>, for_ns: u64, seen_ns: u64) -> u64 {
     gaps.clear();
     let began_ns = monotonic_ns();
@@ -145,7 +150,7 @@ fn ask(watching: &Watching) -> io::Result<()> {
     Ok(())
 }
 
-/// Divides the time into jobs: one ends with a gap that is at least `least_ns` long.
+/// Divides the time into periods: a gap of `least_ns` or more ends a period.
 fn jobs(began_ns: u64, gaps: &[Gap], least_ns: u64) -> Vec<Job> {
     let mut all = Vec::new();
     let mut job = Job { begins_ns: began_ns, ..Job::default() };
@@ -191,8 +196,8 @@ fn given(all: &[Job], watching: &Watching) -> Option<Given> {
     })
 }
 
-/// How early and how late periods began at worst, ns. The grid of periods is that before whose lines half of
-/// the jobs begin.
+/// By how much periods began early and late at most, ns. The grid of periods lies at the median offset of the
+/// jobs.
 fn boundaries(jobs: &[Job], period_ns: f64) -> (f64, f64) {
     let first_ns = jobs[0].begins_ns;
     let offset = |job: &Job| {

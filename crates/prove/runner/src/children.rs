@@ -28,7 +28,7 @@ pub(crate) struct Plan {
     pub process: Option<String>,
     /// The instances of tasks that play in the process.
     pub members: Vec<Member>,
-    /// The class of the instances whose task names no class.
+    /// The class of the instances if their task names no class.
     pub class: Option<Class>,
 }
 
@@ -232,16 +232,16 @@ fn end_orphans(spared: &[u32]) {
     }
 }
 
-/// The children of the calling process' first thread, which is the calling one.
+/// The children of the calling thread, which is the process' first thread.
 fn own_children() -> Vec<u32> {
     let path = format!("/proc/self/task/{}/children", process::tid());
     let text = std::fs::read_to_string(path).unwrap_or_default();
     text.split_whitespace().filter_map(|word| word.parse().ok()).collect()
 }
 
-/// What a task's process does: it plays the instances of its plan, and returns their results.
+/// Plays the instances of a plan in their task's process, and returns their results.
 fn child(scenario: &Scenario, plan: &Plan, stages: Vec<(usize, Stage)>) -> Result<Vec<Value>, RunError> {
-    // The kernel refuses no such signal.
+    // The kernel accepts this signal, so the call does not fail.
     let _ = DIES_WITH_PARENT.apply();
     signal::end_waits(&[Signal::USR1, Signal::INT, Signal::TERM, Signal::HUP]);
     let name = plan.process.as_deref().unwrap_or(&scenario.tasks[plan.members[0].task].name);

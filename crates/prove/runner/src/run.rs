@@ -1,4 +1,4 @@
-//! One run of a scenario, from what the machine must have to what was measured.
+//! One run of a scenario, from the checks of the machine to the results.
 
 use std::os::fd::{BorrowedFd, OwnedFd};
 use std::os::unix::net::UnixStream;
@@ -35,14 +35,14 @@ pub enum RunError {
     Interrupted,
 }
 
-/// How a run is to be.
+/// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The seed of all numbers by chance.
     pub seed: u64,
     /// How CPU time is turned into work; `None`: the runner calibrates it.
     pub work: Option<Work>,
-    /// The class of the tasks whose scenario names no class.
+    /// The class of the tasks for which the scenario names no class.
     pub class: Option<Class>,
     /// Where the run makes its own directory for files; `None`: in the system's directory for temporary
     /// files.
@@ -123,8 +123,8 @@ fn play(
     control.end_ns.store(end_ns, Ordering::SeqCst);
     control.go.store(GO, Ordering::SeqCst);
     futex::wake_all(control.go);
-    // A task that ends by itself writes its results before the run's end. If all tasks do so, the run ends
-    // with the last.
+    // A task that ends by itself writes its results before the run's end. If all tasks end by themselves, the
+    // run ends with the last task.
     while clock::monotonic_ns() < end_ns && !was_interrupted() && !children.read_results(until(end_ns))? {}
     control.stop.store(1, Ordering::SeqCst);
     if was_interrupted() {
@@ -132,7 +132,7 @@ fn play(
     }
     let from_ns = t0_ns.saturating_add(scenario.warmup_ns);
     let to_ns = clock::monotonic_ns().clamp(from_ns, end_ns);
-    // A trace of the run has the kernel's own times.
+    // A trace of the run uses the kernel's clock, so the times are converted to it.
     Ok(Measured { from_ns: clock::to_kernel_ns(from_ns), to_ns: clock::to_kernel_ns(to_ns) })
 }
 

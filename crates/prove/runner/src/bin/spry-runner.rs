@@ -1,4 +1,4 @@
-//! The runner: plays one scenario with real threads on this machine and prints what it measured as JSON.
+//! The runner: plays one scenario with real threads on this machine and prints its measurements as JSON.
 
 use std::fs;
 use std::io::Write;
@@ -149,7 +149,7 @@ fn class(text: &str) -> Result<Class, String> {
     }
 }
 
-/// A mistake in the scenario, as other programs tell it from a failure.
+/// The exit status for a mistake in the scenario; other failures have another status.
 const MISTAKE: u8 = 2;
 
 fn main() -> ExitCode {

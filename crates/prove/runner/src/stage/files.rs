@@ -47,7 +47,7 @@ impl Stage {
         fs::read_to_string(path)
     }
 
-    /// Copies a file.
+    /// Copies a file and its permissions.
     pub(crate) fn copy_file(&self, from: &Path, to: &Path) -> io::Result<()> {
         fs::copy(from, to).map(|_| ())
     }

@@ -42,12 +42,12 @@ impl Ended {
 /// Makes the kernel kill the calling process when its parent ends.
 pub(crate) const DIES_WITH_PARENT: Setting = Setting::EndsWithParent(Signal::KILL);
 
-/// Where a program's messages of errors go.
+/// The destination of a program's error messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Complaints {
-    /// To the runner's.
+    /// They go to the runner's standard error.
     Shown,
-    /// Nowhere.
+    /// They are dropped.
     Dropped,
 }
 
@@ -67,7 +67,7 @@ impl Stage {
 
     /// Makes the kernel kill the calling process when its parent ends.
     pub(crate) fn die_with_parent(&self) {
-        // The kernel refuses no such signal.
+        // The kernel accepts this signal, so the call does not fail.
         let _ = DIES_WITH_PARENT.apply();
     }
 

@@ -22,7 +22,7 @@ enum Buffer {
 }
 
 impl Buffers {
-    /// Makes the buffer that a step needs, and writes to all of it, so that all its pages are there.
+    /// Makes the buffer that a step needs, and writes to all of it, so that all its pages exist.
     pub(crate) fn add(&mut self, memory: &Memory) {
         if self.find(memory).is_some() {
             return;
@@ -42,8 +42,8 @@ impl Buffers {
         found.map(|(_, _, buffer)| buffer)
     }
 
-    /// Goes through the buffer of a step, in the step's manner and as far as its count says. Stops when the
-    /// run is over.
+    /// Goes through the buffer of a step, in the step's manner, for the step's count of bytes or links. Stops
+    /// when the run is over.
     pub(crate) fn go_through(&mut self, memory: &Memory, over: &dyn Fn() -> bool) {
         let Some(buffer) = self.find(memory) else { return };
         let mut left = memory.count;
@@ -82,8 +82,8 @@ fn chain(size: usize, stride: usize, order: Order) -> Vec<usize> {
     let places: Vec<usize> = match order {
         Order::Sequential => (0..count).collect(),
         Order::Scattered => {
-            // A count whose bits are reversed visits every place once, and each place is far from the one
-            // before.
+            // The numbers below a power of two, with their bits reversed, visit every place once. Each place
+            // is far from the place before.
             let bits = usize::BITS - (count - 1).leading_zeros();
             let reversed = |at: usize| if bits == 0 { 0 } else { at.reverse_bits() >> (usize::BITS - bits) };
             (0..1_usize << bits).map(reversed).filter(|&place| place < count).collect()

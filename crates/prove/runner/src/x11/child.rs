@@ -14,9 +14,9 @@ use spry_sys::{Signal, signal};
 
 use super::X11Error;
 
-/// How many bytes of a program's output an error repeats at most.
+/// The most bytes of a program's output that an error repeats.
 const SAID_MAX: u64 = 600;
-/// How long a program may take to end after it was asked to, in steps of 10 ms.
+/// How long a program may take to end after it was asked to end, in steps of 10 ms.
 const PATIENCE_STEPS: u32 = 200;
 /// The kernel's usual timer slack in nanoseconds. A measuring parent may have another one, which its children
 /// would inherit.
@@ -159,9 +159,9 @@ impl Drop for Program {
 /// Where a program's standard output goes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
-    /// To its log.
+    /// The output goes to the program's log file.
     Log,
-    /// To a pipe that the caller reads.
+    /// The output goes to a pipe that the caller reads.
     Pipe,
 }
 

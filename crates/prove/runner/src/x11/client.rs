@@ -26,7 +26,7 @@ impl std::fmt::Debug for Client {
 }
 
 impl Client {
-    /// Connects to a display, whose name is for example `:0`.
+    /// Connects to a display by its name, for example `:0`.
     ///
     /// # Errors
     /// If no server answers there, or the server does not let this user in.
@@ -42,7 +42,7 @@ impl Client {
         &self.connection
     }
 
-    /// The screen.
+    /// The screen that the display's name selects.
     #[must_use]
     pub fn screen(&self) -> &Screen {
         &self.connection.setup().roots[self.screen]

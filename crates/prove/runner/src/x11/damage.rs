@@ -1,4 +1,4 @@
-//! What a window's program draws, seen from outside by the DAMAGE extension.
+//! The drawings of a window's program, seen from outside by the DAMAGE extension.
 
 use x11rb::connection::Connection;
 use x11rb::protocol::Event;
@@ -10,7 +10,7 @@ use super::X11Error;
 use super::client::Client;
 use super::clock::now_ns;
 
-/// What a watched window did.
+/// An event of a watched window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Sight {
     /// The program drew something: the part of one drawing operation's rectangle that can be seen.
@@ -68,7 +68,7 @@ impl Watch {
         Ok(Self { client, damage, window, level })
     }
 
-    /// The client whose connection the watch uses.
+    /// The client with the connection that the watch uses.
     #[must_use]
     pub fn client(&self) -> &Client {
         &self.client
@@ -84,8 +84,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The next thing that the window did, and when this client learned of it, in nanoseconds. Returns `None`
-    /// if nothing has come by `deadline_ns`.
+    /// The next event of the window, and when this client read it, ns. Returns `None` if no event has come by
+    /// `deadline_ns`.
     ///
     /// # Errors
     /// If the connection breaks.

@@ -1,4 +1,4 @@
-//! What can go wrong with X servers, clients and real programs.
+//! The errors of X servers, clients and real programs.
 
 use std::io;
 use std::path::PathBuf;
@@ -7,8 +7,7 @@ use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
 
 use crate::RunError;
 
-/// Why something on a display could not be done. Where the user can do something about it, the message says
-/// what.
+/// Why an operation on a display failed. If the user can do something about it, the message says what.
 #[derive(Debug, thiserror::Error)]
 pub enum X11Error {
     /// A program is not installed.
@@ -54,15 +53,15 @@ pub enum X11Error {
          {windows}; it said: {said}"
     )]
     NoWindow {
-        /// The command.
+        /// The command that was run.
         program: String,
-        /// What the window was looked for by (its class, its name); may be empty.
+        /// The class or the name by which the window was looked for; may be empty.
         sought: String,
         /// How long the runner waited, in seconds.
         waited_s: u64,
         /// The windows that were on the display.
         windows: String,
-        /// The end of what the program said.
+        /// The end of the program's output.
         said: String,
     },
     /// A task showed no window to watch or to type into.
@@ -76,7 +75,7 @@ pub enum X11Error {
     /// A task's window went away while it was watched.
     #[error("the window of task {task:?} went away while it was watched")]
     TargetGone {
-        /// The name of the task whose window is gone.
+        /// The name of the task to which the window belonged.
         task: String,
     },
     /// A program draws nothing when keys are typed at it.
@@ -90,17 +89,17 @@ pub enum X11Error {
     /// A program ended too early.
     #[error("{program} ended ({status}); it said: {said}")]
     Ended {
-        /// The command.
+        /// The command that was run.
         program: String,
         /// The program's exit status.
         status: String,
-        /// The end of what the program said.
+        /// The end of the program's output.
         said: String,
     },
     /// A file could not be made or read.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// Why it could not be made or read.
         source: io::Error,

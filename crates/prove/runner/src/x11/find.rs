@@ -13,19 +13,21 @@ use super::{X11Error, clock, tree};
 
 /// How often the runner looks through the display's windows.
 const ROUND: Duration = Duration::from_millis(100);
-/// A window whose width or height is less than this is a helper of a toolkit, or an icon.
+/// The least width and height of a program's own window, pixels. A smaller window is a helper of a toolkit,
+/// or an icon.
 const SIDE_MIN: u16 = 48;
-/// How much of a property is read at most, in units of 4 bytes.
+/// The most that is read of a property, in units of 4 bytes.
 const PROPERTY_MAX: u32 = 256;
 
-/// What is sought, in words for a message.
+/// The properties of the window that is looked for, in words for a message.
 fn described(sought: &Sought) -> String {
     let class = sought.class.as_ref().map(|class| format!(" of class {class:?}"));
     let name = sought.name.as_ref().map(|name| format!(" with {name:?} in its name"));
     [class, name].into_iter().flatten().collect()
 }
 
-/// Whether a window is what is sought of the program with this id.
+/// Whether a window fits: by its class and name if these are given, otherwise by its process, which is `tgid`
+/// or descends from it.
 fn meets(seen: &Seen, sought: &Sought, tgid: u32) -> bool {
     if sought.class.is_none() && sought.name.is_none() {
         return seen.tgid.is_some_and(|owner| tree::descends(owner, tgid));
@@ -60,7 +62,7 @@ pub fn present(client: &Client) -> Result<BTreeSet<Window>, X11Error> {
     Ok(windows(client)?.into_iter().map(|seen| seen.window).collect())
 }
 
-/// Waits for the window of a program: the first window that is new, is visible and has what is sought.
+/// Waits for the window of a program: the first window that is new and visible, and fits `sought`.
 ///
 /// # Errors
 /// [`X11Error::Ended`] if the program ends, [`X11Error::NoWindow`] if it shows no such window within
@@ -140,8 +142,8 @@ fn windows(client: &Client) -> Result<Vec<Seen>, X11Error> {
     Ok(seen)
 }
 
-/// The process of the client that made a window; the server knows it from the client's socket. `None` if it
-/// does not.
+/// The process of the client that made a window; `None` if the server does not know it from the client's
+/// socket.
 fn owner(client: &Client, window: Window) -> Result<Option<u32>, X11Error> {
     let wanted = ClientIdSpec { client: window, mask: ClientIdMask::LOCAL_CLIENT_PID };
     let Ok(reply) = client.connection().res_query_client_ids(&[wanted])?.reply() else { return Ok(None) };
