@@ -86,7 +86,7 @@ pub struct Line {
     pub metric: Metric,
     /// How the compared values were made from the measured ones.
     pub basis: Basis,
-    /// The scheduler.
+    /// The label of the scheduler.
     pub scheduler: String,
     /// The load beside which the scheduler ran.
     pub load: Load,
@@ -98,7 +98,7 @@ pub struct Line {
     pub verdict: Verdict,
 }
 
-/// What a compared value is.
+/// The kinds of compared values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Basis {
     /// The measured value itself.
@@ -114,7 +114,7 @@ pub enum Basis {
 pub struct Comparison {
     /// A line for each cell and each metric.
     pub lines: Vec<Line>,
-    /// What a reader of the comparison must know.
+    /// Remarks for the reader of the comparison.
     pub remarks: Vec<String>,
 }
 

@@ -20,7 +20,7 @@ pub enum KeepError {
     /// A file of the results cannot be written or read.
     #[error("{}: {}", path.display(), full_disk(error))]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the system.
         error: io::Error,
@@ -31,7 +31,7 @@ pub enum KeepError {
     /// A file does not hold results.
     #[error("{}: these are no results of spry run: {error}", path.display())]
     Format {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// What is wrong with the file's content.
         error: serde_json::Error,
@@ -66,12 +66,13 @@ pub struct Partial {
     destination: Destination,
 }
 
-/// Where the results are put.
+/// The place of the results.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Destination {
-    /// The results become this directory.
+    /// The results are put into this directory.
     Exactly(PathBuf),
-    /// The results become a directory below this one. Its name is made from the scenario and the digest.
+    /// The results are put into a directory below this one. Its name is made from the scenario and the
+    /// digest.
     Below(PathBuf),
 }
 

@@ -1,4 +1,4 @@
-//! An experiment: a plan whose scenario has been read, its cells, and what they become.
+//! An experiment: a plan with its scenario, its cells, and their results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -35,7 +35,7 @@ impl Source {
     }
 }
 
-/// The name of a file into which a scenario is written that was read under another name.
+/// The name of the file for a scenario that was read under another name.
 fn file_name(name: &str) -> &'static str {
     if name.ends_with(".json") { "scenario.json" } else { "scenario.toml" }
 }
@@ -46,8 +46,8 @@ impl Cell {
         file_name(&self.scenario.file)
     }
 
-    /// What the command line of `spry-runner` says of the cell: its values, its seed, how the runner knows
-    /// how much work it does (`work`), and the class of its tasks.
+    /// The arguments of `spry-runner` for the cell: its values, its seed, the way in which the runner counts
+    /// work (`work`), and the class of its tasks.
     pub fn runner_arguments(&self, work: &str, class: Option<RealTimeClass>) -> Vec<String> {
         let sets = self.sets.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]);
         let seed = self.seed.to_string();
@@ -69,7 +69,7 @@ pub enum Recording {
 /// Why a plan has no cells.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
-    /// A variable is varied in two places; the values of one would be ignored.
+    /// A variable is varied in two places, so the values of one place would be ignored.
     #[error("--vary {0} is given twice: name all its values in one, --vary {0}=1,2")]
     VariedTwice(String),
     /// The scenario has a mistake, or does not take a value of the plan.
@@ -83,7 +83,7 @@ pub struct Experiment {
     source: Source,
     plan: Plan,
     recording: Recording,
-    /// One for each combination of the variables' values, which are one or more.
+    /// One scenario for each combination of the variables' values; there is at least one.
     scenarios: Vec<Arc<Scenario>>,
     cells: Vec<Cell>,
 }
@@ -137,8 +137,8 @@ impl Experiment {
         Duration::from_nanos(all.max().unwrap_or(0))
     }
 
-    /// What the values of all cells depend on besides the schedulers: the machine, the scenario, and whether
-    /// they are recorded.
+    /// The inputs of all cells besides the schedulers: the machine, the scenario, and whether cells are
+    /// recorded.
     pub fn inputs(&self, machine: &dyn Machine) -> BTreeMap<String, Value> {
         let mut parts = machine.inputs();
         parts.insert("scenario".to_owned(), json!(digest::of_bytes(self.source.text.as_bytes())));
@@ -146,8 +146,8 @@ impl Experiment {
         parts
     }
 
-    /// What the values of the cells depend on in their schedulers: for each label, what that scheduler is on
-    /// this machine.
+    /// The schedulers as inputs of the cells: for each label, the hashes of its programs or the values of its
+    /// settings on this machine.
     ///
     /// # Errors
     /// If a scheduler is not available.
@@ -161,7 +161,7 @@ impl Experiment {
         Ok(Value::Object(inputs))
     }
 
-    /// Makes the results of what became of the cells on a machine.
+    /// Makes the results from the outcomes of the cells on a machine.
     ///
     /// # Errors
     /// If a scheduler is not available any more.
@@ -190,8 +190,9 @@ impl Experiment {
         })
     }
 
-    /// Keeps the results in their directory, with everything that is needed to repeat the run: `command` is
-    /// its command line, `kernel` the kernel that was asked for by name. Returns the path of the directory.
+    /// Keeps the results in their directory, with everything that is needed to repeat the run. `command` is
+    /// the command line of the run, `kernel` the name by which a kernel was asked for. Returns the path of
+    /// the directory.
     ///
     /// # Errors
     /// If something cannot be written.

@@ -13,7 +13,7 @@ use crate::table;
 const PAGE_STYLE: &str = include_str!("page.css");
 const CHART_STYLE: &str = include_str!("chart.css");
 
-/// The page.
+/// The HTML page of the results.
 pub fn page(results: &Results, command: &[String]) -> String {
     let layout = Layout::of(results);
     let metrics = results.metrics();

@@ -1,4 +1,4 @@
-//! What is known of a metric by its name: its unit, which way is better, and its place in a table.
+//! The facts that follow from a metric's name: its unit, the better direction, and its place in a table.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub enum Unit {
     Share,
     /// A number of things a second.
     PerSecond,
-    /// Nanoseconds.
+    /// A time in nanoseconds.
     Ns,
 }
 
@@ -30,8 +30,8 @@ pub enum Better {
     Neither,
 }
 
-/// A metric's full name, such as `wake_lateness_ns.p99`, or `movie.frames_shown` where two tasks have the
-/// same.
+/// A metric's full name, such as `wake_lateness_ns.p99`, or `movie.frames_shown` if two tasks have the same
+/// metric.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Metric(String);
 
@@ -181,12 +181,12 @@ pub struct Format {
     unit: &'static str,
 }
 
-/// How many digits follow the decimal point.
+/// The number of digits after the decimal point.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Digits {
-    /// None. A median that lies between two counts is written with its half, as 3.5.
+    /// No digit. A median between two counts is written with its half, such as 3.5.
     Whole,
-    /// One digit.
+    /// One digit after the point.
     One,
     /// As many as the value needs to have about three significant digits.
     Three,

@@ -73,7 +73,7 @@ pub struct Measured {
 /// A cell that failed.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Failure {
-    /// The scheduler.
+    /// The scheduler, with the name that the command line gave it.
     pub scheduler: String,
     /// The values of the scenario's variables that the plan varies.
     pub vary: Map<String, Value>,

@@ -1,4 +1,4 @@
-//! Schedulers under test: how they are named on a command line, and what a machine must do to run under one.
+//! Schedulers under test: their names on a command line, and what a machine must do to run under each.
 
 mod eevdf;
 
@@ -11,7 +11,7 @@ pub use spry_setting::Setting;
 
 use crate::{digest, programs};
 
-/// The file of the kernel that says whether a sched_ext scheduler is in charge.
+/// The kernel's file with the state of sched_ext: whether a scheduler is in charge.
 pub const EXT_STATE: &str = "/sys/kernel/sched_ext/state";
 const RR_TIMESLICE: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
@@ -91,9 +91,9 @@ impl Sign {
 /// The real-time class in which a scenario's ordinary tasks run, all at the same priority.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum RealTimeClass {
-    /// `SCHED_FIFO`.
+    /// First in, first out: `SCHED_FIFO`.
     Fifo,
-    /// `SCHED_RR`.
+    /// In turns of a quantum: `SCHED_RR`.
     RoundRobin,
 }
 
@@ -149,7 +149,7 @@ pub enum SchedulerError {
     Setting {
         /// The setting that was given.
         setting: String,
-        /// The scheduler.
+        /// The name of the scheduler.
         scheduler: &'static str,
         /// The settings that the scheduler has.
         allowed: &'static str,
@@ -177,7 +177,7 @@ pub enum SchedulerError {
     /// A program of the scheduler cannot be read.
     #[error("{}: {reason}", file.display())]
     Unreadable {
-        /// The program.
+        /// The path of the program.
         file: PathBuf,
         /// The error of the system.
         reason: String,
@@ -209,8 +209,8 @@ impl FromStr for SchedulerSpec {
     }
 }
 
-/// Splits a path from its arguments, which follow a colon. If a file exists whose name contains the colon,
-/// the file is taken.
+/// Splits a path from its arguments, which follow a colon. If there is a file with the whole text as its
+/// name, the file is taken.
 fn binary(text: &str) -> Kind {
     match text.split_once(':') {
         Some((path, args)) if !Path::new(text).exists() => Kind::Binary(path.into(), words(args)),
@@ -276,7 +276,7 @@ impl SchedulerSpec {
         })
     }
 
-    /// What the scheduler is as an input of a run: the hashes of its programs, or the values of its settings.
+    /// The scheduler as an input of a run: the hashes of its programs, or the values of its settings.
     ///
     /// # Errors
     /// If a program of the scheduler is not there or cannot be read.
