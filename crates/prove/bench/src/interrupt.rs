@@ -12,7 +12,7 @@ use crate::session::{NEEDED, Session};
 const SPIN_NS: u64 = 2_000_000;
 /// A gap is a time between two readings of the clock that is longer than this many times the usual time.
 const GAP_STEPS: u64 = 8;
-/// The period of the timer whose interrupts alone are measured, ns: 5000 Hz.
+/// The period of the timer in the measurement of bare timer interrupts, ns: 5000 Hz.
 const EXPIRY_NS: u64 = 200_000;
 /// An interrupt is looked for within this time after it was due, ns. The machine and its hypervisor make it
 /// come late. The longest gap that begins in this window is taken as the interrupt.
@@ -61,7 +61,7 @@ impl Spinner {
     }
 }
 
-/// Measures the tick: the interrupts whose period is the period of the coarse clock.
+/// Measures the tick: the interrupts that come with the period of the coarse clock.
 pub(crate) fn tick(session: &Session<'_>) -> Result<Interrupt> {
     let period_ns = spry_sys::clock::tick_ns();
     let mut spinner = Spinner::new();

@@ -13,7 +13,7 @@ pub struct Cost {
     pub cycles: f64,
     /// The standard deviation, cycles.
     pub sd: f64,
-    /// The mean, us.
+    /// The time of the mean cost, us.
     pub us: f64,
 }
 
@@ -63,10 +63,10 @@ pub struct Sorting {
 /// All values of the article.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Papers {
-    /// Tables 1 and 2.
+    /// The rows of tables 1 and 2.
     #[serde(rename = "processor")]
     pub processors: Vec<Processor>,
-    /// Section 3.
+    /// The example of section 3.
     pub sort: Sorting,
 }
 

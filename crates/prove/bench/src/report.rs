@@ -109,7 +109,7 @@ impl Sort {
 /// A benchmark that gave no result.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Lack {
-    /// The benchmark.
+    /// The benchmark that failed.
     pub benchmark: Benchmark,
     /// Why it gave no result, and what the user can do.
     pub reason: String,

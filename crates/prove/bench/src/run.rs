@@ -18,10 +18,10 @@ use crate::trap;
 
 /// How long all benchmarks together take by default.
 pub const DURATION_DEFAULT: Duration = Duration::from_secs(20);
-/// The levels of the cache whose bandwidth is measured.
+/// The levels of the cache that are measured.
 const LEVELS: [u32; 2] = [1, 2];
 
-/// A benchmark.
+/// The benchmarks of a run.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Benchmark {
     /// The cost of a context switch.
@@ -66,7 +66,7 @@ impl Benchmark {
 /// What a run measures, and how.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The CPU to measure; `None`: the last one that this process may use, because the first CPUs get more
+    /// The CPU to measure; `None`: the last CPU that this process may use, because the first CPUs get more
     /// interrupts.
     pub cpu: Option<u32>,
     /// The benchmarks to run; empty: all.

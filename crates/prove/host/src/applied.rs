@@ -42,7 +42,7 @@ pub enum ApplyError {
     /// The scheduler's program cannot be started.
     #[error("cannot start {}: {error}", file.display())]
     Start {
-        /// The program.
+        /// The path of the program.
         file: PathBuf,
         /// Why the program cannot be started.
         error: io::Error,
@@ -50,7 +50,7 @@ pub enum ApplyError {
     /// The program ended, or was not in charge in time.
     #[error("{} failed to load: {reason}", file.display())]
     Load {
-        /// The program.
+        /// The path of the program.
         file: PathBuf,
         /// The end of the program's output.
         reason: String,

@@ -1,4 +1,4 @@
-//! What can go wrong with loads. A message says what the user can do, where the user can do something.
+//! The errors of loads. If the user can do something about an error, its message says what.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -46,7 +46,7 @@ pub enum LoadError {
     #[error("{} has {free_mib} MiB of free space, and the loads may take {wanted_mib}: \
              name another directory (--dir), or allow less (--disk)", path.display())]
     NoSpace {
-        /// The directory.
+        /// The path of the directory.
         path: PathBuf,
         /// The free space of that disk, MiB.
         free_mib: u64,
@@ -79,7 +79,7 @@ pub enum LoadError {
     /// A file could not be made, read or removed.
     #[error("{}: {source}", path.display())]
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
         /// The error of the kernel.
         source: io::Error,

@@ -40,9 +40,9 @@ pub(crate) enum Message {
     },
     /// The greatest amount that all loads have taken together.
     Taken {
-        /// Memory, bytes.
+        /// The memory that the loads took, bytes.
         memory_bytes: u64,
-        /// Disk space, bytes.
+        /// The disk space that the loads took, bytes.
         disk_bytes: u64,
     },
     /// The crew has no more messages.

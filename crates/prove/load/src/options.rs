@@ -14,7 +14,7 @@ const DEFAULT_BYTES: u64 = 512 * MIB;
 /// The greatest number of processes of one kind that a load has, however many CPUs there are.
 const WORKERS_MAX: u64 = 8;
 
-/// How loads run.
+/// The place, the limits and the CPUs of the loads.
 #[derive(Clone, Debug)]
 pub struct Options {
     /// The directory below which the loads make their own directory; `None`: the system's directory for
@@ -81,7 +81,7 @@ impl Options {
     }
 }
 
-/// What a load may take.
+/// The memory, disk space and processes that a load may have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Share {
     /// The memory that the load may take, bytes.

@@ -11,7 +11,7 @@ const MIB: u64 = 1 << 20;
 /// kernel's own build system builds it.
 pub const SOURCE_PACKAGE: &str = "busybox";
 
-/// A load.
+/// A load that can be put on the machine.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Load {
     name: &'static str,
@@ -58,7 +58,7 @@ pub(crate) enum Mount {
     Fuse,
 }
 
-/// What a load needs of memory and disk space.
+/// The memory and disk space that a load needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
     /// The load's part in the memory and disk space of all loads, relative to the parts of the others.
@@ -166,13 +166,13 @@ impl Load {
         })
     }
 
-    /// Every load.
+    /// All loads, also those that cannot run on this machine.
     pub fn all() -> &'static [Self] {
         &ALL
     }
 
-    /// The loads that `all` means on this machine: every load that can run. The compilation over FUSE is only
-    /// among them if the one over NFS cannot run.
+    /// The loads that `all` means on this machine: every load that can run. The compilation over FUSE is
+    /// among them only if the compilation over NFS cannot run.
     pub fn all_here() -> Vec<&'static Self> {
         let can = |load: &&Self| load.lack().is_none();
         let nfs = ALL.iter().any(|load| load.program == Program::Compile(Mount::Nfs) && can(&load));

@@ -1,4 +1,4 @@
-//! What a scenario says, once its variables have their values.
+//! The model of a scenario, once its variables have their values.
 
 use crate::kinds::Kind;
 use crate::program::{Object, Program};
@@ -50,7 +50,7 @@ pub struct Variable {
 /// The values that a variable can have.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Allowed {
-    /// Any text.
+    /// The variable can have any text.
     Text,
     /// A number between `min` and `max`. It must be whole if the default is whole.
     Number {
@@ -65,7 +65,7 @@ pub enum Allowed {
     OneOf(Vec<String>),
 }
 
-/// What a scenario asks of the machine. A machine that cannot provide it says so.
+/// The demands of a scenario on the machine. A machine that cannot meet them reports an error.
 #[derive(Clone, Debug, Default)]
 pub struct Machine {
     /// How many CPUs the scenario gets; `None`: all CPUs of the machine.
@@ -85,9 +85,9 @@ pub struct Machine {
     pub shift: Option<u32>,
     /// Laboratory: which kernel the machine boots, and how it is configured.
     pub kernel: KernelWish,
-    /// The quantum of the round-robin class, us, from 50 to 10 s (`kernel.sched_rr_timeslice_ms`). What is no
-    /// whole number of milliseconds takes a kernel with `kernel.sched_rr_timeslice_us`, which the lab builds.
-    /// The old value is restored after the run.
+    /// The quantum of the round-robin class, us, from 50 to 10 s (`kernel.sched_rr_timeslice_ms`). A quantum
+    /// that is not a whole number of milliseconds needs a kernel with `kernel.sched_rr_timeslice_us`, which
+    /// the lab builds. The old value is restored after the run.
     pub rr_quantum_us: Option<u32>,
     /// Laboratory: the scratch directory is an ext4 file system on a RAM disk of this many MiB.
     pub ram_disk_mb: Option<u32>,
@@ -104,11 +104,11 @@ pub struct TopologyWish {
     pub threads: u32,
     /// Which cores share a last-level cache.
     pub cache: CacheWish,
-    /// The size of each core's first-level data cache that the guest is told, bytes.
+    /// The size of each core's first-level data cache, bytes, as the guest sees it.
     pub l1d: Option<u64>,
-    /// The size of each core's second-level cache that the guest is told, bytes.
+    /// The size of each core's second-level cache, bytes, as the guest sees it.
     pub l2: Option<u64>,
-    /// The size of each last-level cache that the guest is told, bytes.
+    /// The size of each last-level cache, bytes, as the guest sees it.
     pub l3: Option<u64>,
 }
 
@@ -213,12 +213,12 @@ pub enum Class {
         /// The length of slice that the task asks for, ns.
         slice_ns: u64,
     },
-    /// `SCHED_BATCH`.
+    /// `SCHED_BATCH`, with a nice value.
     Batch {
         /// The nice value, from -20 to 19.
         nice: i32,
     },
-    /// `SCHED_IDLE`.
+    /// `SCHED_IDLE`, without parameters.
     Idle,
     /// `SCHED_FIFO`, priority 1 to 99.
     Fifo(u32),
@@ -319,7 +319,7 @@ impl Scenario {
         self.of_kinds(Kind::sources)
     }
 
-    /// What the ready-made kinds of the scenario's tasks name, each once, sorted.
+    /// The names that the ready-made kinds of the scenario's tasks give, each once, sorted.
     fn of_kinds(&self, names: fn(&Kind) -> Vec<String>) -> Vec<String> {
         let mut all = Vec::new();
         for task in self.tasks.iter().filter(|task| task.count > 0) {

@@ -1,11 +1,11 @@
-//! What a run of a scenario says, whatever machine played it.
+//! The outcome of a run of a scenario, on any machine.
 
 use serde_json::{Value, json};
 
 use crate::metrics::Metrics;
 use crate::model::Scenario;
 
-/// What a run measured.
+/// The measurements of a run.
 #[derive(Debug)]
 pub struct Outcome {
     scenario: String,
@@ -21,15 +21,15 @@ pub struct Outcome {
 /// trace's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Measured {
-    /// The beginning.
+    /// The beginning of the measured time, ns.
     pub from_ns: u64,
-    /// The end.
+    /// The end of the measured time, ns.
     pub to_ns: u64,
 }
 
 impl Outcome {
-    /// Puts together what the instances of the tasks measured: for each instance the index of its task, and
-    /// its metrics. `work` says how the machine turned CPU time into work.
+    /// Puts together the results of the tasks' instances: for each instance the index of its task, and its
+    /// metrics. `work` describes how the machine turned CPU time into work.
     ///
     /// # Panics
     /// If the scenario has no task with such an index.
@@ -58,7 +58,7 @@ impl Outcome {
         Self { scenario, seed, vary, work, measured, tasks, notes }
     }
 
-    /// All times of a metric that has quantiles, of all tasks that have it, ns, the shortest first; `None` if
+    /// The times of a metric with quantiles, over all tasks that have it, ns, the shortest first; `None` if
     /// no task has it.
     pub fn times(&self, metric: &str) -> Option<Vec<u64>> {
         let of: Vec<&[u64]> = self.tasks.iter().filter_map(|(_, _, metrics)| metrics.times(metric)).collect();

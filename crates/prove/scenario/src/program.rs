@@ -73,7 +73,7 @@ pub enum Step {
     Unlock(ObjectId),
     /// The task waits on a condition, and releases its lock for as long as it waits.
     ConditionWait {
-        /// The condition.
+        /// The condition on which the task waits.
         condition: ObjectId,
         /// The lock that the task holds.
         lock: ObjectId,
@@ -84,9 +84,9 @@ pub enum Step {
     Broadcast(ObjectId),
     /// The task takes the lock, wakes one thread that waits on the condition, and then waits on it itself.
     Sync {
-        /// The condition.
+        /// The condition that is signalled.
         condition: ObjectId,
-        /// The lock.
+        /// The lock that the task takes.
         lock: ObjectId,
     },
     /// The task waits until the condition is signalled after the wait has begun.
@@ -219,7 +219,7 @@ pub enum Order {
     Scattered,
 }
 
-/// Something that tasks share.
+/// An object that tasks share.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Object {
     /// The object's name.
@@ -228,10 +228,10 @@ pub struct Object {
     pub kind: ObjectKind,
 }
 
-/// What tasks can share.
+/// The kinds of objects that tasks can share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ObjectKind {
-    /// A pipe.
+    /// A pipe, which carries bytes.
     Pipe,
     /// A pair of connected sockets of the Unix domain.
     Socket,
@@ -241,7 +241,7 @@ pub enum ObjectKind {
     Lock,
     /// A lock; its holder inherits the priority of the threads that wait for it.
     InheritingLock,
-    /// A condition.
+    /// A condition on which threads can wait.
     Condition,
     /// A barrier, where this many threads meet.
     Barrier(u32),

@@ -15,18 +15,18 @@ const SOURCE: &str = "libtomcrypt";
 const UNDER: &str = "src";
 const OPTIONS: [&str; 3] = ["-O2", "-Isrc/headers", "-DLTC_SOURCE"];
 
-/// The C compiler compiles the files of a source package of the distribution, one after another, in place of
-/// the kernel that the thesis compiles (section 4.3).
+/// The compilation of a source package of the distribution, one C file after another, in place of the kernel
+/// that the thesis compiles (section 4.3).
 #[derive(Clone, Debug, PartialEq)]
 pub struct Compile {
     /// The compiler's program.
     pub compiler: String,
-    /// The options that the compiler gets. Paths in them begin in the source's directory.
+    /// The options that the compiler gets. Relative paths in them begin in the source's directory.
     pub options: Vec<String>,
     /// The name of the source package.
     pub source: String,
-    /// The directory of the source whose C files are compiled, with those of all directories below it; ".":
-    /// all of the source.
+    /// The directory of the source in which C files are compiled, with all directories below it; ".": the
+    /// whole source.
     pub under: String,
 }
 

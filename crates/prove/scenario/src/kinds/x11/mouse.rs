@@ -12,7 +12,7 @@ const RATE_HZ: f64 = 100.0;
 /// It does not wait for the window's program to react.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Mouse {
-    /// The name of the task whose window it is.
+    /// The name of the task to which the window belongs.
     pub target: String,
     /// The time between two moves, ns.
     pub interval_ns: u64,

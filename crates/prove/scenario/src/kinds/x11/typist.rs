@@ -12,7 +12,7 @@ const FIRST_PATIENCE_NS: u64 = 30_000_000_000;
 /// long each key takes to be drawn.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Typist {
-    /// The name of the task at whose window is typed.
+    /// The name of the task to which the window belongs.
     pub target: String,
     /// The time between two keys, ns.
     pub interval_ns: u64,
