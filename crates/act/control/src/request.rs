@@ -64,8 +64,8 @@ pub enum Request {
     Serve {
         /// The server's threads.
         covers: Covers,
-        /// The most CPU time that the server may take by this rank in each of the shortest of its clients'
-        /// periods, ns; without it, the bound is measured.
+        /// The most CPU time that the server may take by this rank in a period, ns. The period is the
+        /// shortest of its clients'. Without a bound, it is measured.
         #[serde(default)]
         bound_ns: Option<u64>,
     },

@@ -28,8 +28,8 @@ const GAIN_MOVE: f64 = 4.0;
 const GAIN_RATE: f64 = 4.0;
 /// The smallest factor to which the gains are lowered.
 const GAIN_LEAST: f64 = 1.0 / 32.0;
-/// The queue swings if it goes from more than `SWING` on one side of half full to more than that on the other
-/// side within `SWING_S` seconds.
+/// The queue swings if it goes from more than `SWING` on one side of half full to as much on the other. That
+/// must take less than `SWING_S` seconds.
 const SWING: f64 = 0.15;
 const SWING_S: f64 = 1.0;
 /// After so many seconds without a swing the gains grow by a tenth.

@@ -5,11 +5,12 @@
 //!
 //! A rule is `WHICH=LEVEL:QUANTUM_US`, `WHICH=other`, `WHICH=idle`, or
 //! `NAME=reserve:BUDGET_US:PERIOD_US:wait` (or `:demote`, and perhaps `:CPU`). WHICH is a process' name or
-//! number, or the path of a file that will hold a process' number. With `--programs` it prints for each of
-//! Spry's BPF programs how many instructions the kernel's verifier went through, and ends. With `--counts` it
-//! writes three counts into the file four times a second: how many tasks were counted in queues and were not
-//! there, the longest time for which housekeeping kept a CPU, and how many tasks over their limits got a CPU
-//! for no time.
+//! number, or the path of a file that will hold a process' number.
+//!
+//! With `--programs` it prints for each of Spry's BPF programs how many instructions the kernel's verifier
+//! went through, and ends. With `--counts` it writes the file four times a second. The file has the corrected
+//! errors in the counts of queues (tasks), and the longest run of housekeeping (ns). It also has how often a
+//! task over its cgroup's limit got a CPU for no time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -118,7 +119,7 @@ fn processes() -> Result<BTreeMap<u32, String>> {
 }
 
 /// The verdicts of the rules; for each process the first rule that fits counts. Names are read only if a rule
-/// has a name: reading the names of a thousand processes takes longer than the CPU time that the scheduler
+/// has a name. Reading the names of a thousand processes takes longer than the CPU time that the scheduler
 /// gives to its own process.
 fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
     let are_names_wanted = rules.iter().any(|rule| matches!(rule.which, Which::Named(_)));

@@ -46,8 +46,8 @@ impl Cell {
         file_name(&self.scenario.file)
     }
 
-    /// The arguments of `spry-runner` for the cell: its values, its seed, the way in which the runner counts
-    /// work (`work`), and the class of its tasks.
+    /// The arguments of `spry-runner` for the cell: its values, its seed and the class of its tasks. `work`
+    /// is the way in which the runner counts work.
     pub fn runner_arguments(&self, work: &str, class: Option<RealTimeClass>) -> Vec<String> {
         let sets = self.sets.iter().flat_map(|(key, value)| ["--set".to_owned(), format!("{key}={value}")]);
         let seed = self.seed.to_string();

@@ -105,8 +105,8 @@ enum Ended<C> {
     Interrupted,
 }
 
-/// Measures a study by boots: takes the cells that are `kept`, and runs the boots of the others, `jobs` side
-/// by side, until all have ended or `stop` is set. If a boot fails, the others still run.
+/// Measures a study by boots: takes the cells that are `kept`, and runs the boots of the others. `jobs` boots
+/// run side by side, until all have ended or `stop` is set. If a boot fails, the others still run.
 pub(crate) fn measure<B: Boots + Clone>(
     boots: &[B],
     jobs: Option<usize>,

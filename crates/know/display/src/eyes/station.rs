@@ -24,7 +24,7 @@ const STARTING: Duration = Duration::from_secs(10);
 const REFUSED: Duration = Duration::from_secs(5);
 /// Eyes that ran for less than this time count as having seen nothing: the next try is later.
 const SEEN: Duration = Duration::from_secs(1);
-/// The pause before the next try, if a person has used up the tries of this second or has too many processes
+/// The pause before the next try, if a person has had all tries of this second, or has too many processes
 /// that do not end.
 const LATER: Duration = Duration::from_millis(100);
 /// The longest time for the process that looks at what a server has open; it needs a moment only. After this

@@ -1,5 +1,5 @@
-//! The drawings of clients, by DAMAGE, in rounds: which parts of each window changed, which of these can be
-//! seen, and whether the screen changed there.
+//! The drawings of clients, by DAMAGE, in rounds. Each round finds which parts of a window changed, which of
+//! these can be seen, and whether the screen changed there.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -20,7 +20,7 @@ use super::windows::Windows;
 use crate::book::Book;
 use crate::region::{Rect, Region};
 
-/// The fewest changed pixels of a round that count: a person does not follow a change that is smaller than
+/// The fewest changed pixels of a round that count. A person does not follow a change that is smaller than
 /// half a letter of a small font.
 const PIXELS_LEAST: u64 = 32;
 /// The most first reports of windows that a round considers: a person does not look at more windows.
@@ -42,7 +42,7 @@ pub(super) enum Evidence {
     Windows,
 }
 
-/// The drawings that clients made and that the eyes have not credited yet.
+/// The state of the drawings: what clients drew, and how much of it the screen has shown.
 #[derive(Debug)]
 pub(super) struct Drawing {
     evidence: Evidence,

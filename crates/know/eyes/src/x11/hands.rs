@@ -23,8 +23,8 @@ use super::relay::{Explained, Origin, Relays, Way, Worth};
 
 /// The most raw events that are remembered: a fast mouse sends as many in four seconds.
 const RAW_MAX: usize = 4096;
-/// The largest difference between the times of a raw event and of the event that is delivered for it, ms:
-/// nested servers read the clock twice.
+/// The largest difference between the time of a raw event and that of the delivered event, ms. Nested servers
+/// read the clock twice.
 pub(super) const APART_MS: u32 = 2;
 /// The least time from the press of a key to its first repeat, ms: servers wait for 500 or 660, and no
 /// setting is less than this.

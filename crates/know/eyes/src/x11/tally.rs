@@ -1,4 +1,4 @@
-//! Counts the drawings of a window that is drawn all the time, such as a film's: the server counts, and the
+//! Counts the drawings of a window that is drawn all the time, such as a film's. The server counts, and the
 //! eyes read its count a few times a second.
 //!
 //! A window's damage reports once that something was drawn, and then nothing until it is asked. That shows
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 use x11rb::protocol::damage::{Damage, NotifyEvent, ReportLevel};
 
-/// Drawings within this time are one moment, ms. The eyes look about as often while they do not wait.
+/// Drawings within this time are one moment, ms. Eyes that do not pause look as often.
 const MOMENT_MS: u32 = 20;
 /// After so many looks in a row with the same finding a window is steady.
 const STEADY: u32 = 5;
@@ -37,8 +37,8 @@ pub(super) enum Found {
     Nothing,
 }
 
-/// The number of moments at which something was drawn, and the sum of what was drawn at each, as a part of
-/// what was drawn at any of them.
+/// The number of moments at which something was drawn; and the sum of the pixels of all moments, as a part of
+/// the pixels that were drawn at any of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Times {
     pub(super) moments: u32,

@@ -8,7 +8,7 @@ use crate::study::Spread;
 
 /// The quantiles of table 6. A part of 1 is the longest latency.
 pub(super) const PARTS: [(f64, &str); 4] = [(0.9, "90 %"), (0.95, "95 %"), (0.99, "99 %"), (1.0, "longest")];
-/// The largest difference of a quantile from the paper's that agrees, as a part of the paper's value; a
+/// The largest difference of a quantile from the paper's that agrees, as a part of the paper's value. A
 /// difference of a tick agrees in any case.
 const OFF: f64 = 0.05;
 /// The largest difference of a share of figure 7 from the paper's that agrees.

@@ -149,7 +149,7 @@ fn class(text: &str) -> Result<Class, String> {
     }
 }
 
-/// The exit status for a mistake in the scenario; other failures have another status.
+/// The exit status for a mistake in the scenario. A run that fails ends with 1.
 const MISTAKE: u8 = 2;
 
 fn main() -> ExitCode {
