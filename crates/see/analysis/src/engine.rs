@@ -309,7 +309,7 @@ impl Engine {
         let lost_by_cpu: Vec<u64> = self.timeline.cpus().iter().map(spry_timeline::Cpu::lost).collect();
         TraceFinding {
             events: self.events,
-            lost: lost_by_cpu.iter().sum::<u64>() + totals.unrecorded_lost,
+            lost: lost_by_cpu.iter().copied().fold(totals.unrecorded_lost, u64::saturating_add),
             lost_by_cpu,
             bytes: totals.bytes,
             duration_ns: end_ns - header.start_ns,

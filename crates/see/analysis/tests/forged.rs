@@ -40,3 +40,15 @@ fn more_cpus_than_the_header_has_get_fewer_columns_each() {
     let drawing = drawing(&tape, 10_000 * MS);
     assert_eq!((drawing.cpus.len(), drawing.cpus[0].len() <= 64), (8192, true));
 }
+
+#[test]
+fn any_number_of_losses_is_a_number() {
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, switch(0, 7, Sleeping));
+    for cpu in [0, 0, 1] {
+        tape.at(MS, cpu, Event::Lost(Lost { count: u64::MAX }));
+    }
+    tape.at(2 * MS, 0, switch(7, 0, Sleeping));
+    let findings = tape.findings(3 * MS);
+    assert_eq!((findings.trace.lost, findings.trace.lost_by_cpu), (u64::MAX, vec![u64::MAX; 2]));
+}

@@ -152,7 +152,7 @@ impl Timeline {
         let this = &mut self.cpus[usize::from(cpu)];
         let (start_ns, last_ns) = (this.since_ns, this.last_event_ns);
         let cut = Cut { start: this.start_cut, end: true };
-        this.lost += lost.count;
+        this.lost = this.lost.saturating_add(lost.count);
         this.lost_at_ns = now_ns;
         this.forget_interrupts();
         this.forget(now_ns);

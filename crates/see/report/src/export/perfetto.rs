@@ -122,7 +122,7 @@ impl<W: Write> PerfettoExport<W> {
         self.close_bundle(cpu);
         let cpu = &mut self.cpus[usize::from(cpu)];
         cpu.lossy = true;
-        cpu.lost += count;
+        cpu.lost = cpu.lost.saturating_add(count);
     }
 
     fn close_tree(&mut self) {
