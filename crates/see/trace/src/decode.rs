@@ -29,12 +29,17 @@ pub(crate) struct Decoder {
     last_ns: u64,
     tasks: Vec<Known>,
     symbols: Vec<Arc<str>>,
+    /// Bytes of all symbols.
+    symbol_bytes: usize,
     current: Option<u32>,
     last_wakee: Option<u32>,
     tick_ns: u64,
     tick_due_ns: Option<u64>,
     predictor: Predictor,
 }
+
+/// What a symbol takes beside its text: a pointer with a length, and two counts.
+const SYMBOL_HEAD_BYTES: usize = 32;
 
 /// What a record told.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,12 +59,18 @@ impl Decoder {
             last_ns: first_ns,
             tasks: vec![idle],
             symbols: Vec::new(),
+            symbol_bytes: 0,
             current: None,
             last_wakee: None,
             tick_ns,
             tick_due_ns: None,
             predictor: Predictor::default(),
         }
+    }
+
+    /// How much memory the tables of tasks and symbols take, bytes.
+    pub(crate) fn table_bytes(&self) -> usize {
+        self.tasks.capacity() * size_of::<Known>() + self.symbol_bytes
     }
 
     /// The time of the last record.
@@ -348,8 +359,10 @@ impl Decoder {
             if index == 0 {
                 if self.symbols.len() >= SYMBOLS_MAX {
                     self.symbols.clear();
+                    self.symbol_bytes = 0;
                 }
                 self.symbols.push(text(cursor, SYMBOL_BYTES_MAX)?.into());
+                self.symbol_bytes += SYMBOL_HEAD_BYTES + self.symbols.last()?.len();
                 frames.push(Arc::clone(self.symbols.last()?));
             } else {
                 frames.push(Arc::clone(self.symbols.get(index - 1)?));
