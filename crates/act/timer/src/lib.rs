@@ -72,9 +72,13 @@ mod checking;
 mod costs;
 #[cfg(feature = "epoll")]
 mod event_loop;
+#[cfg(feature = "mio")]
+mod mio;
 mod queue;
 mod slots;
 mod terms;
+#[cfg(feature = "tokio")]
+pub mod tokio;
 mod wheel;
 
 #[cfg(feature = "epoll")]

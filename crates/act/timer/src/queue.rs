@@ -170,6 +170,12 @@ impl<T> Timers<T> {
         self.slots.index_of(handle).map(|index| self.slots.get(index).terms.deadline_ns)
     }
 
+    /// What a timer was armed with, to change it; `None` if it has ended.
+    pub fn value_mut(&mut self, handle: Handle) -> Option<&mut T> {
+        let index = self.slots.index_of(handle)?;
+        self.slots.value_mut(index)
+    }
+
     /// How many timers are pending.
     pub fn len(&self) -> usize {
         self.slots.count

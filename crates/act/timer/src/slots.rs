@@ -139,6 +139,10 @@ impl<T> Slots<T> {
         self.all[index as usize].value.as_ref()
     }
 
+    pub(crate) fn value_mut(&mut self, index: u32) -> Option<&mut T> {
+        self.all[index as usize].value.as_mut()
+    }
+
     fn next_sequence(&mut self) -> u64 {
         self.sequence += 1;
         self.sequence

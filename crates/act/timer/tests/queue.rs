@@ -59,6 +59,15 @@ fn a_handle_does_not_name_a_later_timer_in_its_slot() {
 }
 
 #[test]
+fn what_a_pending_timer_was_armed_with_can_be_changed() {
+    let mut timers = Timers::new();
+    let handle = timers.arm(0, Terms::hard(5), "before").expect("it can be kept");
+    *timers.value_mut(handle).expect("it is pending") = "after";
+    assert_eq!(taken(&mut timers, 5), ["after"]);
+    assert_eq!(timers.value_mut(handle), None);
+}
+
+#[test]
 fn a_timer_that_cannot_be_gets_one_line_with_the_limits() {
     let mut timers = Timers::new();
     let mut line = |terms| timers.arm(1000, terms, "x").expect_err("it cannot be").to_string();

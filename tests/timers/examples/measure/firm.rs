@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::Result;
 use spry_timer::{Loop, Terms, Timers, measure_costs, now_ns};
 
-use crate::load::{self, Outcome, PERIOD_NS, PIECE_NS, Piece, TIMERS};
+use crate::load::{self, Outcome, PERIOD_NS, Piece, TIMERS};
 
 fn arm(timers: &mut Timers<u32>, start_ns: u64, overshoot_us: u64) -> Result<()> {
     for timer in 0..TIMERS {
@@ -36,25 +36,15 @@ pub fn sleeps(overshoot_us: u64, time: Duration) -> Result<Outcome> {
     Ok(Outcome { cpu_percent, late_ns, expected: load::expected(start_ns, now) })
 }
 
-/// A thread with work that checks after each piece of 20 us.
-pub fn works(overshoot_us: u64, time: Duration) -> Result<Outcome> {
-    works_in(PIECE_NS, overshoot_us, time)
-}
-
-/// A thread with work that checks after pieces of 400 us, so that it is as late as stock with 500 us of
-/// slack.
-pub fn works_in_long_pieces(overshoot_us: u64, time: Duration) -> Result<Outcome> {
-    works_in(20 * PIECE_NS, overshoot_us, time)
-}
-
-fn works_in(piece_ns: u64, overshoot_us: u64, time: Duration) -> Result<Outcome> {
+/// A thread with work that checks after each piece. The overshoot is the period, the longest that is allowed.
+pub fn works(piece_us: u64, time: Duration) -> Result<Outcome> {
     let costs = measure_costs()?;
     let mut failed = None;
-    let outcome = load::beside_work(time, Piece::of(piece_ns), |piece, slice, late_ns| {
+    let outcome = load::beside_work(time, Piece::of(piece_us * 1000), |piece, slice, late_ns| {
         let mut event_loop = Loop::new().expect("a descriptor");
         event_loop.timers().set_costs(costs);
         let start_ns = now_ns();
-        failed = arm(event_loop.timers(), start_ns, overshoot_us).err().or(failed.take());
+        failed = arm(event_loop.timers(), start_ns, PERIOD_NS / 1000).err().or(failed.take());
         let end_ns = start_ns + slice.as_nanos() as u64;
         let mut now = start_ns;
         let mut pieces = 0;

@@ -5,7 +5,9 @@
 mod firm;
 mod load;
 mod micro;
+mod others;
 mod results;
+mod runtime;
 mod stock;
 
 use std::time::Duration;
@@ -14,29 +16,41 @@ use anyhow::{Context, Result, bail};
 
 use load::Outcome;
 
-/// One way to serve the load's timers.
-pub struct Variant {
-    /// The name in the results.
-    pub name: &'static str,
-    /// The slack, or the overshoot, in us.
-    pub late_us: u64,
+/// One way to serve the load's timers, with some values of its parameter.
+struct Way {
+    /// The name in the results; its end says what the parameter is. The first word is the load: `sleep` is a
+    /// program that does nothing but wait, `work` one that always has work.
+    name: &'static str,
+    /// The values of the parameter, in us.
+    settings_us: &'static [u64],
     /// Serves the load's timers for a time.
-    pub run: fn(late_us: u64, Duration) -> Result<Outcome>,
+    run: fn(setting_us: u64, Duration) -> Result<Outcome>,
 }
 
-/// What is compared. The first word is the load: `sleep` is a program without other work, `work` one with a
-/// point at which it can check after each 20 us.
-const VARIANTS: &[Variant] = &[
-    Variant { name: "sleep epoll_pwait2", late_us: 50, run: stock::sleeps },
-    Variant { name: "sleep epoll_pwait2", late_us: 500, run: stock::sleeps },
-    Variant { name: "sleep firm", late_us: 50, run: firm::sleeps },
-    Variant { name: "sleep firm", late_us: 500, run: firm::sleeps },
-    Variant { name: "work beside epoll_pwait2", late_us: 50, run: stock::sleeps_beside_work },
-    Variant { name: "work beside epoll_pwait2", late_us: 500, run: stock::sleeps_beside_work },
-    Variant { name: "work epoll_pwait2 at each point", late_us: 0, run: stock::works },
-    Variant { name: "work firm", late_us: 50, run: firm::works },
-    Variant { name: "work firm", late_us: 500, run: firm::works_in_long_pieces },
+const WAYS: &[Way] = &[
+    Way { name: "sleep epoll_pwait2, slack", settings_us: &[50, 500], run: stock::sleeps },
+    Way { name: "sleep firm, overshoot", settings_us: &[50, 500], run: firm::sleeps },
+    Way {
+        name: "work beside epoll_pwait2, slack",
+        settings_us: &[20, 50, 100, 200, 500, 1000],
+        run: stock::sleeps_beside_work,
+    },
+    Way { name: "work with epoll_pwait2 each", settings_us: &[20], run: stock::works },
+    Way { name: "work firm, a check each", settings_us: &[20, 50, 100, 200, 400, 800], run: firm::works },
+    Way { name: "sleep tokio's interval", settings_us: &[0], run: runtime::tokio_sleeps },
+    Way { name: "sleep tokio firm, overshoot", settings_us: &[100, 500], run: runtime::firm_sleeps },
+    Way { name: "work tokio's interval", settings_us: &[0], run: runtime::tokio_works },
+    Way { name: "work tokio firm, overshoot", settings_us: &[100, 1000], run: runtime::firm_works },
 ];
+
+/// A way with a value of its parameter.
+pub struct Variant {
+    /// The way's name.
+    pub name: &'static str,
+    /// The value, in us.
+    pub setting_us: u64,
+    run: fn(setting_us: u64, Duration) -> Result<Outcome>,
+}
 
 struct Arguments {
     rounds: usize,
@@ -67,14 +81,15 @@ fn arguments() -> Result<Arguments> {
 
 fn main() -> Result<()> {
     let arguments = arguments()?;
-    let chosen: Vec<&Variant> = VARIANTS
-        .iter()
-        .filter(|it| format!("{} {}", it.name, it.late_us).contains(&arguments.only))
-        .collect();
+    let variants = WAYS.iter().flat_map(|&Way { name, settings_us, run }| {
+        settings_us.iter().map(move |&setting_us| Variant { name, setting_us, run })
+    });
+    let is_chosen = |it: &Variant| format!("{} {}", it.name, it.setting_us).contains(&arguments.only);
+    let chosen: Vec<Variant> = variants.filter(is_chosen).collect();
     let mut outcomes: Vec<Vec<Outcome>> = chosen.iter().map(|_| Vec::new()).collect();
     for _ in 0..arguments.rounds {
         for (variant, outcomes) in chosen.iter().zip(&mut outcomes) {
-            outcomes.push((variant.run)(variant.late_us, arguments.time)?);
+            outcomes.push((variant.run)(variant.setting_us, arguments.time)?);
         }
     }
     let rows: Vec<results::Row> = chosen

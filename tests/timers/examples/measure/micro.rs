@@ -4,17 +4,23 @@ use std::hint::black_box;
 
 use spry_timer::{Terms, Timers, Trigger, now_ns};
 
+use crate::others;
+
 /// An operation and what it takes, in ns.
+#[derive(Clone)]
 pub struct Operation {
     pub name: &'static str,
     pub ns: f64,
 }
 
+/// How many timers wait.
+pub const PENDING: u64 = 10_000;
+
 /// How often an operation is done between two readings of the clock.
 const TIMES: u64 = 200_000;
 
 /// The least time that an operation took in any round: what disturbs it only adds.
-fn least(rounds: usize, mut operation: impl FnMut(u64)) -> f64 {
+pub fn least(rounds: usize, mut operation: impl FnMut(u64)) -> f64 {
     let round = |_| {
         let before_ns = now_ns();
         for at in 0..TIMES {
@@ -25,11 +31,14 @@ fn least(rounds: usize, mut operation: impl FnMut(u64)) -> f64 {
     (0..rounds.max(5)).map(round).fold(f64::INFINITY, f64::min)
 }
 
-/// All operations, on a queue in which 10,000 timers wait.
+/// Deadlines from 1 s to 1.8 s.
+pub fn far_ns(at: u64) -> u64 {
+    1_000_000_000 + at * 77_777
+}
+
+/// All operations; where timers wait, these are 10,000.
 pub fn operations(rounds: usize) -> Vec<Operation> {
-    const PENDING: u64 = 10_000;
     let mut timers: Timers<u32> = Timers::with_capacity(PENDING as usize + 1);
-    let far_ns = |at: u64| 1_000_000_000 + at * 77_777;
     let handles: Vec<_> = (0..PENDING)
         .map(|at| timers.arm(0, Terms::firm(far_ns(at), 50_000), 0).expect("it can be kept"))
         .collect();
@@ -48,28 +57,29 @@ pub fn operations(rounds: usize) -> Vec<Operation> {
         }),
     );
     note(
-        "arm again, 1 to 2 s ahead",
+        "spry-timer: arm again, 1 to 2 s ahead",
         least(rounds, |at| {
             let handle = handles[(at % PENDING) as usize];
             timers.rearm(0, handle, Terms::firm(far_ns(at * 7 % PENDING), 50_000)).expect("it can be kept");
         }),
     );
     note(
-        "arm and cancel, 1 s ahead",
+        "spry-timer: arm and cancel, 1 to 2 s ahead",
         least(rounds, |at| {
-            let handle = timers.arm(0, Terms::firm(far_ns(at % PENDING), 9), 0).expect("it can be kept");
+            let handle = timers.arm(0, Terms::firm(far_ns(at * 7 % PENDING), 9), 0).expect("it can be kept");
             black_box(timers.cancel(handle));
         }),
     );
     let mut due: Timers<u32> = Timers::new();
     let mut time_ns = 0;
     note(
-        "arm, and take when due",
+        "spry-timer: arm, and take when due, one pending",
         least(rounds, |_| {
             time_ns += 1000;
             due.arm(time_ns, Terms::firm(time_ns, 50_000), 0).expect("it can be kept");
             black_box(due.take(time_ns, Trigger::Check));
         }),
     );
+    of.extend(others::operations(rounds));
     of
 }

@@ -18,7 +18,7 @@ pub enum Form {
 /// A line of the table: medians of the rounds.
 pub struct Row {
     name: &'static str,
-    late_us: u64,
+    setting_us: u64,
     cpu_percent: f64,
     /// The 50th, 90th and 99th percentile, and the greatest, in us.
     quantiles_us: [f64; 4],
@@ -48,7 +48,7 @@ impl Row {
         let expected = sum(|it| it.expected);
         Row {
             name: variant.name,
-            late_us: variant.late_us,
+            setting_us: variant.setting_us,
             cpu_percent: median(outcomes.iter().map(|it| it.cpu_percent).collect()),
             quantiles_us: [0, 1, 2, 3].map(|at| median(quantiles.iter().map(|it| it[at]).collect())),
             expected,
@@ -69,18 +69,18 @@ fn print_text(rows: &[Row], operations: &[Operation]) {
     println!("{deadlines} deadlines a second; CPU is for timers, in percent of one; lateness in us\n");
     println!(
         "{:<34}{:>6}{:>8}{:>9}{:>9}{:>9}{:>10}{:>9}",
-        "", "late", "CPU %", "50 %", "90 %", "99 %", "greatest", "lost"
+        "", "us", "CPU %", "50 %", "90 %", "99 %", "greatest", "lost"
     );
     for row in rows {
         let [median, ninety, most, greatest] = row.quantiles_us;
         println!(
             "{:<34}{:>6}{:>8.1}{median:>9.1}{ninety:>9.1}{most:>9.1}{greatest:>10.1}{:>9}",
-            row.name, row.late_us, row.cpu_percent, row.lost
+            row.name, row.setting_us, row.cpu_percent, row.lost
         );
     }
     println!();
     for operation in operations {
-        println!("{:<52}{:>9.1} ns", operation.name, operation.ns);
+        println!("{:<66}{:>9.1} ns", operation.name, operation.ns);
     }
 }
 
@@ -88,7 +88,7 @@ fn print_json(rounds: usize, time: Duration, rows: &[Row], operations: &[Operati
     let row = |row: &Row| {
         let [p50_us, p90_us, p99_us, greatest_us] = row.quantiles_us;
         json!({
-            "name": row.name, "late_us": row.late_us, "cpu_percent": row.cpu_percent, "p50_us": p50_us,
+            "name": row.name, "setting_us": row.setting_us, "cpu_percent": row.cpu_percent, "p50_us": p50_us,
             "p90_us": p90_us, "p99_us": p99_us, "greatest_us": greatest_us, "expected": row.expected,
             "lost": row.lost,
         })

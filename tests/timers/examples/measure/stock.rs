@@ -93,9 +93,9 @@ pub fn sleeps_beside_work(slack_us: u64, time: Duration) -> Result<Outcome> {
 }
 
 /// A thread with work that looks at its descriptors and the clock after each piece.
-pub fn works(_slack_us: u64, time: Duration) -> Result<Outcome> {
+pub fn works(piece_us: u64, time: Duration) -> Result<Outcome> {
     let mut failed = None;
-    let outcome = load::beside_work(time, Piece::of(PIECE_NS), |piece, slice, late_ns| {
+    let outcome = load::beside_work(time, Piece::of(piece_us * 1000), |piece, slice, late_ns| {
         let start_ns = now_ns();
         let end_ns = start_ns + slice.as_nanos() as u64;
         let mut now = start_ns;
