@@ -20,6 +20,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/scheduler/build.rs", "the environment of a build"),
     ("crates/act/scheduler/examples/round.rs", "a map that it fills in the place of the programs"),
     ("crates/act/reserve/src/c.rs", "what a program in C hands over"),
+    ("crates/act/timer-c/src/lib.rs", "what a program in C hands over"),
     ("crates/act/timer/src/tokio.rs", "a descriptor that tokio watches"),
     // Guardians.
     ("crates/act/scheduler/src/guardian/", "the daemon's, and the memory that both share"),
