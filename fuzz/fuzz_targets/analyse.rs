@@ -1,4 +1,4 @@
-//! Reads any bytes as a trace of Spry's, perf's or trace-cmd's, and runs every analysis over what it holds: no
+//! Reads any bytes as a trace of Spry's, perf's or trace-cmd's, and runs every analysis over its events: no
 //! panic, no overflow, no unbounded memory. Run with `cargo +nightly fuzz run analyse`.
 #![no_main]
 

@@ -23,8 +23,13 @@ const LOADERS: [&str; 3] = ["spry-kernel", "spry-recorder", "spry-scheduler"];
 const EXPERIMENT: &str = "spry-experiment";
 const PLAYERS: [&str; 5] = ["spry-cli", "spry-host", "spry-lab", "spry-reproduce", "spry-runner"];
 /// The sources that only decide or compute: the time and all bytes are given to them as arguments.
-const PURE: [&str; 8] = [
+const PURE: [&str; 13] = [
     "crates/act/reservations/src/",
+    "crates/act/timer/src/checking.rs",
+    "crates/act/timer/src/queue.rs",
+    "crates/act/timer/src/slots.rs",
+    "crates/act/timer/src/terms.rs",
+    "crates/act/timer/src/wheel.rs",
     "crates/base/page/src/",
     "crates/base/task/src/",
     "crates/know/policy/src/",
