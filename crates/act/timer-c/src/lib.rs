@@ -53,7 +53,7 @@ unsafe fn tell(refused: Refused, why: *mut c_char, size: usize) {
     }
 }
 
-/// Makes a queue.
+/// Makes an empty queue with room for this many timers.
 // SAFETY: no other function of a program has this name.
 #[unsafe(no_mangle)]
 pub extern "C" fn spry_timers_new(timers: usize) -> *mut CTimers {
