@@ -347,7 +347,7 @@ mod tests {
             tables += lane.decoder.as_ref().map_or(0, Decoder::table_bytes);
             assert!(memory.unpacked >= tables, "{tables} bytes, {} counted", memory.unpacked);
         }
-        assert!(tables >= 3 * 8 << 20, "{tables} bytes");
+        assert!(tables >= (3 * 8) << 20, "{tables} bytes");
         memory.unpacked = UNPACKED_BYTES_MAX;
         let mut late = Lane::new(3, 0);
         late.add(segment(1000));
