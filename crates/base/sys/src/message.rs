@@ -19,7 +19,7 @@ pub struct Peer {
 /// Makes a socket, and the sockets that connect to it, refuse messages with files. Returns whether it does:
 /// kernels before 6.16 cannot.
 pub fn refuse_files(socket: BorrowedFd<'_>) -> bool {
-    /// An option of Linux 6.16; the crates of system calls have no name for it yet.
+    /// An option of Linux 6.16; libc and rustix have no name for it yet.
     const SO_PASSRIGHTS: libc::c_int = 83;
     let no: libc::c_int = 0;
     // SAFETY: the option is an int.

@@ -84,7 +84,7 @@ fn period(deadlines_ns: &[u64]) -> Option<u64> {
     (median_ns > 0 && near as f64 >= REGULAR * intervals_ns.len() as f64).then_some(median_ns)
 }
 
-/// How many of the wake-ups ticks of this rate would make later than half of the period.
+/// The share of wake-ups that `hz` ticks a second would make later than half of `period_ns`.
 fn skipped(deadlines_ns: &[u64], period_ns: u64, hz: u32) -> SkippedFinding {
     let tick_ns = 1_000_000_000 / u64::from(hz);
     // Half a step into each shift, so that no deadline lies on a tick by chance.

@@ -49,7 +49,7 @@ fn column(histogram: &Histogram, lines: usize) -> Vec<u64> {
     column
 }
 
-/// What a histogram file holds of one thread.
+/// The samples of one thread in a histogram file of cyclictest's form.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Column {
     /// Samples by whole microseconds.

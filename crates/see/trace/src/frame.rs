@@ -30,7 +30,7 @@ pub(crate) struct Frame<'a> {
 /// What comes before a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
-    /// The end of another frame, or of the header.
+    /// The frame follows directly on another frame, or on the file's header.
     Frame,
     /// Bytes that are no frame, and may have been frames before damage.
     Damage,

@@ -394,8 +394,8 @@ static __always_inline void reserved_moves(u32 cpu, struct cpu_ctx *c, u64 now)
 		promote(cpu, llc_of(cpu), now);
 }
 
-/* Sets the CPU's timer to the next time at which RESERVED must be asked again. This is the begin of the next
- * awaited period, or the end of the running task's budget at `until_ns` (0: it has no reservation). */
+/* Makes the CPU's timer fire for the next question to RESERVED: lead_ns before the next awaited period, or at
+ * `until_ns`, when the budget of the chosen task ends (0: the task does not run on a reservation). */
 static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u64 until_ns)
 {
 	u64 next = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD);

@@ -57,8 +57,8 @@ const volatile u32 kthread_percent = 20;
  * of lower classes. Of it, DAEMON has daemon_least_percent in any case. */
 const volatile u32 servers_percent = 20;
 const volatile u32 daemon_least_percent = 4;
-/* Kernel workers for which a process in use waits stay in KTHREAD until this class has had this part of
- * the period, percent. */
+/* Kernel workers that a process in use waits for are of KTHREAD until KTHREAD has used this part of
+ * budget_period_ns on the CPU, percent. Then they are of OTHER. */
 const volatile u32 wanted_percent = 30;
 /* The part of the period, percent, that each kernel thread may have. Threads of DAEMON with a budget of their
  * own have it in any case. */

@@ -123,7 +123,7 @@ __noinline u64 first_of_several(u32 cpu, u32 queue)
 	return beside < here ? beside : here;
 }
 
-/* The order of the first task of a class that a CPU can take, other caches aside; ~0 if there is none. */
+/* The order of the first task of a class that waits for a CPU, other caches not counted; ~0 if none waits. */
 static __always_inline u64 first_waiting(const struct where *at, u32 queue)
 {
 	return nr_cpus == 1 ? first_key(at->llc, queue) : first_of_several(at->cpu, queue);

@@ -377,7 +377,7 @@ static __always_inline u32 place_of_set(u32 cpu, u32 number)
 /* The functions that follow are global, since the verifier checks a global function only once and not again
  * in each state of its callers. */
 
-/* How many tasks wait in a class' queues, in the places of all sets that a CPU serves. */
+/* How many tasks of a class wait in the places of the sets of CPUs (mask.bpf.h) that a CPU serves. */
 __noinline u32 waiting_in_sets(u32 cpu, u32 queue)
 {
 	u32 i, count = 0;

@@ -157,8 +157,8 @@ impl Server {
         })
     }
 
-    /// The descriptors to wait for, in the second of `now_ns`. Callers that have used up their part of the
-    /// daemon's time in this second are left out; the daemon wakes at least once a second.
+    /// The descriptors to wait for, in the second of `now_ns`. If a caller has used up its part of it, only
+    /// answers that it has not taken are sent to it. The daemon wakes at least once a second.
     pub fn polls(&self, now_ns: u64) -> impl Iterator<Item = PollFd<'_>> {
         let admits = if self.admits(now_ns) { PollFlags::IN } else { PollFlags::empty() };
         let doors = [self.roots.poll(PollFlags::IN), self.everybodys.poll(admits)];

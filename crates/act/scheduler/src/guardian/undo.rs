@@ -75,7 +75,7 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
 /// then all other settings are given.
 fn give(then: Settings, now: Settings, id: TaskId) -> io::Result<()> {
     if then.policy == DEADLINE {
-        // The thread has been given a reservation since, and keeps it.
+        // If the thread has got a reservation since, it keeps that. Only its nice value is given back.
         return schedule::set_nice(id.tid, then.nice);
     }
     let rest = Settings { reset_on_fork: now.reset_on_fork, ..then };

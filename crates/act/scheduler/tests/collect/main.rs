@@ -20,7 +20,7 @@ use spry_policy::Tgid;
 
 use world::{Child, LONG, World, child, get, nap, pipe, put, shared, terminal, until};
 
-/// Two processes: one reads what the other writes; the writer sleeps before each write.
+/// Two processes: one reads what the other writes; the writer sleeps after each write.
 fn reader_and_writer(ends: [RawFd; 2]) -> (Child, Child) {
     let reader = child(|| while get(ends[0]) > 0 {});
     let writer = child(|| {

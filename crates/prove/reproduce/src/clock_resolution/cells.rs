@@ -14,7 +14,7 @@ use crate::draw;
 use crate::error::Error;
 use crate::written::Written;
 
-/// Spry's programs in the guest on which results depend.
+/// Spry's programs in a guest. If one of them changes, all cells are measured anew.
 const PROGRAMS: [&str; 2] = ["spry-guest", "spry-runner"];
 
 /// What of the paper is measured.

@@ -23,7 +23,7 @@ pub struct Typist {
     pub opening: String,
     /// How many keys are typed before the run, each after the answer to the key before.
     pub preparing: usize,
-    /// How long the answer to the first of these keys may take, ns.
+    /// The longest time until the answer to the first of the `preparing` keys, ns. After it the run fails.
     pub first_patience_ns: u64,
     /// When the typing begins, ns after the beginning of the measured time; `None`: at the task's start.
     pub from_ns: Option<u64>,
