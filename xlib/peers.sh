@@ -37,18 +37,24 @@ build_peers() {
     root=$1
     shift
     at=0
+    # A path of the same length everywhere: clang orders some types by addresses, and these depend on it.
+    peers_target=$(mktemp -d /tmp/spry-peers-XXXXXX)
     for peer in "$@"; do
         at=$((at + 1))
         say "$peer ($at of $#; about a minute on two CPUs if it has to be built)"
-        # Its own lock file first; where that no longer resolves, the newest versions that this compiler can build. What
-        # was built before stays if neither does. Else, where it asks for a newer compiler, this one all the same; last
-        # an older one, with the packages of its time, for distributions' compilers that the newer ones have left behind.
+        # Its own lock file first; where that no longer resolves, the newest versions that this compiler can
+        # build. What was built before stays if neither does. Else, where it asks for a newer compiler, this
+        # one all the same; last an older one, with the packages of its time, for distributions' compilers
+        # that the newer ones have left behind.
         install_peer "$root" "$peer" --locked || install_peer "$root" "$peer" || peer_stays "$root" "$peer" ||
             install_peer "$root" "$peer" --ignore-rust-version ||
             install_peer "$root" "$peer" '--locked --version <1.1' ||
-            fail "cargo could not build $peer: see its messages above (a newer Rust may help)"
+            {
+                rm -rf "$peers_target"
+                fail "cargo could not build $peer: see its messages above (a newer Rust may help)"
+            }
     done
-    rm -rf "$CARGO_TARGET_DIR/peers"
+    rm -rf "$peers_target"
 }
 
 # Whether an older one was built before: ROOT NAME. To try the newest all the same would take minutes each time, and fail each time.
@@ -60,7 +66,14 @@ peer_stays() {
 install_peer() {
     # A binary that cargo does not know to be its own would be in its way.
     [ ! -e "$1/bin/$2" ] || grep -q "\"$2 " "$1/.crates.toml" 2>/dev/null || rm "$1/bin/$2"
+    # A peer enters guests of the lab, so it names no folder of this machine, neither in Rust nor in BPF. A peer
+    # that does is built anew. scx_cargo reads BPF_EXTRA_CFLAGS_PRE_INCL.
+    separator=$(printf '\037')
+    cargo_home=$(readlink -m "${CARGO_HOME:-$HOME/.cargo}")
+    ! grep -q "$cargo_home/" "$1/bin/$2" 2>/dev/null || rm "$1/bin/$2"
     # shellcheck disable=SC2086
-    PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback cargo install --root "$1" \
-        --target-dir "$CARGO_TARGET_DIR/peers" ${3:-} "$2"
+    PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback \
+        CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS$separator--remap-path-prefix=$peers_target=/target" \
+        BPF_EXTRA_CFLAGS_PRE_INCL="-ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$peers_target=/target" \
+        cargo install --root "$1" --target-dir "$peers_target" ${3:-} "$2"
 }
