@@ -36,7 +36,16 @@ impl Tree {
         );
         fs::write(&file, script).expect("a script");
         fs::set_permissions(&file, fs::Permissions::from_mode(0o755)).expect("it becomes executable");
+        self.writes("Cargo.toml", "").writes("src/lib.rs", "").writes(source, does);
         self.names(source, &file);
+        self
+    }
+
+    /// Writes a source.
+    fn writes(&self, source: &str, text: &str) -> &Tree {
+        let path = self.path().join(source);
+        fs::create_dir_all(path.parent().expect("a directory")).expect("a directory");
+        fs::write(path, text).expect("a file");
         self
     }
 
@@ -132,8 +141,32 @@ fn a_lab_test_with_equal_inputs_is_not_run_again() {
     let said = end(&first, (2, 1, 1));
     assert!(said.contains("1 test passed before with equal guests"), "{said}");
     assert_eq!(ran(&first), ["m::bad", "pure", "repeats::host"]);
-    // Another program is another input.
+    // Another source is another input.
     end(&tree("; exit 0"), (3, 1, 0));
+}
+
+#[test]
+fn a_changed_module_runs_its_own_tests_again() {
+    let tests = ["m::one", "n::two", "o::three"];
+    let tree =
+        Tree::new().program("tests/lab/tests/l/main.rs", &tests, &[], &format!("echo $1 >>ran; {GOOD}"));
+    let module = |name: &str, text: &str| _ = tree.writes(&format!("tests/lab/tests/l/{name}.rs"), text);
+    module("m", "first");
+    module("n", "use crate::m::helper;");
+    module("o", "first");
+    let words = ["--kept", "kept", "messages", "counts", "lab"];
+    let end =
+        |counts| counted_with(&tree, tree.start_with(&words).wait_with_output().expect("it ends"), counts);
+    end((3, 0, 0));
+    assert_eq!(ran(&tree), tests);
+    module("m", "second");
+    end((2, 0, 1));
+    assert_eq!(ran(&tree), ["m::one", "n::two"]);
+    module("o", "second");
+    end((1, 0, 2));
+    assert_eq!(ran(&tree), ["o::three"]);
+    tree.writes("src/lib.rs", "second");
+    end((3, 0, 0));
 }
 
 #[test]
