@@ -64,11 +64,52 @@ fn a_timer_is_armed_while_another_one_fires() {
 }
 
 #[test]
+fn another_thread_arms_and_cancels_on_a_loop_that_sleeps() {
+    let mut event_loop: Loop<u32> = Loop::new().expect("a loop");
+    // It fires only if the other thread fails.
+    event_loop.arm_after(Duration::from_secs(20), Duration::ZERO, 1000).expect("it can be kept");
+    let hour = Duration::from_secs(3600);
+    let held = event_loop.arm_after(hour, Duration::ZERO, 7).expect("it can be kept");
+    let remote = event_loop.remote();
+    let other = std::thread::spawn(move || {
+        for value in 0..100 {
+            let delay = Duration::from_micros(u64::from(value % 7) * 100);
+            remote.arm_after(delay, Duration::from_micros(50), value).expect("it can be kept");
+            std::thread::sleep(Duration::from_micros(u64::from(value % 3) * 50));
+        }
+        remote.cancel(held);
+        remote.arm(Terms::firm(10, 20).every(5), 0).expect_err("the deadline is in the past")
+    });
+    let (mut ready, mut seen) = (Vec::new(), Vec::new());
+    while seen.len() < 100 || event_loop.timers().deadline_ns(held).is_some() {
+        let trigger = event_loop.wait(&mut ready).expect("it waits");
+        event_loop.fire(trigger, |_, fired| {
+            assert!(fired.value < 100, "a timer is missing: {seen:?}");
+            seen.push(fired.value);
+        });
+    }
+    seen.sort_unstable();
+    assert_eq!(seen, (0..100).collect::<Vec<_>>());
+    assert!(matches!(other.join().expect("it ends"), Refused::Past { deadline_ns: 10, .. }));
+}
+
+#[test]
+fn a_loop_that_works_sees_other_threads_timers_at_a_check() {
+    let mut event_loop: Loop<u32> = Loop::new().expect("a loop");
+    let remote = event_loop.remote();
+    let other = std::thread::spawn(move || remote.arm_after(Duration::ZERO, Duration::ZERO, 1));
+    other.join().expect("it ends").expect("it can be kept");
+    let mut seen = Vec::new();
+    event_loop.check(|_, fired| seen.push(fired.value));
+    assert_eq!(seen, [1]);
+}
+
+#[test]
 fn a_token_or_terms_that_cannot_be_get_one_line() {
     let mut event_loop: Loop<u32> = Loop::new().expect("a loop");
     let (_ours, theirs) = UnixStream::pair().expect("two sockets");
     let error = event_loop.add(&theirs, u64::MAX, READABLE).expect_err("it is the backstop's");
-    assert_eq!(error.to_string(), "a token is 0 to 18446744073709551614, not 18446744073709551615");
+    assert_eq!(error.to_string(), "a token is 0 to 18446744073709551613, not 18446744073709551615");
     let refused = event_loop.timers().arm(9, Terms::hard(8), 1);
     assert_eq!(refused, Err(Refused::Past { deadline_ns: 8, now_ns: 9 }));
 }

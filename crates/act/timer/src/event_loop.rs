@@ -8,6 +8,7 @@ use rustix::buffer::spare_capacity;
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 use rustix::io::Errno;
 
+use crate::remote::{Orders, Remote};
 use crate::terms::{Refused, SOFT};
 use crate::{Backstop, Fired, Handle, Terms, Timers, Trigger, now_ns};
 
@@ -16,8 +17,9 @@ pub const READABLE: u32 = EventFlags::IN.bits();
 /// A descriptor can be written (`EPOLLOUT`).
 pub const WRITABLE: u32 = EventFlags::OUT.bits();
 
-/// The token of the backstop. No descriptor may have it.
+/// The tokens of the backstop and of other threads' orders. No descriptor may have them.
 const BACKSTOP: u64 = u64::MAX;
+const ORDERS: u64 = u64::MAX - 1;
 /// How many events a wait returns at most.
 const EVENTS: usize = 256;
 
@@ -55,6 +57,8 @@ pub struct Ready {
 pub struct Loop<T> {
     timers: Timers<T>,
     backstop: Backstop,
+    remote: Remote<T>,
+    orders: Orders<T>,
     epoll: OwnedFd,
     events: Vec<epoll::Event>,
 }
@@ -65,20 +69,24 @@ impl<T> Loop<T> {
     /// # Errors
     /// The kernel makes no epoll or no timer, for example because the process has too many descriptors.
     pub fn new() -> io::Result<Loop<T>> {
-        let (backstop, epoll) = (Backstop::new()?, epoll::create(CreateFlags::CLOEXEC)?);
-        epoll::add(&epoll, &backstop, EventData::new_u64(BACKSTOP), EventFlags::IN | EventFlags::ET)?;
-        Ok(Loop { timers: Timers::new(), backstop, epoll, events: Vec::with_capacity(EVENTS) })
+        let (backstop, remote) = (Backstop::new()?, Remote::new()?);
+        let epoll = epoll::create(CreateFlags::CLOEXEC)?;
+        let edges = EventFlags::IN | EventFlags::ET;
+        epoll::add(&epoll, &backstop, EventData::new_u64(BACKSTOP), edges)?;
+        epoll::add(&epoll, &remote, EventData::new_u64(ORDERS), edges)?;
+        let (timers, orders) = (Timers::new(), Orders::new());
+        Ok(Loop { timers, backstop, remote, orders, epoll, events: Vec::with_capacity(EVENTS) })
     }
 
     /// Waits for a descriptor too. `flags` are those of `epoll_ctl(2)`, such as [`READABLE`]; `token` names
-    /// it in [`Ready`], and may be anything but `u64::MAX`.
+    /// it in [`Ready`], and may be anything below `u64::MAX - 1`.
     ///
     /// # Errors
-    /// The token is `u64::MAX`, or `epoll_ctl(2)` fails: the descriptor was added already, or cannot be
+    /// The token is too great, or `epoll_ctl(2)` fails: the descriptor was added already, or cannot be
     /// waited for.
     pub fn add(&self, descriptor: impl AsFd, token: u64, flags: u32) -> io::Result<()> {
-        if token == BACKSTOP {
-            let text = format!("a token is 0 to {}, not {BACKSTOP}", BACKSTOP - 1);
+        if token >= ORDERS {
+            let text = format!("a token is 0 to {}, not {token}", ORDERS - 1);
             return Err(io::Error::new(io::ErrorKind::InvalidInput, text));
         }
         let flags = EventFlags::from_bits_retain(flags);
@@ -91,6 +99,11 @@ impl<T> Loop<T> {
     /// The descriptor was not added.
     pub fn remove(&self, descriptor: impl AsFd) -> io::Result<()> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
+    }
+
+    /// Arms and cancels timers of this loop from other threads.
+    pub fn remote(&self) -> Remote<T> {
+        self.remote.clone()
     }
 
     /// The timers, to arm, cancel and count them. Their clock is [`now_ns`].
@@ -109,13 +122,14 @@ impl<T> Loop<T> {
         self.timers.arm(now_ns, Terms::firm(now_ns.saturating_add(ns(delay)), ns(overshoot)), value)
     }
 
-    /// Arms the backstop and sleeps until a descriptor is ready or the backstop expires; the events of
-    /// descriptors replace what `ready` had. A signal ends the sleep without events. Pass the result to
-    /// [`fire`](Loop::fire).
+    /// Arms the backstop and sleeps until a descriptor is ready, the backstop expires, or another thread arms
+    /// or cancels a timer; the events of descriptors replace what `ready` had. A signal ends the sleep
+    /// without events. Pass the result to [`fire`](Loop::fire).
     ///
     /// # Errors
     /// Those of `timerfd_settime(2)` and `epoll_wait(2)`; none is known for a loop that was made.
     pub fn wait(&mut self, ready: &mut Vec<Ready>) -> io::Result<Trigger> {
+        self.obey();
         self.backstop.arm(self.timers.backstop_ns())?;
         ready.clear();
         self.events.clear();
@@ -127,14 +141,26 @@ impl<T> Loop<T> {
         for event in &self.events {
             // A packed structure: its fields are copied.
             let (data, flags) = (event.data, event.flags);
-            if data.u64() == BACKSTOP {
-                trigger = Trigger::Backstop;
-                self.backstop.note_expiry();
-            } else {
-                ready.push(Ready { token: data.u64(), flags: flags.bits() });
+            match data.u64() {
+                BACKSTOP => {
+                    trigger = Trigger::Backstop;
+                    self.backstop.note_expiry();
+                }
+                // They are obeyed below, whatever ended the sleep.
+                ORDERS => {}
+                token => ready.push(Ready { token, flags: flags.bits() }),
             }
         }
+        self.obey();
         Ok(trigger)
+    }
+
+    /// Does what other threads have ordered.
+    #[inline]
+    fn obey(&mut self) {
+        if self.remote.may_have_orders() {
+            self.orders.obey(&self.remote, &mut self.timers);
+        }
     }
 }
 
@@ -149,6 +175,7 @@ impl<T: Clone> Loop<T> {
     /// due it costs hardly more than reading the clock.
     #[inline]
     pub fn check(&mut self, fired: impl FnMut(&mut Timers<T>, Fired<T>)) {
+        self.obey();
         if self.timers.wants_check() {
             let now_ns = now_ns();
             if self.timers.poll(now_ns) {

@@ -72,10 +72,16 @@ mod checking;
 mod costs;
 #[cfg(feature = "epoll")]
 mod event_loop;
+#[cfg(feature = "epoll")]
+mod inbox;
 #[cfg(feature = "mio")]
 mod mio;
 mod queue;
+#[cfg(feature = "epoll")]
+mod remote;
 mod slots;
+#[cfg(feature = "epoll")]
+mod sync;
 mod terms;
 #[cfg(feature = "tokio")]
 pub mod tokio;
@@ -89,6 +95,8 @@ pub use costs::measure_costs;
 #[cfg(feature = "epoll")]
 pub use event_loop::{Loop, READABLE, Ready, WRITABLE};
 pub use queue::{Fired, Timers, Trigger};
+#[cfg(feature = "epoll")]
+pub use remote::Remote;
 pub use slots::Handle;
 pub use terms::{Refused, SOFT, Terms};
 pub use wheel::PERIOD_NS;

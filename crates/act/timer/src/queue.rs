@@ -87,6 +87,17 @@ impl<T> Timers<T> {
     /// The terms cannot be kept, or the queue is full; see [`Refused`].
     pub fn arm(&mut self, now_ns: u64, terms: Terms, value: T) -> Result<Handle, Refused> {
         terms.check(now_ns)?;
+        self.insert(now_ns, terms, value)
+    }
+
+    /// Arms a timer whose terms were checked earlier, so that its deadline may have passed since. In a queue
+    /// that is full there is no room for it, and it is dropped.
+    #[cfg(feature = "epoll")]
+    pub(crate) fn arm_late(&mut self, now_ns: u64, terms: Terms, value: T) {
+        _ = self.insert(now_ns, terms, value);
+    }
+
+    fn insert(&mut self, now_ns: u64, terms: Terms, value: T) -> Result<Handle, Refused> {
         let handle = self.slots.insert(terms, value)?;
         self.advance(now_ns);
         if let Some(index) = self.slots.index_of(handle) {
