@@ -43,7 +43,7 @@ fn a_reader_that_sleeps_until_told_gets_every_message() {
             if all.len() == 2 {
                 break;
             }
-            // A message whose sender told nobody would leave the reader here for ever.
+            // If no sender had told the reader of a message, it would stay here for ever.
             told.wait();
         }
         all.sort_unstable();

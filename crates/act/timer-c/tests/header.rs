@@ -33,7 +33,7 @@ fn compiled(directory: &Path, library: &Path) -> PathBuf {
 }
 
 #[test]
-fn a_c_program_uses_timers_with_either_library() {
+fn a_c_program_arms_checks_and_sleeps_with_either_library() {
     for ending in [".a", ".so"] {
         let directory = tempfile::tempdir().expect("a directory");
         let library = library(ending);

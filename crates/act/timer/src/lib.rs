@@ -49,14 +49,17 @@
 //!
 //! Timers that are due fire in the order of their deadlines; timers of one deadline fire in the order in
 //! which they were armed. A timer that is due within the current period of [`PERIOD_NS`] waits in a heap,
-//! which costs O(log n) of the timers in it. A later one waits in a coarse wheel until its last period, so
-//! arming it, cancelling it and arming it again are O(1). Cancelling a timer of the heap is O(1) amortised:
-//! the heap drops the entry later. When a queue has grown to its size, no call allocates.
+//! which costs O(log n) of the timers in it. A later one waits in a coarse wheel until its last period, or
+//! until its limit may be the earliest. So arming it, cancelling it and arming it again are O(1).
+//! Cancelling a timer of the heap is O(1) amortised: the heap drops the entry later. When a queue has grown
+//! to its size, no call allocates.
 //!
 //! # Adapters
 //!
-//! - Feature `epoll`: [`Backstop`] is a timerfd on the clock of [`now_ns`], and [`Loop`] an epoll loop around
-//!   it.
+//! - Feature `epoll`: `Backstop` is a timerfd on the clock of `now_ns`, and `Loop` an epoll loop around it.
+//!   By a `Remote`, other threads arm timers on a loop.
+//! - Feature `mio`: `Backstop` is a source that a `mio::Poll` can wait for.
+//! - Feature `tokio`: `tokio::Time` has sleeps and intervals for tasks, in nanoseconds.
 //!
 //! # When checks do not pay
 //!

@@ -90,7 +90,7 @@ impl<T> Timers<T> {
         self.insert(now_ns, terms, value)
     }
 
-    /// Arms a timer whose terms were checked earlier, so that its deadline may have passed since. In a queue
+    /// Arms a timer with terms that were checked earlier: the deadline may have passed since. In a queue
     /// that is full there is no room for it, and it is dropped.
     #[cfg(feature = "epoll")]
     pub(crate) fn arm_late(&mut self, now_ns: u64, terms: Terms, value: T) {

@@ -66,8 +66,8 @@ impl<T> Remote<T> {
         Ok(())
     }
 
-    /// Cancels a timer, whose handle the loop's thread has passed on. It may still fire before the loop sees
-    /// this.
+    /// Cancels a timer by a handle that the loop's thread has passed on. The timer may still fire before the
+    /// loop sees this.
     pub fn cancel(&self, handle: Handle) {
         self.order(Order::Cancel(handle));
     }

@@ -2,8 +2,8 @@
 //!
 //! tokio's own timers are due at full milliseconds. Here a time is a number of nanoseconds, and a task is
 //! woken at the latest an overshoot after it, as far as the runtime has a thread to run it. The end of a
-//! sleep is a trigger point, at which all tasks that are due are woken. A program with tasks that work for
-//! long adds others with [`Time::check`]. A timerfd is the backstop.
+//! sleep is a trigger point, at which all tasks that are due are woken. A program with long pieces of work
+//! adds others with [`Time::check`]. A timerfd is the backstop.
 //!
 //! ```
 //! use std::time::Duration;
@@ -95,7 +95,8 @@ impl Time {
         let backstop = Backstop::new()?;
         let descriptor = backstop.as_raw_fd();
         let state = Mutex::new(State { timers: Timers::new(), backstop, armed_ns: SOFT });
-        let shared = Arc::new(Shared { state, descriptor, start: Instant::now(), start_ns: now_ns() });
+        let (start, start_ns) = moment();
+        let shared = Arc::new(Shared { state, descriptor, start, start_ns });
         let watched = Watched(shared.clone());
         // SAFETY: the descriptor is the timerfd of `shared`, which `watched` keeps open, and never another
         // one.
@@ -157,8 +158,8 @@ impl Time {
         self.0.shared.start_ns.saturating_add(after_ns)
     }
 
-    /// A trigger point: wakes all tasks with a deadline that has passed. It may be called from any thread,
-    /// also from the runtime's hook `on_thread_unpark`.
+    /// A trigger point: wakes all tasks that are due. It may be called from any thread, also
+    /// from the runtime's hook `on_thread_unpark`.
     pub fn check(&self) {
         let now_ns = now_ns();
         let is_due = self.0.shared.state().timers.poll(now_ns);
@@ -178,7 +179,14 @@ fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(SOFT)
 }
 
-/// At each expiry of the backstop, wakes the tasks with a deadline that has passed.
+/// One moment by both clocks: the closest of several readings, since a thread can lose its CPU between two.
+fn moment() -> (Instant, u64) {
+    let readings = (0..8).map(|_| (Instant::now(), now_ns(), Instant::now()));
+    let closest = readings.min_by_key(|&(before, _, after)| after - before);
+    closest.map_or_else(|| (Instant::now(), now_ns()), |(before, now_ns, _)| (before, now_ns))
+}
+
+/// Wakes the tasks that are due at each expiry of the backstop.
 async fn drive(watched: AsyncFd<Watched>) {
     while let Ok(mut ready) = watched.readable().await {
         // The registration is edge-triggered, so the next expiry makes it ready again.
@@ -195,8 +203,8 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Wakes all tasks with a deadline that has passed. The lock is not held while a task is woken, or a
-    /// waker dropped: either may end sleeps, which take it.
+    /// Wakes all tasks that are due. The lock is not held while a task is woken, or a waker
+    /// dropped: either may end sleeps, which take it.
     fn fire(&self, now_ns: u64, trigger: Trigger) {
         loop {
             let fired = self.state().timers.take(now_ns, trigger);
@@ -308,7 +316,7 @@ impl Wait {
             return Poll::Pending;
         }
         drop(state);
-        // If all deadlines of a task have passed, it lets other tasks run from time to time.
+        // A task that is always late lets others run from time to time.
         if pin!(coop::cooperative(ready(()))).poll(context).is_pending() {
             return Poll::Pending;
         }

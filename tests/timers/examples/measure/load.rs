@@ -1,4 +1,4 @@
-//! The load: periodic timers with evenly spread deadlines, 197,000 a second.
+//! The load: periodic timers with deadlines that are evenly spread, 197,000 a second.
 
 use std::hint::black_box;
 use std::time::Duration;

@@ -90,7 +90,7 @@ fn expected(time: Duration) -> u64 {
     load::expected(0, time.as_nanos() as u64)
 }
 
-/// A runtime with tasks that only wait for their ticks.
+/// A runtime with tasks that do nothing but wait for their ticks.
 fn sleeps<T: Ticks>(overshoot_us: u64, time: Duration) -> Result<Outcome> {
     let late = Rc::new(RefCell::new(load::lateness(time)));
     let (ticks, runtime) = T::with_runtime(overshoot_us)?;
