@@ -1,5 +1,6 @@
-//! What tests of several crates need: the programs that they start, and golden files.
+//! What tests of several crates need: the programs that they start, programs in C, and golden files.
 
+pub mod c;
 mod golden;
 
 use std::env;

@@ -1,13 +1,13 @@
 //! Tests the library and its C header against a daemon of the test's own, which answers as Spry's does.
 
-use std::fs;
 use std::io::{BufRead, BufReader, Write};
 use std::os::unix::net::UnixListener;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{Receiver, channel};
 use std::thread;
-use std::time::SystemTime;
+
+use spry_test_run::c;
 
 /// What the daemon says to each question of a program that opens, asks, sets and releases.
 const OPENED: &str = r#"{"opened":{"slot":7,"cpu":1,"budget_ns":1,"period_ns":2,"on_exhaustion":"wait","enforcer":"scx","notes":[]}}"#;
@@ -51,31 +51,15 @@ fn daemon(directory: &Path) -> (PathBuf, Receiver<String>) {
     (socket, receiver)
 }
 
-/// The newest file that cargo has built of this library, with this ending.
-fn library(ending: &str) -> PathBuf {
-    let own = std::env::current_exe().expect("this program");
-    let files = fs::read_dir(own.parent().expect("a directory")).expect("its files").flatten();
-    let is_it = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default().to_string_lossy();
-        name.starts_with("libspry_reserve") && name.ends_with(ending)
-    };
-    let age = |path: &PathBuf| {
-        fs::metadata(path).and_then(|file| file.modified()).unwrap_or(SystemTime::UNIX_EPOCH)
-    };
-    files.map(|file| file.path()).filter(is_it).max_by_key(age).expect("cargo builds the library")
-}
-
-/// Compiles the example in C with every warning an error, and links it with a library.
+/// Compiles the example in C and links it with a library.
 fn compiled(directory: &Path, library: &Path) -> PathBuf {
-    let crate_directory = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let program = directory.join("on_time");
-    let mut command = Command::new(std::env::var("CC").unwrap_or_else(|_| "cc".to_owned()));
-    command.args(["-std=c11", "-D_POSIX_C_SOURCE=200809L", "-Wall", "-Wextra", "-Werror", "-pedantic"]);
-    command.arg("-I").arg(crate_directory.join("include")).arg(crate_directory.join("examples/on_time.c"));
-    command.arg("-o").arg(&program).arg(library).args(["-lm", "-lpthread", "-ldl"]);
-    let said = command.output().expect("there is a C compiler");
-    assert!(said.status.success(), "{}", String::from_utf8_lossy(&said.stderr));
-    program
+    c::compiled(
+        Path::new(env!("CARGO_MANIFEST_DIR")),
+        "on_time",
+        &["-D_POSIX_C_SOURCE=200809L"],
+        directory,
+        library,
+    )
 }
 
 fn run(program: &Path, socket: &Path, library: &Path) -> (bool, String, String) {
@@ -91,7 +75,7 @@ fn a_c_program_opens_asks_sets_and_releases_with_either_library() {
     for ending in [".a", ".so"] {
         let directory = tempfile::tempdir().expect("a directory");
         let (socket, asked) = daemon(directory.path());
-        let library = library(ending);
+        let library = c::library("libspry_reserve", ending);
         let program = compiled(directory.path(), &library);
         let (is_well, out, err) = run(&program, &socket, &library);
         assert!(is_well, "{out}{err}");
@@ -110,7 +94,7 @@ fn a_c_program_opens_asks_sets_and_releases_with_either_library() {
 #[test]
 fn a_c_program_without_a_daemon_is_told_what_to_do() {
     let directory = tempfile::tempdir().expect("a directory");
-    let library = library(".a");
+    let library = c::library("libspry_reserve", ".a");
     let program = compiled(directory.path(), &library);
     let (is_well, _, err) = run(&program, &directory.path().join("none"), &library);
     assert!(!is_well && err.contains("no scheduler daemon is running"), "{err}");
