@@ -65,6 +65,8 @@ pub(crate) struct Drain<W: Write> {
     symbols: Symbols,
     cpus: Vec<CpuRing>,
     waiting: Vec<Rare>,
+    /// Records are being taken that are later than this and come by `add`.
+    held_ns: Option<u64>,
     lookout: Option<Lookout>,
 }
 
@@ -89,6 +91,7 @@ impl<W: Write> Drain<W> {
             symbols,
             cpus,
             waiting: Vec::new(),
+            held_ns: None,
             lookout: None,
         }
     }
@@ -98,8 +101,15 @@ impl<W: Write> Drain<W> {
         self.lookout = Some(lookout);
     }
 
-    /// Adds records that did not come through a ring; their tasks are known from now on.
+    /// Until records are added, no round writes what is later than `from_ns`. Another thread takes these
+    /// records from then on and may be preempted before it adds them; the trace is in time order.
+    pub(crate) fn hold(&mut self, from_ns: u64) {
+        self.held_ns = Some(from_ns);
+    }
+
+    /// Adds records that did not come through a ring; their tasks are known from now on. Ends a hold.
     pub(crate) fn add(&mut self, records: Vec<Rare>) {
+        self.held_ns = None;
         for record in &records {
             if let What::Account(info, ..) = record.what {
                 self.name(info);
@@ -124,10 +134,11 @@ impl<W: Write> Drain<W> {
         self.cpus.iter().map(|cpu| cpu.lost).collect()
     }
 
-    /// Writes everything that is certainly complete.
-    pub(crate) fn round(&mut self) -> Result<Round> {
-        let safe_ns = clock::kernel_ns() - MARGIN_NS;
-        self.take_up_to(safe_ns)
+    /// Writes everything that was certainly complete at `now_ns`. A hold that began later has no effect: its
+    /// records are later than all that this round writes.
+    pub(crate) fn round(&mut self, now_ns: u64) -> Result<Round> {
+        let safe_ns = now_ns - MARGIN_NS;
+        self.take_up_to(self.held_ns.map_or(safe_ns, |held_ns| safe_ns.min(held_ns)))
     }
 
     /// Writes everything; the programs must have been switched off.

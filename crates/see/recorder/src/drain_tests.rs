@@ -19,6 +19,7 @@ const CPUS: usize = 2;
 const RING_BYTES: usize = 2 * SPRY_CHUNK_BYTES as usize;
 const SHARED_BYTES: usize = 1 << 16;
 const START_NS: u64 = 1_000_000_000;
+const NOW_NS: u64 = START_NS + 1_000_000;
 
 /// Files in memory in the place of BPF maps.
 struct Maps {
@@ -156,12 +157,28 @@ fn a_round_leaves_what_is_not_certain_for_the_next() {
 }
 
 #[test]
+fn records_added_late_keep_their_time_and_place() {
+    let mut maps = Maps::new();
+    let mut drain = maps.drain();
+    wakeup(&mut maps, 0, START_NS + 10, 1);
+    wakeup(&mut maps, 1, START_NS + 30, 2);
+    drain.hold(START_NS + 20);
+    assert_eq!(drain.round(NOW_NS).unwrap(), Round::Written);
+    let prio = Prio { tid: Tid(3), policy: spry_trace::event::Policy::Other, prio: 120 };
+    drain.add(vec![Rare { time_ns: START_NS + 25, cpu: 0, what: What::Event(Event::Prio(prio)) }]);
+    assert_eq!(drain.round(NOW_NS).unwrap(), Round::Written);
+    let is_told = |event: &Event| matches!(event, Event::Wakeup(_)) || *event == Event::Prio(prio);
+    let events = finish(drain).into_iter().filter(|stamped| is_told(&stamped.event));
+    assert_eq!(events.map(|stamped| stamped.time_ns - START_NS).collect::<Vec<_>>(), [10, 25, 30]);
+}
+
+#[test]
 fn a_cpu_in_the_middle_of_a_record_postpones_the_round() {
     let mut maps = Maps::new();
     wakeup(&mut maps, 0, START_NS + 10, 1);
     maps.set(1, offset_of!(spry_cpu, nest), 1);
     let mut drain = maps.drain();
-    assert_eq!(drain.round().unwrap(), Round::Postponed);
+    assert_eq!(drain.round(NOW_NS).unwrap(), Round::Postponed);
     maps.set(1, offset_of!(spry_cpu, nest), 0);
     assert_eq!(finish(drain).len(), 2);
 }
@@ -171,7 +188,7 @@ fn an_unfinished_rare_record_postpones_the_round() {
     const BUSY: u32 = 1 << 31;
     let mut maps = Maps::new();
     maps.put_shared(BUSY, &[0; 5]);
-    assert_eq!(maps.drain().round().unwrap(), Round::Postponed);
+    assert_eq!(maps.drain().round(NOW_NS).unwrap(), Round::Postponed);
 }
 
 #[test]

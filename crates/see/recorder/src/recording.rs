@@ -226,8 +226,13 @@ pub fn create(path: &Path) -> Result<File> {
 
 /// What the drain thread is told by others.
 enum Command {
+    /// Records later than this are being taken; the next `Add` brings them.
+    Hold(u64),
     Add(Vec<Rare>),
-    Stop { end_ns: u64, recursion_misses: u64 },
+    Stop {
+        end_ns: u64,
+        recursion_misses: u64,
+    },
 }
 
 /// A running recording. If it is dropped without [`Recording::stop`], the drain thread finishes the file by
@@ -236,7 +241,8 @@ pub struct Recording {
     loaded: Loaded,
     control: Arc<Control>,
     start_ns: u64,
-    commands: mpsc::Sender<Command>,
+    /// Locked while records are taken: the drain knows of one hold.
+    commands: Mutex<mpsc::Sender<Command>>,
     queue: Arc<Queue>,
     statistics: Arc<Mutex<Statistics>>,
     drain: JoinHandle<Result<()>>,
@@ -286,7 +292,7 @@ impl Recording {
             loaded,
             control,
             start_ns,
-            commands,
+            commands: Mutex::new(commands),
             queue,
             statistics,
             drain: draining,
@@ -344,15 +350,29 @@ impl Recording {
             Switch::On => {
                 let rings = self.loaded.rings()?;
                 (0..rings.cpus()).for_each(|cpu| rings.forget_running(cpu));
-                let resumed = Rare { time_ns: clock::kernel_ns(), cpu: 0, what: What::Resumed };
-                self.control.set(true);
-                let mut records = accounts(&self.loaded, self.start_ns)?;
-                records.push(resumed);
-                // The drain is gone only if writing failed, which `stop` tells.
-                let _ = self.commands.send(Command::Add(records));
+                self.add(|| {
+                    let resumed = Rare { time_ns: clock::kernel_ns(), cpu: 0, what: What::Resumed };
+                    self.control.set(true);
+                    let mut records = accounts(&self.loaded, self.start_ns)?;
+                    records.push(resumed);
+                    Ok(records)
+                })?;
             }
         }
         Ok(())
+    }
+
+    /// Hands records that are taken now to the drain, at their place in the trace.
+    fn add(&self, take: impl FnOnce() -> Result<Vec<Rare>>) -> Result<()> {
+        // The drain is gone only if writing failed, which `stop` tells.
+        let commands = lock(&self.commands);
+        let _ = commands.send(Command::Hold(clock::kernel_ns()));
+        let (records, result) = match take() {
+            Ok(records) => (records, Ok(())),
+            Err(error) => (Vec::new(), Err(error)),
+        };
+        let _ = commands.send(Command::Add(records));
+        result
     }
 
     /// Ends the recording; the trace is complete and on the disk when this returns.
@@ -360,14 +380,16 @@ impl Recording {
     /// # Errors
     /// [`Error::Write`] if not everything could be written; what was written is a whole trace.
     pub fn stop(self) -> Result<Statistics> {
-        let last = accounts(&self.loaded, self.start_ns);
-        self.control.set(false);
-        let end_ns = clock::kernel_ns();
-        let recursion_misses = self.loaded.recursion_misses();
-        let (last, recursion_misses) = (last?, recursion_misses?);
+        let mut end_ns = 0;
+        self.add(|| {
+            let last = accounts(&self.loaded, self.start_ns);
+            self.control.set(false);
+            end_ns = clock::kernel_ns();
+            last
+        })?;
+        let recursion_misses = self.loaded.recursion_misses()?;
         // The drain is gone only if writing failed, which joining it tells.
-        let _ = self.commands.send(Command::Add(last));
-        let _ = self.commands.send(Command::Stop { end_ns, recursion_misses });
+        let _ = lock(&self.commands).send(Command::Stop { end_ns, recursion_misses });
         let drained = self.drain.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.queue.close();
         self.writer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
@@ -389,8 +411,8 @@ pub enum Switch {
     Off,
 }
 
-fn lock(statistics: &Mutex<Statistics>) -> std::sync::MutexGuard<'_, Statistics> {
-    statistics.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The accounts of all threads.
@@ -432,11 +454,20 @@ impl Pump {
     fn rounds(&mut self, orders: &mpsc::Receiver<Command>) -> Result<(u64, u64)> {
         let mut period = PERIOD_MAX;
         loop {
-            match orders.recv_timeout(period) {
-                Ok(Command::Add(records)) => self.drain.add(records),
-                Ok(Command::Stop { end_ns, recursion_misses }) => return Ok((end_ns, recursion_misses)),
-                Err(RecvTimeoutError::Timeout) => {}
+            let mut order = match orders.recv_timeout(period) {
+                Ok(order) => Some(order),
+                Err(RecvTimeoutError::Timeout) => None,
                 Err(RecvTimeoutError::Disconnected) => return Ok((clock::kernel_ns(), 0)),
+            };
+            // The clock is read before the last look at the orders: a hold that this look does not find began
+            // later than all that the round writes.
+            let now_ns = clock::kernel_ns();
+            while let Some(given) = order.take().or_else(|| orders.try_recv().ok()) {
+                match given {
+                    Command::Hold(from_ns) => self.drain.hold(from_ns),
+                    Command::Add(records) => self.drain.add(records),
+                    Command::Stop { end_ns, recursion_misses } => return Ok((end_ns, recursion_misses)),
+                }
             }
             if self.queue.has_failed() {
                 let error =
@@ -450,7 +481,7 @@ impl Pump {
             if self.queue.is_full() {
                 continue;
             }
-            if self.drain.round()? == Round::Postponed {
+            if self.drain.round(now_ns)? == Round::Postponed {
                 period = PERIOD_MIN;
                 continue;
             }
