@@ -47,6 +47,8 @@ pub struct Cpu {
     /// Since when the holder has the CPU; if the holder is unknown, since when no event of the CPU is
     /// missing.
     pub(crate) since_ns: u64,
+    /// The CPU's latest seen switch, if the task that it brought has turned up on another CPU since.
+    pub(crate) taken_ns: Option<u64>,
     /// What lost the CPU to the holder.
     pub(crate) left: Holder,
     /// Whether the holder may have had the CPU even before `since_ns`.
@@ -81,6 +83,7 @@ impl Cpu {
         Cpu {
             holder: Holder::Unknown,
             since_ns: start_ns,
+            taken_ns: None,
             left: Holder::Unknown,
             start_cut: true,
             last_event_ns: start_ns,
@@ -128,7 +131,13 @@ impl Cpu {
         self.holder = Holder::Unknown;
         self.left = Holder::Unknown;
         self.since_ns = since_ns;
+        self.taken_ns = None;
         self.start_cut = true;
+    }
+
+    /// Since when the stolen time counts that the CPU's next switch gives, ns: since the latest seen switch.
+    pub(crate) fn counted_since_ns(&self) -> u64 {
+        self.taken_ns.unwrap_or(self.since_ns)
     }
 
     pub(crate) fn enter(&mut self, kind: InterruptKind, time_ns: u64) {

@@ -15,7 +15,10 @@ impl Timeline {
         let at = usize::from(cpu);
         let holder = self.cpus[at].holder;
         let known = self.leaver(cpu, switch);
-        let last_ns = self.cpus[at].since_ns;
+        let last_ns = match switch.stolen_ns {
+            0 => self.cpus[at].since_ns,
+            _ => self.cpus[at].counted_since_ns(),
+        };
         // If an exec has changed the tid of a known holder, the holder stays the same task. Every other task
         // is found by its tid.
         let prev = match (known, self.cpus[at].holder) {
@@ -58,6 +61,7 @@ impl Timeline {
         cpu.holder = next;
         cpu.left = prev;
         cpu.since_ns = since_ns;
+        cpu.taken_ns = None;
         cpu.start_cut = false;
     }
 
@@ -70,7 +74,10 @@ impl Timeline {
         match holder {
             Holder::Idle if prev.is_idle() => Known::Since(since_ns),
             Holder::Task(task) if self.tasks.get(task).tid == prev => Known::Since(since_ns),
-            Holder::Unknown => self.first_leaver(prev, since_ns),
+            Holder::Unknown => match (self.cpus[usize::from(cpu)].taken_ns, self.unseen_since(cpu, switch)) {
+                (Some(_), known @ Known::Since(_)) => known,
+                _ => self.first_leaver(prev, since_ns),
+            },
             Holder::Task(task) if self.took_over(task, prev) => Known::Since(since_ns),
             _ => self.wrong_leaver(cpu, switch),
         }
@@ -92,7 +99,7 @@ impl Timeline {
         let is_waiting = task.state == State::Waiting;
         let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
         let uncounted_ns = u64::try_from(switch.stolen_ns).unwrap_or(0);
-        let came_ns = (this.since_ns + uncounted_ns).min(self.now_ns);
+        let came_ns = (this.counted_since_ns() + uncounted_ns).min(self.now_ns);
         match (stayed || switch.stolen_ns != 0, task.state) {
             (true, State::Waiting | State::Blocked) => Known::Since(came_ns.max(task.since_ns)),
             (true, State::Unknown) => Known::Since(came_ns),
@@ -156,7 +163,9 @@ impl Timeline {
         let now_ns = self.now_ns;
         for cpu in &mut self.cpus {
             if cpu.holder == Holder::Task(task) {
+                let since_ns = cpu.since_ns;
                 cpu.forget(now_ns);
+                cpu.taken_ns = Some(since_ns);
             }
         }
         self.forget_task(task);

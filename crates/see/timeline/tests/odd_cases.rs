@@ -467,6 +467,16 @@ fn a_task_that_came_unseen_has_a_stay_if_stolen_time_is_known() {
 }
 
 #[test]
+fn a_task_runs_from_the_unseen_end_of_a_task_that_moved_on() {
+    let mut bench = Bench::new();
+    bench.at(10, 0, switch(0, 7, Runnable)).at(50, 0, switch(7, 8, Preempted));
+    // Task 8 has left CPU 0 unseen, at the latest now; the kernel did not count 5 ns of the time since 50.
+    bench.at(70, 1, switch(0, 8, Runnable)).at(90, 0, switch_with_stolen(7, 5)).end(90);
+    assert_eq!(bench.stays(), [(7, 10, 50), (7, 55, 90), (8, 70, 90)]);
+    assert_eq!(bench.heard.ran[1].stolen_ns, 0);
+}
+
+#[test]
 fn a_blocked_task_that_came_unseen_ran_for_the_counted_time() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(90, 0, switch_with_stolen(7, 50)).end(90);
