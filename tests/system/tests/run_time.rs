@@ -51,11 +51,6 @@ fn run_time_is_the_kernel_s_within_a_thousandth_or_20_us() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
-/// In some virtual machines the kernel does not show the switches of init's threads: about once a second one
-/// gives its CPU to another task unseen. In 1 of 80 recordings a part of that task's stay is missing: 3.6,
-/// 4.1, 6.4 and 6.5 ms. The bound is the longest and a half more, for one task a recording.
-const HIDDEN_NS_MAX: f64 = 10e6;
-
 #[test]
 fn run_time_agrees_for_tasks_at_both_ends_of_a_recording() {
     need_root();
@@ -72,19 +67,17 @@ fn run_time_agrees_for_tasks_at_both_ends_of_a_recording() {
             number(&report["trace"]["duration_ns"]) < 1.5e9,
             "the recorded span is about what was asked for"
         );
-        let (mut wrong, mut lacking) = (Vec::new(), Vec::new());
+        let mut wrong = Vec::new();
         for hog in &hogs.0 {
             let task = task(&report, hog.id());
             let kernel = &task["kernel"];
             let (kernel_ns, spry_ns) = (number(&kernel["exec_ns"]), number(&kernel["runtime_ns"]));
             assert!(kernel_ns > 50e6, "task {} ran", hog.id());
-            let missing_ns = kernel_ns - spry_ns;
-            if missing_ns.abs() > (kernel_ns / 1000.0).max(20_000.0) {
-                let list = if (0.0..HIDDEN_NS_MAX).contains(&missing_ns) { &mut lacking } else { &mut wrong };
-                list.push(format!("task {}: spry {spry_ns} ns, kernel {kernel_ns} ns", hog.id()));
+            if (kernel_ns - spry_ns).abs() > (kernel_ns / 1000.0).max(20_000.0) {
+                wrong.push(format!("task {}: spry {spry_ns} ns, kernel {kernel_ns} ns", hog.id()));
             }
         }
-        assert!(wrong.is_empty() && lacking.len() <= 1, "{}", [wrong, lacking].concat().join("\n"));
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
     hogs.end();
 }
