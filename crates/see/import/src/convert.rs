@@ -88,15 +88,10 @@ impl Converter {
         self.stays.broken()
     }
 
-    /// Whether records like this one are read.
-    pub(crate) fn is_wanted(&self, data: &[u8]) -> bool {
-        let kind = self.catalogue.kind().of(data, self.order);
-        kind.is_some_and(|kind| self.catalogue.point(kind).is_some())
-    }
-
-    /// The number of a record's tracepoint, or -1 where the record is too short to have one.
-    pub(crate) fn kind(&self, data: &[u8]) -> i64 {
-        self.catalogue.kind().of(data, self.order).unwrap_or(-1)
+    /// The number of a record's tracepoint; `None` if its records are not read.
+    pub(crate) fn wanted(&self, data: &[u8]) -> Option<i64> {
+        let kind = self.catalogue.kind().of(data, self.order)?;
+        self.catalogue.point(kind).map(|_| kind)
     }
 
     fn put(&mut self, record: &Record<'_>, event: Event) {

@@ -81,8 +81,9 @@ impl<R: Read> PerfData<R> {
             }
             Next::Record(Head { kind: FINISHED_ROUND, .. }, _) => Then::EndRound,
             Next::Record(head, body) => {
-                let is_wanted =
-                    |raw: &[u8]| self.converter.as_ref().is_none_or(|converter| converter.is_wanted(raw));
+                let is_wanted = |raw: &[u8]| {
+                    self.converter.as_ref().is_none_or(|converter| converter.wanted(raw).is_some())
+                };
                 match head.kind {
                     SAMPLE => match self.parts.events.sample(body, self.order) {
                         Some((_, raw)) if !is_wanted(raw) => Then::Nothing,

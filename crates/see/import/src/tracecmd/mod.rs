@@ -38,7 +38,7 @@ pub(crate) struct TraceDat<R> {
     /// The times of what each lane gives next, the earliest first; at equal times, the lane of the lowest CPU
     /// first.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
-    next: Vec<Next>,
+    due: Vec<Due>,
     /// The buffer of which each kind of tracepoint is read: the buffer that has the kind's earliest record.
     /// Another buffer's records of the kind are the same events with other stamps, or a part of them.
     owners: BTreeMap<i64, usize>,
@@ -49,6 +49,16 @@ pub(crate) struct TraceDat<R> {
     uncounted: BTreeMap<u16, u64>,
     given_ns: u64,
     state: State,
+}
+
+/// What a lane gives next.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Due {
+    /// The lane's latest record, by the number of its tracepoint.
+    Record(i64),
+    /// A loss of this many events.
+    Lost(u64),
+    Nothing,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -96,7 +106,7 @@ impl<R: Read + Seek> TraceDat<R> {
         let header = header(&head, &catalogue, lanes.iter().map(|lane| lane.cpu).max().unwrap_or(0));
         let timers = Timers::new(&head.meta.kallsyms);
         let mut data = TraceDat {
-            next: vec![Next::End; lanes.len()],
+            due: vec![Due::Nothing; lanes.len()],
             lanes,
             source,
             heap: BinaryHeap::new(),
@@ -141,19 +151,18 @@ impl<R: Read + Seek> TraceDat<R> {
             return Ok(was_reading);
         };
         let lane = &self.lanes[at];
-        match self.next[at] {
-            Next::Record(_) => {
-                let kind = self.converter.kind(lane.data());
+        match self.due[at] {
+            Due::Record(kind) => {
                 if *self.owners.entry(kind).or_insert(lane.buffer) == lane.buffer {
                     self.converter.take(&Record { time_ns, cpu: lane.cpu, data: lane.data() });
                 }
             }
-            Next::Lost(_, count) => {
+            Due::Lost(count) => {
                 let uncounted = self.uncounted.entry(lane.cpu).or_insert(0);
                 *uncounted = uncounted.saturating_sub(count);
                 self.converter.lost(time_ns, lane.cpu, count);
             }
-            Next::End => {}
+            Due::Nothing => {}
         }
         self.advance(at)?;
         Ok(true)
@@ -163,12 +172,18 @@ impl<R: Read + Seek> TraceDat<R> {
     fn advance(&mut self, at: usize) -> Result<(), ImportError> {
         let lane = &mut self.lanes[at];
         loop {
-            self.next[at] = lane.next(&mut self.source)?;
-            let time = match self.next[at] {
-                Next::Record(_) if !self.converter.is_wanted(lane.data()) => continue,
-                Next::Record(time) | Next::Lost(time, _) => time,
-                Next::End => return Ok(()),
+            let (time, due) = match lane.next(&mut self.source)? {
+                Next::Record(time) => match self.converter.wanted(lane.data()) {
+                    Some(kind) => (time, Due::Record(kind)),
+                    None => continue,
+                },
+                Next::Lost(time, count) => (time, Due::Lost(count)),
+                Next::End => {
+                    self.due[at] = Due::Nothing;
+                    return Ok(());
+                }
             };
+            self.due[at] = due;
             let time_ns = match self.scale {
                 Some(Scale { factor, shift }) => ((u128::from(time) * u128::from(factor)) >> shift) as u64,
                 None => time,
