@@ -4,16 +4,29 @@
 # from here on. Of two prefixes that match, rustc takes the later. The words of RUSTFLAGS, which CARGO_ENCODED_RUSTFLAGS
 # replaces, come first. Objects of BPF do not depend on folders in any build (crates/base/clang).
 hide_paths() {
-    separator=$(printf '\037')
-    hidden=${CARGO_ENCODED_RUSTFLAGS:-}
-    if [ -z "$hidden" ]; then
-        for word in ${RUSTFLAGS:-}; do
-            hidden=${hidden:+$hidden$separator}$word
-        done
+    if [ -z "${CARGO_ENCODED_RUSTFLAGS:-}" ]; then
+        # shellcheck disable=SC2086
+        CARGO_ENCODED_RUSTFLAGS=$(encoded ${RUSTFLAGS:-})
     fi
-    for pair in "$(pwd -P)=/spry" "$CARGO_TARGET_DIR=/target" "$(readlink -m "${CARGO_HOME:-$HOME/.cargo}")=/cargo"; do
-        hidden=${hidden:+$hidden$separator}--remap-path-prefix=$pair
-    done
-    CARGO_ENCODED_RUSTFLAGS=$hidden
+    CARGO_ENCODED_RUSTFLAGS=$(with_renamed "$(pwd -P)=/spry" "$CARGO_TARGET_DIR=/target" "$(cargo_home)=/cargo")
     export CARGO_ENCODED_RUSTFLAGS
 }
+
+cargo_home() {
+    readlink -m "${CARGO_HOME:-$HOME/.cargo}"
+}
+
+# with_renamed FROM=TO...: rustc's flags, after which it also writes each TO in place of the prefix FROM.
+with_renamed() {
+    for pair in "$@"; do
+        shift
+        set -- "$@" "--remap-path-prefix=$pair"
+    done
+    encoded ${CARGO_ENCODED_RUSTFLAGS:+"$CARGO_ENCODED_RUSTFLAGS"} "$@"
+}
+
+# encoded FLAG...: the flags in the form of CARGO_ENCODED_RUSTFLAGS.
+encoded() (
+    IFS=$(printf '\037')
+    printf %s "$*"
+)

@@ -68,12 +68,10 @@ install_peer() {
     [ ! -e "$1/bin/$2" ] || grep -q "\"$2 " "$1/.crates.toml" 2>/dev/null || rm "$1/bin/$2"
     # A peer enters guests of the lab, so it names no folder of this machine, neither in Rust nor in BPF. A peer
     # that does is built anew. scx_cargo reads BPF_EXTRA_CFLAGS_PRE_INCL.
-    separator=$(printf '\037')
-    cargo_home=$(readlink -m "${CARGO_HOME:-$HOME/.cargo}")
-    ! grep -q "$cargo_home/" "$1/bin/$2" 2>/dev/null || rm "$1/bin/$2"
+    ! grep -q "$(cargo_home)/" "$1/bin/$2" 2>/dev/null || rm "$1/bin/$2"
     # shellcheck disable=SC2086
     PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback \
-        CARGO_ENCODED_RUSTFLAGS="$CARGO_ENCODED_RUSTFLAGS$separator--remap-path-prefix=$peers_target=/target" \
-        BPF_EXTRA_CFLAGS_PRE_INCL="-ffile-prefix-map=$cargo_home=/cargo -ffile-prefix-map=$peers_target=/target" \
+        CARGO_ENCODED_RUSTFLAGS="$(with_renamed "$peers_target=/target")" \
+        BPF_EXTRA_CFLAGS_PRE_INCL="-ffile-prefix-map=$(cargo_home)=/cargo -ffile-prefix-map=$peers_target=/target" \
         cargo install --root "$1" --target-dir "$peers_target" ${3:-} "$2"
 }
