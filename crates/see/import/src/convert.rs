@@ -15,7 +15,7 @@ use crate::catalogue::{Catalogue, Edge, Point, SwitchPoint};
 use crate::input::Order;
 use crate::names::Names;
 use crate::stays::{Broken, Stays};
-use crate::timers::Timers;
+use crate::timers::{Armed, Timers};
 
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`, `TRACE_FLAG_NMI` of a record's flags.
 const FLAG_HARDIRQ: i64 = 0x08;
@@ -181,7 +181,14 @@ impl Converter {
                 let number =
                     |number: &crate::format::Number| number.of(data, order).map(|value| value as u64);
                 let (soft_ns, expires_ns) = (number(soft_expires)?, number(expires)?);
-                self.timers.start(number(timer)?, number(function)?, current, soft_ns, expires_ns);
+                let armed = Armed {
+                    by: current,
+                    at_ns: record.time_ns,
+                    function: number(function)?,
+                    soft_expires_ns: soft_ns,
+                    expires_ns,
+                };
+                self.timers.start(number(timer)?, armed);
                 return Some(());
             }
             Point::TimerExpire { timer, now } => {

@@ -25,6 +25,8 @@ pub enum Note {
     MissingSwitches,
     /// Switches are missing, but no more than events were counted as lost.
     LostSwitches,
+    /// The file has corrections of its times to the clock of another machine. They are not applied.
+    TimeShift,
     /// The kernel recorded the place of a state's bit instead of the bit; the file is read so.
     Places,
 }
@@ -36,6 +38,11 @@ impl std::fmt::Display for Note {
                 f,
                 "the stamps are of the clock `{clock}`, which may differ by microseconds between CPUs; \
                  record with `-k CLOCK_MONOTONIC` (perf) or `-C mono` (trace-cmd) for exact ones"
+            ),
+            Note::TimeShift => write!(
+                f,
+                "the file is of a guest and its host was recorded beside it; all times are those of the guest's \
+                 own clock, without the file's corrections to the host's"
             ),
             Note::Places => write!(
                 f,
@@ -149,12 +156,17 @@ impl<R: Read + Seek> Import<R> {
             Form::Perf(data) => data.numbering(),
             Form::TraceCmd(data) => data.numbering(),
         };
+        let has_time_shift = match &self.form {
+            Form::Perf(_) => false,
+            Form::TraceCmd(data) => data.has_time_shift(),
+        };
         let missing = (broken.share() > BROKEN_SHARE_MAX).then_some({
             // A lost switch breaks the chain at most once.
             if broken.broken > self.totals.lost { Note::MissingSwitches } else { Note::LostSwitches }
         });
         let places = (numbering == Numbering::Places).then_some(Note::Places);
-        clock.into_iter().chain(missing).chain(places).collect()
+        let shift = has_time_shift.then_some(Note::TimeShift);
+        clock.into_iter().chain(shift).chain(missing).chain(places).collect()
     }
 
     /// The next event of any CPU, in order of time; `None` at the end.

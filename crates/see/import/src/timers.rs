@@ -1,6 +1,6 @@
 //! Pairs the start of each high-resolution timer with its expiry, and says what kind of timer it was.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 
 use spry_trace::Tid;
 use spry_trace::event::{Event, Tick, TimerExpire, TimerKind};
@@ -11,6 +11,9 @@ const ARMED_MAX: usize = 1 << 18;
 /// A timer's clock counts as the same as the records' clock if its reading when the timer expired is less
 /// than this much behind the record's time, ns.
 const SAME_CLOCK_NS: u64 = 10_000_000;
+
+/// How many distances of clocks from the records' clock are remembered.
+const CLOCKS_MAX: usize = 16;
 
 /// What a timer's handler does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,12 +33,24 @@ const HANDLERS: [(&str, Handler); 7] = [
     ("tick_nohz_handler", Handler::Tick),
 ];
 
+/// An armed timer. The times of its expiry are those of the timer's own clock.
 #[derive(Clone, Copy, Debug)]
-struct Armed {
-    by: Tid,
-    handler: Handler,
-    soft_expires_ns: u64,
-    expires_ns: u64,
+pub(crate) struct Armed {
+    pub(crate) by: Tid,
+    /// The time of the record.
+    pub(crate) at_ns: u64,
+    /// The address of the timer's handler.
+    pub(crate) function: u64,
+    pub(crate) soft_expires_ns: u64,
+    pub(crate) expires_ns: u64,
+}
+
+/// A clock other than that of the records: how far it is ahead of the records' clock, ns, and the time of the
+/// first record with this distance.
+#[derive(Clone, Copy, Debug)]
+struct Clock {
+    ahead_ns: i128,
+    since_ns: u64,
 }
 
 /// The timers that are armed, by their addresses. The file chooses the addresses, so the hash must be one
@@ -44,6 +59,7 @@ struct Armed {
 pub(crate) struct Timers {
     handlers: HashMap<u64, Handler>,
     armed: HashMap<u64, Armed>,
+    clocks: VecDeque<Clock>,
 }
 
 impl Timers {
@@ -63,28 +79,20 @@ impl Timers {
                 handlers.insert(address, handler);
             }
         }
-        Timers { handlers, armed: HashMap::new() }
+        Timers { handlers, ..Timers::default() }
     }
 
-    /// Notes that a task armed a timer, to expire between two times of the timer's own clock.
-    pub(crate) fn start(
-        &mut self,
-        timer: u64,
-        function: u64,
-        by: Tid,
-        soft_expires_ns: u64,
-        expires_ns: u64,
-    ) {
+    /// Notes that a task armed a timer.
+    pub(crate) fn start(&mut self, timer: u64, armed: Armed) {
         if self.armed.len() >= ARMED_MAX {
             self.armed.clear();
         }
-        let handler = self.handlers.get(&function).copied().unwrap_or(Handler::Timer(TimerKind::Other));
-        self.armed.insert(timer, Armed { by, handler, soft_expires_ns, expires_ns });
+        self.armed.insert(timer, armed);
     }
 
     /// The event of a timer's expiry: its handler was entered at `time_ns`, when the last reading of the
-    /// timer's own clock was `now_ns`. `None` for a timer that was armed before the recording: its deadline
-    /// is not known.
+    /// timer's own clock was `now_ns`. `None` for a timer of which the deadline in the trace is not known:
+    /// the timer was armed before the recording, or a jump of its clock passed the deadline.
     pub(crate) fn expire(&mut self, timer: u64, now_ns: u64, time_ns: u64) -> Option<Event> {
         let armed = self.armed.remove(&timer)?;
         let is_same_clock = time_ns.checked_sub(now_ns).is_some_and(|behind_ns| behind_ns < SAME_CLOCK_NS);
@@ -96,13 +104,38 @@ impl Timers {
             u64::try_from((i128::from(there_ns) - late_ns).max(0)).unwrap_or(u64::MAX)
         };
         let (deadline_ns, latest_ns) = (in_trace_ns(armed.soft_expires_ns), in_trace_ns(armed.expires_ns));
-        Some(match armed.handler {
+        if !is_same_clock {
+            let since_ns = self.distance_since_ns(now_ns, time_ns);
+            if armed.at_ns < since_ns && deadline_ns.saturating_add(SAME_CLOCK_NS) < since_ns {
+                return None;
+            }
+        }
+        let handler = self.handlers.get(&armed.function);
+        Some(match handler.copied().unwrap_or(Handler::Timer(TimerKind::Other)) {
             Handler::Tick => Event::Tick(Tick { due_ns: deadline_ns }),
             Handler::Timer(kind) => {
                 let tid = if kind == TimerKind::Sleep { armed.by } else { Tid::IDLE };
                 Event::TimerExpire(TimerExpire { tid, kind, deadline_ns, latest_ns })
             }
         })
+    }
+
+    /// The time of the first record since which a clock has had this distance from the records' clock. A
+    /// clock that was set, or that counted while the machine was suspended, has another distance than before.
+    fn distance_since_ns(&mut self, now_ns: u64, time_ns: u64) -> u64 {
+        let ahead_ns = i128::from(now_ns) - i128::from(time_ns);
+        let is_known =
+            |clock: &&mut Clock| (clock.ahead_ns - ahead_ns).unsigned_abs() < u128::from(SAME_CLOCK_NS);
+        if let Some(clock) = self.clocks.iter_mut().find(is_known) {
+            // Clocks drift apart.
+            clock.ahead_ns = ahead_ns;
+            return clock.since_ns;
+        }
+        if self.clocks.len() >= CLOCKS_MAX {
+            self.clocks.pop_front();
+        }
+        self.clocks.push_back(Clock { ahead_ns, since_ns: time_ns });
+        time_ns
     }
 }
 
@@ -113,10 +146,14 @@ mod tests {
     const KALLSYMS: &[u8] = b"ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 T tick_nohz_handler\n\
         0000000000000000 t it_real_fn\nffffffff81000030 t other\t[module]\n";
 
+    fn armed(function: u64, soft_expires_ns: u64, expires_ns: u64) -> Armed {
+        Armed { by: Tid(9), at_ns: 1_000, function, soft_expires_ns, expires_ns }
+    }
+
     #[test]
     fn a_sleep_on_the_traces_own_clock_keeps_its_deadline() {
         let mut timers = Timers::new(KALLSYMS);
-        timers.start(1, 0xffff_ffff_8100_0010, Tid(9), 5_000, 55_000);
+        timers.start(1, armed(0xffff_ffff_8100_0010, 5_000, 55_000));
         let expired =
             TimerExpire { tid: Tid(9), kind: TimerKind::Sleep, deadline_ns: 5_000, latest_ns: 55_000 };
         assert_eq!(timers.expire(1, 6_000, 7_000), Some(Event::TimerExpire(expired)));
@@ -127,10 +164,32 @@ mod tests {
     fn a_deadline_on_another_clock_is_as_long_ago_as_it_was_there() {
         let mut timers = Timers::new(KALLSYMS);
         let real_ns = 1_800_000_000_000_000_000;
-        timers.start(1, 0xffff_ffff_8100_0030, Tid(9), real_ns, real_ns);
+        timers.start(1, armed(0xffff_ffff_8100_0030, real_ns, real_ns));
         let expired =
             TimerExpire { tid: Tid::IDLE, kind: TimerKind::Other, deadline_ns: 6_700, latest_ns: 6_700 };
         assert_eq!(timers.expire(1, real_ns + 300, 7_000), Some(Event::TimerExpire(expired)));
+    }
+
+    #[test]
+    fn a_clock_that_jumps_makes_no_timer_late() {
+        const S: u64 = 1_000_000_000;
+        let mut timers = Timers::new(KALLSYMS);
+        let late_ns = |event: Option<Event>, time_ns: u64| match event {
+            Some(Event::TimerExpire(timer)) => Some(time_ns - timer.deadline_ns),
+            _ => None,
+        };
+        // The boot clock is 1 s ahead of the records' clock, and 1001 s ahead after a suspend at 5 s.
+        for (timer, deadline_ns) in [(1, 3 * S), (2, 9 * S), (3, 10 * S), (4, 1008 * S)] {
+            timers.start(timer, armed(0, deadline_ns, deadline_ns));
+        }
+        assert_eq!(late_ns(timers.expire(1, 3 * S + 40, 2 * S + 50), 2 * S + 50), Some(40));
+        for timer in [2, 3] {
+            assert_eq!(timers.expire(timer, 1006 * S, 5 * S + 1), None, "its clock jumped past its deadline");
+        }
+        assert_eq!(late_ns(timers.expire(4, 1008 * S + 70, 7 * S + 90), 7 * S + 90), Some(70));
+        // A program that arms a timer too late makes the timer late.
+        timers.start(5, Armed { at_ns: 8 * S, ..armed(0, 1004 * S, 1004 * S) });
+        assert_eq!(late_ns(timers.expire(5, 1009 * S, 8 * S + 9), 8 * S + 9), Some(5 * S));
     }
 
     #[test]
@@ -140,7 +199,7 @@ mod tests {
         let inverse = 0x7814_94a5_5daa_ed0d_u64;
         let mut timers = Timers::new(b"");
         for number in 0..ARMED_MAX as u64 {
-            timers.start(number.wrapping_mul(inverse), 0, Tid(9), 5_000, 55_000);
+            timers.start(number.wrapping_mul(inverse), armed(0, 5_000, 55_000));
         }
         assert_eq!(timers.armed.len(), ARMED_MAX);
     }
@@ -148,7 +207,7 @@ mod tests {
     #[test]
     fn the_tick_is_told_as_such() {
         let mut timers = Timers::new(KALLSYMS);
-        timers.start(1, 0xffff_ffff_8100_0020, Tid(0), 4_000, 4_000);
+        timers.start(1, armed(0xffff_ffff_8100_0020, 4_000, 4_000));
         assert_eq!(timers.expire(1, 4_100, 4_200), Some(Event::Tick(Tick { due_ns: 4_000 })));
     }
 }

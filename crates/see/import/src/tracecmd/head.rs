@@ -38,6 +38,7 @@ const OPTION_BUFFER: u16 = 3;
 const OPTION_TRACECLOCK: u16 = 4;
 const OPTION_UNAME: u16 = 5;
 const OPTION_CPUCOUNT: u16 = 8;
+const OPTION_TIME_SHIFT: u16 = 12;
 const OPTION_TSC2NSEC: u16 = 14;
 const OPTION_HEADER_INFO: u16 = 16;
 const OPTION_FTRACE_EVENTS: u16 = 17;
@@ -90,6 +91,8 @@ pub(crate) struct Head {
     pub(crate) scale: Option<Scale>,
     /// The buffers that have records, the top buffer first.
     pub(crate) buffers: Vec<Buffer>,
+    /// Whether the file has corrections of its times to the clock of another machine.
+    pub(crate) has_time_shift: bool,
     stats_of_others: bool,
     /// Whether version 6 has each buffer's clock after the buffer's list of CPUs.
     has_clock: bool,
@@ -113,6 +116,7 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
         lost: BTreeMap::new(),
         scale: None,
         buffers: Vec::new(),
+        has_time_shift: false,
         stats_of_others: false,
         has_clock: false,
         is_text: false,
@@ -268,6 +272,7 @@ impl Head {
                 self.scale = (factor > 0 && shift < 64).then_some(Scale { factor, shift });
             }
             OPTION_CPUSTAT => self.stat(&text()),
+            OPTION_TIME_SHIFT => self.has_time_shift = true,
             _ => {}
         }
     }

@@ -45,6 +45,7 @@ pub(crate) struct TraceDat<R> {
     converter: Converter,
     header: Header,
     scale: Option<Scale>,
+    has_time_shift: bool,
     /// Losses that the kernel counted and that have not been told yet, by CPU.
     uncounted: BTreeMap<u16, u64>,
     given_ns: u64,
@@ -114,6 +115,7 @@ impl<R: Read + Seek> TraceDat<R> {
             converter: Converter::new(catalogue, head.order, head.meta.names, timers),
             header,
             scale: head.scale,
+            has_time_shift: head.has_time_shift,
             uncounted: head.lost,
             given_ns: 0,
             state: State::Reading,
@@ -220,6 +222,10 @@ impl<R: Read + Seek> TraceDat<R> {
 
     pub(crate) fn numbering(&self) -> Numbering {
         self.converter.catalogue().numbering()
+    }
+
+    pub(crate) const fn has_time_shift(&self) -> bool {
+        self.has_time_shift
     }
 
     pub(crate) fn broken(&self) -> Broken {
