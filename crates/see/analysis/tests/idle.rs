@@ -121,3 +121,32 @@ fn a_state_from_before_a_loss_is_no_reason() {
     let (delay, idle_ns) = worst(&tape, 3 * MS);
     assert_eq!((delay.idle, idle_ns), (Some(IdleReason::NoState), Some(40 * US)));
 }
+
+#[test]
+fn the_idle_task_never_waits_and_is_no_task_of_the_report() {
+    // An interrupt wakes the idle task, which leaves its CPU as a runnable task.
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, switch(7, 0, Sleeping)).at(0, 1, switch(0, 8, Runnable));
+    tape.at(MS, 0, waking(0, 0, Context::Hardirq)).at(MS, 0, wakeup(0));
+    tape.at(2 * MS, 0, waking(0, 7, Context::Hardirq)).at(2 * MS, 0, wakeup(7));
+    tape.at(2 * MS + 20 * US, 0, switch(0, 7, Runnable)).at(3 * MS, 1, switch(8, 0, Sleeping));
+    let findings = tape.findings(4 * MS);
+    assert!(findings.tasks.iter().all(|task| task.who.tid != Tid::IDLE));
+    let waits_ns: u64 = findings.tasks.iter().filter_map(|task| task.runnable_wait_ns).sum();
+    assert_eq!(waits_ns, 20 * US, "task 7 alone has waited");
+    let worst = findings.delays.unwrap().worst;
+    assert_eq!(worst.iter().map(|delay| delay.wait_ns).collect::<Vec<_>>(), [20 * US]);
+}
+
+#[test]
+fn a_waking_says_nothing_of_the_cpu_of_the_wait() {
+    // CPU 0, on which the task slept, is idle. The task moves with its wake-up, of which there is no event.
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, named(7, 7, "player"));
+    tape.at(0, 0, switch(0, 7, Runnable)).at(0, 1, switch(0, 8, Runnable));
+    tape.at(MS, 0, switch(7, 0, Sleeping));
+    tape.at(2 * MS, 0, waking(0, 7, Context::Hardirq));
+    tape.at(2 * MS + 500 * US, 1, switch(8, 7, Preempted));
+    let (delay, idle_ns) = worst(&tape, 3 * MS);
+    assert_eq!((delay.cpu, idle_ns), (1, None));
+}
