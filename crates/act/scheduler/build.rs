@@ -15,10 +15,10 @@ fn main() {
     let headers = std::env::var("DEP_BPF_INCLUDE").expect("libbpf-sys tells its headers");
     println!("cargo::rustc-env=SPRY_LIBBPF_HEADERS={headers}");
     let mut collect = BpfBuilder::new().expect("clang says its version");
-    collect.enable_intf("src/bpf/intf.h", "intf.rs");
-    collect.enable_skel("src/bpf/collect.bpf.c", "collect");
+    collect.enable_intf("src/bpf/common/intf.h", "intf.rs");
+    collect.enable_skel("src/bpf/collect/collect.bpf.c", "collect");
     collect.build().expect("the collection compiles");
     let mut sched = BpfBuilder::new().expect("clang says its version");
-    sched.enable_skel("src/bpf/sched.bpf.c", "sched");
+    sched.enable_skel("src/bpf/sched/sched.bpf.c", "sched");
     sched.build().expect("the scheduler compiles");
 }

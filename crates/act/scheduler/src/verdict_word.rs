@@ -15,7 +15,7 @@ use crate::intf::{
 const LEVEL_BY_HAND: u8 = 1;
 const QUANTUM_BY_HAND_US: u32 = 200_000;
 
-/// The word of a verdict. `enum spry_verdict_bits` in `bpf/intf.h` says which bits have which part.
+/// The word of a verdict. `enum spry_verdict_bits` in `bpf/common/intf.h` says which bits have which part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VerdictWord(u64);
 

@@ -5,7 +5,7 @@
 #define SPRY_KNOBS_BPF_H
 
 #include <scx/common.bpf.h>
-#include "intf.h"
+#include "../common/intf.h"
 
 /* The machine: how many CPUs and last-level caches it has, and each CPU's cache. */
 const volatile u32 nr_cpus = 1;

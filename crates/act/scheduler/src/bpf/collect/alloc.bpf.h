@@ -5,7 +5,7 @@
 #define SPRY_ALLOC_BPF_H
 
 #include "kernel.bpf.h"
-#include "nodes.bpf.h"
+#include "../common/nodes.bpf.h"
 #include "users.bpf.h"
 
 /* The collection's counters; the daemon maps them. */

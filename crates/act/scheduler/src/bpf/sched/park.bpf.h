@@ -12,7 +12,7 @@
 #include "limit.bpf.h"
 #include "queue.bpf.h"
 
-#include "../../../../base/kernel/include/limits.bpf.h"
+#include "../../../../../base/kernel/include/limits.bpf.h"
 
 /* The most tasks that a CPU parks before it takes one. */
 #define PARKED_AT_ONCE 32

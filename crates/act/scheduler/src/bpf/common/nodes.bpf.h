@@ -7,7 +7,7 @@
 #include "types.bpf.h"
 /* Both the collection and the scheduler have the secret factor of the buckets' hash among their settings. */
 #ifndef SPRY_KERNEL_BPF_H
-#include "knobs.bpf.h"
+#include "../sched/knobs.bpf.h"
 #endif
 
 #define SPRY_NODE_INDEX(ref) ((ref) & (SPRY_NODES_MAX - 1))

@@ -88,7 +88,7 @@
  * no reservations, cgroups or several CPUs.
  */
 #include <scx/common.bpf.h>
-#include "intf.h"
+#include "../common/intf.h"
 
 char _license[] SEC("license") = "GPL";
 

@@ -25,7 +25,7 @@
 #define SPRY_CLASS_INTERACTIVE_BPF_H
 
 #include "class.bpf.h"
-#include "nodes.bpf.h"
+#include "../common/nodes.bpf.h"
 #include "timer.bpf.h"
 
 /* The order of a task in INTERACTIVE has three parts, from the highest bits: when the quantum was given, in

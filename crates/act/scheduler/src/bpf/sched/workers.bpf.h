@@ -16,7 +16,7 @@
 
 #include "class_kthread.bpf.h"
 #include "rise.bpf.h"
-#include "types.bpf.h"
+#include "../common/types.bpf.h"
 
 /* The most tasks of a queue that are looked at. */
 #define WORKERS_MOST 256

@@ -4,10 +4,10 @@
 #ifndef SPRY_KERNEL_BPF_H
 #define SPRY_KERNEL_BPF_H
 
-#include "types.bpf.h"
-#include "../../../../base/kernel/include/files.bpf.h"
-#include "../../../../base/kernel/include/preempt.bpf.h"
-#include "../../../../base/kernel/include/syscalls.bpf.h"
+#include "../common/types.bpf.h"
+#include "../../../../../base/kernel/include/files.bpf.h"
+#include "../../../../../base/kernel/include/preempt.bpf.h"
+#include "../../../../../base/kernel/include/syscalls.bpf.h"
 
 /* The collection's knobs, set before loading. */
 const volatile struct spry_collect_knobs knobs SEC(".rodata.knobs");
