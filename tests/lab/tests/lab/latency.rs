@@ -36,14 +36,15 @@ fn ranked(histogram: &BTreeMap<u64, u64>, rank: f64) -> u64 {
     *found.or(histogram.last_key_value()).expect("there are samples").0
 }
 
-/// The range of microseconds in which chance leaves a quantile of as many samples 19 times out of 20; and the
-/// quantile itself.
+/// A quantile, and the range of microseconds in which chance leaves that of another sampler with as many
+/// samples.
 ///
 /// The number of samples below a quantile is binomial. The numbers of two samplers differ by the square root
-/// of 2 more than one of them varies.
+/// of 2 more than one of them varies. The range has four times this deviation: a test compares four
+/// quantiles, and samples taken during the same write to the file depend on each other.
 fn quantile(histogram: &BTreeMap<u64, u64>, per_mille: u64) -> (u64, RangeInclusive<u64>) {
     let (total, part) = (histogram.values().sum::<u64>() as f64, per_mille as f64 / 1000.0);
-    let (rank, spread) = (total * part, 2.0 * (2.0 * total * part * (1.0 - part)).sqrt());
+    let (rank, spread) = (total * part, 4.0 * (2.0 * total * part * (1.0 - part)).sqrt());
     (ranked(histogram, rank), ranked(histogram, rank - spread)..=ranked(histogram, rank + spread))
 }
 
