@@ -275,7 +275,8 @@ fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
     }
     println!("{same} tasks agree, {} do not", other.len());
     assert!(same >= 20, "only {same} tasks were compared");
-    assert!(other.len() * 20 <= same, "tasks, perf's and our longest delays, ms: {other:?}");
+    // In 26 recordings on a virtual machine 0, 1 or 2 tasks of 35 to 61 differed.
+    assert!(other.len() <= (same / 20).max(3), "tasks, perf's and our longest delays, ms: {other:?}");
 }
 
 /// The numbers that are compared of a task that lived while both tools recorded.
