@@ -61,8 +61,8 @@ impl Drop for Group {
 
 /// Records a loop that runs in `place` on CPU 0 for a while, with `beside` started before it.
 ///
-/// The loop alone is in the group: the start of the programs before it may use up the quota of a period, and then the
-/// kernel counts a wait that is not the loop's.
+/// The loop alone is in the group. The start of the programs before it may use up the quota of a period, and
+/// then the kernel counts a wait that is not the loop's.
 fn record(place: &Path, beside: &str, trace: &Path) {
     let script = format!(
         "{beside} exec taskset -c 0 timeout 1.2 sh -c 'echo $$ >{}/cgroup.procs; while :; do :; done'",
