@@ -1,13 +1,13 @@
-//! Compiles the BPF programs, against the running kernel's types or those that `SPRY_VMLINUX_BTF` names, and
-//! makes the Rust side of what they share with the recorder.
+//! Compiles the BPF programs, against the running kernel's types or the types in `SPRY_VMLINUX_BTF`.
+//! Generates the Rust side of the records that they share with the recorder.
 
 use std::env;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// The objects to compile: the recorder's, the latency sampler's, what tells a process its number, that of an
-/// example that makes delays for tests, and that of an example that does the least that recording can cost.
+/// The objects to compile: the recorder, the latency sampler, the finder of a process' own number, and two
+/// examples. The first makes delays for tests, the second measures the least cost of recording.
 const OBJECTS: [&str; 5] =
     ["src/bpf/recorder", "src/bpf/split", "src/bpf/own", "examples/plant", "examples/floor"];
 
@@ -85,7 +85,7 @@ fn compile(out: &Path, name: &str) {
     strip(&object);
 }
 
-/// Removes from an object what only a debugger reads; the types (BTF) stay.
+/// Removes from an object the parts that only a debugger reads; the types (BTF) stay.
 fn strip(object: &Path) {
     let strip =
         spry_clang::named("llvm-strip").find(|name| Command::new(name).arg("--version").output().is_ok());

@@ -1,5 +1,5 @@
-//! An X11 client that carries out the lines of its standard input, so that tests can see what of it counts as
-//! use: `actor DISPLAY`.
+//! An X11 client that carries out the lines of its standard input, so that tests can check which of its
+//! actions count as use: `actor DISPLAY`.
 
 mod common;
 
@@ -266,7 +266,7 @@ impl Actor {
         Ok(())
     }
 
-    /// Shows a picture by Present, which tells of each picture with an event of type 35, the type of XInput's
+    /// Shows a picture by Present, which reports each picture with an event of type 35, the type of XInput's
     /// events.
     fn present(&self, times: i64) -> Outcome<()> {
         let connection = &self.connection;

@@ -1,4 +1,4 @@
-//! How much of the CPU programs get that pretend to be in use, beside one honest loop: `contest SECONDS
+//! Measures the CPU time of programs that pretend to be in use, beside one honest loop: `contest SECONDS
 //! TRICK@ROLE...`, as root, in the directory of the programs `deceive` and `honest` (the same file). A role
 //! is the number of a user, or `terminal`: then the trick is started in the terminal of the person's editor.
 //! It prints one line of JSON for each trick.
@@ -27,30 +27,30 @@ const JOBS: &str = "/tmp/jobs";
 /// The numbers of the users of the terminal and of the honest loop.
 const PERSON: u32 = 1000;
 const HONEST: u32 = 1001;
-/// A trick's CPU time in this first time, s, is counted apart: what a trick gains only then does not last.
+/// A trick's CPU time in this first time, s, is counted apart: a gain only in that time does not last.
 const FIRST_S: f64 = 5.0;
 /// The pause between two looks at the processes.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// What was seen of a process that deceives.
+/// The observations of a process that deceives.
 #[derive(Default)]
 struct Seen {
     /// The trick and the user, as `TRICK@UID`.
     trick: String,
     cpu_s: f64,
-    /// How much of the CPU time the process had in the first seconds.
+    /// The part of the CPU time that the process had in the first seconds.
     first_cpu_s: f64,
     used_s: f64,
     way: String,
 }
 
-/// What was seen of all processes.
+/// The observations of all processes.
 #[derive(Default)]
 struct Book {
     deceivers: BTreeMap<u32, Seen>,
     honest_s: f64,
     first_honest_s: f64,
-    /// For how long the person's programs were in use, by name, s.
+    /// The time for which the person's programs were in use, by name, s.
     person_s: BTreeMap<String, f64>,
 }
 
@@ -84,7 +84,7 @@ fn main() -> Outcome<()> {
         println!("{}", book.of(asked));
     }
     println!("person in use of {:.1} s: {:?}", start.elapsed().as_secs_f64(), book.person_s);
-    // What a trick leaves in the policy's averages must be over before the next trick begins.
+    // A trick's effect on the policy's averages must be over before the next trick begins.
     thread::sleep(Duration::from_secs(3));
     Ok(())
 }
@@ -143,7 +143,7 @@ fn status() -> Outcome<Value> {
 }
 
 impl Book {
-    /// Adds what happened since the latest look.
+    /// Adds the CPU time and the use since the latest look.
     fn look(&mut self, honest: u32, since_s: f64) -> Outcome<()> {
         self.honest_s = cpu_s(honest).ok_or("the honest loop ended")?;
         for entry in fs::read_dir("/proc")?.flatten() {

@@ -1,6 +1,6 @@
-//! Types at an Xorg server of its own, on a keyboard that the kernel makes (uinput) and by XTEST, and prints
-//! how many events of each count. `hands relay DISPLAY` is started by it: this process takes the focus, and
-//! passes on the keys that it gets.
+//! Types at an Xorg server of its own, on a keyboard that the kernel makes (uinput) and by XTEST. Prints how
+//! many events of each count. The example starts `hands relay DISPLAY` itself: that process takes the focus,
+//! and passes on the keys that it gets.
 
 mod common;
 
@@ -149,7 +149,7 @@ impl Hands<'_> {
         Ok(input::tell(self.keyboard, [(1, LETTER, value), (0, 0, 0)])?)
     }
 
-    /// Types by XTEST, in the name of its own device or of another one.
+    /// Types by XTEST, in the name of its own device or of another device.
     fn fake(&self, times: u32, keyboard: Keyboard) -> Outcome<()> {
         for _ in 0..times {
             keyboard.strike(&self.connection)?;
@@ -176,7 +176,7 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// How many events counted for these processes since the last call.
+    /// The number of events that counted for these processes since the last call.
     fn count<const N: usize>(&mut self, tgids: [u32; N]) -> [u32; N] {
         // The input that a process receives is held for half a second if the process makes input itself.
         thread::sleep(Duration::from_millis(900));

@@ -39,8 +39,8 @@ const PERSON: u32 = 1000;
 const SIZE: Size = Size { width: 800, height: 600 };
 /// The kernel's code of the letter a.
 const LETTER: u16 = 30;
-/// The command in the terminal: a shell starts the jobs that it is told in the background; vi is in the
-/// foreground.
+/// The command in the terminal: a shell starts jobs in the background, as they are written to a file; vi is
+/// in the foreground.
 const TERMINAL: &str = "(while read -r job; do $job & done <>/tmp/jobs) & exec vi letter";
 const FILM: &str = "exec mplayer -really-quiet -vo x11 -nosound -geometry 400:0 -demuxer rawvideo -rawvideo \
                     w=320:h=240:fps=25:format=i420 /dev/zero </dev/null >/dev/null 2>&1";
@@ -119,7 +119,7 @@ fn wait_for(connection: &RustConnection, class: &[u8]) -> Outcome<Window> {
         for window in connection.query_tree(connection.setup().roots[0].root)?.reply()?.children {
             let asked =
                 connection.get_property(false, window, AtomEnum::WM_CLASS, AtomEnum::STRING, 0, 64)?;
-            // A window that has gone meanwhile is not the one that is looked for.
+            // A window that was destroyed meanwhile is not the window that is looked for.
             let Ok(property) = asked.reply() else { continue };
             if property.value.split(|&byte| byte == 0).any(|part| part == class) {
                 return Ok(window);

@@ -1,5 +1,5 @@
-//! Prints each second which processes draw and which receive input: `watch [--display :N] [--trust-synthetic]
-//! [--seconds S]`.
+//! Prints each second the processes that draw and that receive input: `watch [--display :N]
+//! [--trust-synthetic] [--seconds S]`.
 
 use std::error::Error;
 use std::io::{self, Write};

@@ -13,8 +13,8 @@ use crate::report::{Reporter, Reports};
 /// Whether input that comes from no device counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Synthetic {
-    /// Only input that the user's own hands made counts, and only displays with a keyboard or a screen of
-    /// this machine are watched. A display that is named is watched in any case.
+    /// Only input of the user's own devices counts, and only displays with a keyboard or a screen of this
+    /// machine are watched. A display that is named is watched in any case.
     #[default]
     Ignored,
     /// Input by XTEST counts, and displays without a screen are watched: for tests and measurements. Events
@@ -22,31 +22,31 @@ pub enum Synthetic {
     Trusted,
 }
 
-/// A function that is called when a process draws or receives input that did not do so lately. Any thread may
-/// call it; it must not wait.
+/// A function that is called when a process draws or receives input for the first time in a while. Any thread
+/// may call it; it must not wait.
 pub type Notify = Arc<dyn Fn() + Send + Sync>;
 
-/// The displays and reporters that are watched, and which input counts.
+/// The displays and reporters that are watched, and the input that counts.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct DeviceOptions {
     /// The only X display to watch, as `:0`; if there is none, all displays are watched.
     pub display: Option<String>,
     /// Whether synthetic input counts.
     pub synthetic: Synthetic,
-    /// The path of the socket at which compositors and games report what is in use; `None` if there is no
-    /// such socket.
+    /// The path of the socket at which compositors and games report the processes in use; `None` if there is
+    /// no such socket.
     pub report_socket: Option<PathBuf>,
     /// The users and programs that may report, beside root. Reports of other programs do not count: a program
     /// that reports can raise its own level.
     pub reporters: Vec<Reporter>,
 }
 
-/// What the devices saw since the last call of [`Devices::take`].
+/// The observations of the devices since the last call of [`Devices::take`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// The processes of display servers.
     pub servers: Vec<Server>,
-    /// What each device saw of each process that drew or received input, in order of the processes' numbers.
+    /// The samples of each device about processes that drew or received input, by the processes' numbers.
     pub samples: Vec<Sample>,
 }
 
@@ -68,9 +68,9 @@ pub enum DeviceState {
     Waiting,
     /// The device is watched.
     Watched,
-    /// The device is there, but it is left out on purpose; the text says why.
+    /// The device is there, but it is left out on purpose; the text gives the reason.
     Ignored(String),
-    /// The device is there, but it cannot be watched; the text says why.
+    /// The device is there, but it cannot be watched; the text gives the reason.
     Failed(String),
 }
 
@@ -94,30 +94,30 @@ pub struct DeviceStatus {
     pub clients: Vec<ClientStatus>,
 }
 
-/// What a process did between the last two calls of [`Devices::take`].
+/// The input and the drawing of a process between the last two calls of [`Devices::take`].
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub struct ClientStatus {
     /// The number of the process.
     pub tgid: Tgid,
-    /// How many times the process was seen to have drawn.
+    /// The number of drawings that were seen.
     pub frames: u32,
-    /// How many times a second the process was seen to have drawn; at most 50 on X11.
+    /// The number of drawings a second that were seen; at most 50 on X11.
     pub frames_per_s: f64,
     /// Input events a second.
     pub input_per_s: f64,
-    /// How many whole screens the process drew a second.
+    /// The number of whole screens that the process drew a second.
     pub screens_per_s: f64,
 }
 
 impl ClientStatus {
-    /// Whether the process did nothing.
+    /// Whether the process neither drew nor received input.
     pub(crate) fn is_idle(&self) -> bool {
         self.frames_per_s == 0.0 && self.input_per_s == 0.0 && self.screens_per_s == 0.0
     }
 }
 
-/// Why devices cannot be watched at all. A missing device or a broken connection is no error, because the
-/// device may come back.
+/// The reason why devices cannot be watched at all. A missing device or a broken connection is no error,
+/// because the device may come back.
 #[derive(Debug, thiserror::Error)]
 pub enum DeviceError {
     /// The name is not the name of a display.
@@ -128,7 +128,7 @@ pub enum DeviceError {
     Socket {
         /// The path of the socket.
         path: PathBuf,
-        /// Why it cannot be made.
+        /// The reason why it cannot be made.
         source: io::Error,
     },
     /// The kernel gives no thread or descriptor.
@@ -160,7 +160,7 @@ impl Devices {
         Ok(Devices { displays, reports })
     }
 
-    /// What was seen since the last call. The call does not wait for any device.
+    /// The observations since the last call. The call does not wait for any device.
     pub fn take(&mut self) -> Seen {
         let mut seen = Seen::default();
         self.displays.take(&mut seen);

@@ -1,5 +1,5 @@
-//! The kernel's input devices: which of them hands move, and how often they do. What was typed is not looked
-//! at.
+//! The kernel's input devices that a person operates, and the number of their movements. The typed characters
+//! are not looked at.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::OsString;
@@ -13,15 +13,15 @@ use std::time::{Duration, Instant};
 use rustix::io::Errno;
 
 const DIRECTORY: &str = "/dev/input";
-/// At most so many devices are counted.
+/// The most devices that are counted.
 const DEVICES_MAX: usize = 64;
-/// For so long after a movement of a hand, processes may still receive the input that comes of it.
+/// The time after a movement of a device in which processes may still receive the input from it.
 const LATELY: Duration = Duration::from_secs(1);
 /// The kernel drops events that are not read in time. Such a loss counts as this many movements: as many as
 /// the kernel's buffer holds at least.
 const DROPPED: u64 = 64;
-/// `EV_SYN` and two of its codes: the one ends the events of one movement, the other says that events were
-/// dropped.
+/// `EV_SYN` and two of its codes: the first code ends the events of one movement, the second marks a loss of
+/// events.
 const EV_SYN: u16 = 0;
 const SYN_REPORT: u16 = 0;
 const SYN_DROPPED: u16 = 3;
@@ -39,14 +39,14 @@ pub fn is_of_hands(device: BorrowedFd<'_>) -> bool {
     [LETTER_A, BUTTON_LEFT, TOOL_PEN, TOUCH].into_iter().any(has)
 }
 
-/// How many movements hands made in all, and how many of these are too old to count as recent.
+/// The number of all movements of the devices, and of the movements that are too old to count as recent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Movements {
     pub(crate) total: u64,
     pub(crate) before: u64,
 }
 
-/// How many of the hands' movements one process has received.
+/// The number of the devices' movements that one process has received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Received(u64);
 
@@ -55,7 +55,7 @@ impl Received {
     /// released.
     const TWICE: u64 = 2;
 
-    /// How many of the claimed events can be true: at most two for each movement that hands made lately and
+    /// The number of the claimed events that can be true: at most two for each recent movement of the devices
     /// that this process has not received yet.
     pub(crate) fn within(&mut self, claimed: u32, hands: Movements) -> u32 {
         let had = self.0.max(hands.before);
@@ -66,11 +66,11 @@ impl Received {
     }
 }
 
-/// The devices that hands move, counted by this process itself.
+/// The input devices that a person operates; this process counts their movements itself.
 #[derive(Debug, Default)]
 pub(crate) struct Inputs {
     devices: BTreeMap<OsString, OwnedFd>,
-    /// Devices that hands do not move, and devices that cannot be opened.
+    /// Devices that no person operates, and devices that cannot be opened.
     others: Vec<OsString>,
     total: u64,
     /// The total at recent times, and the latest total that is older than that.
@@ -78,7 +78,7 @@ pub(crate) struct Inputs {
 }
 
 impl Inputs {
-    /// Finds devices that have come or gone.
+    /// Finds devices that were added or removed.
     pub(crate) fn look(&mut self) {
         let names = fs::read_dir(DIRECTORY).into_iter().flatten().flatten().map(|entry| entry.file_name());
         let names: Vec<OsString> = names.filter(|name| name.as_bytes().starts_with(b"event")).collect();
@@ -98,7 +98,7 @@ impl Inputs {
         }
     }
 
-    /// Counts what hands have done up to now. The call does not wait.
+    /// Counts the movements of the devices up to now. The call does not wait.
     pub(crate) fn movements(&mut self, now: Instant) -> Movements {
         let mut total = self.total;
         self.devices.retain(|_, device| match count(device) {
@@ -118,7 +118,7 @@ impl Inputs {
     }
 }
 
-/// How many movements a device made since it was last read; nothing if the device is gone.
+/// The number of movements of a device since it was last read; `None` if the device was removed.
 fn count(device: &OwnedFd) -> Option<u64> {
     let mut bytes = [0; EVENT * 64];
     let mut count = 0;
@@ -133,7 +133,7 @@ fn count(device: &OwnedFd) -> Option<u64> {
     }
 }
 
-/// How many movements these events tell of. Only the events that end a movement are looked at.
+/// The number of movements in these events. Only the events that end a movement are looked at.
 fn movements_in(events: &[u8]) -> u64 {
     let of = |event: &[u8]| {
         let half = |at: usize| u16::from_ne_bytes([event[at], event[at + 1]]);

@@ -1,4 +1,4 @@
-//! What each process drew and received lately, as one device saw it.
+//! The recent drawing and input of each process, as one device saw them.
 
 use std::collections::BTreeMap;
 use std::mem;
@@ -14,7 +14,7 @@ const LATELY: Duration = Duration::from_secs(1);
 /// A process that did nothing for this time is forgotten.
 const REMEMBERED: Duration = Duration::from_secs(10);
 
-/// A device's book of what processes did.
+/// A device's ledger of the processes' input and drawing.
 pub(crate) struct Ledger {
     accounts: Mutex<Accounts>,
     notify: Notify,
@@ -28,13 +28,13 @@ struct Accounts {
 
 #[derive(Debug)]
 struct Account {
-    /// What the process did since the last take.
+    /// Input and drawing since the last take.
     changes: Changes,
-    /// In how many rounds the process drew since the last take.
+    /// The number of drawings that were credited since the last take.
     frames: u32,
     latest: Instant,
     latest_input: Option<Instant>,
-    /// What the process did between the last two takes.
+    /// Input and drawing between the last two takes.
     status: ClientStatus,
 }
 
@@ -55,8 +55,8 @@ impl Ledger {
         self.accounts.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Adds what a process did. Asks for a round if the process had not done anything lately, or if it
-    /// receives input for the first time in a while: the user has turned to it.
+    /// Adds input and drawing of a process. Asks for a round if the process had not done anything lately, or
+    /// if it receives input for the first time in a while: the user has turned to it.
     pub(crate) fn credit(&self, tgid: Tgid, changes: Changes) {
         if changes.is_none() {
             return;
@@ -82,7 +82,7 @@ impl Ledger {
         }
     }
 
-    /// What the processes did since the last take, as samples of `device`.
+    /// The processes' input and drawing since the last take, as samples of `device`.
     pub(crate) fn take(&self, device: Device) -> Vec<Sample> {
         let mut accounts = self.accounts();
         let now = Instant::now();
@@ -106,7 +106,7 @@ impl Ledger {
         samples
     }
 
-    /// What the processes did between the last two takes.
+    /// The processes' input and drawing between the last two takes.
     pub(crate) fn status(&self) -> Vec<ClientStatus> {
         let accounts = self.accounts();
         accounts.list.values().map(|account| account.status).filter(|status| !status.is_idle()).collect()

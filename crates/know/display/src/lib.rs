@@ -1,11 +1,11 @@
-//! Which processes are being used: the crate watches what clients of X11 draw and receive, terminals, and
-//! what programs report of themselves.
+//! Finds the processes in use: the crate watches the drawing and the input of X11 clients, terminals, and
+//! programs' own reports.
 //!
 //! [`Devices`] watches the user's devices from outside, without changing a server or a program. Separate
 //! processes (`spry-eyes`) look at displays, each as the user of its display, and sleep while nothing
-//! happens. Once a second the scheduler takes what was seen ([`Devices::take`]) as samples for the policy.
-//! What a program can do without the user does not count: events that it sends to itself, and drawing where
-//! it cannot be seen.
+//! happens. Once a second the scheduler takes the observations ([`Devices::take`]) as samples for the policy.
+//! Actions that a program can take without the user do not count: events that it sends to itself, and drawing
+//! where it cannot be seen.
 
 mod device;
 mod eyes;

@@ -24,7 +24,7 @@ const SIGNAL: Signal = Signal::SIGURG;
 pub struct Patience(Timer);
 
 impl Patience {
-    /// Makes one for the calling thread, which alone may use it.
+    /// Makes a timer for the calling thread; no other thread may use it.
     ///
     /// # Errors
     /// If the process may have no further timer.
@@ -34,14 +34,14 @@ impl Patience {
         Ok(Patience(Timer::new(ClockId::CLOCK_MONOTONIC, SigEvent::new(thread))?))
     }
 
-    /// From now on no call of this thread waits for long.
+    /// Makes calls of this thread wait for a short time at most, from now on.
     pub fn begin(&mut self) {
         let often = Expiration::IntervalDelayed(WAIT.into(), WAIT.into());
         // Setting the timer does not fail for valid times.
         let _ = self.0.set(often, TimerSetTimeFlags::empty());
     }
 
-    /// From now on calls of this thread may wait again.
+    /// Lets calls of this thread wait again, from now on.
     pub fn end(&mut self) {
         let never = Expiration::OneShot(Duration::ZERO.into());
         let _ = self.0.set(never, TimerSetTimeFlags::empty());

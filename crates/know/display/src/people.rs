@@ -1,5 +1,5 @@
-//! Which person is behind the number of a user: name spaces give one person many users' numbers, and bounds
-//! are for a person. And which user a process belongs to.
+//! The person behind the number of a user: name spaces give one person many users' numbers, and bounds are
+//! for a person. Also the user to which a process belongs.
 
 use std::fs;
 use std::ops::Range;
@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use spry_policy::Tgid;
 
-/// The file in which the system says which ranges of numbers it gave to which user, see subuid(5).
+/// The file with the ranges of numbers that the system gave to each user, see subuid(5).
 const FILE: &str = "/etc/subuid";
 /// The pause between two reads of the file.
 const LOOK: Duration = Duration::from_secs(60);
@@ -29,15 +29,15 @@ impl People {
     }
 
     /// A number for the person behind a user: the same for all users of a range. The person's own user counts
-    /// as another person, since the range is not told by that user's number.
+    /// as another person, since that user's number does not show the range.
     #[must_use]
     pub fn person(&self, uid: u32) -> u32 {
         self.ranges.iter().find(|range| range.contains(&uid)).map_or(uid, |range| range.start)
     }
 }
 
-/// Reads lines that have a user, a first number, and how many numbers there are. Root's number is in no
-/// range, whatever the file says.
+/// Reads lines with a user, a first number and a count of numbers. Root's number is in no range, whatever the
+/// file contains.
 fn read(text: &str) -> Vec<Range<u32>> {
     let range = |line: &str| {
         let mut parts = line.trim().split(':').skip(1);

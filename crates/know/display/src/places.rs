@@ -1,4 +1,4 @@
-//! Where the sockets of X servers are, and how new sockets are noticed.
+//! The sockets of X servers: their places, and a watch for new sockets.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -17,7 +17,7 @@ const DIRECTORY: &str = "/tmp/.X11-unix";
 /// The length of `struct inotify_event` without the name.
 const HEAD: usize = 16;
 /// The usual numbers of displays are tried one by one, so that they are found among any number of other
-/// files. The first range has the sessions that display managers start, the second one the server of a
+/// files. The first range has the sessions that display managers start, the second range has the server of a
 /// compositor.
 const USUAL: [std::ops::Range<u32>; 2] = [0..256, 1024..1040];
 /// Of the directory's files, which any user can make, at most so many are looked at beside the usual numbers.
@@ -62,7 +62,7 @@ impl AsRawFd for Socket {
     }
 }
 
-/// The owner of a display's socket; nothing if there is no socket.
+/// The owner of a display's socket; `None` if there is no socket.
 pub fn owner(number: u32) -> Option<u32> {
     let found = fs::symlink_metadata(path(number)).ok()?;
     found.file_type().is_socket().then(|| found.uid())
@@ -102,8 +102,8 @@ impl Place {
         Some(place)
     }
 
-    /// The displays that got sockets since the last call. Nothing if the directory itself is gone, or if so
-    /// much happened there that the watch has to begin anew.
+    /// The displays that got sockets since the last call. `None` if the directory itself was removed, or if
+    /// so much happened there that the watch has to begin anew.
     pub fn appeared(&mut self) -> Option<Vec<u32>> {
         let mut numbers = Vec::new();
         let mut bytes = [0_u8; 4096];

@@ -1,9 +1,9 @@
-//! How often something may happen: so many times a second, and at most as many at once; or after pauses that
-//! grow. The time is an argument.
+//! Limits of rates: so many times a second, and at most as many at once; and pauses that grow. The time is an
+//! argument.
 
 use std::time::{Duration, Instant};
 
-/// How many screens a second one process can draw, ppm of a screen: as many as the eyes look.
+/// The screens a second that one process can draw, ppm of a screen: as many as the eyes look.
 pub(crate) const SCREENS_PPM: u32 = 50_000_000;
 
 /// An allowance that is used up and grows again with time.
@@ -20,7 +20,7 @@ impl Allowance {
         Allowance { left: a_second.into(), a_second: a_second.into(), as_of: now }
     }
 
-    /// Takes one, if there is one left. Returns whether there was.
+    /// Takes one unit, if one is left. Returns whether it was taken.
     pub(crate) fn take(&mut self, now: Instant) -> bool {
         self.up_to(1.0, now) >= 1.0
     }
@@ -41,7 +41,7 @@ impl Allowance {
     }
 }
 
-/// A pause that doubles with each time in a row, beginning with the second one, up to `most`.
+/// A pause that doubles with each time in a row, beginning with the second time, up to `most`.
 pub fn pause_after(first: Duration, times: u32, most: Duration) -> Duration {
     first.saturating_mul(1 << times.saturating_sub(1).min(16)).min(most)
 }

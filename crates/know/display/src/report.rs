@@ -1,5 +1,5 @@
-//! The report interface: compositors and games that no device shows report what is in use (thesis, appendix
-//! A), and the daemon decides which reports to believe. `docs/report-interface.md` has the format.
+//! The report interface: compositors and games that no device shows report the processes in use (thesis,
+//! appendix A), and the daemon decides which reports to accept. `docs/report-interface.md` has the format.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -26,13 +26,13 @@ use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Patience
 
 /// The most input events a second that a process can be reported to receive: as many as a fast mouse makes.
 const INPUT_MAX: u32 = 1_000;
-/// A longer message is cut at this length, bytes, so that its last line is spoilt.
+/// A longer message is cut at this length, bytes, so that its last line is invalid.
 const MESSAGE_MAX: usize = 8 << 10;
 /// At most so many messages are read at once; then the thread sleeps for [`PAUSE`].
 const MESSAGES_MAX: usize = 64;
 const PAUSE: Duration = Duration::from_millis(20);
-/// A program is believed only from this time after its first report on: so a process that reports and then
-/// becomes a trusted program by exec gains nothing.
+/// A program's reports count only from this time after its first report on: so a process that reports and
+/// then becomes a trusted program by exec gains nothing.
 const ACQUAINTED: Duration = Duration::from_millis(500);
 /// A reporter that is silent for this time has to begin anew.
 const SILENCE: Duration = Duration::from_secs(10);
@@ -64,10 +64,10 @@ impl FromStr for Reporter {
 /// One line of a report.
 #[derive(Clone, Copy, PartialEq, Debug)]
 enum Line {
-    /// The sender says that it is the server of a display.
+    /// The sender is the server of a display.
     Server,
-    /// A process received so many input events and drew so many screens; without a number it is the sender
-    /// itself.
+    /// A process received so many input events and drew so many screens; without a number, the process is the
+    /// sender itself.
     Changes(Option<Tgid>, u32, f64),
 }
 
@@ -112,7 +112,7 @@ struct Shared {
 #[derive(Debug, Default)]
 struct Public {
     servers: BTreeMap<Tgid, Instant>,
-    /// How many lines were not counted, by the user that sent them.
+    /// The number of lines that were not counted, by the user that sent them.
     refused: BTreeMap<u32, u64>,
     malformed: u64,
 }
@@ -196,7 +196,7 @@ fn bind(path: &Path) -> io::Result<UnixDatagram> {
     if is_socket {
         match UnixDatagram::unbound()?.connect(path) {
             Ok(()) => return Err(io::ErrorKind::AddrInUse.into()),
-            // The socket file is what a killed process has left.
+            // The socket file was left by a killed process.
             Err(_) => fs::remove_file(path)?,
         }
     }
@@ -208,18 +208,18 @@ fn bind(path: &Path) -> io::Result<UnixDatagram> {
     Ok(socket)
 }
 
-/// Reads reports and decides what of them counts.
+/// Reads reports and decides which part of them counts.
 struct Desk {
     socket: UnixDatagram,
     reporters: Vec<Reporter>,
     /// The trusted programs that have reported, by process and its start: the times of the first and the
     /// latest report.
     known: BTreeMap<(Tgid, u64), (Instant, Instant)>,
-    /// How much may still be reported of each process.
+    /// The amounts that may still be reported of each process.
     allowances: BTreeMap<Tgid, Reportable>,
 }
 
-/// How much may still be reported of a process (input events and screens), and the time of the latest report.
+/// The amounts that may still be reported of a process (input, screens), and the time of the latest report.
 struct Reportable {
     input: Allowance,
     screens_ppm: Allowance,
@@ -302,7 +302,7 @@ impl Desk {
         now.duration_since(*since) >= ACQUAINTED
     }
 
-    /// The part of a report that is within what is possible.
+    /// The part of a report that is possible.
     fn allowed(&mut self, tgid: Tgid, input: u32, screens: f64) -> Changes {
         let now = Instant::now();
         if self.allowances.len() >= KNOWN_MAX && !self.allowances.contains_key(&tgid) {
@@ -325,8 +325,8 @@ fn program_of(tgid: Tgid) -> Option<PathBuf> {
     fs::read_link(format!("/proc/{}/exe", tgid.0)).ok()
 }
 
-/// The time at which a process began, in ticks since boot. A number with its start means one process for
-/// ever.
+/// The time at which a process began, in ticks since boot. A process number with its start time identifies
+/// one process for ever.
 fn start_of(tgid: Tgid) -> Option<u64> {
     let line = fs::read(format!("/proc/{}/stat", tgid.0)).ok()?;
     parent_and_begin(&line).map(|(_, began)| began)

@@ -20,7 +20,7 @@ pub use system::{System, owner};
 /// this.
 const KEYS_PER_S_MAX: u64 = 50;
 
-/// The most that counts of what a process writes to a terminal, ppm of a whole screen a second.
+/// The limit of a process' output to a terminal that counts, ppm of a whole screen a second.
 const SCREENS_PPM_PER_S_MAX: u64 = 1_000_000;
 
 /// A terminal at which nothing was typed for this time is not in use, ns.
@@ -32,7 +32,7 @@ const USUAL_SIZE: Size = Size { rows: 24, columns: 80 };
 const CONSOLE_MAJOR: u32 = 4;
 const PTY_MAJOR: u32 = 136;
 
-/// Of the devices with major number 4, those with a minor number below this are consoles, the others are
+/// Devices with major number 4 are consoles if their minor number is below this, and otherwise they are
 /// serial lines.
 const CONSOLES: u32 = 64;
 
@@ -43,7 +43,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 pub struct Device {
     /// The major number: 4 for consoles and serial lines, 136 for all pseudo-terminals.
     pub major: u32,
-    /// The minor number, which tells apart the terminals of one major number.
+    /// The minor number, which distinguishes the terminals of one major number.
     pub minor: u32,
 }
 
@@ -79,13 +79,13 @@ pub struct Activity {
 /// The size of a terminal, characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Size {
-    /// How many lines the terminal has.
+    /// The number of lines of the terminal.
     pub rows: u16,
-    /// How many characters a line has.
+    /// The number of characters of a line.
     pub columns: u16,
 }
 
-/// The facts about the machine that [`Terminals`] asks for.
+/// The facts about the machine that [`Terminals`] needs.
 pub trait World {
     /// Whether a person at another machine types through this process, such as a session of sshd.
     fn is_remote_session(&mut self, holder: Tgid) -> bool;
@@ -103,17 +103,17 @@ pub trait World {
 pub struct Seen {
     /// The remote sessions that are in use: they count as devices, as a display server does.
     pub servers: Vec<Server>,
-    /// The processes that received what the user typed, with what they received and showed.
+    /// The processes that read the characters that the user typed, with their input and their output.
     pub samples: Vec<Sample>,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Use {
-    /// When something was typed at the terminal last.
+    /// The time of the latest typing at the terminal, ns.
     at_ns: u64,
-    /// The remote session through which it was typed.
+    /// The remote session through which the user typed.
     session: Option<Tgid>,
-    /// The process that read what was typed.
+    /// The process that read the typed characters.
     reader: Option<Tgid>,
 }
 
@@ -136,7 +136,7 @@ impl Terminals {
         Terminals::default()
     }
 
-    /// Takes in what happened since the latest call. Times are nanoseconds of one clock.
+    /// Takes in the activities since the latest call. Times are nanoseconds of one clock.
     pub fn take(&mut self, now_ns: u64, activities: &[Activity], world: &mut dyn World) -> Seen {
         let since_ns = now_ns - self.latest_ns.replace(now_ns).unwrap_or(now_ns.saturating_sub(SECOND_NS));
         // Characters that came within a moment may all have come at its end. So the time since the last call
@@ -166,7 +166,7 @@ impl Terminals {
         Seen { servers, samples }
     }
 
-    /// How many keys a person typed at a terminal.
+    /// The number of keys that a person typed at a terminal.
     fn keys(&mut self, now_ns: u64, activity: &Activity, world: &mut dyn World) -> u32 {
         if activity.keyed > 0 {
             let used = Use { at_ns: now_ns, session: None, reader: activity.reader };
@@ -190,12 +190,12 @@ impl Terminals {
         self.used.iter().map(|(&device, used)| (device, used.session))
     }
 
-    /// The process that read what was typed last at a terminal in use.
+    /// The process that read the characters typed last at a terminal in use.
     pub fn reader(&self, device: Device) -> Option<Tgid> {
         self.used.get(&device)?.reader
     }
 
-    /// A process has ended, or has become another program: terminals in use through it are forgotten.
+    /// Forgets the terminals in use through a process that has exited, or has become another program.
     pub fn forget(&mut self, tgid: Tgid) {
         self.used.retain(|_, used| used.session != Some(tgid));
         for used in self.used.values_mut() {

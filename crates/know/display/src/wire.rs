@@ -1,4 +1,4 @@
-//! What eyes tell the daemon: records of one length, numbers only.
+//! The records that eyes send to the daemon: all of one length, with numbers only.
 //!
 //! Eyes run as the user of the display that they look at, so each record may be a lie. Reading a record
 //! allocates nothing and cannot fail half-way; the daemon, which reads it, decides what a record may claim.
@@ -11,7 +11,7 @@ pub const RECORD: usize = 24;
 /// At most so many records are written and read at once: they are fewer bytes than a pipe takes whole.
 pub const AT_ONCE: usize = 64;
 
-/// Why eyes no longer see a display.
+/// The reason why eyes no longer see a display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// No server answers at the socket.
@@ -27,15 +27,15 @@ pub enum End {
 /// The extensions of X11 that the eyes need.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extension {
-    /// RECORD: what clients receive.
+    /// RECORD: the events that clients receive.
     Record,
-    /// X-Resource: which process a client is.
+    /// X-Resource: the process of a client.
     Resource,
-    /// DAMAGE: what clients draw.
+    /// DAMAGE: the drawings of clients.
     Damage,
     /// XFIXES: regions.
     Fixes,
-    /// XInput: what hands do.
+    /// XInput: the movements of input devices.
     Input,
     /// SHAPE: windows that are no rectangles.
     Shape,
@@ -57,7 +57,7 @@ pub enum Record {
 pub enum Seat {
     /// The server reads a keyboard or a pointer of this machine, or shows its screen.
     Real,
-    /// The server has none of them: no person at this machine sees what is drawn there.
+    /// The server has none of them: no person at this machine sees its drawings.
     None,
     /// The descriptors of the server may not be looked at.
     Unknown,

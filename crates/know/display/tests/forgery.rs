@@ -1,4 +1,4 @@
-//! What programs do to look as if they were used does not count: each case runs on a real X server with a
+//! Tricks of programs to look as if they were in use do not count: each case runs on a real X server with a
 //! real client.
 
 mod support;
@@ -74,7 +74,7 @@ fn who_listens_at_another_s_window_is_not_in_use() {
     assert_eq!(eyes.of(reader.tgid()).input, 20 + 20 - 20, "the one typed at is");
 }
 
-/// What counts for a client that draws very often in a window at this place, after it has carried out `more`.
+/// The changes that count for a client that draws very often in a window at this place, after `more`.
 fn drawn(place: &str, more: &[&str]) -> Changes {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);

@@ -1,5 +1,5 @@
-//! Which reports count: real processes of another user write to the socket for reports, true reports and
-//! forged ones.
+//! The reports that count: real processes of another user write true reports and forged reports to the socket
+//! for reports.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -41,7 +41,7 @@ impl Drop for Desk {
     }
 }
 
-/// Opens devices that believe these reporters and watch no display.
+/// Opens devices that accept these reporters and watch no display.
 fn desk(name: &str, reporters: Vec<Reporter>) -> Desk {
     let directory = std::env::temp_dir().join(format!("spry-report-{name}-{}", std::process::id()));
     fs::create_dir_all(&directory).expect("a directory");
@@ -71,8 +71,8 @@ impl Desk {
         Sender(command.spawn().expect("these tests need perl (Debian: perl-base)"))
     }
 
-    /// Waits until something was reported of a process. Returns that, with what is reported of it in the next
-    /// half second.
+    /// Waits until a process was reported. Returns that report, with the reports about it in the next half
+    /// second.
     fn of(&mut self, tgid: Tgid) -> Changes {
         let mut changes = Changes::default();
         wait_until(|| {

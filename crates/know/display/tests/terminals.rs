@@ -1,4 +1,4 @@
-//! Terminals as devices: which processes are in use by them, and which are not.
+//! Terminals as devices: the processes that are in use by them, and the processes that are not.
 
 use std::collections::BTreeSet;
 
@@ -34,7 +34,7 @@ impl World for Machine {
     }
 }
 
-/// The terminal as the device of what it tells.
+/// The terminal as the device of its samples.
 fn source(Device { major, minor }: Device) -> spry_policy::Device {
     spry_policy::Device { place: Place::Terminal { major, minor }, whose: Whose::User(OWNER) }
 }

@@ -6,7 +6,7 @@ mod support;
 use spry_display::Synthetic;
 use support::{Actor, Eyes, Xvfb, server};
 
-/// A client that types by XTEST, and a client that reads: the second one has carried out `lines` and has the
+/// A client that types by XTEST, and a client that reads: the reader has carried out `lines` and has the
 /// focus.
 fn typist_and_reader(server: &Xvfb, lines: &[&str]) -> (Actor, Actor) {
     let (typist, mut reader) = (Actor::on(server), Actor::on(server));
@@ -22,14 +22,14 @@ fn take_keys(actor: &mut Actor) {
     actor.act("focus");
 }
 
-/// How many events of ten typed keys count for the reader.
+/// The number of events of ten typed keys that count for the reader.
 fn counted(eyes: &mut Eyes, typist: &mut Actor, reader: &Actor) -> u32 {
     eyes.forget();
     typist.act("type 10");
     eyes.of(reader.tgid()).input
 }
 
-/// How many events of ten typed keys count for a client that carries out `lines` and takes the focus.
+/// The number of events of ten typed keys that count for a client after `lines`, with the focus.
 fn counted_after(lines: &[&str]) -> u32 {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);

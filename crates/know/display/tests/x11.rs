@@ -1,5 +1,5 @@
-//! What each client of a real X server draws and receives is seen, and how much, whatever becomes of clients
-//! and servers.
+//! The drawing and the input of each client of a real X server are seen and measured, whatever happens to
+//! clients and servers.
 
 mod support;
 
@@ -129,8 +129,8 @@ fn a_window_inside_another_s_is_its_own_client_s() {
     let mut frame = Actor::on(&server);
     let around = frame.act("window 100 100 300 200");
     let mut inner = Actor::with_window(&server, "0 0 200 100");
-    // A window manager moves a window into another one; so does this test. Another client makes its window in
-    // the same place.
+    // A window manager moves a window into another window; so does this test. Another client makes its window
+    // in the same place.
     inner.act(&format!("reparent {around}"));
     let mut plugged = Actor::on(&server);
     plugged.act(&format!("inside {around} 0 150 100 50"));

@@ -1,4 +1,4 @@
-//! What the eyes saw since they last told the daemon, and which processes they told it of lately.
+//! The eyes' observations since their last report to the daemon, and the processes that were active lately.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,19 +9,19 @@ use rustix::io::write;
 use spry_display::wire::{AT_ONCE, RECORD, Record};
 use spry_policy::{Changes, Tgid};
 
-/// A process that did nothing for that long is new when it does something: the policy's period.
+/// A process that did nothing for this long is new when it does something: the policy's period.
 const LATELY: Duration = Duration::from_secs(1);
 
-/// At most so many moments are told of a process at once: as many as there are between two looks.
+/// The most moments of a process in one report: as many as there are between two looks.
 const MOMENTS_MAX: u32 = 16;
 
-/// The book: what processes did and the daemon has not been told yet, and when each process did something
-/// last.
+/// The book: the input and the drawing of processes that are not reported yet, and the time of each process'
+/// latest activity.
 #[derive(Debug)]
 pub(crate) struct Book {
     line: OwnedFd,
     untold: BTreeMap<Tgid, Changes>,
-    /// At how many moments a process drew what is untold, if at more than one.
+    /// The number of moments of a process' unreported drawing, if it is more than 1.
     moments: BTreeMap<Tgid, u32>,
     latest: BTreeMap<Tgid, Instant>,
 }
@@ -38,14 +38,14 @@ impl Book {
         Book { line, untold: BTreeMap::new(), moments: BTreeMap::new(), latest: BTreeMap::new() }
     }
 
-    /// Adds what a process did.
+    /// Adds input and drawing of a process.
     pub(crate) fn credit(&mut self, tgid: Tgid, changes: Changes) {
         self.untold.entry(tgid).or_default().add(changes);
         self.latest.insert(tgid, Instant::now());
     }
 
-    /// What a process was credited with it drew at so many moments: each is told by itself, since the daemon
-    /// counts them.
+    /// Notes that a process made its credited drawing at so many moments: each moment is reported by itself,
+    /// since the daemon counts them.
     pub(crate) fn drew_at(&mut self, tgid: Tgid, moments: u32) {
         if moments > 1 {
             let so_far = self.moments.entry(tgid).or_default();
@@ -58,8 +58,8 @@ impl Book {
         self.latest.get(&tgid).is_some_and(|latest| latest.elapsed() <= LATELY)
     }
 
-    /// Tells the daemon what was seen, in as few writes as possible: the daemon hears the first write at
-    /// once, and the next one later.
+    /// Reports to the daemon, in as few writes as possible: the daemon reads the first write at once, and the
+    /// next write later.
     ///
     /// # Errors
     /// If the daemon has closed its end of the pipe.
@@ -78,7 +78,7 @@ impl Book {
         Ok(())
     }
 
-    /// Tells the daemon one record.
+    /// Sends one record to the daemon.
     ///
     /// # Errors
     /// If the daemon has closed its end of the pipe, as for [`Book::flush`].
@@ -94,7 +94,7 @@ impl Book {
     }
 }
 
-/// What a process did, in so many parts that together are the whole. Input is in the first.
+/// Splits changes into `count` parts that together are the whole. The first part has the input.
 fn parts(changes: Changes, count: u32) -> impl Iterator<Item = Changes> {
     let count = u64::from(count.max(1));
     (0..count).map(move |part| Changes {

@@ -10,8 +10,8 @@ use spry_confine::CapabilitySet;
 
 use crate::sys::User;
 
-/// The memory that eyes may use, bytes: the program, its libraries and what it keeps of a display's windows.
-/// A server that makes the eyes need more ends them.
+/// The memory that eyes may use, bytes: the program, its libraries and its model of a display's windows. A
+/// server that makes the eyes need more ends them.
 const MEMORY: u64 = 256 << 20;
 const DESCRIPTORS: u64 = 32;
 /// The further system calls that eyes need to look.
@@ -28,7 +28,7 @@ pub(crate) fn enter_cgroup() -> Result<()> {
         return Ok(());
     }
     rustix::io::write(&input, b"0").context("entering the cgroup of eyes")?;
-    // The list is closed because it keeps the rights of the root process that opened it: what a server sends
+    // The list is closed because it keeps the rights of the root process that opened it: data from a server
     // must never be able to use them.
     let nothing = File::open("/dev/null")?;
     Ok(rustix::stdio::dup2_stdin(nothing)?)
@@ -45,7 +45,7 @@ pub(crate) fn become_user(user: &User) -> Result<()> {
     Ok(())
 }
 
-/// Keeps only those of root's rights that are needed to look into the descriptors of another process.
+/// Keeps only the rights of root that are needed to look into the descriptors of another process.
 ///
 /// # Errors
 /// If the kernel refuses.

@@ -1,13 +1,13 @@
-//! `spry-eyes`: looks at one display of X11 as the session's own user, and tells the scheduler's daemon what
-//! it sees.
+//! `spry-eyes`: looks at one display of X11 as the session's own user, and reports its observations to the
+//! scheduler's daemon.
 //!
 //! The daemon is root and parses nothing that a user wrote; it starts one of these for each display that it
-//! trusts. What clients receive comes from RECORD, what hands did from XInput's raw events, what clients draw
-//! from DAMAGE, and X-Resource says which process a client is. Records of numbers go out through the standard
-//! output, a pipe; nothing comes in. One process looks at one server once: where the server ends, so does
-//! this.
+//! trusts. RECORD reports the input that clients receive, XInput's raw events the movements of devices,
+//! DAMAGE the clients' drawings, and X-Resource the clients' processes. Records of numbers go out through the
+//! standard output, a pipe; nothing comes in. One process looks at one server once, and ends when the server
+//! ends.
 //!
-//! Whether a server has a keyboard or a screen is seen by another such process before (`seat`), which ends
+//! Before that, another such process (`seat`) finds out whether a server has a keyboard or a screen, and ends
 //! with its answer.
 
 mod book;
@@ -59,7 +59,7 @@ fn look_at_display(task: &Task) -> Result<()> {
     let line: OwnedFd = std::io::stdout().as_fd().try_clone_to_owned().context("no standard output")?;
     let mut book = Book::new(line);
     let ended = x11::watch(task, &mut book);
-    // If the daemon has closed the pipe, no one is left to tell, so an error is ignored.
+    // If the daemon has closed the pipe, it needs no record, so an error is ignored.
     _ = book.tell(Record::Ended(ended));
     Ok(())
 }

@@ -2,8 +2,8 @@
 
 use std::iter;
 
-/// A region keeps at most so many rectangles. What is cut into more loses the rest, so no client gains by
-/// many small rectangles.
+/// A region keeps at most so many rectangles. A region that is cut into more loses the rest, so no client
+/// gains by many small rectangles.
 const RECTS_MAX: usize = 1024;
 
 /// A rectangle from the pixel `left`, `top` to the pixel `right`, `bottom`, which is not part of it.
@@ -82,7 +82,7 @@ impl Region {
         region
     }
 
-    /// How many pixels the region has.
+    /// The number of pixels of the region.
     pub(crate) fn pixels(&self) -> u64 {
         self.rects.iter().map(|rect| rect.pixels()).sum()
     }

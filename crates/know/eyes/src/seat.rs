@@ -1,7 +1,7 @@
-//! Whether a display's server has this machine's keyboard, mouse or screen open, as its own descriptors say.
+//! Whether a display's server has this machine's keyboard, mouse or screen open, by its own descriptors.
 //!
-//! A link in `/proc` reads as its process likes it to, in a mount namespace of its own. So descriptors are
-//! taken over and asked themselves. The process that does so ends right after: closing a descriptor that
+//! A process can make a link in `/proc` read as it likes, in a mount namespace of its own. So descriptors are
+//! taken over and checked themselves. The process that does so ends right after: closing a descriptor that
 //! another process made may wait as long as that process likes (a file system in user space is asked when it
 //! is closed).
 
@@ -22,7 +22,7 @@ const DRM: u32 = 226;
 /// At most so many descriptors of a server are looked at.
 const DESCRIPTORS_MAX: usize = 1024;
 
-/// Looks at what a process has open. `process` is the process itself, `tgid` its number.
+/// Looks at a process' open files. `process` is the process itself, `tgid` its number.
 pub(crate) fn of(process: BorrowedFd<'_>, tgid: Tgid) -> Seat {
     match has_seat(process, tgid) {
         Ok(true) => Seat::Real,

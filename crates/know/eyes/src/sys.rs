@@ -11,7 +11,7 @@ use rustix::net::{RecvFlags, recv};
 use spry_sys::poll::{self, PollFd, PollFlags};
 use spry_sys::user::group_and_home;
 
-/// The group of a user that is not in the system's list: that of `nobody`.
+/// The group of a user that is not in the system's list: the group of `nobody`.
 const NO_GROUP: u32 = 65_534;
 
 /// The user that eyes look as.
@@ -36,7 +36,7 @@ pub(crate) fn wait_for(descriptor: BorrowedFd<'_>, events: PollFlags) -> io::Res
     Ok(())
 }
 
-/// Waits until one of the descriptors can be read, for `at_most` if given. Returns whether one can.
+/// Waits until one of the descriptors can be read, for `at_most` if given. Returns whether one can be read.
 pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], at_most: Option<Duration>) -> bool {
     let mut polls: Vec<PollFd<'_>> =
         descriptors.iter().map(|&descriptor| poll::readable_of(descriptor)).collect();
@@ -44,7 +44,7 @@ pub(crate) fn wait(descriptors: &[BorrowedFd<'_>], at_most: Option<Duration>) ->
     poll::wait(&mut polls, at_most).is_ok_and(|ready| ready > 0)
 }
 
-/// Reads what a socket has now: the number of bytes, or nothing if there is nothing to read now.
+/// Reads the bytes that a socket has now. Returns their number, or `None` if there are none.
 ///
 /// # Errors
 /// If the other end is closed, or the connection is broken.

@@ -1,7 +1,7 @@
 //! Every number of the policy, by name: the numbers of the thesis, and the default numbers, which differ from
 //! the thesis in some places.
 
-/// How the quantum of each level is computed.
+/// The rule by which the quantum of each level is computed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LevelQuanta {
     /// The quantum is halved from one occupied level to the next occupied level (thesis, 8.3.3).
@@ -12,7 +12,7 @@ pub enum LevelQuanta {
     Numbered,
 }
 
-/// When a woken task of the interactive class takes the CPU from the task that runs.
+/// The rule by which a woken task of the interactive class takes the CPU from the task that runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeRule {
     /// The woken task takes the CPU if it has more of its quantum left (thesis, 8.3.3).
@@ -22,15 +22,15 @@ pub enum WakeRule {
     LowerLevel,
 }
 
-/// By what the processes that receive input are ranked.
+/// The measure by which the processes that receive input are ranked.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum InputRank {
     /// The processes are ranked by their averages (thesis, 8.3.2).
     Average,
     /// The processes are ranked by the input of the latest second, if any process received input in that
-    /// second. A process that the user typed at before keeps most of its average for two seconds more: ranked
-    /// by averages, it would be the equal of the process that the user has turned to. A process that received
-    /// no input in the second before, and some in this one, is the equal of the best process at once.
+    /// second. A process that the user typed at before keeps most of its average for two seconds more: by
+    /// averages, it would rank with the process that the user has turned to. A process without input in the
+    /// second before, and with input in this second, ranks with the best process at once.
     LatestSecond,
 }
 
@@ -39,16 +39,16 @@ pub enum InputRank {
 pub enum Writers {
     /// The holder waits for all writers, so it depends on them (thesis, 8.2.1).
     Count,
-    /// The holder depends only on the process that reads what is typed at the terminal: a compiler that
-    /// prints there is not what the user uses.
+    /// The holder depends only on the process that reads the characters typed at the terminal: the user does
+    /// not use a compiler that only prints there.
     DoNotCount,
 }
 
-/// What counts as a wait of one process for another.
+/// The events that count as a wait of one process for another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waits {
-    /// A wait counts when the other process tests whether the first one is to be woken, whether it sleeps or
-    /// not, where the kernel shows that test (thesis, 8.2.1).
+    /// A wait counts when the other process tests whether the first process is to be woken, where the kernel
+    /// shows that test. Whether the first process sleeps does not matter (thesis, 8.2.1).
     Tested,
     /// A wait counts when one process sleeps and the other wakes it. A process that reads from a full pipe or
     /// socket depends on the process that waits to write more, too: the reader does not wait only because the
@@ -57,18 +57,18 @@ pub enum Waits {
 }
 
 /// Whether a process depends on the processes that it serves or watches: clients that send requests to a
-/// socket at which it listens, and processes that change files of which it asked to be told.
+/// socket at which it listens, and processes that change files that it watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Served {
     /// The process waits for all of them, so it depends on them (thesis, 8.2.1).
     Count,
-    /// The process does not depend on them: it waits only for what they ask of it, or for what they do for
-    /// their own sake. If a server in use depended on its clients, its place would pass to any client that
-    /// keeps it busy.
+    /// The process does not depend on them: it waits only for their requests, or for changes that they make
+    /// for their own sake. If a server in use depended on its clients, its place would pass to any client
+    /// that keeps it busy.
     DoNotCount,
 }
 
-/// Where the search goes from a display server.
+/// The processes to which the search goes from a display server.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ServerEdges {
     /// The search goes to all processes that the server waits for, as from any other process (thesis, 8.3.2).
@@ -119,37 +119,37 @@ pub struct Constants {
     pub input_shortcut: u16,
     /// Shortcut for being among the processes that draw most.
     pub top_output_shortcut: u16,
-    /// How many processes have `top_output_shortcut`.
+    /// The number of processes that have `top_output_shortcut`.
     pub top_output: usize,
     /// Shortcut for being among the processes that receive most input.
     pub top_input_shortcut: u16,
-    /// How many processes have `top_input_shortcut`.
+    /// The number of processes that have `top_input_shortcut`.
     pub top_input: usize,
-    /// By what input is ranked.
+    /// The measure by which input is ranked.
     pub input_rank: InputRank,
     /// An average of drawing below this counts as no drawing, in 2^14th parts of the screen a second: a
     /// person may not notice drawing that is smaller.
     pub output_least: u64,
-    /// After so many seconds in a row without drawing, a process' earlier drawing counts no more. With
+    /// After so many seconds in a row without drawing, a process' earlier drawing no longer counts. With
     /// `u8::MAX` there is no such end: the average of its drawing is only halved each second.
     pub output_memory_s: u8,
     /// When shortcuts are given, input of a process counts only if it reaches this part of the best process'
     /// input, percent. With 0 any input counts.
     pub input_least_percent: u32,
-    /// Where the search goes from a display server.
+    /// The processes to which the search goes from a display server.
     pub server_edges: ServerEdges,
-    /// What counts as having waited for another.
+    /// The events that count as a wait for another process.
     pub waits: Waits,
     /// Whether a terminal's holder depends on the processes that write to it.
     pub writers: Writers,
     /// Whether a process depends on the processes that it serves or watches.
     pub served: Served,
-    /// Each time a terminal's reader waits for what is typed, this is added to the edges between the reader
-    /// and the holder of the terminal.
+    /// Each time a terminal's reader waits for typed characters, this is added to the edges between the
+    /// reader and the holder of the terminal.
     pub typed_weight: u32,
     /// The search ends at this distance from the device (the display server), in half edges.
     pub distance_max: u16,
-    /// How quanta follow from levels.
+    /// The rule by which quanta follow from levels.
     pub quanta: LevelQuanta,
     /// The first level's quantum, us.
     pub quantum_first_us: u32,
@@ -157,7 +157,7 @@ pub struct Constants {
     pub quantum_least_us: u32,
     /// Each quantum is a multiple of this, us.
     pub quantum_grain_us: u32,
-    /// When a woken task takes the CPU from the task that runs.
+    /// The rule by which a woken task takes the CPU from the task that runs.
     pub wake: WakeRule,
 }
 

@@ -1,4 +1,4 @@
-//! The devices through which users reach programs, and which device reported each process.
+//! The devices through which users reach programs, and the device that reported each process.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ pub enum Place {
         /// The minor number.
         minor: u32,
     },
-    /// The socket at which compositors and games report what is in use.
+    /// The socket at which compositors and games report the processes in use.
     Reports,
 }
 
@@ -50,25 +50,25 @@ pub struct Server {
     pub device: Option<Device>,
 }
 
-/// What a device (a display, a terminal) reports of one process since the latest round.
+/// The report of a device (a display, a terminal) about one process since the latest round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sample {
     /// The number of the process.
     pub tgid: Tgid,
     /// The device that reports.
     pub device: Device,
-    /// What the process received and drew.
+    /// The input and the drawing of the process.
     pub changes: Changes,
 }
 
-/// Which device reported each process, for as long as the process is known.
+/// The device that reported each process, for as long as the process is known.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Told {
     by_tgid: BTreeMap<Tgid, Device>,
 }
 
 impl Told {
-    /// Writes down which device reported each process; the last device counts. If devices of different users
+    /// Notes the device that reported each process; the last device counts. If devices of different users
     /// reported a process, the process belongs to none of them until it is forgotten.
     pub(crate) fn note(&mut self, servers: &[Server], samples: &[Sample]) {
         let samples = samples.iter().map(|sample| (sample.tgid, sample.device));

@@ -1,4 +1,4 @@
-//! The interprocess graph: which process depends on which, bounded for each process (thesis, 8.2).
+//! The interprocess graph: the dependencies between processes, bounded for each process (thesis, 8.2).
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{BuildHasherDefault, Hasher};
@@ -23,13 +23,13 @@ impl Node {
 pub struct Edge {
     /// The process at the other end.
     pub on: Tgid,
-    /// How often one process waited for the other lately; the number is halved each second.
+    /// The number of recent waits of one process for the other; the number is halved each second.
     pub weight: u32,
 }
 
 /// A process with its edges. In each array the first entries are used, in no order. Weights are kept where an
-/// edge starts: a round adds to the weights of all edges, and seldom asks for the lightest of the edges that
-/// end at a process.
+/// edge starts: a round adds to the weights of all edges, and seldom needs the lightest of the edges that end
+/// at a process.
 #[derive(Clone, Debug)]
 struct Process {
     /// `None` while the place is free.
@@ -116,7 +116,7 @@ impl Graph {
         Graph::default()
     }
 
-    /// The process `waiter` waited `times` times for something that the process `on` did. Threads of one
+    /// Notes that the process `waiter` waited `times` times for an action of the process `on`. Threads of one
     /// process that wait for each other make no edge. If an array of edges is full, its lightest edge is
     /// removed from the processes at both of its ends.
     pub fn depend(&mut self, waiter: Tgid, on: Tgid, times: u32) {
@@ -163,8 +163,8 @@ impl Graph {
         process.place(to).map_or(0, |place| process.weights[place])
     }
 
-    /// A process has ended, or has become another program by exec: all its edges of both directions are
-    /// forgotten.
+    /// Removes all edges, in both directions, of a process that has exited, or has become another program by
+    /// exec.
     pub fn remove(&mut self, tgid: Tgid) {
         let Some(node) = self.by_tgid.remove(&tgid) else { return };
         let process = std::mem::replace(&mut self.processes[node.at()], Process::new(tgid));
@@ -244,7 +244,7 @@ impl Graph {
         self.sorted(sources)
     }
 
-    /// How many processes the graph has.
+    /// The number of processes in the graph.
     pub fn len(&self) -> usize {
         self.by_tgid.len()
     }
@@ -254,12 +254,12 @@ impl Graph {
         self.by_tgid.is_empty()
     }
 
-    /// How many edges were removed so far because an array was full.
+    /// The number of edges that were removed so far because an array was full.
     pub const fn recycled(&self) -> u64 {
         self.recycled
     }
 
-    /// How many places for processes were ever made: each [`Node`] is a number below this.
+    /// The number of places for processes that were ever made: each [`Node`] is a number below this.
     pub(crate) fn places(&self) -> usize {
         self.processes.len()
     }

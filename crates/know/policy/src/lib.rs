@@ -1,10 +1,10 @@
-//! The policy finds which processes are in use by the flow of information from the user through the
-//! processes, and decides what each process in use gets.
+//! The policy finds the processes in use by the flow of information from the user through the processes. It
+//! decides the level and the quantum of each process in use.
 //!
 //! Pure code: time is an argument, nothing is read or written, so the scheduler's daemon and a simulator
 //! decide alike. "Thesis" is Etsion's *Scheduling of interactive processes* (2003), chapters 7 and 8. Each
-//! second a [`Policy`] takes what was drawn and received, and which process waited for which ([`Graph`]). It
-//! gives each process that the user's information passes through a [`Standing`]: level, quantum and why.
+//! second a [`Policy`] takes processes' input and drawing, and their waits for each other ([`Graph`]). It
+//! gives each process that the user's information reaches a [`Standing`]: level, quantum and reason.
 
 #![warn(missing_docs)]
 

@@ -1,8 +1,8 @@
-//! How much a process takes from the user and shows to them (thesis, 8.1).
+//! The rating of a process: the input that it receives, and the area that it draws (thesis, 8.1).
 
 use crate::constants::Constants;
 
-/// What a device (a display, a terminal) reports of a process since its last report.
+/// A device's (a display's, a terminal's) report of a process since its last report: input and drawing.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Changes {
     /// Input events received.

@@ -12,7 +12,7 @@ use crate::rating::{Changes, Rating};
 use crate::search::{Reached, Via, search};
 use crate::trigger::Due;
 
-/// What the policy gives to a process until the next round.
+/// The decision of the policy about a process, until the next round.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Standing {
     /// The number of the process.
@@ -25,7 +25,7 @@ pub struct Standing {
     pub shortcut: u16,
     /// The CPU time that the threads of the process have together in an epoch, us.
     pub quantum_us: u32,
-    /// What the process receives and draws itself.
+    /// The averages of the process' own input and drawing.
     pub rating: Rating,
     /// The way by which the search reached the process.
     pub via: Via,
@@ -36,11 +36,11 @@ pub struct Standing {
 #[derive(Clone, Copy, Debug, Default)]
 struct Known {
     average: Rating,
-    /// What the process received and drew since the last regular round.
+    /// Input and drawing since the last regular round.
     current: Changes,
-    /// What the process received and drew in the second before the last regular round.
+    /// Input and drawing in the second before the last regular round.
     before: Changes,
-    /// For how many seconds in a row, up to the latest regular round, the process drew nothing.
+    /// The number of seconds in a row, up to the latest regular round, in which the process drew nothing.
     still_s: u8,
 }
 
@@ -62,7 +62,7 @@ impl Rated {
     }
 
     /// Whether the drawing of the process shows that the user uses it. If the process also receives input,
-    /// any drawing counts, such as the echo of what is typed.
+    /// any drawing counts, such as the echo of typed characters.
     fn shows(&self, least_input: u64, constants: &Constants) -> bool {
         let output = self.rating.output();
         let is_noticed = output >= constants.output_least && self.still_s < constants.output_memory_s;
@@ -70,7 +70,7 @@ impl Rated {
     }
 }
 
-/// Which processes are in use, as far as devices and the edges of the graph show it.
+/// The policy: finds the processes in use, as far as devices and the edges of the graph show them.
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     constants: Constants,
@@ -79,7 +79,7 @@ pub struct Policy {
 }
 
 impl Policy {
-    /// A policy that knows of no process in use.
+    /// A policy without any process in use.
     pub fn new(constants: Constants) -> Policy {
         Policy { constants, known: BTreeMap::new(), told: Told::default() }
     }
@@ -89,14 +89,14 @@ impl Policy {
         &self.constants
     }
 
-    /// A process has ended, or has become another program by exec: what it received and drew is forgotten.
+    /// Forgets the input and the drawing of a process that has exited, or has become another program by exec.
     pub fn forget(&mut self, tgid: Tgid) {
         self.known.remove(&tgid);
         self.told.forget(tgid);
     }
 
-    /// A copy of the policy that knows only the processes that `is_among` admits, as if no other processes
-    /// were there to be ranked.
+    /// A copy of the policy with only the processes that `is_among` admits, as if no other processes were
+    /// there to be ranked.
     #[must_use]
     pub fn among(&self, mut is_among: impl FnMut(Tgid) -> bool) -> Policy {
         let mut policy = self.clone();
@@ -188,7 +188,7 @@ impl Policy {
         clients.map(|(&tgid, known)| (tgid, rated(known))).collect()
     }
 
-    /// Ends a second: what each process received and drew in it becomes part of the averages.
+    /// Ends a second: each process' input and drawing in it become part of its averages.
     fn end_second(&mut self, servers: &[Tgid], ratings: &BTreeMap<Tgid, Rated>) {
         let explicit = ratings.iter().filter(|(_, rated)| rated.rating.is_explicit());
         let known = |(&tgid, rated): (&Tgid, &Rated)| {
@@ -270,7 +270,7 @@ fn processes(servers: &[Server]) -> Vec<Tgid> {
 }
 
 /// The processes with the largest first number, each with `least` at least. Of processes with equal first
-/// numbers the one with the larger second number goes first, then the one with the lower process number.
+/// numbers, the process with the larger second number goes first, then the process with the lower number.
 fn top(
     ratings: &BTreeMap<Tgid, Rated>,
     most: usize,

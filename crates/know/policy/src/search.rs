@@ -1,5 +1,5 @@
-//! Breadth-first search from the interactive devices: how far each process is from the user, by which way,
-//! and with which shortcut (thesis, 8.3.2).
+//! Breadth-first search from the interactive devices: the distance of each process from the user, its way,
+//! and its shortcut (thesis, 8.3.2).
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -8,18 +8,18 @@ use crate::Tgid;
 use crate::constants::{Constants, ServerEdges};
 use crate::graph::{Graph, Node};
 
-/// How the way from a process to the device begins.
+/// The first step of the way from a process to the device.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Via {
     /// The process is the device's own process: the display server.
     Device,
     /// The way goes straight to the device, because the device reported the process itself.
     Direct,
-    /// The way goes over another process that depends on this one; the number is the weight of that edge.
+    /// The way goes over another process that depends on this process; the number is the weight of that edge.
     Process(Tgid, u32),
 }
 
-/// What the search finds for a process.
+/// The result of the search for a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The distance of the process from the device, in half edges.

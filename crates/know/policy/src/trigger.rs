@@ -1,4 +1,4 @@
-//! When a round is due: each second, and earlier for a process that is newly in use, but not too often.
+//! The times of rounds: each second, and earlier for a process that is newly in use, but not too often.
 
 use crate::constants::Constants;
 
@@ -22,7 +22,7 @@ impl Trigger {
         self.asked_ns.get_or_insert(now_ns);
     }
 
-    /// When the next round is due.
+    /// The time at which the next round is due, ns.
     pub fn due_ns(&self, constants: &Constants) -> u64 {
         let early = self.asked_ns.map(|asked_ns| {
             // Waiting a little lets other processes that appear at the same moment share the round.
@@ -31,7 +31,7 @@ impl Trigger {
         early.map_or(self.regular_ns, |early_ns| early_ns.min(self.regular_ns))
     }
 
-    /// Enters that a round takes place now. Returns whether it is a regular round, in which averages and
+    /// Notes that a round takes place now. Returns whether it is a regular round, in which averages and
     /// weights are halved.
     pub fn round(&mut self, now_ns: u64, constants: &Constants) -> Due {
         self.asked_ns = None;
@@ -46,7 +46,7 @@ impl Trigger {
     }
 }
 
-/// Why a round takes place.
+/// The reason for a round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Due {

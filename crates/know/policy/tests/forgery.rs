@@ -1,5 +1,5 @@
-//! What a process cannot do to improve its own standing. Each test fails if the defence that it tests is left
-//! out.
+//! The defences of the policy: a process cannot improve its own standing. Each test fails if the defence that
+//! it tests is left out.
 
 use spry_policy::{
     Changes, Constants, Device, Due, Graph, Place, Policy, Sample, Server, Standing, Tgid, Whose,
@@ -13,8 +13,8 @@ const HOG: Tgid = Tgid(50);
 const CHILD: Tgid = Tgid(51);
 const TYPED: Changes = Changes { input: 8, output_ppm: 10_000 };
 
-/// The standings of the third second of a world in which the user types into the editor, and `others` says
-/// what other processes do.
+/// The standings of the third second of a world in which the user types into the editor, and `others` adds
+/// the actions of other processes.
 fn third_second(constants: &Constants, others: impl Fn(&mut Graph)) -> Vec<Standing> {
     let (mut graph, mut policy) = (Graph::new(), Policy::new(constants.clone()));
     let mut standings = Vec::new();
@@ -104,7 +104,7 @@ fn one_that_draws_a_little_does_not_pass_who_is_typed_at() {
     assert!(level(EDITOR) < level(HOG));
 }
 
-/// In which seconds the hog is in use, if it draws the given part of the screen in each second, ppm.
+/// Per second: whether the hog is in use, if it draws the given part of the screen in each second, ppm.
 fn used(constants: &Constants, drawn_ppm: &[u64]) -> Vec<bool> {
     let (mut graph, mut policy) = (Graph::new(), Policy::new(constants.clone()));
     let mut second = |&output_ppm: &u64| {

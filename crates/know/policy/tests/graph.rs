@@ -23,7 +23,7 @@ fn a_full_process_gives_up_its_lightest_edge_at_both_ends() {
     assert_eq!(on(&graph, 100).len(), EDGES_MAX);
     assert_eq!(*on(&graph, 100).last().unwrap(), (50, 1));
     assert_eq!(graph.recycled(), 1);
-    // 13 processes depend on one: the lightest edge is also removed from the process at which it starts.
+    // 13 processes depend on one process: the lightest edge is also removed where it starts.
     let mut graph = Graph::new();
     for other in 0..=EDGES_MAX as u32 {
         graph.depend(Tgid(other), Tgid(100), 20 - other);

@@ -113,8 +113,8 @@ fn of_equally_short_ways_only_the_largest_shortcut_counts() {
         world.talk(1, client, 5);
         world.talk(client, 20, 5);
     }
-    // Process 11 receives the most input, and 10 only draws. Both have an edge to 20, and 10 has one to 11,
-    // too.
+    // Process 11 receives the most input, and 10 only draws. Both have an edge to 20, and 10 also has an edge
+    // to 11.
     world.talk(10, 11, 5);
     let standings = world.second(&[(10, 0, SCREEN), (11, 8, 0)]);
     assert_eq!((shortcut(&standings, 10), shortcut(&standings, 11)), (2, 6));
@@ -177,8 +177,8 @@ fn a_process_the_user_leaves_loses_its_rank_in_five_seconds() {
     assert!(seconds < 5, "{seconds}");
 }
 
-/// In how many rounds after the user turns from process 10 to 11 process 11 has the top rank alone.
-/// `keys_before` says when in the second the user turns: so many of its 8 keys go to 10.
+/// The number of rounds from the user's turn from process 10 to 11 until process 11 has the top rank alone.
+/// `keys_before` sets the moment of the turn in the second: so many of its 8 keys go to 10.
 fn seconds_to_turn(constants: Constants, keys_before: u32) -> usize {
     let mut world = World::new(constants);
     (0..10).for_each(|_| drop(world.second(&[(10, 8, SCREEN), (11, 0, SCREEN)])));

@@ -1,5 +1,5 @@
-//! How long the time line and every analysis take an event: `cargo run --release -p spry-analysis --example
-//! throughput [-- CASE [ANALYSIS...]]`.
+//! Time that the time line and every analysis take for an event: `cargo run --release -p spry-analysis
+//! --example throughput [-- CASE [ANALYSIS...]]`.
 
 #[path = "../tests/toy/mod.rs"]
 mod toy;

@@ -1,4 +1,4 @@
-//! What an analysis is, and the list of all.
+//! The traits and the description of an analysis, and the list of all analyses.
 
 use spry_timeline::{Holder, Observer, ProcessIndex, TaskIndex, Ticked, Timeline};
 use spry_trace::{Group, Groups, Header};
@@ -10,17 +10,17 @@ use crate::findings::{Absent, Findings, Party, Who};
 use crate::select::Selection;
 use crate::{billing, cpu, delays, dispatch, graph, ipc, marks, quanta, reasons, stolen, timers, wakeup};
 
-/// An analysis, or the part of one, that observes the time line; it adds what it found to the findings.
+/// An analysis, or a part of an analysis, that observes the time line and adds its results to the findings.
 pub trait Analysis: Observer {
-    /// Adds what was found. `findings.tasks` and `findings.cpus` have their rows already, and the analysis'
+    /// Adds the results. `findings.tasks` and `findings.cpus` have their rows already, and the analysis'
     /// counter has finished.
     fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings);
 }
 
-/// An analysis, or the part of one, that need not look at the time line. It takes intervals many at once and
-/// some time after they ended, perhaps on another thread than the time line's. The intervals of one task come
-/// in order and, if there are many tasks, together. Work on one task after another in one go waits for memory
-/// far less than the same work spread over the events.
+/// An analysis, or a part of an analysis, that need not see the time line's state. It takes intervals many at
+/// once and some time after they ended, perhaps on another thread than the time line's. The intervals of one
+/// task come in order and, if there are many tasks, together. Work on one task after another in one go waits
+/// for memory far less than the same work spread over the events.
 #[allow(unused_variables)]
 pub trait Counter: Send {
     /// Takes stays on CPUs ([`Hook::Runs`]).
@@ -32,11 +32,11 @@ pub trait Counter: Send {
     /// Takes clock ticks, in order of time on each CPU ([`Hook::Ticks`]).
     fn ticks(&mut self, ticks: &[Ticked]) {}
 
-    /// Adds what was counted, as [`Analysis::finish`] does.
+    /// Adds the counts, as [`Analysis::finish`] does.
     fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings);
 }
 
-/// An analysis at work.
+/// The parts of a running analysis.
 pub struct Parts {
     pub observer: Option<Box<dyn Analysis>>,
     pub counter: Option<Box<dyn Counter>>,
@@ -54,7 +54,7 @@ impl Parts {
     }
 }
 
-/// A method of [`Observer`] or [`Counter`] that an analysis wants to have called.
+/// A method of [`Observer`] or [`Counter`] that the engine calls for an analysis.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hook {
     Switched,
@@ -85,21 +85,21 @@ impl Hook {
 pub struct About {
     /// The analysis' name on the command line.
     pub name: &'static str,
-    /// What it tells, in a line.
+    /// A description of its results, in one line.
     pub tells: &'static str,
-    /// Groups without which it tells nothing.
+    /// Groups without which the analysis has no results.
     pub needs: &'static [Group],
-    /// Groups that complete it, each with the part that is `null` without it.
+    /// Groups that complete the results, each with the part that is `null` without the group.
     pub uses: &'static [(Group, &'static str)],
-    /// What it observes.
+    /// The hooks that the analysis needs.
     pub hooks: &'static [Hook],
-    /// Whether it wants to know what had the CPU during every wait.
+    /// Whether the analysis needs the culprits of every wait.
     pub(crate) names_culprits: bool,
     /// Makes the analysis.
     pub make: fn(&Setup<'_>) -> Parts,
 }
 
-/// What an analysis may know at the start.
+/// The data that an analysis gets at the start.
 #[derive(Debug)]
 pub struct Setup<'a> {
     /// The trace's header.
@@ -145,7 +145,7 @@ impl About {
     }
 }
 
-/// What is known at the end, for the analyses to finish with.
+/// The data that an analysis gets at the end, to finish with.
 pub struct Closing<'a> {
     /// The time line after its end.
     pub timeline: &'a Timeline,
@@ -170,7 +170,7 @@ impl Closing<'_> {
         time_ns.saturating_sub(self.start_ns)
     }
 
-    /// A task by name.
+    /// A task's numbers and name.
     pub fn who(&self, task: TaskIndex) -> Who {
         who(self.timeline, task)
     }

@@ -1,7 +1,7 @@
 //! Intervals are collected until there are many, and then counted task by task.
 //!
 //! Work on one task after another in one go waits for memory far less than the same work spread over the
-//! events: if a thousand tasks are busy, a task's counts are no longer in the nearest caches when its next
+//! events. If a thousand tasks are busy, a task's counts are no longer in the nearest caches when its next
 //! event comes.
 
 use spry_timeline::{Ran, TaskIndex, WaitCause, Waited};
@@ -27,11 +27,11 @@ pub struct Run {
 pub struct Wait {
     /// How long the task was runnable before it got the CPU, ns.
     pub wait_ns: u64,
-    /// From the task's waking until it was runnable, ns; means something only for a wait after a wake-up.
+    /// From the task's waking until it was runnable, ns; valid only for a wait after a wake-up.
     pub enqueue_ns: u64,
     /// The task that waited.
     pub task: TaskIndex,
-    /// What the wait came after.
+    /// The event before the wait.
     pub after: After,
     /// Whether the interval was seen from its start to its end.
     pub whole: Whole,
@@ -44,16 +44,16 @@ pub enum Whole {
     No,
 }
 
-/// What a wait came after.
+/// The event before a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum After {
     /// The task was woken while it was blocked.
     Wakeup,
-    /// The task's creation.
+    /// The task was created.
     Birth,
-    /// Losing the CPU while runnable.
+    /// The task lost the CPU while runnable.
     Preemption,
-    /// It is not known what the wait came after.
+    /// The event is not known.
     Unknown,
 }
 
@@ -120,11 +120,11 @@ impl Keyed for Wait {
     }
 }
 
-/// How many items a batch holds: some dozens for each of a thousand busy tasks. Items are counted in 16 bits.
+/// The number of items in a batch: 16 for each of a thousand busy tasks. Items are counted in 16 bits.
 const BATCH: usize = 1 << 14;
 /// How many items may be put into a full batch before it is emptied.
 const MORE: usize = 8;
-/// The counts of so few owners stay in the nearest caches: their items need not be grouped.
+/// The counts of this many owners stay in the nearest caches: their items need not be grouped.
 const FEW: usize = 24;
 
 /// Items that are collected until there are many.
@@ -152,7 +152,7 @@ impl<T> Batch<T> {
         Vec::with_capacity(BATCH + MORE)
     }
 
-    /// Adds an item. Tells whether the batch has room for more, or must be emptied now.
+    /// Adds an item. Returns whether the batch has room for more, or must be emptied now.
     #[inline]
     #[must_use]
     pub(crate) fn put(&mut self, item: T) -> Fill {
@@ -160,7 +160,7 @@ impl<T> Batch<T> {
         if self.list.len() >= BATCH { Fill::Full } else { Fill::Room }
     }
 
-    /// Gives the items away.
+    /// Returns the items, and leaves an empty list.
     pub(crate) fn put_away(&mut self) -> Vec<T> {
         let empty = self.empty.pop().unwrap_or_else(Batch::list);
         std::mem::replace(&mut self.list, empty)
@@ -173,7 +173,7 @@ impl<T> Batch<T> {
 }
 
 impl<T: Keyed> Batch<T> {
-    /// Empties the batch and gives its items, grouped.
+    /// Empties the batch and returns its items, grouped.
     pub(crate) fn take<'a>(&'a mut self, groups: &'a mut Groups<T>, grouper: &mut Grouper) -> &'a [T] {
         groups.take(&mut self.list, grouper)
     }
@@ -190,7 +190,7 @@ impl<T: Keyed> Groups<T> {
         Groups { grouped: Batch::list() }
     }
 
-    /// Empties a list and gives its items. If there are many owners, the items of each owner come together,
+    /// Empties a list and returns its items. If there are many owners, the items of each owner come together,
     /// in their order.
     pub(crate) fn take(&mut self, list: &mut Vec<T>, grouper: &mut Grouper) -> &[T] {
         let len = list.len();
@@ -208,7 +208,7 @@ impl<T: Keyed> Groups<T> {
     }
 }
 
-/// Brings items of one owner together: a counting sort that looks at the owners in the batch only.
+/// Brings items of one owner together: a counting sort that visits only the owners in the batch.
 #[derive(Debug, Default)]
 pub(crate) struct Grouper {
     /// For each owner, first the number of its items, then the place where its next item goes.

@@ -1,5 +1,5 @@
-//! Billing: what sampling at a clock tick would have billed each task, and which quanta it would have missed
-//! (Etsion, Tsafrir, Feitelson 2003, section 4).
+//! Billing: the time that sampling at a clock tick would have billed each task, and the quanta that it would
+//! have missed (Etsion, Tsafrir, Feitelson 2003, section 4).
 
 use spry_timeline::Ticked;
 use spry_trace::Header;
@@ -10,7 +10,7 @@ use crate::findings::{BillingFinding, BillingSteps, Findings, TaskFinding};
 use crate::phases::{Grid, Hits, period_ns, ticks_between};
 use crate::steps::{Place, Tables};
 
-/// For how many tasks billing steps are shown at most.
+/// The most tasks for which billing steps are shown.
 const STEPS_SHOWN: usize = 12;
 
 pub(crate) const ABOUT: About = About {
@@ -145,8 +145,8 @@ impl Billing {
         let most = hits.iter().copied().max().unwrap_or(0);
         let missed = task.whole - task.hits.hit_at_own(at);
         let is_phased = !task.unphased;
-        // The kernel handles ticks some microseconds after they are due. Where the trace has the ticks, they
-        // say which task they hit.
+        // The kernel handles ticks some microseconds after they are due. If the trace has ticks, they show
+        // which task each of them hit.
         let recorded = (self.header.hz == Some(hz) && self.has_ticks).then_some(task.ticks);
         let own = recorded.or(is_phased.then_some(hits[0]));
         BillingFinding {

@@ -1,8 +1,8 @@
-//! Counts what was collected in batches; on the time line's thread or on others.
+//! Counts the items that batches collect, on the time line's thread or on other threads.
 //!
-//! [`Engine::detach`](crate::Engine::detach) hands out what counts. Then every full batch must be taken from
-//! the engine to the part that counts it ([`Full::part`]), in order, and the empty batches should be given
-//! back. The findings are the same for any number of parts.
+//! [`Engine::detach`](crate::Engine::detach) hands out the counting. Then every full batch must be taken from
+//! the engine, in order, to the part that counts it ([`Full::part`]). The empty batches should be given back.
+//! The findings are the same for any number of parts.
 
 use spry_timeline::Ticked;
 
@@ -26,7 +26,7 @@ impl Full {
     /// The most parts into which [`Counting`] can be split.
     pub const PARTS_MAX: usize = 3;
 
-    /// Which of this many parts counts the batch.
+    /// The position of the part that counts the batch, if there are this many parts.
     pub fn part(&self, parts: usize) -> usize {
         let kind = match self.0 {
             Items::Runs(_) | Items::Ticks(_) => 0,
@@ -37,16 +37,16 @@ impl Full {
     }
 }
 
-/// Everything that counts one kind of batches, and where they are grouped.
+/// The counters of one kind of batches, and the list in which items are grouped.
 struct OfKind<T, C> {
     groups: Groups<T>,
     counters: C,
 }
 
-/// A counter, and the analysis of which it is a part.
+/// A counter, and the analysis that it belongs to.
 pub(crate) type Named = (&'static About, Box<dyn Counter>);
 
-/// What counts batches, all of it or a part.
+/// The counters of batches, all of them or a part.
 #[derive(Default)]
 pub struct Counting {
     grouper: Grouper,
@@ -68,7 +68,7 @@ impl Counting {
         }
     }
 
-    /// Splits it into this many parts, [`Full::PARTS_MAX`] at most; each part counts some kinds of batches.
+    /// Splits the counters into at most [`Full::PARTS_MAX`] parts; each part counts some kinds of batches.
     pub(crate) fn split(mut self, parts: usize) -> Vec<Counting> {
         let stays = Counting { stays: self.stays.take_if(|_| parts > 2), ..Counting::default() };
         let waits = Counting {
@@ -109,7 +109,7 @@ impl Counting {
         }
     }
 
-    /// The counters, and what was counted of culprits.
+    /// The counters, and the counts of culprits.
     pub(crate) fn into_counters(self) -> (Vec<Named>, Culprits) {
         let mut counters = self.runs.map_or_else(Vec::new, |of| of.counters);
         counters.extend(self.waits.map_or_else(Vec::new, |of| of.counters));

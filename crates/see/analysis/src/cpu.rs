@@ -1,5 +1,5 @@
-//! The CPUs: interrupt time, ticks and migrations of each, every task's share of each, and a picture of it
-//! all.
+//! The CPUs: interrupt time, ticks and migrations of each CPU, every task's share of each CPU, and a picture
+//! of the CPUs over time.
 
 use spry_timeline::{Idled, Interrupted, Migrated, Observer, Ran, Ticked, Timeline};
 use spry_trace::Group;
@@ -23,7 +23,7 @@ pub(crate) const ABOUT: About = About {
     },
 };
 
-/// How many CPUs are kept apart for one task.
+/// The most CPUs with a share of their own for one task, beside its first CPU.
 const SHARES_MAX: usize = 16;
 
 #[derive(Clone, Copy, Default)]

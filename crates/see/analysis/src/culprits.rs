@@ -1,4 +1,4 @@
-//! What had the CPU while a task waited for it.
+//! Culprits: the tasks that had a CPU while other tasks waited for it.
 
 use std::cmp::Reverse;
 
@@ -8,21 +8,21 @@ use crate::analysis::{Closing, PerTask};
 use crate::batch::{Batch, Fill, Keyed};
 use crate::findings::{Blame, Culprit, Party};
 
-/// How many stays on a CPU are looked at in every wait, from the latest back; earlier stays count as others'.
+/// The most stays on a CPU that are read for one wait, from the latest back; earlier stays count as others'.
 const STAYS_MAX: usize = 4;
-/// How many culprits are kept apart for one victim.
+/// The most culprits with a share of their own for one victim.
 const CULPRITS_MAX: usize = 8;
-/// How many lines the table of victims and culprits has at most.
+/// The most lines in the table of victims and culprits.
 const LINES_MAX: usize = 1_000;
-/// How many culprits of all waits after wake-ups are shown at most.
+/// The most culprits shown for all waits after wake-ups together.
 const SHOWN_MAX: usize = 20;
 
-/// How much of each victim's waiting each task fills. All waits are counted, so only a few stays of each are
-/// looked at.
+/// The part of each victim's waiting that each task fills. All waits are counted, so only a few stays of each
+/// wait are read.
 #[derive(Default)]
 pub(crate) struct Culprits {
     victims: PerTask<Victim>,
-    /// How long each task had a CPU that a woken task waited for.
+    /// The time for which each task had a CPU that a woken task waited for, ns.
     caused_ns: PerTask<u64>,
     idle_ns: u64,
     others_ns: u64,
@@ -32,9 +32,9 @@ pub(crate) struct Culprits {
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Stay {
     victim: TaskIndex,
-    /// [`code`] of what had the CPU, [`OTHERS`] for stays that were not looked at.
+    /// [`code`] of the CPU's holder; [`OTHERS`] for stays that were not read.
     holder: u32,
-    /// Twice the time, ns, and 1 more if the wait came after a wake-up: a batch has many stays.
+    /// Twice the time, ns, plus 1 if the wait came after a wake-up: one field, since a batch has many stays.
     marked_ns: u64,
 }
 
@@ -93,16 +93,16 @@ struct Victim {
     others_waits: u32,
 }
 
-/// The culprits' parts in a victim's waits; each list by the same positions, so that a search takes no
+/// The culprits' parts in a victim's waits. All lists have the same positions, so that a search takes no
 /// branches.
 struct Shares {
     /// [`code`]s, [`NOBODY`] where free.
     holders: [u32; CULPRITS_MAX],
     waits: [u32; CULPRITS_MAX],
     total_ns: [u64; CULPRITS_MAX],
-    /// The mean of the shares at the moment when a share was last replaced.
+    /// The mean of the shares at the moment when a share was last replaced, ns.
     mean_ns: u64,
-    /// The time of all culprits without a share, since one of them last got a share.
+    /// The time of all culprits without a share, since one of them last got a share, ns.
     challenge_ns: u64,
 }
 
@@ -160,8 +160,8 @@ impl Shares {
     }
 
     /// Takes time of a culprit without a share while no share is free. All such culprits together challenge
-    /// the least share: the culprit that brings their time to the mean share gets it, most likely the culprit
-    /// with the most time. Returns the time and waits that go to the others.
+    /// the least share. The culprit that brings their time above the mean share gets it: most likely the
+    /// culprit with the most time. Returns the time and waits that go to the others.
     #[inline]
     fn challenge(&mut self, holder: u32, ran_ns: u64) -> (u64, u32) {
         self.challenge_ns += ran_ns;
@@ -192,7 +192,7 @@ impl Shares {
 }
 
 impl Culprits {
-    /// Adds what the stays took from their victims.
+    /// Adds the stays' times to their victims' shares.
     pub(crate) fn count(&mut self, stays: &[Stay]) {
         for stay in stays {
             let ran_ns = stay.ran_ns();
@@ -245,7 +245,7 @@ impl Culprits {
         lines.into_iter().map(line).collect()
     }
 
-    /// What had the CPU while woken tasks waited, over all tasks.
+    /// The tasks that had the CPU while woken tasks waited, or its idle time, over all waits.
     pub(crate) fn of_wakeups(&self, closing: &Closing<'_>) -> Vec<Culprit> {
         let caused = closing.timeline.task_indices().filter_map(|index| {
             self.caused_ns.get(index).filter(|&&caused_ns| caused_ns > 0).map(|&caused_ns| (caused_ns, index))
@@ -282,9 +282,9 @@ struct Stretch {
     end_ns: u64,
 }
 
-/// Calls back with each stay on the waiting task's CPU that lies in the wait, cut to the wait, and with that
-/// CPU: newest first on each CPU, at most `most` of them a CPU. Before the task's last move its CPU is
-/// the CPU of the queue in which it then was.
+/// Calls back with each stay that lies in the wait, cut to the wait, and with its CPU, the waiting task's.
+/// The stays come newest first on each CPU, at most `most` of them a CPU. Before the task's last move, its
+/// CPU is the CPU of the queue in which it then was.
 #[inline]
 pub(crate) fn each_stay(now: &Timeline, waited: &Waited, most: usize, mut each: impl FnMut(u16, Slice)) {
     let Waited { cpu, start_ns, end_ns, .. } = *waited;
@@ -311,7 +311,7 @@ fn each_before_move(now: &Timeline, before: Stretch, most: usize, each: &mut imp
     each_on(now, before, &mut left, each);
 }
 
-/// Calls back with the stays that are over.
+/// Calls back with the stays that have ended.
 #[inline]
 fn each_on(now: &Timeline, stretch: Stretch, left: &mut usize, each: &mut impl FnMut(u16, Slice)) {
     let Some(cpu) = now.cpus().get(usize::from(stretch.cpu)) else { return };
@@ -325,7 +325,7 @@ fn each_on(now: &Timeline, stretch: Stretch, left: &mut usize, each: &mut impl F
     }
 }
 
-/// Calls back with the stay that is not over, if the CPU is not just switching.
+/// Calls back with the stay that goes on, unless the CPU is just switching.
 fn each_open(now: &Timeline, stretch: Stretch, left: &mut usize, each: &mut impl FnMut(u16, Slice)) {
     let Some(cpu) = now.cpus().get(usize::from(stretch.cpu)) else { return };
     if cpu.holder() != Holder::Unknown && *left > 0 {

@@ -1,5 +1,5 @@
-//! What delayed which task: the worst waits of the trace with their culprits, and how much each culprit
-//! delays each victim.
+//! Delays: the worst waits of the trace with their culprits, and the time for which each culprit delays each
+//! victim.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -32,19 +32,19 @@ pub(crate) const ABOUT: About = About {
     make: |setup| Parts::observing(WorstDelays::new(setup)),
 };
 
-/// How many waits may end on a CPU before its stays are looked at again. Hardly more than two stays go with
+/// The number of waits that end on a CPU before its stays are read again. Hardly more than two stays go with
 /// one wait, and the time line remembers 256 stays.
 const WAITS_UNSEEN_MAX: u32 = 96;
-/// How many moves of the waiting task are remembered of one wait.
+/// The most moves of the waiting task that are kept of one wait.
 const MOVES_MAX: usize = 32;
 
 /// One of the worst waits, before tasks have their last names.
 struct Draft {
     waited: Waited,
-    /// What had a CPU during the wait, by the numbers that stand for a task, for idle or for an unknown task,
-    /// each with its time; in no order until the end.
+    /// The holders of a CPU during the wait, each with its time; in no order until the end. The numbers stand
+    /// for a task, for idle or for an unknown task.
     ran: Box<[(u32, u64)]>,
-    /// Time that tasks had of which the history no longer tells which ones.
+    /// The time of tasks that the history no longer names, ns.
     others_ns: u64,
     /// The part of the time above that interrupts took, by their numbers.
     interrupts: Box<[(u32, u64)]>,
@@ -56,7 +56,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// A wait of a task that might not run, whatever had the CPU.
+    /// A wait of a throttled task: it was not allowed to run, whichever task had the CPU.
     fn without_culprits(waited: &Waited) -> Draft {
         let (ran, interrupts) = (Box::default(), Box::default());
         let latest = Vec::new();
@@ -73,10 +73,10 @@ struct CpuQueue {
     stays: History,
     interrupts: History,
     idle: IdleStates,
-    /// How many waits have ended on this CPU since its stays were last looked at.
+    /// The number of waits that have ended on this CPU since its stays were last read.
     waits_unseen: u32,
-    /// The culprit that just left this CPU for a victim among the worst: its stack may follow. The draft's
-    /// start and victim, and the culprit.
+    /// The start and the victim of the latest draft on this CPU, and its last culprit. The culprit just left
+    /// this CPU: an event with its stack may follow.
     awaited: Option<(u64, TaskIndex, TaskIndex)>,
 }
 
@@ -91,7 +91,7 @@ struct WorstDelays {
     threshold_ns: u64,
     cpus: Vec<CpuQueue>,
     sums: Sums,
-    /// From which CPUs, and when, tasks that wait have moved.
+    /// The moves of waiting tasks: the CPUs that they left, and the times of the moves, ns.
     moves: HashMap<TaskIndex, Vec<(u16, u64)>>,
 }
 
@@ -357,7 +357,7 @@ impl Draft {
 fn within_idle(reason: IdleReason, culprits: &[Culprit]) -> Option<IdleReason> {
     let idle = culprits.iter().find(|culprit| culprit.party == Party::Idle)?;
     Some(match reason {
-        // The times of culprits of a long wait may be less exact than those of idle states.
+        // The times of culprits of a long wait may be less exact than the times of idle states.
         IdleReason::State { state, leaving_ns } => {
             IdleReason::State { state, leaving_ns: leaving_ns.min(idle.ran_ns) }
         }

@@ -1,4 +1,4 @@
-//! Counts by bucket: a table of those octaves that have any, as narrow as the counts allow.
+//! Counts by bucket: a table from the first to the last octave in use, in the narrowest numbers that fit.
 //!
 //! A value lands anywhere in its table, and a thousand tasks' tables do not fit the nearest caches. So
 //! buckets are logged side by side first and counted many at once: then the waits for memory overlap.
@@ -7,7 +7,7 @@ use crate::histogram::SUB_BITS;
 
 /// How many buckets are logged before they are counted: two cache lines of them.
 const LOG: usize = 64;
-/// How many buckets are looked at at once; a divisor of the buckets of an octave.
+/// The number of buckets that are summed up at once; a divisor of the buckets of an octave.
 const MANY: usize = 16;
 
 /// Counts from octave `first` on.
@@ -50,7 +50,7 @@ impl Dense {
         }
     }
 
-    /// Counts what is logged.
+    /// Counts the logged buckets.
     #[inline(never)]
     pub(crate) fn settle(&mut self) {
         let Dense::Narrow { logged, counts, .. } = self else { return };
@@ -111,8 +111,8 @@ impl Dense {
         }
     }
 
-    /// Calls back with (number of the rank, bucket, count of the bucket, count up to the bucket) for the
-    /// bucket of each of these ascending ranks, counted from 1.
+    /// Calls back with (number of the rank, bucket, count of the bucket, count up to the bucket). Each of
+    /// these ascending ranks, counted from 1, gives one call for its bucket.
     pub(crate) fn at_ranks(&self, ranks: &[u64], mut each: impl FnMut(usize, usize, u64, u64)) {
         match self {
             Dense::Narrow { logged: 1.., .. } => {
@@ -147,7 +147,7 @@ pub(crate) struct Octaves<C, const HEAD: usize> {
     list: Box<[C]>,
 }
 
-/// What became of a count.
+/// The outcome of an addition.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Added {
@@ -180,7 +180,7 @@ impl<C: Copy + Default + Into<u64> + TryFrom<u64>, const HEAD: usize> Octaves<C,
         Added::Yes
     }
 
-    /// Makes room for a bucket; returns which octave is the first of the table from now on.
+    /// Makes room for a bucket; returns the first octave of the grown table.
     fn extend(&mut self, first: u8, bucket: usize) -> u8 {
         let octave = (bucket >> SUB_BITS) as u8;
         let (mut start, mut end) = (octave, octave + 1);
@@ -226,7 +226,7 @@ impl<C: Copy + Default + Into<u64> + TryFrom<u64>, const HEAD: usize> Octaves<C,
     /// Calls back with (bucket, count) in ascending order.
     fn for_each(&self, first: u8, mut each: impl FnMut(usize, u64)) {
         let mut from = usize::from(first) << SUB_BITS;
-        // Most buckets of a table are empty, and many at once are found to be so.
+        // Most buckets of a table are empty: this test skips many empty buckets at once.
         for counts in self.counts().chunks_exact(MANY) {
             if counts.iter().fold(0, |sum, &count| sum | count.into()) > 0 {
                 for (at, &count) in counts.iter().enumerate().filter(|(_, count)| (**count).into() > 0) {

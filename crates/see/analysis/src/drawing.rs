@@ -1,4 +1,4 @@
-//! Which task had each CPU when, in at most about 2000 columns a CPU however long the trace.
+//! The tasks that had each CPU over time, in at most about 2000 columns a CPU for any length of trace.
 
 use std::collections::BTreeMap;
 
@@ -10,12 +10,12 @@ use crate::findings::{Column, Drawing};
 /// The first columns are 2^16 ns (66 us) wide; each time that there are too many columns, every two become
 /// one.
 const FIRST_WIDTH_BITS: u32 = 16;
-/// How many columns all CPUs have together at most.
+/// The most columns of all CPUs together.
 const COLUMNS_MAX: usize = 1 << 17;
 const NOBODY: u32 = u32::MAX;
 
-/// A column while it is filled. `top` keeps the tasks with about the most time: a newcomer takes the place of
-/// the task with the least time and inherits that time (Metwally, Agrawal, El Abbadi 2005, Space-Saving).
+/// A column while it is filled. `top` keeps the tasks with about the most time. A newcomer takes the place
+/// and the time of the task with the least time (Metwally, Agrawal, El Abbadi 2005, Space-Saving).
 #[derive(Clone, Copy)]
 struct Cell {
     busy_ns: u64,
@@ -59,7 +59,7 @@ pub(crate) struct Canvas {
     cpus: Vec<Vec<Cell>>,
 }
 
-/// How many columns each of this many CPUs has at most.
+/// The most columns of each CPU, if there are this many CPUs.
 fn columns_max(cpus: usize) -> usize {
     (COLUMNS_MAX / cpus.max(1)).clamp(64, 2048)
 }
@@ -112,7 +112,7 @@ impl Canvas {
         cells.resize(columns.max(cells.len()), EMPTY);
     }
 
-    /// Makes columns so wide that those up to a time are not too many.
+    /// Widens the columns until the columns up to `end_ns` are not too many.
     fn coarsen(&mut self, end_ns: u64) {
         while (end_ns >> self.width_bits) as usize >= self.columns_max {
             self.width_bits += 1;
@@ -128,7 +128,7 @@ impl Canvas {
     pub(crate) fn finish(mut self, closing: &Closing<'_>, cpus: usize) -> Drawing {
         let mut numbers = BTreeMap::new();
         let window_ns = closing.to_ns.saturating_sub(self.from_ns);
-        // There may be more CPUs than the header says, and the last stay may end long before the window does.
+        // There may be more CPUs than the header names, and the last stay may end long before the window.
         self.columns_max = columns_max(cpus);
         self.coarsen(window_ns);
         let width_ns = 1 << self.width_bits;

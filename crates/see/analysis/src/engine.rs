@@ -1,4 +1,4 @@
-//! Feeds a trace's events to the time line and the chosen analyses, and gathers what they found.
+//! Feeds a trace's events to the time line and the chosen analyses, and gathers their findings.
 
 use spry_timeline::{
     Idled, Interrupted, Migrated, Observer, Ran, Slept, Switched, TaskIndex, Ticked, Timeline, Waited,
@@ -64,14 +64,14 @@ fn names() -> String {
     ALL.iter().map(|about| about.name).collect::<Vec<_>>().join(", ")
 }
 
-/// What is known of the whole trace once it is read.
+/// The figures of the whole trace, known once it is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct TraceTotals {
     /// The size of the trace, bytes.
     pub bytes: u64,
-    /// When recording ended, ns of the trace's clock; `None` for the last event's time.
+    /// The end of the recording, ns of the trace's clock; `None` stands for the last event's time.
     pub end_ns: Option<u64>,
-    /// Events lost that no loss record tells of (cut or damaged blocks).
+    /// Lost events without a loss record (in cut or damaged blocks).
     pub unrecorded_lost: u64,
 }
 
@@ -80,31 +80,31 @@ pub struct TraceTotals {
 pub enum Progress {
     /// More events are of use.
     More,
-    /// The window is over; later events change nothing but the count of events.
+    /// The window has ended; later events change only the trace's totals.
     Enough,
 }
 
 /// Runs analyses over one trace.
 ///
-/// All of it runs where [`Engine::push`] is called, unless its counting is handed out: see
+/// All work runs on the thread that calls [`Engine::push`], unless the counting is handed out: see
 /// [`Engine::detach`].
 pub struct Engine {
     header: Header,
     selection: Selection,
     timeline: Timeline,
     fan: Fan,
-    /// `None` while it is handed out.
+    /// `None` while the counting is handed out.
     counting: Option<Counting>,
     chosen: Vec<&'static About>,
     events: u64,
-    /// Kinds of events of which none has come and which the source may lack.
+    /// Kinds of events that the source may lack and that no event has shown yet.
     unseen: Kinds,
     window_end_ns: u64,
     is_over: bool,
     last_ns: u64,
 }
 
-/// The basic counts, what is collected for counters, and each analysis by what it wants to be told.
+/// The basic counts, the batches for counters, and the analyses by the hooks that they need.
 struct Fan {
     tasks: Tasks,
     batches: Batches,
@@ -112,7 +112,7 @@ struct Fan {
     by_hook: [Vec<u8>; Hook::COUNT],
 }
 
-/// What is collected for counters; a kind is `None` if nothing counts it.
+/// The batches for counters; a kind is `None` if no counter takes it.
 #[derive(Default)]
 struct Batches {
     runs: Option<Batch<Run>>,
@@ -212,7 +212,7 @@ impl Engine {
     /// of them back, [`Engine::full`] gives the batches to be counted; the engine must not finish before.
     ///
     /// # Panics
-    /// If it was handed out before.
+    /// If the counting was handed out before.
     pub fn detach(&mut self, parts: usize) -> Vec<Counting> {
         self.counting.take().expect("the counting is here").split(parts)
     }
@@ -224,7 +224,7 @@ impl Engine {
         self.counting = Some(counting);
     }
 
-    /// The next full batch to be counted by what was handed out.
+    /// The next full batch, for the counting that was handed out.
     #[inline]
     pub fn full(&mut self) -> Option<Full> {
         let full = &mut self.fan.batches.full;
@@ -236,7 +236,7 @@ impl Engine {
         self.fan.batches.recycle(empty);
     }
 
-    /// Counts the full batches, unless others do that.
+    /// Counts the full batches, unless the counting is handed out.
     #[cold]
     fn count(&mut self) {
         let Some(counting) = &mut self.counting else { return };
@@ -256,7 +256,7 @@ impl Engine {
         Progress::Enough
     }
 
-    /// Ends the trace and gives what was found.
+    /// Ends the trace and returns the findings.
     pub fn finish(mut self, totals: TraceTotals) -> Findings {
         let last_ns = self.last_ns.max(self.timeline.now_ns());
         let end_ns = totals.end_ns.unwrap_or(last_ns).max(last_ns);
@@ -354,8 +354,8 @@ impl End {
         }
     }
 
-    /// Analyses that name culprits come first, then analyses that find least: memory that one frees makes
-    /// room for the next. An analysis' counter comes before its observer.
+    /// Analyses that name culprits come first, then analyses with the smallest findings: each frees memory
+    /// for the next. An analysis' counter comes before its observer.
     fn rank(&self) -> (bool, usize, bool) {
         let about = self.about();
         let place = ALL.iter().position(|other| other.name == about.name).unwrap_or(0);
@@ -372,7 +372,7 @@ impl End {
 }
 
 impl Batches {
-    /// Collects what a counter asks for.
+    /// Makes the batch for a hook of counters.
     fn collect(&mut self, hook: Hook) {
         match hook {
             Hook::Runs => _ = self.runs.get_or_insert_with(Batch::new),

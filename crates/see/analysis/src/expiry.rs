@@ -1,4 +1,4 @@
-//! Which waking a timer has caused.
+//! The wakings that a timer causes.
 
 use spry_timeline::Waking;
 use spry_trace::Tid;
@@ -10,9 +10,9 @@ const HANDLER_MAX_NS: u64 = 1_000_000;
 /// A timer that a CPU handled.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Expiry {
-    /// When the handler began.
+    /// The entry of the timer's handler, ns of the trace's clock.
     pub(crate) handler_ns: u64,
-    /// When the timer was due.
+    /// The deadline of the timer, ns of the trace's clock.
     pub(crate) deadline_ns: u64,
     sleeper: Tid,
 }
@@ -23,7 +23,7 @@ impl Expiry {
     }
 
     /// Whether the timer has caused a waking on its CPU of the task with this number. A timer that names its
-    /// sleeper wakes only that one.
+    /// sleeper wakes only this sleeper.
     #[inline]
     pub(crate) fn causes(&self, waking: &Waking, woken: Tid) -> bool {
         waking.context != Context::Task

@@ -1,8 +1,8 @@
-//! What the analyses find: plain data, for a report to show.
+//! The analyses' results: plain data, for a report to show.
 //!
-//! Times named `*_ns` that say *when* count from the start of the trace, unless their name says otherwise;
-//! all other times are durations. A part that was not asked for is `None`. A part that needs events that the
-//! trace lacks is `None` too, and [`Findings::absent`] names the missing group.
+//! Points in time named `*_ns` count from the start of the trace, unless their name says otherwise; all other
+//! times are durations. A part that was not asked for is `None`. A part that needs events that the trace
+//! lacks is `None` too, and [`Findings::absent`] names the missing group.
 
 mod delays;
 mod graph;
@@ -25,15 +25,15 @@ pub struct Findings {
     pub analyses: Vec<&'static str>,
     /// Parts that are `None` because the trace lacks a group.
     pub absent: Vec<Absent>,
-    /// The selected tasks, longest run time first. A reused tid is a task of its own. No idle tasks.
+    /// The selected tasks without idle tasks, longest run time first. A reused tid is a task of its own.
     pub tasks: Vec<TaskFinding>,
     /// Every CPU, by number.
     pub cpus: Vec<CpuFinding>,
-    /// Over all selected tasks together.
+    /// Distributions over all selected tasks together.
     pub overall: Overall,
-    /// Which process talks to which (`graph`).
+    /// The graph of processes that wake each other or exchange bytes (`graph`).
     pub graph: Option<Graph>,
-    /// What delayed which task (`delays`).
+    /// The worst delays with their culprits, and the culprits of every victim (`delays`).
     pub delays: Option<Delays>,
     /// The parts of wake-up latency over all selected tasks (`wakeup`).
     pub wakeup: Option<WakeupFinding>,
@@ -41,15 +41,15 @@ pub struct Findings {
     pub interrupts: Option<Vec<InterruptFinding>>,
     /// Lateness of timers by kind (`timers`, group `timer`).
     pub timers: Option<Vec<TimerFinding>>,
-    /// Threads that timers woke periodically (`timers`, group `timer`), those with the most wake-ups first.
+    /// Threads that timers woke periodically (`timers`, group `timer`), most wake-ups first.
     pub frames: Option<Vec<FramesFinding>>,
     /// Channels between processes, most bytes first (`ipc`, group `ipc`).
     pub channels: Option<Channels>,
     /// Programs' own events in order (`marks`, group `mark`).
     pub marks: Option<Marks>,
-    /// What had each CPU when, coarse enough to draw (`cpu`).
+    /// The tasks that had each CPU over time, coarse enough to draw (`cpu`).
     pub drawing: Option<Drawing>,
-    /// Billed ticks against quanta of the tasks with the most run time (`billing`), by task, then by rate;
+    /// Billed ticks against quanta of the tasks with the most run time (`billing`), by task, then by rate.
     /// `None` if the phase of no CPU's tick is known.
     pub billing_steps: Option<Vec<BillingSteps>>,
 }
@@ -77,11 +77,11 @@ pub struct TraceFinding {
     pub lost_by_cpu: Vec<u64>,
     /// Size of the trace, bytes.
     pub bytes: u64,
-    /// From the start of the recording to its last event.
+    /// From the start of the recording to its end, or to its last event if the end is not known.
     pub duration_ns: u64,
-    /// Where the looked-at window starts, since the start of the trace.
+    /// The start of the selected window, since the start of the trace.
     pub from_ns: u64,
-    /// Where the looked-at window ends, since the start of the trace.
+    /// The end of the selected window, since the start of the trace.
     pub to_ns: u64,
     /// Number of CPUs.
     pub cpus: u16,
@@ -91,7 +91,7 @@ pub struct TraceFinding {
     pub machine: String,
     /// The machine's architecture (`uname -m`).
     pub arch: String,
-    /// Tick rate, where known.
+    /// Tick rate, Hz, where known.
     pub hz: Option<u32>,
     /// Preemption model, where known.
     pub preemption: Option<String>,
@@ -105,9 +105,9 @@ pub struct TraceFinding {
     pub command: Option<Vec<String>>,
     /// Groups in the trace.
     pub groups: Groups,
-    /// Kinds of events of group `sched` that the trace lacks: what they would tell is `None`.
+    /// Kinds of events of group `sched` that the trace lacks: the figures that need them are `None`.
     pub lacks: Kinds,
-    /// Events that contradict the ones before them, by kind.
+    /// Events that contradict earlier events, by kind.
     pub oddities: Oddities,
 }
 
@@ -116,7 +116,7 @@ pub struct TraceFinding {
 pub struct Who {
     /// The thread's number.
     pub tid: Tid,
-    /// The process's number; equal to `tid` where the trace does not tell it.
+    /// The process's number; equal to `tid` if the trace does not give it.
     pub tgid: Tgid,
     /// The task's last name.
     #[serde(serialize_with = "comm_as_text")]
@@ -127,7 +127,7 @@ fn comm_as_text<S: Serializer>(comm: &Comm, to: S) -> Result<S::Ok, S::Error> {
     to.collect_str(comm)
 }
 
-/// What had a CPU.
+/// The holder of a CPU, or another cause of a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Party {
@@ -136,50 +136,50 @@ pub enum Party {
     Interrupt(InterruptKind),
     /// The CPU was idle.
     Idle,
-    /// It is not known what had the CPU: before its first switch, or after lost events.
+    /// The holder is not known: before the CPU's first switch, or after lost events.
     Unknown,
     /// Several tasks that are not kept apart.
     Others,
-    /// The quota of a group above the task was spent: the task might not run, whatever had the CPU.
+    /// The quota of a group above the task was spent: the task was not allowed to run on any CPU.
     Quota,
 }
 
 /// One task.
 ///
-/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`, where what is `None`
-/// counts as 0: its time is part of `unknown_ns`.
+/// `runtime_ns + stolen_ns + runnable_wait_ns + blocked_ns + unknown_ns = life_ns`. A term that is `None`
+/// counts as 0; `unknown_ns` then includes waiting and blocked time, and `runtime_ns` stolen time.
 #[derive(Clone, Debug, Serialize)]
 pub struct TaskFinding {
     /// The task's numbers and its name.
     pub who: Who,
-    /// When the task was created; 0 if before the trace, `None` if the trace tells of no births.
+    /// The time of creation; 0 if before the trace, `None` if the trace lacks the creation of tasks.
     pub start_ns: Option<u64>,
-    /// When the task ended; `None` if it outlived the trace.
+    /// The time at which the task ended; `None` if it outlived the trace.
     pub end_ns: Option<u64>,
     /// How long the task lived inside the window.
     pub life_ns: u64,
-    /// Wall time on a CPU minus what the kernel did not count (`stolen_ns`): `sum_exec_runtime`'s notion.
+    /// Wall time on a CPU minus `stolen_ns`: the time that the kernel's `sum_exec_runtime` counts.
     pub runtime_ns: u64,
     /// Time on a run queue without a CPU; `None` if the trace has no wake-ups.
     pub runnable_wait_ns: Option<u64>,
     /// Time blocked; `None` if the trace has no wake-ups.
     pub blocked_ns: Option<u64>,
-    /// The part of the task's life of which the trace does not tell.
+    /// The part of the task's life in which the trace does not show the task's state.
     pub unknown_ns: u64,
-    /// Wall time on a CPU that the kernel did not count as the task's run time (hypervisor's steal); below 0
-    /// where the kernel counted more than the task's time on CPUs. `None` if the trace does not tell what the
-    /// kernel counted; `runtime_ns` is then wall time.
+    /// Wall time on a CPU that the kernel did not count as the task's run time (hypervisor's steal). Below 0
+    /// where the kernel counted more than the task's time on CPUs. `None` if the trace lacks the kernel's
+    /// counts; `runtime_ns` is then wall time.
     pub stolen_ns: Option<i64>,
     /// Switches away from the task, as the kernel counts them.
     pub switches: Switches,
     /// Wake-ups of the task when it was blocked, and its first wake-up when it was new; `None` if the trace
     /// has no wake-ups.
     pub wakeups: Option<u64>,
-    /// How often the task moved to another CPU; `None` if the trace does not tell.
+    /// The number of the task's moves to other CPUs; `None` if the trace has no migrations.
     pub migrations: Option<u64>,
     /// Policy, where a change was seen.
     pub policy: Option<Policy>,
-    /// The kernel's priority of the task at its last switch; `None` if the trace does not tell it.
+    /// The kernel's priority at the task's last switch or change of priority; `None` if neither was seen.
     pub prio: Option<u8>,
     /// The kernel's own account of the task.
     pub kernel: Option<KernelAccount>,
@@ -187,9 +187,9 @@ pub struct TaskFinding {
     pub dispatch: Option<Box<DispatchFinding>>,
     /// Effective quanta (`quanta`).
     pub quanta: Option<Box<QuantaFinding>>,
-    /// What tick sampling bills the task: one entry for each rate, in the order of the options (`billing`).
+    /// The task's bills under tick sampling: one for each rate, in the order of the options (`billing`).
     pub billing: Option<Box<[BillingFinding]>>,
-    /// Why the task left the CPU (`reasons`).
+    /// The reasons for which the task left the CPU (`reasons`).
     pub reasons: Option<Box<Reasons>>,
     /// The task's run time on each CPU that it ran on, by number (`cpu`).
     pub cpu_shares: Option<Box<[CpuShare]>>,
@@ -211,9 +211,9 @@ pub struct Switches {
 /// The kernel's own account of a task between the first and the last one in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct KernelAccount {
-    /// When the first account was taken.
+    /// The time of the first account.
     pub from_ns: u64,
-    /// When the last account was taken.
+    /// The time of the last account.
     pub to_ns: u64,
     /// Growth of `sum_exec_runtime`.
     pub exec_ns: u64,
@@ -232,8 +232,8 @@ pub struct DispatchFinding {
     pub preemption: Histogram,
     /// All waits; `None` if the trace has no wake-ups.
     pub all: Option<Histogram>,
-    /// The task's waiting time divided by its runnable time (waiting and running), 0 to 1; `None` if it was
-    /// never runnable, or if the trace has no wake-ups.
+    /// The task's waiting time divided by its runnable time (waiting and running), 0 to 1. `None` if the task
+    /// was never runnable, or if the trace has no wake-ups.
     pub wait_share: Option<f64>,
 }
 
@@ -244,18 +244,18 @@ pub struct QuantaFinding {
     pub lengths: Histogram,
     /// Whole quanta a second of the task's life inside the window.
     pub per_second: f64,
-    /// Quanta of which the window or a loss cut off an end; not in `lengths`.
+    /// Quanta that the window or a loss cut at an end; not in `lengths`.
     pub cut: Tally,
 }
 
-/// What tick sampling at one rate bills a task.
+/// A task's bill under tick sampling at one rate.
 #[derive(Clone, Copy, PartialEq, Debug, Default, Serialize)]
 pub struct BillingFinding {
     /// Ticks a second.
     pub hz: u32,
     /// The number of ticks that hit the task, times the tick's period, divided by the task's run time. At the
-    /// machine's own rate these are the recorded ticks if there are any, otherwise those of the machine's own
-    /// tick phase. `None` if that phase is unknown or the task did not run.
+    /// machine's own rate, recorded ticks count if there are any, otherwise ticks at the machine's own phase.
+    /// `None` if that phase is unknown or the task did not run.
     pub ratio: Option<f64>,
     /// Percent of the task's whole quanta that no tick hit, at the machine's own phase.
     pub missed_percent: Option<f64>,
@@ -277,35 +277,35 @@ pub struct BillingSteps {
     pub cells: Vec<StepCell>,
 }
 
-/// Quanta of about the same length that were billed the same.
+/// Quanta of about the same length that were hit by equally many ticks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct StepCell {
     /// The length of these quanta.
     pub quantum_ns: u64,
     /// How many ticks hit each of these quanta.
     pub ticks: u32,
-    /// About how many quanta these are: if a task has many, one in eight is looked at and stands for eight.
+    /// About how many quanta these are: if a task has many, one in eight is counted and stands for eight.
     pub count: u64,
 }
 
-/// Why a task left the CPU, in switches (thesis, section 6.4).
+/// Reasons for which a task left the CPU, in switches (thesis, section 6.4).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Reasons {
     /// Switches by the state in which the task left, in the order of [`PrevState::ALL`].
     pub by_state: [u64; PrevState::ALL.len()],
-    /// What needs wakings; `None` if the trace has none.
+    /// The reasons that only wakings show; `None` if the trace has no wakings.
     pub by_wakings: Option<ByWakings>,
 }
 
-/// Why a task left the CPU, as far as wakings tell, in switches.
+/// Reasons for which a task left the CPU and that only wakings show, in switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct ByWakings {
     /// The task stayed runnable and gave way to a task that it had itself woken in that quantum.
     pub preempted_by_own_wakee: u64,
-    /// The task stayed runnable and gave way to a task that someone else woke during that quantum.
+    /// The task stayed runnable and gave way to a task that another waker or a fork made runnable meanwhile.
     pub preempted_by_other_wakee: u64,
-    /// The task stayed runnable and gave way to a task that had waited since before the quantum: its slice
-    /// was over.
+    /// The task stayed runnable, and its slice was over: it gave way to a task that had waited since before
+    /// the quantum or had lost another CPU meanwhile.
     pub end_of_slice: u64,
     /// The task stayed runnable and gave way for none of these reasons (to an unknown task, or the idle
     /// task).
@@ -334,7 +334,7 @@ pub struct Interrupted {
     pub count: u64,
 }
 
-/// One CPU. `busy_ns + idle_ns + unknown_ns` is the window.
+/// One CPU. `busy_ns + idle_ns + unknown_ns` is the length of the window.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct CpuFinding {
     /// The CPU's number.
@@ -343,20 +343,20 @@ pub struct CpuFinding {
     pub busy_ns: u64,
     /// Time in which the CPU was idle.
     pub idle_ns: u64,
-    /// Time of which the trace does not tell (before its first switch, or lost).
+    /// The time in which the CPU's holder is not known (before its first switch, or after lost events).
     pub unknown_ns: u64,
     /// Time in interrupts and softirqs, which is part of the times above; `None` without group `irq`.
     pub irq_ns: Option<u64>,
-    /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where the kernel counted
-    /// more, `None` if the trace does not tell.
+    /// Wall time of tasks that the kernel did not count, part of `busy_ns`; below 0 where it counted more.
+    /// `None` if the trace lacks the kernel's counts.
     pub stolen_ns: Option<i64>,
     /// Switches of tasks on the CPU in the window.
     pub switches: u64,
     /// Clock ticks handled; `None` if the trace has no ticks.
     pub ticks: Option<u64>,
-    /// How many tasks moved from this CPU to another one; `None` if the trace does not tell.
+    /// The number of tasks' moves from this CPU to another CPU; `None` if the trace has no migrations.
     pub migrations_out: Option<u64>,
-    /// How many tasks moved to this CPU from another one; `None` if the trace does not tell.
+    /// The number of tasks' moves to this CPU from another CPU; `None` if the trace has no migrations.
     pub migrations_in: Option<u64>,
 }
 
@@ -387,7 +387,7 @@ pub struct WakeupFinding {
     /// From deadline to switch, for wake-ups by timers (Etsion 2003, section 7); `None` without group
     /// `timer`.
     pub deadline_to_switch: Option<Histogram>,
-    /// What had the CPU between waking and switch, most time first.
+    /// The tasks that had the CPU between waking and switch, or its idle time, most time first.
     pub culprits: Vec<Culprit>,
 }
 
@@ -423,7 +423,7 @@ pub struct InterruptFinding {
 #[derive(Clone, Debug, Serialize)]
 pub struct TimerFinding {
     pub kind: TimerKind,
-    /// How long after the deadline the timers were handled.
+    /// The time from the deadline to the handler's entry; timers that were handled early are not in it.
     pub lateness: Histogram,
     /// How many timers were handled after the latest time that timer slack allows.
     pub past_slack: u64,
@@ -439,24 +439,24 @@ pub struct FramesFinding {
     pub who: Who,
     /// The median of the intervals between deadlines.
     pub period_ns: u64,
-    /// How many wake-ups there were; at most 65,536 are looked at.
+    /// The number of wake-ups; at most the first 65,536 count.
     pub count: u64,
-    /// What ticks would make of them, by rate.
+    /// The share of wake-ups that ticks would make late, by rate.
     pub skipped: Vec<SkippedFinding>,
 }
 
-/// The share of wake-ups that would come later than half of the period after their deadlines, if timers
-/// expired only at ticks: from 0 to 1. It depends on where the ticks lie, so there are three figures, over 24
-/// places.
+/// The share of wake-ups that would come later than half of the period after their deadlines, from 0 to 1, if
+/// timers expired only at ticks. It depends on the phase of the ticks, so there are three figures over 24
+/// evenly spaced phases.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct SkippedFinding {
     /// The rate of the ticks, Hz.
     pub hz: u32,
-    /// The mean over all places.
+    /// The mean over all phases.
     pub mean: f64,
-    /// In the best place.
+    /// The share at the best phase.
     pub least: f64,
-    /// In the worst place.
+    /// The share at the worst phase.
     pub most: f64,
 }
 
@@ -477,7 +477,7 @@ impl Marks {
 /// One program's own event.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct MarkFinding {
-    /// When the mark was made, ns since the start of the trace.
+    /// The time of the mark, ns since the start of the trace.
     pub time_ns: u64,
     /// The CPU on which the mark was made.
     pub cpu: u16,
@@ -487,7 +487,7 @@ pub struct MarkFinding {
     pub text: Box<str>,
 }
 
-/// What had each CPU when, in columns of equal width.
+/// The tasks that had each CPU over time, in columns of equal width.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Drawing {
     /// Start of the first column.
@@ -505,7 +505,7 @@ pub struct Drawing {
 pub struct Column {
     /// Time in which a task had the CPU.
     pub busy_ns: u64,
-    /// Time of which the trace does not tell.
+    /// The time in which the CPU's holder is not known.
     pub unknown_ns: u64,
     /// The tasks with (about) the most time: index into [`Drawing::tasks`] and time; the task with the most
     /// time first. An unused entry has 0 ns.

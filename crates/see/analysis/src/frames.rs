@@ -1,5 +1,5 @@
-//! Which periodic wake-ups clock ticks would skip, if timers expired only at ticks (Etsion, Tsafrir,
-//! Feitelson 2003, section 5: a player skips a frame that is late by more than half of a frame's time).
+//! The periodic wake-ups that clock ticks would skip, if timers expired only at ticks. A player skips a frame
+//! that is late by more than half of a frame's time (Etsion, Tsafrir, Feitelson 2003, section 5).
 
 use spry_timeline::{TaskIndex, Timeline, Waking};
 use spry_trace::Stamped;
@@ -9,11 +9,11 @@ use crate::analysis::{Closing, PerTask};
 use crate::expiry::Expiry;
 use crate::findings::{FramesFinding, SkippedFinding};
 
-/// In how many places, evenly over a tick, the ticks are laid.
+/// The number of phases, evenly over a tick's period, for which the ticks are placed.
 const SHIFTS: u64 = 24;
 /// A thread with fewer wake-ups by timers has no period.
 const COUNT_LEAST: usize = 20;
-/// Of a thread's wake-ups by timers, at most so many are looked at.
+/// The most wake-ups by timers that count for one thread.
 const COUNT_MOST: usize = 65_536;
 /// The part of the intervals that must be near the median, and how near, as a part of the median.
 const REGULAR: f64 = 0.8;
@@ -27,7 +27,7 @@ pub(crate) struct Frames {
 }
 
 impl Frames {
-    /// For ticks of these rates, Hz.
+    /// For ticks at these rates, Hz.
     pub(crate) fn new(rates_hz: Vec<u32>) -> Frames {
         Frames { rates_hz, cpus: Vec::new(), deadlines_ns: PerTask::default() }
     }
@@ -51,7 +51,7 @@ impl Frames {
         }
     }
 
-    /// The selected threads that timers woke periodically, those with the most wake-ups first.
+    /// The selected threads that timers woke periodically, most wake-ups first.
     pub(crate) fn finish(mut self, closing: &Closing<'_>) -> Vec<FramesFinding> {
         let mut found = Vec::new();
         for &task in closing.rows {

@@ -1,5 +1,5 @@
-//! The interprocess graph: thread groups, which wakes which, which sends bytes to which, and what hangs
-//! together with a root.
+//! The interprocess graph: wake-ups and bytes between processes (thread groups), and the connected component
+//! of a root process.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
@@ -24,14 +24,14 @@ pub(crate) const ABOUT: About = About {
     make: |setup| Parts::observing(Edges::new(setup)),
 };
 
-/// How many edges are kept.
+/// The most edges that are kept.
 const EDGES_MAX: usize = 1 << 16;
-/// How many channels are kept that have bytes written and not read yet.
+/// The most channels that are kept while they have unread bytes.
 const CHANNELS_MAX: usize = 1 << 14;
-/// How many writers of bytes not read yet are kept of one channel.
+/// The most writers of unread bytes that are kept for one channel.
 const WRITERS_MAX: usize = 64;
 
-/// What goes from one process to another, or between the threads of one.
+/// Wake-ups and bytes from one process to another, or between the threads of one process.
 #[derive(Clone, Copy)]
 struct Counted {
     from: ProcessIndex,
@@ -40,8 +40,8 @@ struct Counted {
     bytes: u64,
 }
 
-/// The edges that lead to one process, in order of the process that they come from. Those processes are in a
-/// list of their own, so that a search looks at few cache lines.
+/// The edges that lead to one process, in order of the process that they come from. These processes are in a
+/// list of their own, so that a search reads few cache lines.
 #[derive(Default)]
 struct Inward {
     from: Vec<ProcessIndex>,
@@ -118,7 +118,7 @@ impl Edges {
         if self.under_way.len() == CHANNELS_MAX && !self.under_way.contains_key(&channel) {
             self.under_way.retain(|_, writers| !writers.is_empty());
             if self.under_way.len() == CHANNELS_MAX {
-                // So many channels with unread bytes have no reader in the trace: their bytes will have no
+                // This many channels with unread bytes have no reader in the trace: their bytes will have no
                 // edge.
                 self.under_way.clear();
             }
@@ -270,7 +270,7 @@ impl Edges {
 }
 
 impl Counted {
-    /// The process, if waker and woken thread are of the same process, and how often it happened.
+    /// The process and its wake-ups, if the waker and the woken thread belong to the same process.
     fn inner(self) -> Option<(ProcessIndex, u64)> {
         (self.from == self.to).then_some((self.to, self.wakeups))
     }
@@ -321,8 +321,8 @@ fn distances(list: &[Counted], root: ProcessIndex) -> BTreeMap<ProcessIndex, u32
     distances
 }
 
-/// The process that `root` means; of several processes of a name or number, the one with the longest run
-/// time.
+/// The process that `root` means; if several processes have the name or number, the process with the longest
+/// run time.
 fn find_root(root: &Root, nodes: &BTreeMap<ProcessIndex, Node>, timeline: &Timeline) -> Option<ProcessIndex> {
     let inner_tgid = |process: ProcessIndex| {
         let leader = timeline.processes()[process.at()].leader;

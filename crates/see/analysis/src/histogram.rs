@@ -1,10 +1,10 @@
 //! Distributions of durations in bounded memory, exact while small and within 0.8 % when dense.
 //!
 //! Buckets are log-linear: 64 to each power of two, so a bucket's middle is within 1/128 of every value in
-//! it. A distribution starts as a short list of exact values, becomes a short sorted list of buckets, and
-//! then either earns a dense table (of the octaves that it uses) from a [`Budget`] or, when the budget is
-//! spent, halves its precision each time that it is full (uniform collapse, as in UDDSketch: Epicoco, Melle,
-//! Cafaro, Pulimeno, Morleo 2020).
+//! it. A distribution starts as a short list of exact values and becomes a short sorted list of buckets. It
+//! then earns a dense table (of the octaves that it uses) from a [`Budget`]. Without budget, it halves its
+//! precision each time that it is full (uniform collapse, as in UDDSketch: Epicoco, Melle, Cafaro, Pulimeno,
+//! Morleo 2020).
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};
@@ -71,7 +71,7 @@ impl Tally {
 /// The figures usually shown of a distribution, ns.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Summary {
-    /// How many values; the rest is meaningless if 0, see [`Histogram::summary`].
+    /// The number of values; the other figures are meaningless if it is 0, see [`Histogram::summary`].
     pub count: u64,
     /// The exact mean, ns.
     pub mean: f64,
@@ -218,7 +218,7 @@ impl Histogram {
         }
     }
 
-    /// Adds all values of another distribution; this one is then as precise as the coarser of the two.
+    /// Adds all values of another distribution; the sum is then as precise as the coarser of the two.
     pub fn merge(&mut self, other: &Histogram, budget: &mut Budget) {
         if other.count == 0 {
             return;
@@ -252,7 +252,7 @@ impl Histogram {
         });
     }
 
-    /// Gives back memory that no value uses, and makes ready for reading.
+    /// Frees memory that no value uses, and prepares the distribution for reading.
     pub fn shrink(&mut self) {
         match &mut self.store {
             Store::Exact(values) => values.shrink_to_fit(),
@@ -261,12 +261,12 @@ impl Histogram {
         }
     }
 
-    /// How many values.
+    /// The number of values.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The exact sum of all values, ns (it stops at the greatest number).
+    /// The exact sum of all values, ns; at most `u64::MAX`.
     pub fn sum_ns(&self) -> u64 {
         self.sum
     }
@@ -327,8 +327,8 @@ impl Histogram {
         })
     }
 
-    /// The cumulative distribution: values in ascending order, each with the fraction of all that do not
-    /// exceed it; the last fraction is 1.
+    /// The cumulative distribution: values in ascending order, each with the fraction of all values that do
+    /// not exceed it; the last fraction is 1.
     pub fn cdf(&self) -> Vec<(u64, f64)> {
         let mut points: Vec<(u64, f64)> = Vec::new();
         let mut seen = 0;
@@ -358,7 +358,7 @@ impl Histogram {
         });
     }
 
-    /// What stands for the values between two buckets, if this many values are beyond them.
+    /// The value that stands for buckets `first` to `last`, if `left` values are beyond these buckets.
     fn point(&self, first: usize, last: usize, count: u64, left: u64) -> u64 {
         let top = if last + 1 == BUCKETS { self.max } else { lowest(last + 1) - 1 };
         let middle = middle_of(lowest(first), top);

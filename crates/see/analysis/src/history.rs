@@ -1,29 +1,29 @@
-//! What had a CPU, as far back as any task has waited: the latest stays one by one, earlier ones summed up.
+//! A CPU's holders, as far back as any task has waited: the latest stays one by one, earlier stays as sums.
 //!
 //! Sums are kept for stretches of time that grow coarser with age, as in an exponential histogram (Datar,
-//! Gionis, Indyk, Motwani 2002, section 3): memory is bounded for any length of trace, and the one stretch in
-//! which a wait began is a small part of it.
+//! Gionis, Indyk, Motwani 2002, section 3). Memory is bounded for any length of trace, and the stretch in
+//! which a wait began is a small part of the wait.
 
 use std::cmp::Reverse;
 use std::collections::VecDeque;
 
-/// How many stays are summed up together at first.
+/// The number of stays that are first summed up together.
 const FOLDED: usize = 64;
 /// At least this many of the latest stays are kept one by one.
 const APART: usize = 1024;
-/// How many stretches are joined to a coarser one.
+/// The number of stretches that are joined to a coarser stretch.
 const JOINED: usize = 4;
-/// How many stretches of each coarseness are kept. The stretch in which a wait began is about a twentieth of
+/// The number of stretches kept of each coarseness. The stretch in which a wait began is about a twentieth of
 /// the wait, or less.
 const EACH: usize = 64;
-/// How many coarsenesses there are; together they hold 6 million stays.
+/// The number of coarsenesses; together they hold 6 million stays.
 const LEVELS: u8 = 6;
-/// How many sums are kept of one stretch, on all CPUs together; time beyond them is kept without a name.
+/// The most sums kept of one stretch, over all CPUs together; time beyond them is kept without a name.
 const SUMS_OF_ALL_CPUS: usize = 512;
 const SUMS_MIN: usize = 32;
 const SUMS_MAX: usize = 256;
 
-/// Part of a CPU's time, and what had it: a number that means a task to the owner of the history.
+/// A part of a CPU's time, and its holder: a number that stands for a task to the history's owner.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Span {
     pub(crate) whose: u32,
@@ -49,11 +49,11 @@ struct Stretch {
     start_ns: u64,
     end_ns: u64,
     sums: Box<[(u32, u64)]>,
-    /// The time of tasks that found no room, ns.
+    /// The time of tasks without a sum of their own, ns.
     others_ns: u64,
 }
 
-/// One CPU's past.
+/// One CPU's past stays.
 #[derive(Default)]
 pub(crate) struct History {
     /// The latest stays, one by one, oldest first.
@@ -99,7 +99,7 @@ impl Sums {
         self.others_ns += stretch.others_ns;
     }
 
-    /// Returns the sums, in no order, and the time without a name; then all are 0 again.
+    /// Returns the sums, in no order, and the time without a name, and sets all of them to 0.
     pub(crate) fn take(&mut self) -> (Box<[(u32, u64)]>, u64) {
         let of = |whose: &u32| (*whose, std::mem::take(&mut self.by_number[*whose as usize]));
         let mut sums: Vec<(u32, u64)> = self.known.iter().map(of).collect();
@@ -138,8 +138,8 @@ impl History {
             .filter_map(move |span| span.within(from_ns, to_ns))
     }
 
-    /// Adds the spans between two times to `sums`. If a stretch is only partly between them, it is not known
-    /// which spans of the stretch are.
+    /// Adds the spans between two times to `sums`. If a stretch lies only partly between them, that part is
+    /// added as time without a name.
     pub(crate) fn sum(&self, from_ns: u64, to_ns: u64, sums: &mut Sums) {
         let from = self.stretches.partition_point(|stretch| stretch.end_ns <= from_ns);
         for stretch in self.stretches.range(from..).take_while(|stretch| stretch.start_ns < to_ns) {
@@ -185,7 +185,7 @@ impl History {
         self.stretches.pop_front();
     }
 
-    /// Makes one coarser stretch of the one at `first` and the next ones.
+    /// Joins the stretch at `first` and the next stretches to one coarser stretch.
     fn join(&mut self, first: usize, sums: &mut Sums) {
         let end_ns = self.stretches[first + JOINED - 1].end_ns;
         for stretch in self.stretches.drain(first + 1..first + JOINED) {

@@ -1,10 +1,10 @@
-//! In which idle state a CPU was when a wait began.
+//! The idle state of a CPU at the start of a wait.
 
 use std::collections::VecDeque;
 
 use crate::findings::IdleReason;
 
-/// How many stays in idle states are remembered of a CPU.
+/// The most stays in idle states that are kept for one CPU.
 const STAYS_MAX: usize = 256;
 
 /// A stay of a CPU in an idle state.
@@ -21,7 +21,7 @@ struct Stay {
 pub(crate) struct IdleStates {
     /// The stays in order of time, the oldest first.
     stays: VecDeque<Stay>,
-    /// From when on the stays are known; `None` until the CPU's first event.
+    /// The start of the time in which all stays are known, ns; `None` until the CPU's first event.
     known_ns: Option<u64>,
 }
 
@@ -36,7 +36,7 @@ impl IdleStates {
             None => state.is_some(),
         };
         if !is_known {
-            // The state that the CPU leaves is not known, nor is what was before it.
+            // The state that the CPU leaves is not known, nor are its earlier states.
             self.known_ns = Some(time_ns);
         }
         let known_ns = self.known_ns.get_or_insert(0);

@@ -1,4 +1,4 @@
-//! The channels between processes, and which tasks use them.
+//! The channels between processes, and the processes that use them.
 
 use std::cmp::Reverse;
 
@@ -20,11 +20,11 @@ pub(crate) const ABOUT: About = About {
     make: |_| Parts::observing(Ipc::default()),
 };
 
-/// How many channels are counted apart.
+/// The most channels that are counted separately.
 const CHANNELS_MAX: usize = 1 << 15;
-/// How many users are kept of one channel.
+/// The most users that are kept for one channel.
 const USERS_MAX: usize = 8;
-/// How many channels are shown.
+/// The most channels that are shown.
 const SHOWN_MAX: usize = 100;
 
 #[derive(Default)]

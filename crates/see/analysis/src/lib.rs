@@ -1,4 +1,4 @@
-//! What a trace says: one file an analysis, and an engine that feeds them all in one pass.
+//! Analyses of a trace: one file for each analysis, and an engine that feeds them all in one pass.
 //!
 //! [`Engine`] takes a trace's events in order of time and gives [`findings::Findings`]. [`analysis::ALL`]
 //! lists the analyses. Memory is bounded however long the trace: under 100 MiB for the first 1,000 tasks, 2

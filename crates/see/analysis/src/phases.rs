@@ -1,13 +1,13 @@
-//! Where tick sampling at a rate would have hit, for 64 evenly spaced phases of the tick at once.
+//! The hits of tick sampling at a rate, for 64 evenly spaced phases of the tick at once.
 //!
 //! A tick grid of period `T` shifted by `j T / 64` hits a stay on the CPU once for each of its points in it.
-//! The points of all 64 grids together are the multiples of `T / 64`: a stay hits all points between the
+//! The points of all 64 grids together are the multiples of `T / 64`. A stay hits all points between the
 //! slots of its start and of its end ([`Grid`]). So each task ([`Hits`]) keeps a difference array over the
 //! phases: two additions a stay, none while no slot ends.
 
 use crate::batch::Whole;
 
-/// How many phases of the tick are looked at.
+/// The number of phases of the tick.
 pub(crate) const PHASES: usize = 64;
 const PHASE_BITS: u32 = 6;
 const NS_PER_S: u64 = 1_000_000_000;
@@ -20,19 +20,19 @@ pub(crate) const fn period_ns(hz: u32) -> u64 {
 /// The tick grid of one rate on one CPU.
 #[derive(Clone, Debug)]
 pub(crate) struct Grid {
-    /// The time of a tick of phase 0 that is at or before all times that are asked for.
+    /// The time of a tick of phase 0, ns; an earlier time counts as this time.
     origin_ns: u64,
     period_ns: u64,
     /// 2^64 / `period_ns`, rounded down.
     reciprocal: u64,
 }
 
-/// Where a time lies on a grid.
+/// The position of a time on a grid.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spot {
     /// Slots since the grid's origin.
     pub(crate) slot: u64,
-    /// How far into the slot, in 64th parts of a nanosecond; below the period in nanoseconds.
+    /// The offset in the slot, in units of 1/64 ns; less than `period_ns` units.
     past: u64,
 }
 
@@ -54,7 +54,7 @@ impl Grid {
         }
     }
 
-    /// Where a time lies on the grid; a time before the grid's origin counts as the origin.
+    /// The position of a time on the grid; a time before the grid's origin counts as the origin.
     #[inline]
     pub(crate) fn spot(&self, time_ns: u64) -> Spot {
         self.divide(time_ns.saturating_sub(self.origin_ns).min(SINCE_NS_MAX) << PHASE_BITS)
@@ -86,7 +86,7 @@ pub(crate) fn ticks_between(from: u64, to: u64) -> u64 {
     (to >> PHASE_BITS) - (from >> PHASE_BITS)
 }
 
-/// How often ticks hit one task's stays on CPUs, by rate and phase.
+/// The number of hits of ticks on one task's stays on CPUs, by rate and phase.
 #[derive(Debug, Default)]
 pub(crate) struct Hits {
     /// Hits at every phase and stays hit at phase 0, by rate.

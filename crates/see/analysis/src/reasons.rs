@@ -1,4 +1,4 @@
-//! Why tasks leave the CPU: as the kernel counts, by state, and by what takes over (thesis, section 6.4).
+//! Why tasks leave the CPU: by the kernel's count, by state, and by the next task (thesis, section 6.4).
 
 use spry_timeline::{Holder, Observer, Switched, TaskIndex, Timeline, WaitCause};
 use spry_trace::event::{Context, PrevState};
@@ -16,7 +16,7 @@ pub(crate) const ABOUT: About = About {
     make: |_| Parts::observing(Why { tasks: PerTask::default(), carries: Vec::new() }),
 };
 
-/// What is counted: the states in their order, then the ways to give way.
+/// The number of a task's counts: one for each state in order, then one for each way to give way.
 const KINDS: usize = PrevState::ALL.len() + 4;
 
 /// One task's counts modulo 2^32, in one cache line.
@@ -26,7 +26,7 @@ struct Counts([u32; KINDS]);
 
 struct Why {
     tasks: PerTask<Counts>,
-    /// Each mention of a count stands for 2^32 more.
+    /// Each entry adds 2^32 to a count.
     carries: Vec<(TaskIndex, usize)>,
 }
 

@@ -1,10 +1,10 @@
-//! Which tasks and which part of the trace to look at.
+//! The selection of tasks and of a part of the trace.
 
 use spry_timeline::{TaskIndex, Timeline};
 use spry_trace::event::Comm;
 use spry_trace::{Tgid, Tid};
 
-/// The tasks and the part of the trace to look at.
+/// The tasks that are reported, and the part of the trace.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     /// Only these tasks are victims and have rows; `None` for all.
@@ -25,10 +25,10 @@ impl Selection {
 /// Tasks by number or name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TaskPattern {
-    /// The thread, or all threads of the process, of that number: outside any PID namespace, or in the
-    /// recorder's.
+    /// The thread with this number, or all threads of the process with it. The number counts outside any PID
+    /// namespace, or in the recorder's.
     Number(u32),
-    /// Names with `*` for any bytes and `?` for any one.
+    /// Names; `*` stands for any bytes and `?` for any one byte.
     Glob(String),
     /// Names that contain this text.
     Part(String),
@@ -49,7 +49,7 @@ impl TaskPattern {
         }
     }
 
-    /// Whether a task is meant.
+    /// Whether the pattern fits a task.
     pub fn means(&self, now: &Timeline, task: TaskIndex) -> bool {
         let found = now.task(task);
         self.matches(found.tid(), now.tgid(task), found.comm())
@@ -58,7 +58,7 @@ impl TaskPattern {
             })
     }
 
-    /// Whether a task of those names is meant.
+    /// Whether the pattern fits a task with these numbers and this name.
     pub fn matches(&self, tid: Tid, tgid: Tgid, comm: Comm) -> bool {
         let name = comm.as_bytes();
         match self {

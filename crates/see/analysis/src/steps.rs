@@ -1,24 +1,24 @@
-//! Quanta by their length and the ticks that hit them, for a picture of what sampling bills (Etsion, Tsafrir,
+//! Quanta by their length and the ticks that hit them, for a picture of billing by sampling (Etsion, Tsafrir,
 //! Feitelson 2003, figure 4).
 //!
-//! The picture needs no more than a sample: a task's first quanta all count; of its later quanta one in
-//! [`ONE_IN`] counts, and stands for that many. The choice of that one steps by the golden ratio, so that it
-//! never follows a period of the task's own.
+//! A sample is enough for the picture: a task's quanta count from the 16th on. From the 64th on, one in
+//! [`ONE_IN`] counts and stands for that many. The choice of this quantum steps by the golden ratio, so that
+//! it never follows a period of the task's own.
 
 use std::num::NonZeroU16;
 
 use crate::findings::StepCell;
 
-/// How many whole quanta a task has had when it gets its table: short-lived tasks need no picture.
+/// The number of a task's whole quanta at which it gets its table: short-lived tasks need no picture.
 const EARNED_AT: u64 = 16;
-/// So many whole quanta of a task all count; the later ones are sampled.
+/// The number of a task's whole quanta at which sampling starts; from the 16th up to it, each counts.
 const SAMPLED_FROM: u64 = 64;
-/// For how many quanta a sampled quantum stands: 2^3.
+/// The number of quanta that a sampled quantum stands for: 2^3.
 const ONE_IN: u32 = 1 << ONE_IN_BITS;
 const ONE_IN_BITS: u32 = 3;
-/// How many tables are kept. Each takes 2 KiB at four rates, and at most 3 KiB more for each rate.
+/// The most tables kept. Each takes 2 KiB at four rates, and at most 3 KiB more for each rate.
 const TABLES_MAX: usize = 256;
-/// How many lengths are told apart within a factor of two, as a power of two.
+/// The number of lengths that are kept apart within a factor of two, as a power of two.
 const SUB_BITS: u32 = 2;
 /// A quantum shorter than 2^10 ns counts as the shortest of the table, a quantum of 2^36 ns (69 s) or more as
 /// the longest.
@@ -28,13 +28,13 @@ const LENGTHS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
 /// How many cells with ticks are kept for one rate; further cells are left out of the picture.
 const HIT_CELLS_MAX: usize = 256;
 
-/// The tables of the tasks that earned one.
+/// The tables of all tasks that earned a table.
 #[derive(Debug, Default)]
 pub(crate) struct Tables {
     list: Vec<Table>,
 }
 
-/// Which table is a task's, counted from 1; two bytes, so that a task's figures stay in one cache line.
+/// The position of a task's table, from 1; two bytes, so that a task's figures stay in one cache line.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Place(Option<NonZeroU16>);
 
@@ -166,7 +166,7 @@ fn middle_of(length: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// Counts all quanta as the first ones after their task has earned its table.
+    /// Counts all quanta as if they came right after the task had earned its table.
     fn filled(quanta: &[(u64, u64)]) -> Vec<StepCell> {
         let mut tables = Tables::default();
         let mut place = tables.earn(1);

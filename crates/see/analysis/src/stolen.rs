@@ -1,4 +1,4 @@
-//! Time that interrupts and softirqs take from tasks, and from which most.
+//! Time that interrupts and softirqs take from each task, and in total by kind.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -23,7 +23,7 @@ pub(crate) const ABOUT: About = About {
 
 struct Stolen {
     tasks: PerTask<Interrupted>,
-    /// Time, and the part of it taken from tasks.
+    /// The time, and the part of that time that was taken from tasks, ns.
     kinds: BTreeMap<InterruptKind, (Tally, u64)>,
 }
 

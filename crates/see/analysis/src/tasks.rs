@@ -176,8 +176,8 @@ impl Observer for Tasks {
             ticks_ns: stat.utime_ns + stat.stime_ns,
             runtime_ns: self.counts.at(index).runtime_ns() + open_ns,
         };
-        // If the trace does not show since when a running task has its CPU, the account is as old as the last
-        // tick, and the run time lacks the stay. The next account is taken instead.
+        // If the trace does not show when a running task got its CPU, the account is as old as the last tick.
+        // The run time would lack the stay, so the next account is taken instead.
         if stat.state == StatState::Running && !is_running {
             return;
         }
@@ -188,7 +188,7 @@ impl Observer for Tasks {
     }
 }
 
-/// The rows of the report, with the parts that are in every one.
+/// The rows of the report, with the parts that every row has.
 pub(crate) fn task_findings(mut tasks: Tasks, closing: &Closing<'_>) -> Vec<TaskFinding> {
     let mut findings = Vec::with_capacity(closing.rows.len());
     findings.extend(closing.rows.iter().map(|&index| {

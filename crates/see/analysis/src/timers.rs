@@ -1,4 +1,4 @@
-//! How late timers are handled, by kind; and which periodic wake-ups ticks would skip.
+//! Lateness of timers by kind, and the periodic wake-ups that ticks would skip.
 
 use spry_timeline::{Observer, Timeline, Waking};
 use spry_trace::event::{Event, TimerKind};

@@ -1,5 +1,5 @@
-//! The parts of wake-up latency: a timer's deadline, its handler, waking, the run queue, need-resched, the
-//! switch; and what had the CPU in between (deadline to CPU: Etsion, Tsafrir, Feitelson 2003, section 7).
+//! The parts of wake-up latency: deadline, handler, waking, run queue, need-resched and switch; and its
+//! culprits (deadline to CPU: Etsion, Tsafrir, Feitelson 2003, section 7).
 
 use spry_timeline::{Observer, Switched, Timeline, WaitCause, Waited, Waking};
 use spry_trace::event::Event;
@@ -26,7 +26,7 @@ pub(crate) const ABOUT: About = About {
         let observer = Wakeups::new(setup);
         let tells_more = observer.has_timer || observer.has_resched;
         Parts {
-            // Without these groups it would find nothing.
+            // Without these groups the observer would find nothing.
             observer: if tells_more { Some(Box::new(observer)) } else { None },
             counter: Some(Box::new(Totals::new())),
         }
@@ -37,7 +37,7 @@ pub(crate) const ABOUT: About = About {
 struct CpuMoments {
     expiry: Option<Expiry>,
     resched_ns: u64,
-    /// When the CPU's latest switch was, and the switch before it.
+    /// The times of the CPU's latest switch and of the switch before it, ns.
     switch_ns: u64,
     earlier_switch_ns: u64,
 }
@@ -52,7 +52,7 @@ struct Phases {
 /// The parts that need the groups `timer` or `resched`.
 #[derive(Default)]
 struct More {
-    /// The latest waking by a timer: when, and which.
+    /// The latest waking by a timer: its time, ns, and the timer.
     by_timer: Option<(u64, Expiry)>,
     timer: Tally,
     expiry: Tally,
@@ -134,8 +134,8 @@ impl Wakeups {
         let cpu = *self.cpu(waited.cpu);
         let (overall, budget) = (&mut self.overall, &mut self.budget);
         let own = self.tasks.at(waited.task).get_or_insert_default();
-        // Need-resched counts if it was set after the CPU's switch before this one. If it was set before the
-        // task was woken, it counts as set at that waking.
+        // Need-resched counts if it was set after the CPU's switch before the present switch. If it was set
+        // before the task was woken, it counts as set at that waking.
         if let (Some(resched), Some(switch)) = (&mut overall.resched, &mut overall.switch) {
             if cpu.resched_ns > cpu.earlier_switch_ns {
                 let set_ns = cpu.resched_ns.max(waking_ns);
@@ -200,7 +200,7 @@ impl Observer for Wakeups {
     }
 }
 
-/// Whether the wait was one after a wake-up, seen from its start to its end.
+/// Whether the wait came after a wake-up and was seen from its start to its end.
 fn is_known(waited: &Waited) -> bool {
     waited.cut.is_whole() && matches!(waited.cause, WaitCause::Woken { .. })
 }

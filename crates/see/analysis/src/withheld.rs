@@ -1,4 +1,4 @@
-//! Takes out of the findings what the trace cannot tell because it lacks a kind of event.
+//! Removes the figures from the findings that the trace cannot give, since it lacks a kind of event.
 
 use spry_trace::Kind;
 

@@ -1,4 +1,4 @@
-//! Each analysis on a hand-made stream of which the answer is known.
+//! Each analysis on a hand-made stream with a known answer.
 
 use std::sync::Arc;
 
@@ -197,7 +197,7 @@ fn a_throttled_wait_blames_the_quota_and_nothing_that_ran() {
     tape.at(0, 0, switch(0, 7, Runnable)).at(2 * MS, 0, switch(7, 8, Runnable));
     tape.at(2 * MS, 0, throttled(None)).at(12 * MS, 0, throttled(Some(9 * MS)));
     tape.at(12 * MS, 0, switch(8, 7, Preempted)).at(13 * MS, 0, switch(7, 0, Runnable));
-    // This one is not over at the end of the trace; the CPU is idle meanwhile.
+    // This wait is not over at the end of the trace; the CPU is idle meanwhile.
     tape.at(13 * MS, 0, throttled(None));
     let findings = tape.findings(20 * MS);
     let delays = findings.delays.as_ref().unwrap();

@@ -1,4 +1,4 @@
-//! Sums that must come out exactly, on streams of a toy scheduler that knows the truth.
+//! Sums that must come out exactly, on streams of a toy scheduler that records the true times.
 
 mod toy;
 
@@ -26,7 +26,7 @@ fn analyse(made: &Made, selection: Selection) -> Findings {
     engine.finish(TraceTotals { end_ns: Some(made.end_ns), ..TraceTotals::default() })
 }
 
-/// How long a task waited and slept.
+/// The time for which a task waited and slept, ns.
 fn off_cpu_ns(task: &TaskFinding) -> u64 {
     task.runnable_wait_ns.unwrap() + task.blocked_ns.unwrap()
 }

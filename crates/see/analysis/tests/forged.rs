@@ -1,4 +1,4 @@
-//! Times and CPUs that only a forged trace names cost no more than those of other traces.
+//! Times and CPUs that only a forged trace names cost no more than the times and CPUs of other traces.
 
 #[expect(dead_code, reason = "other tests need the rest of the tape")]
 mod tape;

@@ -1,4 +1,4 @@
-//! Each analysis asks for exactly the hooks that it implements: one that it forgets would never be called.
+//! Each analysis lists exactly the hooks that it implements: a hook that it omits would never be called.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -23,12 +23,12 @@ fn implemented(source: &str) -> BTreeSet<String> {
     };
     let traits = ["Observer for ", "Analysis for ", "Counter for "];
     let mut names: BTreeSet<String> = traits.into_iter().flat_map(methods).collect();
-    // Each analysis has this method, and it is called without being asked for.
+    // Each analysis has this method, and the engine calls it without a hook.
     assert!(names.remove("finish"), "an analysis finishes");
     names
 }
 
-/// The hooks for which an analysis asks, by the names of the methods.
+/// The hooks that an analysis lists, by the names of the methods.
 fn asked_for(source: &str) -> BTreeSet<String> {
     let (_, list) = source.split_once("\n    hooks: &[").expect("an analysis has a list of hooks");
     let (list, _) = list.split_once(']').expect("the list ends");

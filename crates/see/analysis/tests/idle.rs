@@ -140,7 +140,7 @@ fn the_idle_task_never_waits_and_is_no_task_of_the_report() {
 
 #[test]
 fn a_waking_says_nothing_of_the_cpu_of_the_wait() {
-    // CPU 0, on which the task slept, is idle. The task moves with its wake-up, of which there is no event.
+    // CPU 0, on which the task slept, is idle. The task moves at its wake-up, and the move has no event.
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, named(7, 7, "player"));
     tape.at(0, 0, switch(0, 7, Runnable)).at(0, 1, switch(0, 8, Runnable));

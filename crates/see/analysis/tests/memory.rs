@@ -43,7 +43,7 @@ unsafe impl GlobalAlloc for Counting {
 #[global_allocator]
 static ALLOCATOR: Counting = Counting;
 
-/// Greatest sum of bytes in use while the work runs, above what was in use before.
+/// Greatest sum of bytes in use while the work runs, above the bytes in use before.
 fn peak_of<T>(work: impl FnOnce() -> T) -> (usize, T) {
     let before = NOW.load(Ordering::Relaxed);
     PEAK.store(before, Ordering::Relaxed);
@@ -83,7 +83,7 @@ fn turns(tasks: u32, rounds: u32, to: &mut Engine) {
     }
 }
 
-/// A storm of short processes, each of which runs a few times and ends.
+/// A storm of short processes; each of them runs a few times and ends.
 fn storm(processes: u32, to: &mut Engine) {
     let mut time_ns = 0;
     let mut push = |time_ns: &mut u64, event| {

@@ -1,4 +1,4 @@
-//! What the analyses find does not depend on how many threads count, nor on how late they are.
+//! The findings do not depend on the number of threads that count, nor on how late the threads are.
 
 mod toy;
 
@@ -22,7 +22,7 @@ fn totals(made: &Made) -> TraceTotals {
     TraceTotals { end_ns: Some(made.end_ns), ..TraceTotals::default() }
 }
 
-/// All of it on this thread.
+/// All work on this thread.
 fn alone(made: &Made) -> Findings {
     let mut engine = engine(made);
     made.events.iter().for_each(|event| _ = engine.push(event));

@@ -41,14 +41,14 @@ pub(crate) struct SwitchPoint {
     pub(crate) states: States,
 }
 
-/// Whether something begins or ends.
+/// Whether an interrupt or a softirq begins or ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Edge {
     Enter,
     Exit,
 }
 
-/// Where every record has its flags and the number of its task.
+/// The places of the flags and of the task's number in every record.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Common {
     pub(crate) flags: Number,
@@ -65,7 +65,7 @@ pub(crate) struct Catalogue {
     groups: Groups,
 }
 
-/// Tracepoints that decide what is made of other tracepoints.
+/// Tracepoints that affect, by their presence in a file, the conversion of other tracepoints.
 const TELLING: [&str; 19] = [
     "sched_switch",
     "sched_waking",
@@ -113,7 +113,7 @@ impl Catalogue {
         catalogue
     }
 
-    /// The groups that are whole. Half a group would be shown as if it were all of it.
+    /// The groups with all their tracepoints in the file. Part of a group would be shown as the whole.
     fn groups_on(&self, arch: &str, formats: &[Format]) -> Groups {
         let has_all = |names: &[&str]| names.iter().all(|name| self.has(name));
         let is_x86 = matches!(arch, "x86_64" | "i686" | "i586" | "i486" | "i386" | "x86");
@@ -128,7 +128,7 @@ impl Catalogue {
         if self.has("cpu_idle") {
             groups = groups.with(Group::Idle);
         }
-        // Lines written to `trace_marker` are recorded wherever ftrace is.
+        // Wherever ftrace records, it records lines written to `trace_marker`.
         if formats.iter().any(|format| format.system == "ftrace" && format.name == "print") {
             groups = groups.with(Group::Mark);
         }
@@ -146,7 +146,7 @@ impl Catalogue {
         self.groups.contains(group)
     }
 
-    /// The groups that the file has whole.
+    /// The groups with all their tracepoints in the file.
     pub(crate) fn groups(&self) -> Groups {
         self.groups
     }
@@ -156,14 +156,14 @@ impl Catalogue {
         self.has.contains(&name)
     }
 
-    /// The kinds of events that the file has no tracepoint for.
+    /// The kinds of events for which the file has no tracepoint.
     pub(crate) fn lacks(&self) -> Kinds {
         let tracepoints = |kind| -> &[&str] {
             match kind {
                 Kind::Waking => &["sched_waking"],
                 Kind::Wakeup => &["sched_waking", "sched_wakeup"],
                 Kind::Migration => &["sched_migrate_task"],
-                // Only a few files tell which timers are ticks.
+                // Only a few files show which timers are ticks, so that ticks count as lacking.
                 Kind::Tick => &[],
                 Kind::Birth => &["task_newtask", "sched_process_fork"],
                 Kind::Stolen => &["sched_stat_runtime"],
@@ -178,7 +178,7 @@ impl Catalogue {
         self.points.values().any(|point| matches!(point, Point::Switch(_)))
     }
 
-    /// How switches name the state in which a task leaves.
+    /// The way in which switches name the state of the task that leaves.
     pub(crate) fn numbering(&self) -> Numbering {
         let of = |point: &Point| match point {
             Point::Switch(point) => Some(point.states.numbering()),
@@ -187,12 +187,12 @@ impl Catalogue {
         self.points.values().find_map(of).unwrap_or(Numbering::Bits)
     }
 
-    /// Where every record has the number of its tracepoint.
+    /// The place of the tracepoint's number in every record.
     pub(crate) fn kind(&self) -> Number {
         self.kind
     }
 
-    /// Where every record has the fields that all records have.
+    /// The places of the fields that all records have.
     pub(crate) fn common(&self) -> Common {
         self.common
     }

@@ -1,4 +1,4 @@
-//! From tracepoints' records to events: the same for perf's files and trace-cmd's.
+//! Converts tracepoints' records to events, in the same way for perf's files and trace-cmd's.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -23,7 +23,7 @@ const FLAG_SOFTIRQ: i64 = 0x10;
 const FLAG_NMI: i64 = 0x40;
 /// `PWR_EVENT_EXIT`, which stands for the state of a CPU that leaves its idle state.
 const IDLE_LEFT: u32 = u32::MAX;
-/// The flag of `clone()` that says that the new task is a thread of its maker's process.
+/// The flag of `clone()` for a new task that is a thread of its creator's process.
 const CLONE_THREAD: i64 = 0x1_0000;
 
 /// A record of a tracepoint: its time, its CPU, and its bytes.
@@ -42,8 +42,8 @@ pub(crate) struct Converter {
     names: Names,
     timers: Timers,
     stays: Stays,
-    /// For a file without wake-ups: the tasks that had a waking while they still had a CPU, each with the CPU
-    /// on which it will be queued.
+    /// The tasks of a file without wake-ups that had a waking while they had a CPU, each with the CPU on
+    /// which it will be queued.
     woken_early: FxHashMap<Tid, u16>,
     out: VecDeque<Stamped>,
     damaged_bytes: u64,
@@ -78,12 +78,12 @@ impl Converter {
         self.out.front().map(|stamped| stamped.time_ns)
     }
 
-    /// Bytes of records that made no sense.
+    /// Bytes of records that could not be converted.
     pub(crate) fn damaged_bytes(&self) -> u64 {
         self.damaged_bytes
     }
 
-    /// How many of the switches seen do not follow from the one before them on their CPU.
+    /// The counts of switches that do not follow from the previous switch on their CPU.
     pub(crate) fn broken(&self) -> Broken {
         self.stays.broken()
     }
@@ -111,7 +111,7 @@ impl Converter {
         }
     }
 
-    /// `None` where the record is shorter than its format says, or names what cannot be.
+    /// `None` if the record is shorter than its format, or has an impossible value.
     fn convert(&mut self, record: &Record<'_>) -> Option<()> {
         let (data, order) = (record.data, self.order);
         let common = self.catalogue.common();
@@ -238,7 +238,7 @@ impl Converter {
     }
 
     /// `perf sched record` has wakings but no wake-ups. In such a file a task counts as runnable from its
-    /// waking on, or, if it still had a CPU, from when it left that CPU.
+    /// waking on. If it still had a CPU, it counts as runnable from the switch away from it on.
     fn wake_at_once(&mut self, record: &Record<'_>, tid: Tid, target_cpu: Option<i64>) -> Option<()> {
         if self.catalogue.has("sched_wakeup") {
             return Some(());
@@ -276,26 +276,26 @@ impl Converter {
         Some(())
     }
 
-    /// A task is born. If no record has said of which process it is, it counts as a process of its own.
+    /// Adds a new task. If no record has named its process, it counts as a process of its own.
     fn fork(&mut self, record: &Record<'_>, parent: Tid, child: Tid, comm: Comm) {
         self.mention(record, parent, None);
         let child_tgid = self.names.tgid(child).unwrap_or(Tgid(child.0));
         self.names.tell_birth(child, child_tgid, comm);
         self.put(record, Event::Fork(Fork { parent, child, child_tgid, comm }));
         if !self.catalogue.has("sched_wakeup_new") {
-            // The kernel wakes a new task right after it has made it.
+            // The kernel wakes a new task right after it has created the task.
             let wakeup = Wakeup { tid: child, target_cpu: record.cpu, kind: WakeupKind::New };
             self.put(record, Event::Wakeup(wakeup));
         }
     }
 
-    /// Events of a CPU are missing before `time_ns`.
+    /// Notes that `count` events of a CPU are missing before `time_ns`.
     pub(crate) fn lost(&mut self, time_ns: u64, cpu: u16, count: u64) {
         self.stays.lost(cpu);
         self.put(&Record { time_ns, cpu, data: &[] }, Event::Lost(Lost { count }));
     }
 
-    /// perf says what a task is called. If it gives no time, the task had this name before the recording.
+    /// Takes a task's name from perf. If perf gives no time, the task had this name before the recording.
     pub(crate) fn perf_comm(&mut self, at: Option<(u64, u16)>, tid: Tid, tgid: Tgid, comm: Comm) {
         let Some((time_ns, cpu)) = at else { return self.names.learn(tid, Some(tgid), comm) };
         let record = Record { time_ns, cpu, data: &[] };
@@ -309,7 +309,7 @@ impl Converter {
         }
     }
 
-    /// perf says that an exec took place, before the name it brings.
+    /// Takes an exec from perf; perf gives the new name after it.
     pub(crate) fn perf_exec(&mut self, (time_ns, cpu): (u64, u16), tid: Tid) {
         if !self.catalogue.has("sched_process_exec") {
             let record = Record { time_ns, cpu, data: &[] };
@@ -318,13 +318,13 @@ impl Converter {
         }
     }
 
-    /// perf says that a task was made. If it gives no time, the task was made before the recording.
+    /// Takes a new task from perf. If perf gives no time, the task was created before the recording.
     pub(crate) fn perf_fork(&mut self, at: Option<(u64, u16)>, parent: Tid, child: Tid, tgid: Tgid) {
         let comm = self.names.comm(parent).unwrap_or_default();
         let Some((time_ns, cpu)) = at else {
             return self.names.learn(child, Some(tgid), comm);
         };
-        // If the file has a tracepoint that tells of new tasks, its record comes right after perf's.
+        // If the file has a tracepoint for new tasks, its record comes right after perf's.
         self.names.forget(child);
         self.names.learn(child, Some(tgid), comm);
         if !self.catalogue.has("sched_process_fork") && !self.catalogue.has("task_newtask") {
@@ -332,7 +332,7 @@ impl Converter {
         }
     }
 
-    /// perf says that a task is ending.
+    /// Takes the exit of a task from perf.
     pub(crate) fn perf_exit(&mut self, (time_ns, cpu): (u64, u16), tid: Tid) {
         if !self.catalogue.has("sched_process_exit") {
             self.put(&Record { time_ns, cpu, data: &[] }, Event::Exit(Exit { tid }));
@@ -345,7 +345,7 @@ fn cpu(number: i64) -> Option<u16> {
     u16::try_from(number).ok().filter(|&cpu| u64::from(cpu) < CPU_MAX)
 }
 
-/// In which context a record was made.
+/// The context in which a record was made.
 fn context(flags: i64) -> Context {
     match flags {
         _ if flags & (FLAG_HARDIRQ | FLAG_NMI) != 0 => Context::Hardirq,
@@ -358,7 +358,7 @@ fn interrupt(irq: Irq, edge: Edge) -> Event {
     if edge == Edge::Enter { Event::IrqEnter(irq) } else { Event::IrqExit(irq) }
 }
 
-/// The kernel's priority; those of deadline tasks are below 0.
+/// The kernel's priority; priorities of deadline tasks are below 0.
 fn prio(prio: i64) -> u8 {
     if prio < 0 { PRIO_DEADLINE } else { u8::try_from(prio).unwrap_or(u8::MAX - 1) }
 }

@@ -1,8 +1,8 @@
-//! Why a file cannot be read, and what to do.
+//! The errors of reading a file, each with advice.
 
 use std::io;
 
-/// Why a file of perf's or trace-cmd's cannot be read.
+/// The reason why a file of perf's or trace-cmd's cannot be read.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
     /// The source itself failed.
@@ -20,13 +20,13 @@ pub enum ImportError {
          end (end it with Ctrl-C, or record through a pipe: `perf record -o - ... > perf.data`)"
     )]
     NoFormats,
-    /// Without switches nothing can be said.
+    /// The file has no switches, without which no analysis is possible.
     #[error(
         "the file has no sched:sched_switch events; record them: `perf sched record`, \
          `perf record -a -e 'sched:*'` or `trace-cmd record -e sched`"
     )]
     NoSwitches,
-    /// Nothing was recorded, or not in the part of the file that is read.
+    /// No event was recorded, or none in the part of the file that is read.
     #[error("the file holds no events (`trace-cmd restore` gathers what a killed trace-cmd left)")]
     NoEvents,
     /// The file has only the events of one command.

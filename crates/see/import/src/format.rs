@@ -1,17 +1,17 @@
-//! Tracepoint formats, as the kernel that made the records described them: which field is where.
+//! Tracepoint formats, as the kernel that made the records described them: the place of each field.
 
 use crate::input::Order;
 
-/// How many fields of a tracepoint are read at most.
+/// The largest number of fields that are read of a tracepoint.
 const FIELDS_MAX: usize = 256;
 
-/// How a field's value is found.
+/// The location of a field's value.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Location {
     /// The value is at the field's offset.
     Here,
-    /// The value is where the 32-bit word at the field's offset says: its length in the upper half, its
-    /// offset in the record in the lower half.
+    /// The 32-bit word at the field's offset locates the value: its length in the upper half, its offset in
+    /// the record in the lower half.
     Word,
     /// The same as [`Location::Word`], but the offset in the word counts from the end of the word.
     WordRelative,
@@ -26,14 +26,14 @@ struct Field {
     location: Location,
 }
 
-/// What one tracepoint's records look like.
+/// The layout of one tracepoint's records.
 #[derive(Clone, Debug)]
 pub(crate) struct Format {
     pub(crate) system: String,
     pub(crate) name: String,
     pub(crate) id: u16,
     fields: Vec<Field>,
-    /// The line that says how the kernel would print such a record.
+    /// The kernel's format line for the printing of such a record.
     pub(crate) print: String,
 }
 
@@ -60,14 +60,14 @@ impl Format {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Where the number of that name is.
+    /// The place of the number with that name.
     pub(crate) fn number(&self, name: &str) -> Option<Number> {
         let field = self.field(name)?;
         let fits = matches!(field.size, 1 | 2 | 4 | 8) && field.location == Location::Here;
         fits.then_some(Number { offset: field.offset, size: field.size, is_signed: field.is_signed })
     }
 
-    /// Where the text of that name is.
+    /// The place of the text with that name.
     pub(crate) fn text(&self, name: &str) -> Option<Text> {
         let Field { offset, size, location, .. } = *self.field(name)?;
         Some(Text { offset, size, location })
@@ -99,7 +99,7 @@ fn parse_field(line: &str) -> Option<Field> {
     Some(Field { name, offset: offset?, size: size?, is_signed, location })
 }
 
-/// Where a number is in a record.
+/// The place of a number in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Number {
     offset: usize,
@@ -128,7 +128,7 @@ impl Number {
     }
 }
 
-/// Where a text is in a record.
+/// The place of a text in a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Text {
     offset: usize,
@@ -141,7 +141,7 @@ impl Text {
     #[inline]
     pub(crate) fn of(self, data: &[u8], order: Order) -> Option<&[u8]> {
         let base = match self.location {
-            // A field of size 0 is what is left of the record.
+            // A field of size 0 covers the rest of the record.
             Location::Here if self.size == 0 => return data.get(self.offset..),
             Location::Here => return data.get(self.offset..self.offset.checked_add(self.size)?),
             Location::Word => 0,

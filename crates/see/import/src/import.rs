@@ -15,10 +15,10 @@ use crate::tracecmd::TraceDat;
 /// If more than this share of switches does not fit the switch before it on its CPU, switches are missing.
 const BROKEN_SHARE_MAX: f64 = 0.02;
 
-/// Something that a reader of the findings should know.
+/// A limitation of the file that a reader of the findings has to consider.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Note {
-    /// The stamps of different CPUs are not of one clock: some microseconds between them mean nothing.
+    /// The stamps of different CPUs are not of one clock: differences of some microseconds are meaningless.
     Clock(String),
     /// Switches are missing without being counted as lost: not the whole machine was recorded, or a filter
     /// was set.
@@ -27,7 +27,7 @@ pub enum Note {
     LostSwitches,
     /// The file has corrections of its times to the clock of another machine. They are not applied.
     TimeShift,
-    /// The kernel recorded the place of a state's bit instead of the bit; the file is read so.
+    /// The kernel recorded the place of a state's bit instead of the bit; the file is read accordingly.
     Places,
 }
 
@@ -115,7 +115,7 @@ fn is_perf(start: &[u8]) -> bool {
     start.starts_with(&MAGIC_LITTLE) || start.starts_with(&MAGIC_BIG)
 }
 
-/// An error of the source that says only that the source ended becomes damage of the file's beginning.
+/// Turns an early end of the source, which has no other cause, into damage of the file's beginning.
 fn whole(error: ImportError) -> ImportError {
     match error {
         ImportError::Io(error) => in_part("beginning")(error),
@@ -124,7 +124,7 @@ fn whole(error: ImportError) -> ImportError {
 }
 
 impl<R: Read + Seek> Import<R> {
-    /// What the file says of the machine. Its groups are those of which the file has all events.
+    /// The header, from the file's descriptions. It has only the groups with all their events in the file.
     pub fn header(&self) -> &Header {
         match &self.form {
             Form::Perf(data) => data.header(),
@@ -132,7 +132,7 @@ impl<R: Read + Seek> Import<R> {
         }
     }
 
-    /// What reading has found so far; complete once [`Import::next_event`] has given `None`.
+    /// Counts and times so far; complete once [`Import::next_event`] has returned `None`.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals.clone();
         (totals.bytes, totals.damaged_bytes, totals.ending) = match &self.form {
@@ -142,7 +142,7 @@ impl<R: Read + Seek> Import<R> {
         totals
     }
 
-    /// What a reader of the findings should know; complete once all events are given out.
+    /// The file's limitations for a reader of the findings; complete once all events have been returned.
     pub fn notes(&self) -> Vec<Note> {
         let broken = match &self.form {
             Form::Perf(data) => data.broken(),

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-/// In which order a file has the bytes of a number.
+/// The order of the bytes of a number in a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Order {
     /// Least significant first.
@@ -12,7 +12,7 @@ pub(crate) enum Order {
 }
 
 impl Order {
-    /// The number that these bytes are, at most eight.
+    /// The number that at most eight bytes stand for.
     pub(crate) fn number(self, bytes: &[u8]) -> u64 {
         let join = |number: u64, &byte: &u8| (number << 8) | u64::from(byte);
         match self {
@@ -27,10 +27,10 @@ impl Order {
     }
 }
 
-/// A text is at most this long; what is longer is no text.
+/// The longest text, bytes; a longer text is an error.
 const TEXT_BYTES_MAX: usize = 4096;
 
-/// Reads one thing after another. Where the source ends early, so does reading, with `UnexpectedEof`.
+/// Reads numbers, texts and blocks in turn. If the source ends early, the error is `UnexpectedEof`.
 pub(crate) struct Input<R> {
     source: R,
     order: Order,

@@ -1,5 +1,5 @@
-//! What perf and trace-cmd recorded, as Spry's events: a file in, a header and a stream of events in order of
-//! time out.
+//! Converts recordings of perf and trace-cmd to Spry's events: a file in, a header and a stream of events in
+//! order of time out.
 //!
 //! ```no_run
 //! # fn main() -> Result<(), spry_import::ImportError> {
@@ -13,11 +13,11 @@
 //! # }
 //! ```
 //!
-//! perf.data is read as `linux/tools/perf/Documentation/perf.data-file-format.txt` and `perf_event_open(2)`
-//! describe it, trace.dat as `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)` do. Where the fields of a
-//! tracepoint are is always taken from the file. Any bytes are survived. Of perf.data at most 256 MiB of
-//! records wait for their turn, usually those of two of its rounds; of trace.dat a few pages or one
-//! compressed chunk (at most 16 MiB) a CPU are held, and at most 512 MiB of all CPUs; besides, descriptions
+//! perf.data is read as described in `linux/tools/perf/Documentation/perf.data-file-format.txt` and
+//! `perf_event_open(2)`, trace.dat as in `trace-cmd.dat.v6(5)` and `trace-cmd.dat.v7(5)`. The places of a
+//! tracepoint's fields are always taken from the file. Forged and damaged files are read safely. Memory for
+//! perf.data: at most 256 MiB of waiting records, usually two of its rounds. For trace.dat: a few pages or
+//! one compressed chunk (at most 16 MiB) a CPU, and at most 512 MiB for all CPUs. In addition: descriptions
 //! of at most 64 MiB each, and 40 bytes a task.
 
 mod catalogue;

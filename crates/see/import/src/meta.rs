@@ -1,5 +1,5 @@
-//! What the kernel's tracing says of itself, in the form that trace-cmd wrote first and perf took over:
-//! formats, names of functions and tasks (`trace-cmd.dat.v6(5)`).
+//! Descriptions from the kernel's tracing: formats, names of functions and tasks. trace-cmd introduced their
+//! form, and perf took it over (`trace-cmd.dat.v6(5)`).
 
 use std::io::{self, Read};
 
@@ -20,16 +20,16 @@ const FORMATS_MAX: usize = 1 << 16;
 /// The first bytes of this form, both in perf's part and in trace-cmd's files.
 pub(crate) const MAGIC: [u8; 10] = *b"\x17\x08Dtracing";
 
-/// Where the parts of a page of the kernel's ring buffer are.
+/// The layout of a page of the kernel's ring buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PageLayout {
-    /// Bytes of the word that says how much of the page is used.
+    /// The size of the word with the number of the page's used bytes, bytes.
     pub(crate) commit_size: usize,
-    /// Where the records begin.
+    /// The offset of the first record, bytes.
     pub(crate) data_at: usize,
 }
 
-/// What is known before the first record.
+/// The descriptions that precede the first record.
 #[derive(Debug)]
 pub(crate) struct Meta {
     pub(crate) layout: PageLayout,
@@ -49,14 +49,14 @@ impl Default for Meta {
     }
 }
 
-/// What a file says of itself after its first bytes.
+/// The version and the page size, which follow a file's first bytes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Start {
     pub(crate) version: String,
     pub(crate) page_size: u32,
 }
 
-/// Reads what follows [`MAGIC`], and sets the input's order of bytes.
+/// Reads the fields after [`MAGIC`], and sets the input's order of bytes.
 pub(crate) fn read_start<R: Read>(input: &mut Input<R>) -> io::Result<Start> {
     let version = input.text()?;
     let is_big = input.u8()? != 0;
@@ -75,7 +75,7 @@ impl Meta {
         meta.read_pages(&mut input)?;
         meta.read_own_formats(&mut input)?;
         meta.read_formats(&mut input)?;
-        // Older versions of perf end here, or leave what follows empty.
+        // Older versions of perf end here, or leave the rest empty.
         if meta.read_kallsyms(&mut input).is_ok() && meta.read_printk(&mut input).is_ok() {
             let _ = meta.read_cmdlines(&mut input);
         }

@@ -1,22 +1,22 @@
-//! Names of tasks and their processes, told before an event first mentions them.
+//! Names of tasks and their processes, given in an event before the first event that mentions them.
 
 use rustc_hash::FxHashMap;
 use spry_trace::event::{Comm, Event, Rename, TaskInfo};
 use spry_trace::{Tgid, Tid};
 
-/// How many tasks are remembered; when there are more, all are forgotten and learnt anew.
+/// The largest number of stored tasks; with more, all are dropped and collected anew.
 const TASKS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// The task's process; `None` if no record says it.
+    /// The task's process; `None` if no record names it.
     tgid: Option<Tgid>,
     comm: Comm,
-    /// Whether the reader of the events has been told of the task.
+    /// Whether an event has already named the task to the reader.
     is_told: bool,
 }
 
-/// What is known of tasks so far.
+/// The names and processes of the tasks found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
     tasks: FxHashMap<Tid, Known>,
@@ -29,7 +29,7 @@ impl Names {
         }
     }
 
-    /// Takes a name, and a process where it is known, without telling of it yet.
+    /// Stores a name, and a process where it is known, without an event yet.
     pub(crate) fn learn(&mut self, tid: Tid, tgid: Option<Tgid>, comm: Comm) {
         self.make_room();
         let known = self.tasks.entry(tid).or_insert(Known { tgid, comm, is_told: false });
@@ -39,7 +39,7 @@ impl Names {
         }
     }
 
-    /// Forgets the task that had that number: it is a new task's now.
+    /// Forgets the task that had that number, since a new task may get the number.
     pub(crate) fn forget(&mut self, tid: Tid) {
         self.tasks.remove(&tid);
     }
@@ -54,14 +54,14 @@ impl Names {
         self.tasks.get(&tid).map(|known| known.comm)
     }
 
-    /// A thread goes on under another number, and so does what is known of it.
+    /// Moves the entry of a thread to the thread's new number.
     pub(crate) fn renumber(&mut self, old: Tid, new: Tid) {
         if let Some(known) = self.tasks.remove(&old) {
             self.tasks.insert(new, known);
         }
     }
 
-    /// A task is born with this name; the event of its birth tells the name to the reader.
+    /// Stores a new task with this name; the event of its creation gives the name to the reader.
     pub(crate) fn tell_birth(&mut self, tid: Tid, tgid: Tgid, comm: Comm) {
         self.make_room();
         self.tasks.insert(tid, Known { tgid: Some(tgid), comm, is_told: true });
@@ -89,7 +89,7 @@ impl Names {
         is_new_name.then_some(Event::Comm(Rename { tid, comm }))
     }
 
-    /// A task has this name from now on. Returns the event that tells it, if one is needed.
+    /// Gives a task a new name. Returns the event of the renaming, if one is needed.
     pub(crate) fn rename(&mut self, tid: Tid, comm: Comm) -> Option<Event> {
         self.mention(tid, None);
         self.mention(tid, Some(comm))

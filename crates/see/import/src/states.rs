@@ -1,9 +1,9 @@
-//! In which state a task leaves its CPU: the bits of `prev_state`, as the recorded kernel names them.
+//! The state in which a task leaves its CPU: the bits of `prev_state`, as the recorded kernel names them.
 
 use spry_trace::event::PrevState;
 
-/// What a kernel's values mean. Kernels number them differently, so they are read from the tracepoint's own
-/// text.
+/// The meaning of a kernel's values. Kernels number states differently, so the meaning is read from the
+/// tracepoint's own text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct States {
     bits: Vec<(u64, PrevState)>,
@@ -11,21 +11,21 @@ pub(crate) struct States {
     numbering: Numbering,
 }
 
-/// How a value of `prev_state` names a state.
+/// The encoding of a state in `prev_state`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Numbering {
     /// A bit for each state.
     Bits,
-    /// The first kernels of Linux 4.14: the place of the state's bit, counted from 1, although the text says
-    /// bits.
+    /// The place of the state's bit, counted from 1. The first kernels of Linux 4.14 record it, although
+    /// their text has bits.
     Places,
 }
 
 impl States {
-    /// Out of the line that says how `sched_switch` is printed:
-    /// `REC->prev_state & 0xff ? __print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }, { 0x2, "D" }) :
-    /// "R", REC->prev_state & 0x100 ? "+" : ""`. The bit before `? "+"` says that the task was pushed off. If
-    /// there is no such text, it is the bit after the highest of the states.
+    /// Reads the states from the line with which the kernel prints `sched_switch`: `REC->prev_state & 0xff ?
+    /// __print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }, { 0x2, "D" }) : "R", REC->prev_state & 0x100
+    /// ? "+" : ""`. The bit before `? "+"` marks a preempted task. Without such a text, it is the bit after
+    /// the highest of the states.
     pub(crate) fn parse(print: &str) -> States {
         let mut bits: Vec<(u64, PrevState)> = Vec::new();
         for (bit, state) in print.split('{').skip(1).filter_map(parse_bit) {
@@ -40,7 +40,7 @@ impl States {
         let preempted = print.split_once("? \"+\"").and_then(|(before, _)| last_mask(before));
         let preempted = preempted.filter(|bit| bit.is_power_of_two() && *bit > highest);
         let shown = print.split_once(", \"|\"").and_then(|(before, _)| last_mask(before));
-        // These kernels say that they preempt by a bit that is far above the states that they show.
+        // Kernels with places mark preemption by a bit that is far above the states in their text.
         let is_places =
             matches!((preempted, shown), (Some(bit), Some(shown)) if bit > shown.saturating_add(1));
         States {
@@ -50,7 +50,7 @@ impl States {
         }
     }
 
-    /// How the values name states.
+    /// The encoding of states in the values.
     pub(crate) fn numbering(&self) -> Numbering {
         self.numbering
     }

@@ -1,12 +1,12 @@
-//! Which task has each CPU, and how much of a stay there the kernel did not count as run time.
+//! The current task of each CPU, and the part of its stay that the kernel did not count as run time.
 
 use rustc_hash::FxHashMap;
 use spry_trace::Tid;
 
-/// The differences between a task's wall time and its run time are told once their sum is this, ns.
+/// Differences between a task's wall time and its run time are reported once their sum reaches this, ns.
 const TOLD_NS: u64 = 10_000;
 
-/// The most tasks with remembered differences; with more tasks, all differences begin anew.
+/// The most tasks with stored differences; with more tasks, all differences begin anew.
 const TASKS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,31 +15,31 @@ struct Stay {
     since_ns: u64,
 }
 
-/// Switches that do not follow: they are away from another task than the one that the CPU's switch before
-/// them brought.
+/// The counts of broken switches: a broken switch is not away from the task to which the previous switch on
+/// its CPU went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Broken {
-    /// How many do not follow.
+    /// The number of broken switches.
     pub(crate) broken: u64,
-    /// How many switches there are.
+    /// The number of all switches.
     pub(crate) switches: u64,
 }
 
 impl Broken {
-    /// Which part of the switches do not follow.
+    /// The share of broken switches, 0 to 1.
     pub(crate) fn share(self) -> f64 {
         if self.switches == 0 { 0.0 } else { self.broken as f64 / self.switches as f64 }
     }
 }
 
-/// Every CPU's holder.
+/// The current task of every CPU, and the run time billed to tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Stays {
     cpus: Vec<Stay>,
-    /// What `sched_stat_runtime` has told of each task since it last left a CPU, ns. Other CPUs may bill a
-    /// task, too.
+    /// Per task: the run time billed by `sched_stat_runtime` since the task last left a CPU, ns. Other CPUs
+    /// may bill a task, too.
     billed_ns: FxHashMap<Tid, u64>,
-    /// The time of each task that did not count as run time and has not been told yet, ns.
+    /// Per task: the time with a CPU that did not count as run time and has not been reported yet, ns.
     untold_ns: FxHashMap<Tid, i64>,
     switches: u64,
     broken: u64,
@@ -59,7 +59,7 @@ impl Stays {
         self.cpus.iter().any(|stay| stay.holder == Some(tid))
     }
 
-    /// The kernel has billed a task.
+    /// Notes that the kernel has billed run time to a task, ns.
     pub(crate) fn ran(&mut self, tid: Tid, runtime_ns: u64) {
         if self.billed_ns.len() >= TASKS_MAX {
             self.billed_ns.clear();
@@ -68,9 +68,9 @@ impl Stays {
         *billed_ns = billed_ns.saturating_add(runtime_ns);
     }
 
-    /// A CPU goes from `prev` to `next`. Returns the time that has to be told for which `prev` had the CPU
-    /// but did not run, ns. If it was not seen when `prev` got the CPU, that is all the time since the last
-    /// switch for which `prev` did not run.
+    /// Notes that a CPU goes from `prev` to `next`. Returns the stolen time to report now: the time for which
+    /// `prev` had the CPU but did not run, ns. If the switch to `prev` was not seen, its stay counts from the
+    /// last switch on the CPU.
     pub(crate) fn switch(&mut self, cpu: u16, time_ns: u64, prev: Tid, next: Tid) -> i32 {
         let billed_ns = self.billed_ns.remove(&prev);
         let stay = std::mem::replace(self.cpu(cpu), Stay { holder: Some(next), since_ns: time_ns });
@@ -93,22 +93,22 @@ impl Stays {
         if untold_ns.unsigned_abs() < TOLD_NS {
             return 0;
         }
-        // No stay is longer than what fits: that would be a damaged record.
+        // A difference that does not fit is dropped: no stay is so long, so the record is damaged.
         i32::try_from(std::mem::take(untold_ns)).unwrap_or(0)
     }
 
-    /// Notes that it is not known any more which task has the CPU.
+    /// Notes that the current task of the CPU is unknown from now on.
     pub(crate) fn lost(&mut self, cpu: u16) {
         *self.cpu(cpu) = Stay::default();
     }
 
-    /// Forgets a task that has ended.
+    /// Forgets a task that has exited.
     pub(crate) fn forget(&mut self, tid: Tid) {
         self.untold_ns.remove(&tid);
         self.billed_ns.remove(&tid);
     }
 
-    /// How many of the switches do not follow from the one before them.
+    /// The counts of broken switches so far.
     pub(crate) fn broken(&self) -> Broken {
         Broken { broken: self.broken, switches: self.switches }
     }

@@ -1,28 +1,28 @@
-//! Pairs the start of each high-resolution timer with its expiry, and says what kind of timer it was.
+//! Pairs the start of each high-resolution timer with its expiry, and determines the timer's kind.
 
 use std::collections::{HashMap, VecDeque};
 
 use spry_trace::Tid;
 use spry_trace::event::{Event, Tick, TimerExpire, TimerKind};
 
-/// How many armed timers are remembered; when there are more, all are forgotten and learnt anew.
+/// The largest number of armed timers that are stored; with more, all are dropped and collected anew.
 const ARMED_MAX: usize = 1 << 18;
 
-/// A timer's clock counts as the same as the records' clock if its reading when the timer expired is less
-/// than this much behind the record's time, ns.
+/// A timer's clock counts as the records' clock if its reading at the expiry is behind the record's time by
+/// less than this, ns.
 const SAME_CLOCK_NS: u64 = 10_000_000;
 
-/// How many distances of clocks from the records' clock are remembered.
+/// The largest number of stored distances of clocks from the records' clock.
 const CLOCKS_MAX: usize = 16;
 
-/// What a timer's handler does.
+/// The purpose of a timer's handler.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Handler {
     Tick,
     Timer(TimerKind),
 }
 
-/// The kernel's functions that tell what a timer is for.
+/// The kernel's handlers that show the purpose of a timer.
 const HANDLERS: [(&str, Handler); 7] = [
     ("hrtimer_wakeup", Handler::Timer(TimerKind::Sleep)),
     ("timerfd_tmrproc", Handler::Timer(TimerKind::Timerfd)),
@@ -45,16 +45,16 @@ pub(crate) struct Armed {
     pub(crate) expires_ns: u64,
 }
 
-/// A clock other than that of the records: how far it is ahead of the records' clock, ns, and the time of the
-/// first record with this distance.
+/// A clock other than that of the records: its lead over the records' clock, ns, and the time of the first
+/// record with this distance.
 #[derive(Clone, Copy, Debug)]
 struct Clock {
     ahead_ns: i128,
     since_ns: u64,
 }
 
-/// The timers that are armed, by their addresses. The file chooses the addresses, so the hash must be one
-/// a file cannot foresee.
+/// The timers that are armed, by their addresses. The file chooses the addresses, so their hash must be
+/// unpredictable.
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     handlers: HashMap<u64, Handler>,
@@ -74,7 +74,7 @@ impl Timers {
                 continue;
             };
             let address = std::str::from_utf8(address).ok().and_then(|hex| u64::from_str_radix(hex, 16).ok());
-            // A user that may not see addresses sees 0.
+            // The kernel shows 0 to a user without the right to see addresses.
             if let Some(address) = address.filter(|&address| address != 0) {
                 handlers.insert(address, handler);
             }
@@ -91,13 +91,13 @@ impl Timers {
     }
 
     /// The event of a timer's expiry: its handler was entered at `time_ns`, when the last reading of the
-    /// timer's own clock was `now_ns`. `None` for a timer of which the deadline in the trace is not known:
-    /// the timer was armed before the recording, or a jump of its clock passed the deadline.
+    /// timer's own clock was `now_ns`. `None` if the deadline on the trace's clock is unknown: the timer was
+    /// armed before the recording, or a jump of its clock passed the deadline.
     pub(crate) fn expire(&mut self, timer: u64, now_ns: u64, time_ns: u64) -> Option<Event> {
         let armed = self.armed.remove(&timer)?;
         let is_same_clock = time_ns.checked_sub(now_ns).is_some_and(|behind_ns| behind_ns < SAME_CLOCK_NS);
-        // If the timer's clock is not the trace's, it is only known how late the timer was when its own clock
-        // was read.
+        // If the timer's clock is not the trace's, only the timer's lateness at the last reading of its own
+        // clock is known.
         let in_trace_ns = |deadline_ns: u64| {
             let late_ns = i128::from(now_ns) - i128::from(deadline_ns);
             let there_ns = if is_same_clock { now_ns } else { time_ns };

@@ -1,4 +1,4 @@
-//! Every form of file gives the same events for the same records, and no file is trusted.
+//! Every form of file gives the same events for the same records, and damaged files are read safely.
 
 mod forge;
 
@@ -9,7 +9,7 @@ use spry_trace::event::{Event, PrevState};
 use spry_trace::reader::Ending;
 use spry_trace::{Group, Groups, Kind, Stamped, Tgid, Totals};
 
-/// How many rounds of records there are: every form has several pages or rounds of them.
+/// The number of rounds of records; every form has several pages or rounds of them.
 const ROUNDS: u64 = 30;
 
 fn read(file: &[u8]) -> Result<(Vec<Stamped>, Totals), ImportError> {
@@ -21,7 +21,7 @@ fn read(file: &[u8]) -> Result<(Vec<Stamped>, Totals), ImportError> {
     Ok((events, import.totals()))
 }
 
-/// The events without losses, and without names, which the forms tell at different moments.
+/// The events without losses, and without names, which the forms give at different times.
 fn happened(events: &[Stamped]) -> Vec<Stamped> {
     let is_told = |stamped: &&Stamped| !matches!(stamped.event, Event::Task(_) | Event::Lost(_));
     events.iter().filter(is_told).cloned().collect()
@@ -72,8 +72,8 @@ fn the_header_says_what_the_file_does() {
         let groups = Groups::NONE.with(Group::Sched).with(Group::Idle);
         assert_eq!(header.groups, groups, "{name}: nothing else was recorded");
         assert!(import.notes().is_empty(), "{name}");
-        // perf describes what it recorded, and tells of births; trace-cmd may describe what it did not
-        // record.
+        // perf describes only tracepoints that it recorded, and records new tasks. trace-cmd may describe
+        // tracepoints that it did not record.
         let unproven: Vec<Kind> = if name.starts_with("perf") {
             vec![Kind::Migration, Kind::Tick, Kind::Stolen]
         } else {
@@ -129,7 +129,7 @@ fn a_file_cut_anywhere_reads_to_there_or_says_what_is_missing() {
                 assert!(events.len() <= happened(&whole).len(), "{name} cut to {len}");
                 let is_told =
                     totals.ending == Ending::Cut || totals.damaged_bytes > 0 || events == happened(&whole);
-                // A pipe that ends between two records has just ended.
+                // The piped form has no length: an end between two records is no error.
                 assert!(is_told || name.ends_with("piped"), "{name} cut to {len} is told to be whole");
             }
         }
@@ -257,14 +257,14 @@ fn a_list_of_buffers_without_end_needs_little_memory() {
     assert_eq!(happened(&events), happened(&read(&forge::trace_dat_6(&records)).unwrap().0));
 }
 
-/// What the notes of a file say.
+/// The text of a file's notes.
 fn notes(file: &[u8]) -> String {
     let mut import = Import::open(Cursor::new(file)).unwrap();
     while import.next_event().unwrap().is_some() {}
     import.notes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// The options of a file that was recorded beside other machines' (`trace-cmd record -A`): the session's
+/// The options of a file of a session with several machines (`trace-cmd record -A`): the session's
 /// identifier; corrections to another clock, two for each of two CPUs; a guest with CPUs of its own.
 fn options_of_a_session() -> Vec<Vec<u8>> {
     let corrections = |cpu: u64| {
@@ -299,7 +299,7 @@ fn a_guest_keeps_its_own_clock_and_cpus_and_says_so() {
 
 #[test]
 fn missing_switches_ask_for_what_would_bring_them() {
-    // A switch of the first CPU in four is left out: some are counted as lost, or many more than were lost.
+    // One in eight switches of the first CPU is missing: some are counted as lost, or far more than lost.
     let switches = |rounds| {
         let mut records = forge::happening(rounds);
         let mut at = 0;
@@ -341,7 +341,7 @@ fn what_cannot_be_read_is_named() {
     unknown[10] = b'5';
     assert!(error(&unknown).contains("version 5"));
     let plain = forge::perf_plain(&forge::happening(1));
-    // The size of the data: perf writes it, and the formats, when it ends.
+    // The size of the data: perf writes it, and the formats, when it exits.
     let mut killed = plain.clone();
     killed[48..56].fill(0);
     assert!(error(&killed).contains("perf was killed"));
@@ -405,7 +405,7 @@ fn a_number_that_no_cpu_has_is_damage() {
         let (_, totals) = read(&file).unwrap();
         assert_eq!((totals.damaged_bytes >= bytes, totals.events), (true, count - 1), "{name}");
     }
-    // The last feature of the file says how many CPUs there are.
+    // The last feature of the file is the number of CPUs.
     let mut file = forge::perf_plain(&records);
     let cpus_at = file.len() - 8;
     file[cpus_at..].copy_from_slice(&[0xff, 0xff, 0, 0, 0xff, 0xff, 0, 0]);

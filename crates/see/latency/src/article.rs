@@ -6,18 +6,18 @@ use std::collections::BTreeMap;
 use crate::histogram::Histogram;
 use crate::summary::THRESHOLDS;
 
-/// Width of its buckets, ns.
+/// The width of the article's buckets, ns.
 pub const BUCKET_NS: u64 = 100_000;
 const BUCKETS_PER_MS: f64 = 10.0;
 
-/// What the article prints of a histogram.
+/// The figures that the article prints of a histogram.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Article {
     /// How many buckets have any samples.
     pub buckets: usize,
-    /// How many samples.
+    /// The number of samples.
     pub samples: u64,
-    /// Where the last bucket that has any begins, ms.
+    /// The beginning of the last bucket that has any samples, ms.
     pub max_ms: f64,
     /// The mean, ms: each latency counts as the middle of its bucket.
     pub mean_ms: f64,
@@ -25,14 +25,14 @@ pub struct Article {
     pub median_ms: f64,
     /// The middle of the bucket with most samples, ms.
     pub mode_ms: f64,
-    /// How many samples the mode's bucket has.
+    /// The number of samples in the mode's bucket.
     pub mode_count: u64,
     /// Variance of the sample, ms^2: over the count less 1.
     pub variance_ms2: f64,
     /// The root of the variance, ms.
     pub sd_ms: f64,
     /// Pairs of a threshold, ms, and the part of the samples below it, per cent. The thresholds go up to the
-    /// last bucket that has any samples; the last one is that bucket's end, below which all samples are.
+    /// last bucket that has any samples; the last threshold is that bucket's end, with 100 per cent.
     pub percent_below_ms: Vec<(f64, f64)>,
 }
 
@@ -46,8 +46,8 @@ impl Article {
         Article::of_counts(&counts)
     }
 
-    /// The article's statistics of samples counted by bucket; bucket 0 is what is below 100 us. `None` if
-    /// there are no samples.
+    /// The article's statistics of samples counted by bucket; bucket 0 holds latencies below 100 us. `None`
+    /// if there are no samples.
     pub fn of_counts(counts: &BTreeMap<u64, u64>) -> Option<Article> {
         let occupied =
             || counts.iter().filter(|(_, count)| **count > 0).map(|(&bucket, &count)| (bucket, count));
@@ -98,10 +98,10 @@ mod tests {
         (one - other).abs() <= relative * other.abs()
     }
 
-    /// A histogram that has everything that the article prints of the kernel with both patches: its percents
-    /// fix most buckets, and its mean and variance the sums over the others.
+    /// A histogram with all figures that the article prints of the kernel with both patches. The percents fix
+    /// most buckets; mean and variance fix the sums over the others.
     const BOTH: [u64; 13] = [4_915_634, 72_380, 9_006, 2_314, 490, 83, 82, 0, 0, 7, 1, 1, 2];
-    /// A histogram that has everything that the article prints of the low-latency kernel.
+    /// A histogram with all figures that the article prints of the low-latency kernel.
     const LOW_LATENCY: [u64; 14] = [4_833_125, 127_454, 32_927, 5_642, 648, 98, 98, 1, 2, 1, 0, 0, 1, 3];
 
     #[test]

@@ -1,4 +1,4 @@
-//! Histograms as the article draws them: both axes logarithmic, a line a kernel.
+//! Histograms as the article draws them: two logarithmic axes, a line a kernel.
 
 use spry_page::chart::{self, Canvas, Scale};
 use spry_page::words;
@@ -22,20 +22,20 @@ const DOT: f64 = 2.0;
 pub struct Series<'a> {
     /// The line's name in the legend.
     pub name: &'a str,
-    /// What the line draws.
+    /// The distribution that the line draws.
     pub histogram: &'a Histogram,
 }
 
-/// How latencies are put together for a chart.
+/// The columns into which a chart groups latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Columns {
-    /// Forty to a decade, from the shortest latency.
+    /// Forty columns to a decade, from the shortest latency.
     Fine,
     /// The article's 100 us buckets; its axis begins at 0.1 ms, so the first bucket is drawn there.
     Article,
 }
 
-/// A point: latency, ns, and how many samples.
+/// A point: latency, ns, and number of samples.
 type Point = (f64, f64);
 
 fn points(histogram: &Histogram, columns: Columns) -> Vec<Point> {
@@ -117,7 +117,7 @@ fn line_of(canvas: &mut Canvas, line: &[Point], name: &str, nth: usize, (x, y): 
     let class = chart::series(nth);
     let place = |&(ns, count): &Point| (x.place(ns), y.place(count));
     canvas.curve(&format!("curve {class}"), line.iter().map(place), name);
-    // A line of one point has no length, and rare latencies are what is looked for.
+    // A line of one point has no length, and rare latencies matter most here.
     for point in line {
         let (ns, count) = *point;
         let title = format!("{name}: {} at {}", words::count(count as u64), words::duration_f64(ns));

@@ -1,4 +1,4 @@
-//! On which CPUs samples are taken.
+//! The CPUs on which samples are taken.
 
 use std::str::FromStr;
 
@@ -7,7 +7,7 @@ use spry_sys::cpus::allowed_cpus;
 use crate::error::{Error, Result};
 use crate::source::Source;
 
-/// Which sampling threads there are.
+/// The sampling threads and their CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
     /// A thread bound to each CPU that this process may use; for a real-time clock a thread that is bound to
@@ -61,7 +61,7 @@ pub(crate) fn threads(placement: &Placement, source: Source) -> Result<Vec<Optio
     }
 }
 
-/// CPUs as people write them: `0-3,6`.
+/// A list of CPUs as text with ranges: `0-3,6`.
 pub(crate) fn list(cpus: &[u32]) -> String {
     let runs = cpus.chunk_by(|one, next| one + 1 == *next);
     let words = runs.map(|run| match run {

@@ -1,4 +1,4 @@
-//! What was in the way of samples that came late: one judgement a sample, added up by what and how.
+//! The culprits of late samples: one judgement for each sample, added up by culprit and kind of delay.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -6,28 +6,28 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Culprits kept apart; further ones are added up as one.
+/// The most culprits kept apart; further culprits are added up as one.
 const CULPRITS_MAX: usize = 4096;
-/// Places in the code that are kept, of all culprits.
+/// The most places in the code that are kept, over all culprits.
 const PLACES_MAX: usize = 1 << 15;
 
-/// Something that delayed samples.
+/// A task, an interrupt or another party that delayed samples.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Culprit {
-    /// The name of what ran.
+    /// The culprit's name.
     pub task: String,
     /// How the culprit kept the CPU.
     pub how: How,
-    /// Where the culprit was in the code for at least half of the time, innermost frame first.
+    /// The frames in which the culprit was for at least half of the time, innermost frame first.
     pub stack: Vec<String>,
-    /// Every place in the code where the culprit was, innermost frame first, with the time there, ns.
+    /// Every call stack in which the culprit was, innermost frame first, with the time there, ns.
     #[serde(default)]
     pub stacks: Vec<(Vec<String>, u64)>,
     /// The names of the threads that the culprit delayed.
     pub waiters: Vec<String>,
-    /// How often the culprit was in the way.
+    /// The number of samples that the culprit delayed.
     pub count: u64,
-    /// The sum of the delays in which the culprit was in the way, ns.
+    /// The sum of these samples' delays, ns.
     pub total_ns: u64,
     /// The longest of these delays, ns.
     pub worst_ns: u64,
@@ -64,7 +64,7 @@ impl How {
     }
 }
 
-/// What was seen of one late sample.
+/// The observations of one late sample.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Evidence {
     /// The thread that waited.
@@ -74,58 +74,58 @@ pub struct Evidence {
     /// The time from when the thread was due to the entry of the timer's interrupt, ns; `None` if that was
     /// not seen.
     pub interrupt_ns: Option<u64>,
-    /// What the CPU was doing when that interrupt came.
+    /// The state of the CPU when that interrupt came.
     pub at_due: Option<Look>,
-    /// What the CPU was doing when the latest interrupt came while the thread was late already.
+    /// The state of the CPU when the latest interrupt came while the thread was late already.
     pub at_late: Option<Look>,
     /// The task that had the CPU before the thread that waited.
     pub at_switch: Option<Look>,
-    /// Interrupts, softirqs and timers' functions that ran while the thread was late: what, and how long, ns.
+    /// The names and lengths, ns, of interrupts, softirqs and timers that ran while the thread was late.
     pub stretches: Vec<(String, u64)>,
 }
 
-/// What a CPU was doing at one moment.
+/// The state of a CPU at one moment.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Look {
     /// The thread that had the CPU.
     pub tid: u32,
     /// The thread's name.
     pub task: String,
-    /// Where the thread was in the code, innermost frame first.
+    /// The thread's call stack, innermost frame first.
     pub stack: Vec<Arc<str>>,
     /// Whether the thread was in the kernel, or in its own program.
     pub place: Place,
 }
 
-/// Which code ran.
+/// The kind of code that ran.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Place {
     /// Code of the kernel.
     #[default]
     Kernel,
-    /// The task's own, in which interrupts are always on.
+    /// The task's own code, in which interrupts are always on.
     Program,
 }
 
 /// The verdict on one late sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Judged<'a> {
-    /// What was in the way.
+    /// The culprit's name.
     pub task: &'a str,
-    /// How the task kept the CPU.
+    /// How the culprit kept the CPU.
     pub how: How,
-    /// Where the task was in the code.
+    /// The culprit's call stack, innermost frame first.
     pub stack: &'a [Arc<str>],
 }
 
-/// The name for what runs below the kernel.
+/// The name for a culprit below the kernel.
 const BELOW: &str = "hypervisor or firmware";
 
 impl Evidence {
-    /// Lays the delay to what caused it; `None` if nothing was seen.
+    /// Finds the cause of the delay; `None` if nothing was seen.
     ///
-    /// What took half of the time decides: interrupts that were off, then something that ran in an
-    /// interrupt's place (the innermost of several that lie in each other), else the task that had the CPU.
+    /// Interrupts that were off for half of the time come first, then the innermost interrupt, softirq or
+    /// timer that took half of it or was seen. Otherwise the task that had the CPU is the cause.
     pub fn judge(&self) -> Option<Judged<'_>> {
         let is_most = |part_ns: u64| part_ns.saturating_mul(2) >= self.latency_ns;
         if let (Some(look), true) = (&self.at_due, self.interrupt_ns.is_some_and(is_most)) {
@@ -137,7 +137,7 @@ impl Evidence {
         let longest_ns = self.stretches.iter().map(|&(_, length_ns)| length_ns).max().unwrap_or(0);
         let inside = self.looks().find_map(|look| Some((look, look.in_interrupt()?)));
         if is_most(longest_ns) || inside.is_some() {
-            // A stretch inside another one is hardly shorter, and its name says more.
+            // A stretch inside another stretch is hardly shorter, and its name is more precise.
             let inner = self.stretches.iter().rev().find(|(_, length_ns)| length_ns * 10 >= longest_ns * 9);
             let task = inner.map_or("softirq", |(what, _)| what);
             let stack = inside.map_or(&[][..], |(look, depth)| &look.stack[..depth]);
@@ -150,15 +150,15 @@ impl Evidence {
         Some(Judged { task: &look.task, how, stack: &look.stack })
     }
 
-    /// What the CPU was seen doing, with the look that tells most first.
+    /// The looks at the CPU, the most precise look first.
     fn looks(&self) -> impl Iterator<Item = &Look> {
         self.at_late.iter().chain(&self.at_due).chain(&self.at_switch)
     }
 }
 
 impl Look {
-    /// How many of the frames are an interrupt's or a softirq's, if the CPU was in one; the other frames are
-    /// of what was interrupted.
+    /// The number of frames that belong to an interrupt or a softirq, if the CPU was in one; the other frames
+    /// belong to the interrupted code.
     fn in_interrupt(&self) -> Option<usize> {
         const WORDS: [&str; 4] = ["softirq", "irq_handler", "handle_irq", "irq_exit"];
         let is_interrupt = |frame: &Arc<str>| WORDS.iter().any(|word| frame.contains(word));
@@ -212,7 +212,7 @@ impl Culprits {
         sum.worst_ns = sum.worst_ns.max(evidence.latency_ns);
     }
 
-    /// Adds a culprit that was found before, with all that is known of it.
+    /// Adds a culprit of another list, with all its figures.
     fn add_found(&mut self, culprit: &Culprit) {
         let sum = self.found.entry((culprit.task.clone(), culprit.how)).or_default();
         for waiter in &culprit.waiters {
@@ -253,7 +253,7 @@ impl Culprits {
     }
 }
 
-/// Lists of several measurements as one, the most expensive in all of them first.
+/// Merges the lists of several measurements, the culprit with the most time first.
 pub fn together(lists: &[Vec<Culprit>]) -> Vec<Culprit> {
     let mut sum = Culprits::default();
     lists.iter().flatten().for_each(|culprit| sum.add_found(culprit));
@@ -288,7 +288,7 @@ fn main_way(stacks: &BTreeMap<Vec<Arc<str>>, u64>) -> Vec<String> {
     names(&way)
 }
 
-/// Culprits as flame graphs take them: `task;outermost;...;innermost microseconds`, a line each.
+/// Culprits in the input form of flame graphs: `task;outermost;...;innermost microseconds`, a line each.
 pub fn folded(culprits: &[Culprit]) -> String {
     let line = |culprit: &Culprit, (stack, total_ns): &(Vec<String>, u64)| {
         let frames = std::iter::once(&culprit.task).chain(stack.iter().rev());

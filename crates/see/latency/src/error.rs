@@ -1,13 +1,13 @@
-//! Why a measurement cannot begin, or ended early; each says what to do.
+//! The errors that prevent a measurement or end it early; each text names the remedy.
 
 use std::io;
 use std::path::PathBuf;
 
-/// What can go wrong.
+/// The errors of this crate.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// This user may not run threads at the real-time priority that was asked for.
+    /// This user may not run threads at the requested real-time priority.
     #[error(
         "no permission for real-time priority {priority} (this user may use up to {allowed}): run as root, \
          or grant it (CAP_SYS_NICE; `ulimit -r {priority}` after a line `@GROUP - rtprio {priority}` in \
@@ -15,7 +15,7 @@ pub enum Error {
          without it: --priority 0"
     )]
     NotRealTime {
-        /// The priority that was asked for, 1 to 99.
+        /// The requested priority, 1 to 99.
         priority: u8,
         /// The highest priority that this user may have, 0 to 99.
         allowed: u64,
@@ -27,13 +27,13 @@ pub enum Error {
          without it: --priority 0", .0.display()
     )]
     GroupNotRealTime(PathBuf),
-    /// A CPU that is not there, or not allowed.
+    /// The CPU does not exist, or is not allowed.
     #[error("cannot run on CPU {cpu} ({error}): this process may use {allowed}")]
     Cpu {
         cpu: u32,
         /// The CPUs that may be used, as a list.
         allowed: String,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// There is no real-time clock.
@@ -42,7 +42,7 @@ pub enum Error {
     NoRtc {
         /// The device that was looked for.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// The real-time clock refuses the rate.
@@ -51,43 +51,43 @@ pub enum Error {
          root may use the powers of two from 2 to 8192, others up to /proc/sys/dev/rtc/max-user-freq"
     )]
     RtcRate {
-        /// The rate that was asked for, Hz.
+        /// The requested rate, Hz.
         rate_hz: u32,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// A real-time clock wakes one thread.
     #[error("there is one real-time clock, and it wakes one thread: name one CPU, or --cpus any")]
     RtcThreads,
-    /// The configuration is none that can be measured with.
+    /// The configuration allows no measurement.
     #[error("{0}")]
     Config(&'static str),
-    /// A system call that should have worked did not.
+    /// A system call failed unexpectedly.
     #[error("cannot {what}: {error}")]
     System {
-        /// What was to be done.
+        /// The action that failed, as it follows "cannot".
         what: &'static str,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
     /// A file of results cannot be read or written.
     #[error("{}: {error}", path.display())]
     File {
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: io::Error,
     },
-    /// A file that holds no results.
+    /// The file holds no results.
     #[error("{}: these are no results of spry latency: {reason}", path.display())]
     Format {
         path: PathBuf,
-        /// What is wrong with the text, in words.
+        /// The fault of the text, in words.
         reason: String,
     },
-    /// Results that do not belong together.
+    /// Results of different measurements, which cannot be added.
     #[error("results of different measurements cannot be added: {0} differs")]
     Unlike(&'static str),
 }
 
-/// What this crate's functions return.
+/// The result type of this crate's functions.
 pub type Result<T> = std::result::Result<T, Error>;

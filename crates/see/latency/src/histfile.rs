@@ -1,7 +1,7 @@
 //! cyclictest's histogram file, so that scripts made for it can plot Spry's samples: a line a microsecond, a
 //! column a thread.
 //!
-//! The format is learnt from what `cyclictest -h US --histfile FILE` writes.
+//! The format is taken from the output of `cyclictest -h US --histfile FILE`.
 
 use std::fmt::Write as _;
 
@@ -9,10 +9,10 @@ use crate::histogram::Histogram;
 
 /// Microseconds that get a line of their own, if no number is given.
 pub const LINES_DEFAULT: usize = 10_000;
-/// From here, buckets are wider than a microsecond, and a line would say more than is known.
+/// From here on, buckets are wider than a microsecond: a line would be finer than the samples.
 pub const LINES_MAX: usize = 10_000;
 
-/// Writes the threads' histograms: lines for 0 to `lines` - 1 us, what is longer as overflows.
+/// Writes the threads' histograms: lines for 0 to `lines` - 1 us, longer latencies as overflows.
 pub fn write(threads: &[&Histogram], lines: usize) -> String {
     let lines = lines.min(LINES_MAX);
     let columns: Vec<Vec<u64>> = threads.iter().map(|thread| column(thread, lines)).collect();
@@ -63,7 +63,7 @@ pub struct Column {
 impl Column {
     /// The microsecond below which this part (0 to 1) of all samples is; `None` if it is among the overflows.
     pub fn quantile_us(&self, part: f64) -> Option<u64> {
-        // The numbers are a file's: each may be as large as can be.
+        // The numbers come from a file: each may be as large as a `u64` can be.
         let all = self.counts.iter().chain([&self.overflows]).map(|&count| u128::from(count)).sum::<u128>();
         let rank = ((all as f64 * part).ceil() as u128).max(1);
         let mut below = 0;

@@ -1,9 +1,9 @@
 //! Distributions of latencies to three digits, in constant memory, with decimal edges.
 //!
-//! Buckets are 10 ns wide below 100 us, and 9,000 to each decade above (100 ns wide to 1 ms, 1 us to 10 ms,
-//! and so on). Every edge of the article's 100 us buckets below 1 s, of cyclictest's 1 us buckets below 10
-//! ms, and every threshold of a percent is also an edge of these buckets, so nothing is lost when they are
-//! converted.
+//! Buckets are 10 ns wide below 100 us, and 9,000 to each decade above (100 ns wide to 1 ms, and so on). The
+//! edges of the article's 100 us buckets below 1 s are edges of these buckets. So are the edges of
+//! cyclictest's 1 us buckets below 10 ms, and every threshold of a percent. A conversion therefore loses
+//! nothing.
 
 use std::ops::Range;
 
@@ -17,10 +17,10 @@ const FINE_BUCKETS: usize = (FINE_END_NS / FINEST_NS) as usize;
 const DECADE_BUCKETS: usize = 9_000;
 /// Decades above the first buckets; they end at 100 s.
 const DECADES: u32 = 6;
-/// How many buckets there are; the last one takes all latencies beyond the decades.
+/// The number of buckets; the last bucket takes all latencies beyond the decades.
 pub(crate) const BUCKETS: usize = FINE_BUCKETS + DECADES as usize * DECADE_BUCKETS + 1;
 const LAST: usize = BUCKETS - 1;
-/// The width over which the mode is taken, ns: finer ones show chance, not the most frequent latency.
+/// The width over which the mode is taken, ns: a finer width shows chance, not the most frequent latency.
 const MODE_WIDTH_NS: u64 = 1_000;
 
 /// The bucket of a latency.
@@ -47,7 +47,7 @@ pub(crate) fn occupied(min_ns: u64, max_ns: u64) -> Range<usize> {
     if min_ns > max_ns { 0..0 } else { bucket_of(min_ns)..bucket_of(max_ns) + 1 }
 }
 
-/// Where a bucket begins, and its width, ns. The last one's width is unknown: 0.
+/// The beginning of a bucket and its width, ns. The last bucket's width is unknown: 0.
 fn edges(bucket: usize) -> (u64, u64) {
     if bucket < FINE_BUCKETS {
         return (bucket as u64 * FINEST_NS, FINEST_NS);
@@ -61,7 +61,7 @@ fn edges(bucket: usize) -> (u64, u64) {
     (start_ns + (coarse % DECADE_BUCKETS) as u64 * width_ns, width_ns)
 }
 
-/// Latencies that are not told apart.
+/// A range of latencies that are not distinguished.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Bucket {
     /// The shortest latency that the bucket takes, ns.
@@ -133,7 +133,7 @@ impl Histogram {
         self.max_ns = self.max_ns.max(other.max_ns);
     }
 
-    /// How many latencies there are.
+    /// The number of latencies.
     pub fn count(&self) -> u64 {
         self.count
     }
@@ -208,8 +208,8 @@ impl Histogram {
         None
     }
 
-    /// How many latencies are shorter than this, ns. Exact if this is an edge of a bucket; otherwise the
-    /// latencies of its bucket are left out.
+    /// The number of latencies shorter than `limit_ns`. It is exact if `limit_ns` is an edge of a bucket;
+    /// otherwise the latencies of that bucket are left out.
     pub fn count_below(&self, limit_ns: u64) -> u64 {
         let occupied = self.occupied();
         let end = bucket_of(limit_ns).clamp(occupied.start, occupied.end);
@@ -221,7 +221,7 @@ impl Histogram {
         occupied(self.min_ns, self.max_ns)
     }
 
-    /// What part of the latencies is shorter than `limit_ns`, per cent; `None` if there are no latencies.
+    /// The part of the latencies that is shorter than `limit_ns`, per cent; `None` if there are no latencies.
     pub fn percent_below(&self, limit_ns: u64) -> Option<f64> {
         (self.count > 0).then(|| 100.0 * self.count_below(limit_ns) as f64 / self.count as f64)
     }
@@ -235,7 +235,7 @@ impl Histogram {
     }
 }
 
-/// How a distribution is kept in a file: occupied buckets alone, each by its beginning.
+/// A distribution as it is kept in a file: occupied buckets alone, each by its beginning.
 #[derive(Serialize, Deserialize)]
 struct Stored {
     count: u64,

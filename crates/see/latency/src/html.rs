@@ -16,7 +16,7 @@ use crate::verdict::verdict;
 
 const STYLE: &str = include_str!("style.css");
 
-/// How every page begins.
+/// The beginning of every page.
 pub fn begin(title: &str) -> String {
     let begin = html::begin(&format!("Spry: {title}"), STYLE, Scripts::Forbidden);
     format!("{begin}<h1>{}</h1>\n", escape(title))

@@ -8,8 +8,8 @@ use crate::results::{End, Results};
 use crate::summary::Summary;
 use crate::verdict::verdict;
 
-/// The whole report. What is not known is `null`, and so are the figures of no samples and of parts that were
-/// not measured. Lists and objects are always there, so that a program finds its way through any report.
+/// The whole report. A value that is not known is `null`, and so are the figures of no samples and of parts
+/// that were not measured. Lists and objects are always present, so that a program can read any report.
 pub fn report(results: &Results) -> Value {
     let parts = results.parts();
     let is_split = parts.is_some();

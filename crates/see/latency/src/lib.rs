@@ -1,7 +1,7 @@
-//! How late does this kernel wake a thread? This crate samples that latency, and says how it is distributed
-//! and which parts it is made of.
+//! The latency with which this kernel wakes a thread: this crate samples the latency, and gives its
+//! distribution and its parts.
 //!
-//! The method is realfeel's (Williams 2002, Measuring Scheduler Latency) on today's interfaces: threads of a
+//! The method is realfeel's (Williams 2002, Measuring Scheduler Latency) on today's interfaces. Threads of a
 //! real-time class are woken at a fixed rate, and each reads the clock. A sample is the time from when a
 //! wake-up was due to that reading.
 //!
@@ -23,8 +23,8 @@
 //! # Ok::<(), spry_latency::Error>(())
 //! ```
 //!
-//! What a thread finds goes into a [`Histogram`] of its own, in constant memory; [`Results`] hold the
-//! histograms of all threads, and say what was measured and how. [`text`], [`html`], [`json`] and
+//! The samples of a thread go into a [`Histogram`] of its own, in constant memory. [`Results`] hold the
+//! histograms of all threads, with the machine and the settings. [`text`], [`html`], [`json`] and
 //! [`histfile`] show them. A [`Watch`] splits each sample into [`Parts`].
 
 pub mod article;

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Rela
 use crate::histogram::{BUCKETS, Histogram, bucket_of, occupied};
 use crate::split::{PartHistograms, Parts};
 
-/// A counter that one thread alone writes: an ordinary addition, which others may read at any time.
+/// A counter that one thread alone writes: an ordinary addition; other threads may read it at any time.
 #[derive(Debug, Default)]
 struct Counter(AtomicU64);
 
@@ -61,7 +61,7 @@ impl Cells {
 
     #[inline]
     fn record(&self, latency_ns: u64) {
-        // A bucket's number is within the table by how it is made; the check costs less than proving it.
+        // A bucket's number is within the table by its construction; the check costs less than a proof.
         self.counts[bucket_of(latency_ns)].add(1);
         self.sum_ns.add(latency_ns);
         if latency_ns < self.min_ns.get() {
@@ -81,8 +81,8 @@ impl Cells {
     }
 
     /// The distribution as counted so far. A sample that is just being counted may be in some counters and
-    /// not yet in others; but minimum and maximum are published after their buckets, and no bucket outside of
-    /// minimum and maximum is taken.
+    /// not yet in others. Minimum and maximum are published after their buckets, and no bucket outside of
+    /// them is taken.
     fn snapshot(&self) -> Histogram {
         let (min_ns, max_ns) = (self.min_ns.published(), self.max_ns.published());
         if min_ns > max_ns {
@@ -150,7 +150,7 @@ pub(crate) enum Split {
     Whole,
 }
 
-/// Everything that one sampling thread counts.
+/// All counts of one sampling thread.
 #[derive(Debug)]
 pub(crate) struct Tally {
     latency: Cells,
@@ -158,13 +158,13 @@ pub(crate) struct Tally {
     parts: Option<Box<PartCells>>,
     samples: Counter,
     missed: Counter,
-    /// When the longest latency was over, ns of the monotonic clock.
+    /// The end of the longest latency, ns of the monotonic clock.
     max_at_ns: Counter,
     /// The longest latency since another thread last took this value and set it to 0: the only word that two
     /// threads write.
     recent_max_ns: AtomicU64,
     has_begun: AtomicBool,
-    /// When the thread took its last sample, ns of the monotonic clock; 0 until then.
+    /// The time of the thread's last sample, ns of the monotonic clock; 0 until then.
     ended_ns: Counter,
 }
 
@@ -221,7 +221,7 @@ impl Tally {
         }
     }
 
-    /// Forgets the warm-up; only the sampling thread may. What is counted from here on is shown.
+    /// Clears the warm-up; only the sampling thread may call it. Counts from here on are shown.
     pub(crate) fn begin(&self) {
         let parts = self.parts.iter().flat_map(|parts| parts.all());
         [&self.latency, &self.omitted].into_iter().chain(parts).for_each(Cells::clear);
@@ -240,7 +240,7 @@ impl Tally {
         self.ended_ns.set(now_ns);
     }
 
-    /// When the thread took its last sample, if it has.
+    /// The time of the thread's last sample, ns of the monotonic clock; `None` until then.
     pub(crate) fn ended_ns(&self) -> Option<u64> {
         Some(self.ended_ns.get()).filter(|&ended_ns| ended_ns > 0)
     }

@@ -1,4 +1,4 @@
-//! What a measurement needs of the machine, and what the user can grant where the machine does not give it.
+//! The settings of the machine that a measurement needs, and the rights that the user can grant for them.
 
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
@@ -11,8 +11,8 @@ use spry_sys::schedule::real_time_limit;
 
 use crate::error::Error;
 
-/// Something that a measurement needs and goes on without, because the machine does not give it. Its text
-/// says how that changes the samples, and what the user can grant.
+/// A need of a measurement that the machine does not meet; the measurement goes on without it. Its text gives
+/// the effect on the samples, and the rights that the user can grant.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Lack {
@@ -61,15 +61,15 @@ impl fmt::Display for Lack {
     }
 }
 
-/// What is held while a measurement runs; given back when it is dropped.
+/// The settings that are held while a measurement runs; a drop releases them.
 #[derive(Debug)]
 pub(crate) struct Held {
     _idle_states: Option<File>,
 }
 
 impl Held {
-    /// Takes what the machine gives, and says what it does not give. The sampling threads must exist already,
-    /// so that their stacks are locked too.
+    /// Takes the settings that the machine allows, and returns the needs that it does not meet. The sampling
+    /// threads must exist already, so that their stacks are locked too.
     pub(crate) fn take(priority: u8) -> (Held, Vec<Lack>) {
         let mut lacks = Vec::new();
         if let Err(error) = memory::lock(Locked::Now) {
@@ -96,7 +96,7 @@ impl Drop for Held {
 /// The share of each period that kernels give real-time threads by default, per cent.
 const USUAL_SHARE_PERCENT: u64 = 95;
 
-/// Whether real-time threads are throttled below what is usual.
+/// The throttling of real-time threads, if it is below the usual share.
 fn throttled(settings: &Path) -> Option<Lack> {
     let number = |name: &str| fs::read_to_string(settings.join(name)).ok()?.trim().parse::<i64>().ok();
     // -1 is no limit.
@@ -105,7 +105,7 @@ fn throttled(settings: &Path) -> Option<Lack> {
     (runtime_us * 100 < period_us * USUAL_SHARE_PERCENT).then_some(Lack::Throttled { runtime_us, period_us })
 }
 
-/// Why the system refused a thread this real-time priority.
+/// The error for a thread to which the system refused this real-time priority.
 pub(crate) fn refused(priority: u8, error: io::Error) -> Error {
     if error.kind() != io::ErrorKind::PermissionDenied {
         return Error::System { what: "run at real-time priority", error };
@@ -117,7 +117,7 @@ pub(crate) fn refused(priority: u8, error: io::Error) -> Error {
     }
 }
 
-/// The file that says that this process' control group has no real-time run time, if there is one.
+/// The file with the real-time run time of this process' control group, if that time is 0.
 fn group_without_share(groups: &str, mounted: &Path) -> Option<PathBuf> {
     groups.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':').skip(1);
@@ -139,14 +139,14 @@ fn hold_idle_states_off() -> io::Result<File> {
     Ok(file)
 }
 
-/// Touches so much of the calling thread's stack that sampling never meets a page that is not there.
+/// Touches enough of the calling thread's stack that sampling never meets an absent page.
 #[inline(never)]
 pub(crate) fn touch_stack() {
     let mut pages = [0u8; 32 * 1024];
     for byte in pages.iter_mut().step_by(1024) {
         *byte = 1;
     }
-    // The writes may not be left out.
+    // This keeps the compiler from leaving the writes out.
     black_box(&pages);
 }
 

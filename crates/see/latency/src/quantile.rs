@@ -5,14 +5,14 @@ use crate::histogram::Histogram;
 
 /// A quantile is given as a number of parts of this whole.
 const WHOLE: u64 = 100_000;
-/// How many samples must lie beyond a quantile for its estimate to mean something.
+/// The number of samples that must lie beyond a quantile for a meaningful estimate.
 const BEYOND_MIN: u64 = 10;
 /// The probability that the true value lies beyond one given side of a 95 % interval.
 const TAIL: f64 = 0.025;
 /// The normal distribution's quantile at 1 - TAIL.
 const TAIL_SD: f64 = 1.959_964;
-/// From this variance of a binomial distribution, the normal one stands for it: its ranks are off by one at
-/// most.
+/// From this variance of a binomial distribution, the normal distribution stands for it: the ranks are off by
+/// one at most.
 const NORMAL_FROM: f64 = 10_000.0;
 
 /// A quantile that is shown: the latency that this part of all samples does not exceed.
@@ -43,12 +43,12 @@ impl Quantile {
         self.parts as f64 * 100.0 / WHOLE as f64
     }
 
-    /// How many samples its estimate needs.
+    /// The number of samples that the quantile's estimate needs.
     pub fn needs(self) -> u64 {
         BEYOND_MIN * WHOLE / (WHOLE - self.parts)
     }
 
-    /// The rank of its estimate among so many samples.
+    /// The rank of the quantile's estimate among `count` samples.
     fn rank(self, count: u64) -> u64 {
         (u128::from(count) * u128::from(self.parts)).div_ceil(u128::from(WHOLE)) as u64
     }
@@ -100,16 +100,16 @@ pub struct Estimate {
     pub quantile: Quantile,
     /// The estimate, ns.
     pub value_ns: u64,
-    /// Where the 95 % interval begins, ns; `None` if nothing bounds it.
+    /// The beginning of the 95 % interval, ns; `None` if nothing bounds it.
     pub low_ns: Option<u64>,
-    /// Where the 95 % interval ends, ns; `None` if nothing bounds it, since there are too few samples.
+    /// The end of the 95 % interval, ns; `None` if nothing bounds it, since there are too few samples.
     pub high_ns: Option<u64>,
-    /// How many samples there were.
+    /// The number of samples.
     pub count: u64,
 }
 
 impl Estimate {
-    /// The estimate from a distribution; `None` if there is nothing in it.
+    /// The estimate from a distribution; `None` if it is empty.
     pub fn of(histogram: &Histogram, quantile: Quantile) -> Option<Estimate> {
         let count = histogram.count();
         let value_ns = histogram.ranked_ns(quantile.rank(count))?;

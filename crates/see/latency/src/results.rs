@@ -1,5 +1,5 @@
-//! What a measurement leaves: distributions by thread, with everything that says what they are of; kept in a
-//! file that can be added to others.
+//! The results of a measurement: distributions by thread, with the machine and the settings; kept in a file
+//! that can be added to other files.
 
 #![warn(missing_docs)]
 
@@ -15,30 +15,30 @@ use crate::histogram::Histogram;
 use crate::source::Source;
 use crate::split::PartHistograms;
 
-/// The name that a file of results gives its format.
+/// The format's name in a file of results.
 const FORMAT: &str = "spry-latency";
 /// The form of the file; a reader refuses others.
 const VERSION: u32 = 1;
 /// The first words of the lack that a load ended before all samples were taken.
 pub const LOAD_ENDED: &str = "the load did not last";
 
-/// What one sampling thread found.
+/// The results of one sampling thread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Thread {
-    /// The CPU it was bound to, if to one.
+    /// The CPU that the thread was bound to; `None` if it was bound to no CPU.
     pub cpu: Option<u32>,
     /// Latencies as they were measured.
     pub latency: Histogram,
     /// The latencies that missed periods would have had: one for each period.
     pub omitted: Histogram,
-    /// When the longest latency was over, ns of the monotonic clock; 0 if there was none.
+    /// The end of the longest latency, ns of the monotonic clock; 0 if there was none.
     pub max_at_ns: u64,
     /// The parts, if samples were split.
     pub parts: Option<PartHistograms>,
 }
 
 impl Thread {
-    /// A thread that has found nothing yet.
+    /// A thread without samples.
     pub(crate) fn new(cpu: Option<u32>) -> Thread {
         Thread {
             cpu,
@@ -82,34 +82,34 @@ pub enum End {
 pub struct Results {
     format: String,
     version: u32,
-    /// What was measured.
+    /// The machine that was measured.
     pub machine: Machine,
     /// The command line.
     pub command: Vec<String>,
-    /// Names of the loads beside which it was measured.
+    /// Names of the loads that ran beside the measurement.
     pub load: Vec<String>,
-    /// What woke the threads.
+    /// The source of the threads' wake-ups.
     pub source: Source,
-    /// How often each thread was woken, Hz.
+    /// The rate of each thread's wake-ups, Hz.
     pub rate_hz: u32,
     /// SCHED_FIFO priority; 0 is the ordinary class.
     pub priority: u8,
-    /// What the measurement went on without, in words.
+    /// The needs that the machine did not meet, in words.
     pub lacks: Vec<String>,
-    /// When it began, ns of the monotonic clock.
+    /// The start of the measurement, ns of the monotonic clock.
     pub began_ns: u64,
-    /// When it began, wall-clock time since the UNIX epoch, ns.
+    /// The start of the measurement, wall-clock time since the UNIX epoch, ns.
     pub began_unix_ns: u64,
     /// How long the measurement took, ns; the sum, if several measurements were added.
     pub elapsed_ns: u64,
     /// How the measurement ended.
     pub end: End,
-    /// What the threads found.
+    /// The results of each thread.
     pub threads: Vec<Thread>,
-    /// The latency from which on samples count as late, ns; `None` if culprits were not looked for.
+    /// The least latency of a late sample, ns; `None` if culprits were not looked for.
     #[serde(default)]
     pub threshold_ns: Option<u64>,
-    /// What delayed samples beyond the threshold, worst first; `None` if culprits were not looked for.
+    /// The culprits of late samples, most time first; `None` if culprits were not looked for.
     pub culprits: Option<Vec<Culprit>>,
 }
 
@@ -118,16 +118,16 @@ pub struct Results {
 pub struct Worst {
     /// The latency, ns.
     pub latency_ns: u64,
-    /// When the latency was over, ns after the measurement began.
+    /// The end of the latency, ns after the measurement began.
     pub at_ns: u64,
-    /// When the latency was over, as wall-clock time since the UNIX epoch, ns.
+    /// The end of the latency, as wall-clock time since the UNIX epoch, ns.
     pub at_unix_ns: u64,
-    /// The CPU of the thread that it happened to, if it was bound to one.
+    /// The CPU of the thread with this latency; `None` if the thread was bound to no CPU.
     pub cpu: Option<u32>,
 }
 
 impl Results {
-    /// Results that hold nothing yet.
+    /// Results without samples.
     pub fn new(machine: Machine, source: Source, rate_hz: u32, priority: u8) -> Results {
         Results {
             format: FORMAT.to_owned(),
@@ -154,8 +154,8 @@ impl Results {
         self.pooled(|thread| [Some(&thread.latency), None])
     }
 
-    /// All threads' latencies, and those that missed periods would have had: what an event at any time would
-    /// meet.
+    /// All threads' latencies, and the latencies that missed periods would have had: the distribution that
+    /// events at any time would meet.
     pub fn corrected(&self) -> Histogram {
         self.pooled(|thread| [Some(&thread.latency), Some(&thread.omitted)])
     }
@@ -189,7 +189,7 @@ impl Results {
         Some(Worst { latency_ns, at_ns, at_unix_ns: self.began_unix_ns + at_ns, cpu: thread.cpu })
     }
 
-    /// In what another measurement differs from this one in kind, so that the two cannot be added.
+    /// The setting in which another measurement differs from this one, so that the two cannot be added.
     pub(crate) fn unlike(&self, other: &Results) -> Option<&'static str> {
         let same = [
             ("the kernel", self.machine.kernel == other.machine.kernel),
@@ -203,7 +203,7 @@ impl Results {
         same.into_iter().find(|(_, same)| !same).map(|(what, _)| what)
     }
 
-    /// Adds another measurement of the same kind: its threads stand beside this one's.
+    /// Adds another measurement of the same kind: its threads are listed after the threads of this one.
     ///
     /// # Errors
     /// Where kernel, preemption model, scheduler, source, rate, priority or load differ.
@@ -212,7 +212,7 @@ impl Results {
             return Err(Error::Unlike(what));
         }
         self.elapsed_ns += other.elapsed_ns;
-        // The times of the added threads are moved, as if they had begun with this measurement.
+        // The added times move to this measurement's clock, by the wall-clock time between the two starts.
         let moved = |at_ns: u64| at_ns.wrapping_sub(other.began_ns).wrapping_add(self.began_ns);
         let apart_ns = other.began_unix_ns.saturating_sub(self.began_unix_ns);
         self.threads.extend(other.threads.into_iter().map(|thread| {
@@ -255,7 +255,7 @@ impl Results {
         Results::parse(&text).map_err(|reason| Error::Format { path: path.to_owned(), reason })
     }
 
-    /// Whether a file says of itself that it holds results of this kind; whether they are whole is not
+    /// Whether the format that a file names is the format of results; the results' completeness is not
     /// checked.
     pub fn are_in(path: &Path) -> bool {
         #[derive(Deserialize)]
@@ -294,7 +294,7 @@ fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
         fs::rename(&part, path)
     });
     if written.is_err() {
-        // What is half written is of no use; the error is what counts.
+        // A partly written file is of no use; the first error is returned.
         let _ = fs::remove_file(&part);
     }
     written

@@ -1,4 +1,4 @@
-//! Sampling threads: how they start, the loop that each runs, and how they end.
+//! Sampling threads: their start, the loop that each thread runs, and their end.
 
 use std::fmt;
 use std::sync::Arc;
@@ -17,8 +17,8 @@ use crate::results::Thread;
 use crate::source::{Alarm, Rtc, Sleep, Source, Timer};
 use crate::split::{Parts, Watch};
 
-/// How much of a measurement's beginning is discarded: caches, branch predictors and the kernel's own tables
-/// get warm in it.
+/// The discarded beginning of a measurement: in this time caches, branch predictors and the kernel's own
+/// tables get warm.
 pub const WARM_UP: Duration = Duration::from_secs(1);
 /// A short measurement discards its length divided by this instead.
 const WARM_UP_PART: u32 = 10;
@@ -27,11 +27,11 @@ const LEAD_NS: u64 = 5_000_000;
 /// A sampling thread's stack, which is locked: it needs little.
 const STACK_BYTES: usize = 128 << 10;
 
-/// Rates that can be asked for, Hz.
+/// The allowed rates, Hz.
 pub const RATES_HZ: std::ops::RangeInclusive<u32> = 1..=100_000;
 /// The article's rate, Hz.
 pub const RATE_DEFAULT_HZ: u32 = 2048;
-/// The real-time priority if none is asked for: above the 50 that interrupt threads have by default.
+/// The real-time priority if none is given: above the 50 that interrupt threads have by default.
 pub const PRIORITY_DEFAULT: u8 = 80;
 
 /// When a measurement ends by itself.
@@ -41,28 +41,28 @@ pub enum Limit {
     Forever,
     /// After this time, missed periods included.
     Duration(Duration),
-    /// When so many samples have been taken, by all threads together.
+    /// When this many samples have been taken, by all threads together.
     Samples(u64),
 }
 
-/// Makes a thread's [`Watch`], on that thread: it is given the thread's id and its CPU, if it is bound to
-/// one.
+/// Makes a thread's [`Watch`], on that thread. The arguments are the thread's id and its CPU, if it is bound
+/// to one.
 pub type Watcher = Arc<dyn Fn(u32, Option<u32>) -> Option<Box<dyn Watch>> + Send + Sync>;
 
-/// What to measure, and how.
+/// The settings of a measurement.
 #[derive(Clone)]
 pub struct Config {
-    /// What wakes the threads.
+    /// The source of the threads' wake-ups.
     pub source: Source,
-    /// How often each thread is woken, Hz, in [`RATES_HZ`].
+    /// The rate of each thread's wake-ups, Hz, in [`RATES_HZ`].
     pub rate_hz: u32,
-    /// Which threads there are.
+    /// The sampling threads and their CPUs.
     pub placement: Placement,
     /// SCHED_FIFO priority, 1 to 99; 0 is the ordinary class.
     pub priority: u8,
     /// When the measurement ends.
     pub limit: Limit,
-    /// What splits the samples, if anything.
+    /// The maker of the threads' watches; `None` if samples are not split.
     pub watcher: Option<Watcher>,
 }
 
@@ -85,7 +85,7 @@ impl Config {
         1_000_000_000 / u64::from(self.rate_hz)
     }
 
-    /// How many of a thread's first samples are discarded.
+    /// The number of a thread's first samples that are discarded.
     fn warm_up(&self, threads: usize) -> u64 {
         let most = WARM_UP.as_secs() * u64::from(self.rate_hz);
         let whole = match self.limit {
@@ -101,7 +101,7 @@ impl Config {
         u64::try_from(periods).unwrap_or(u64::MAX).max(1)
     }
 
-    /// How many samples or periods the `nth` of all `threads` may take.
+    /// The number of samples or periods that the `nth` of all `threads` may take.
     fn share(&self, nth: usize, threads: usize) -> Share {
         match self.limit {
             Limit::Forever => Share::Samples(u64::MAX),
@@ -130,7 +130,7 @@ impl Config {
     }
 }
 
-/// How many samples or periods a thread may take.
+/// The number of samples or periods that a thread may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Share {
     Samples(u64),
@@ -138,14 +138,14 @@ enum Share {
     Periods(u64),
 }
 
-/// What other threads see of a thread.
+/// A sampling thread, as other threads see it.
 struct Sampler {
     cpu: Option<u32>,
     tally: Arc<Tally>,
     handle: JoinHandle<Result<()>>,
 }
 
-/// A measurement under way.
+/// A running measurement.
 pub struct Sampling {
     samplers: Vec<Sampler>,
     stop: Arc<AtomicBool>,
@@ -164,7 +164,7 @@ impl fmt::Debug for Sampling {
     }
 }
 
-/// How far a measurement is.
+/// The progress of a measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Progress {
     /// The time since the end of the warm-up; 0 during the warm-up.
@@ -181,7 +181,7 @@ impl Sampling {
     /// Starts the threads; returns when all are ready.
     ///
     /// # Errors
-    /// Where a thread cannot be what was asked for: [`Error::NotRealTime`] and its kin say what to grant.
+    /// Where a thread cannot run as requested: [`Error::NotRealTime`] and others name the rights to grant.
     pub fn start(config: &Config) -> Result<Sampling> {
         config.check()?;
         if config.source == Source::Rtc && !Rtc::is_there() {
@@ -214,12 +214,12 @@ impl Sampling {
             samplers.push(Sampler { cpu, tally, handle });
         }
         drop(ready);
-        // If one thread fails, the others find that they will not be started, and end.
+        // If one thread fails, the other threads find that they will not be started, and end.
         readies.iter().take(samplers.len()).collect::<Result<Vec<()>>>()?;
         let (held, lacks) = Held::take(config.priority);
         let first_ns = clock::monotonic_ns() + LEAD_NS;
         for start in &starts {
-            // If a thread has ended already, [`Sampling::finish`] tells why.
+            // If a thread has ended already, [`Sampling::finish`] returns its error.
             let _ = start.send(first_ns);
         }
         let warm_up_ns = config.warm_up(cpus.len()) * config.period_ns();
@@ -228,22 +228,22 @@ impl Sampling {
         Ok(Sampling { samplers, stop, lacks, began_ns, began_unix_ns, held })
     }
 
-    /// What the measurement goes on without.
+    /// The needs that the machine does not meet.
     pub fn lacks(&self) -> &[Lack] {
         &self.lacks
     }
 
-    /// When the measurement's first sample that counts was due, ns of the monotonic clock.
+    /// The due time of the measurement's first sample that counts, ns of the monotonic clock.
     pub fn began_ns(&self) -> u64 {
         self.began_ns
     }
 
-    /// When the measurement's first sample that counts was due, as wall-clock time since the UNIX epoch, ns.
+    /// The due time of the measurement's first sample that counts, wall-clock time since the UNIX epoch, ns.
     pub fn began_unix_ns(&self) -> u64 {
         self.began_unix_ns
     }
 
-    /// How far the measurement is.
+    /// The progress of the measurement.
     pub fn progress(&self) -> Progress {
         let tallies = || self.samplers.iter().map(|sampler| &sampler.tally).filter(|tally| tally.has_begun());
         Progress {
@@ -254,7 +254,7 @@ impl Sampling {
         }
     }
 
-    /// The end of the last thread that has ended, if all have; otherwise now.
+    /// The end of the last thread, if all threads have ended; otherwise the present time; ns.
     fn latest_ns(&self) -> u64 {
         let ends = self.samplers.iter().map(|sampler| sampler.tally.ended_ns());
         ends.collect::<Option<Vec<u64>>>()
@@ -262,7 +262,7 @@ impl Sampling {
             .unwrap_or_else(clock::monotonic_ns)
     }
 
-    /// The longest latency since this was asked last, ns.
+    /// The longest latency since the last call, ns.
     pub fn take_recent_max_ns(&self) -> u64 {
         let begun = self.samplers.iter().map(|sampler| &sampler.tally).filter(|tally| tally.has_begun());
         begun.map(|tally| tally.take_recent_max_ns()).max().unwrap_or(0)
@@ -273,18 +273,18 @@ impl Sampling {
         self.samplers.iter().all(|sampler| sampler.handle.is_finished())
     }
 
-    /// What each thread has found so far. A sample that is just being counted may be in one counter and not
+    /// The results of each thread so far. A sample that is just being counted may be in one counter and not
     /// yet in another.
     pub fn so_far(&self) -> Vec<Thread> {
         self.samplers.iter().map(|sampler| told(sampler.cpu, &sampler.tally)).collect()
     }
 
-    /// Asks the threads to end; each does so at its next wake-up, which is within a period.
+    /// Makes the threads end; each ends at its next wake-up, which is within a period.
     pub fn stop(&self) {
         self.stop.store(true, Relaxed);
     }
 
-    /// Waits for the threads and returns what they found.
+    /// Waits for the threads and returns their results.
     ///
     /// # Errors
     /// Where a thread could not go on.
@@ -315,7 +315,7 @@ fn told(cpu: Option<u32>, tally: &Tally) -> Thread {
     Thread { cpu, latency, omitted, max_at_ns: tally.max_at_ns(), parts: tally.parts() }
 }
 
-/// What a sampling thread owns.
+/// The state that a sampling thread owns.
 struct Body {
     config: Config,
     cpu: Option<u32>,
@@ -345,13 +345,13 @@ impl Body {
         let (mut watch, mut alarm) = match ready {
             Ok(both) => both,
             Err(error) => {
-                // The thread that started this one waits for the answer, or is gone.
+                // The thread that started this one waits for the answer, or has ended.
                 let _ = self.ready.send(Err(error));
                 return Ok(());
             }
         };
         let _ = self.ready.send(Ok(()));
-        // This thread will not be started if another one failed.
+        // This thread will not be started if another thread failed.
         let Ok(first_ns) = self.start.recv() else { return Ok(()) };
         alarm.start(first_ns)?;
         self.sample(&mut alarm, &mut watch, Share::Periods(self.warm_up))?;
@@ -480,7 +480,7 @@ mod tests {
         assert!(sampling.finish().unwrap()[0].latency.count() >= 3);
     }
 
-    /// Sees every boundary a fixed time after the last.
+    /// Sees every boundary a fixed time after the boundary before.
     struct Even;
 
     impl Watch for Even {

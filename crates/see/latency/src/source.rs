@@ -1,4 +1,4 @@
-//! What wakes a sampling thread: a sleep, a timer's descriptor, or the real-time clock of the article.
+//! The sources of a sampling thread's wake-ups: a sleep, a timer's descriptor, or a real-time clock.
 
 use std::fs::OpenOptions;
 use std::io;
@@ -11,7 +11,7 @@ use spry_sys::device::{self, Interrupts};
 
 use crate::error::{Error, Result};
 
-/// How threads are woken.
+/// The source of the threads' wake-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Source {
@@ -37,11 +37,11 @@ impl Source {
 
 /// A wake-up that was waited for.
 pub(crate) struct Wake {
-    /// When the wake-up was due.
+    /// The due time of the wake-up, ns of the monotonic clock.
     pub(crate) due_ns: u64,
-    /// When the thread read the clock.
+    /// The time at which the thread read the clock, ns of the monotonic clock.
     pub(crate) woken_ns: u64,
-    /// How many further wake-ups were due before the thread ran.
+    /// The number of further wake-ups that were due before the thread ran.
     pub(crate) missed: u64,
 }
 
@@ -50,7 +50,7 @@ pub(crate) trait Alarm {
     /// Begins anew, with the first wake-up due at `first_ns` (a real-time clock keeps its own times).
     fn start(&mut self, first_ns: u64) -> Result<()>;
 
-    /// When the next wake-up is due, ns of the monotonic clock.
+    /// The due time of the next wake-up, ns of the monotonic clock.
     fn due_ns(&self) -> u64;
 
     /// Waits for the next wake-up.
@@ -86,7 +86,7 @@ impl Alarm for Sleep {
 }
 
 impl Sleep {
-    /// Passes over the wake-ups that are due already, and returns how many they are.
+    /// Skips the wake-ups that are due already, and returns their number.
     #[cold]
     fn skip(&mut self, woken_ns: u64) -> u64 {
         let missed = 1 + (woken_ns - self.due_ns) / self.period_ns;
@@ -132,16 +132,16 @@ impl Alarm for Timer {
     }
 }
 
-/// A real-time clock's periodic interrupt. Nothing tells when an interrupt was due. As in the article
-/// (Measuring Scheduler Latency), it counts as due one period after the last read returned; so one late
-/// return makes the next one early, and an early one counts as no latency.
+/// A real-time clock's periodic interrupt. The device gives no due times. As in the article (Measuring
+/// Scheduler Latency), an interrupt counts as due one period after the last read returned. So one late return
+/// makes the next return early, and an early return counts as no latency.
 pub(crate) struct Rtc {
     device: OwnedFd,
     period_ns: u64,
     last_ns: u64,
 }
 
-/// Where a real-time clock may be.
+/// The possible device files of a real-time clock.
 const RTC: [&str; 2] = ["/dev/rtc0", "/dev/rtc"];
 
 impl Rtc {
@@ -184,7 +184,7 @@ impl Alarm for Rtc {
 
     #[inline]
     fn wait(&mut self) -> io::Result<Wake> {
-        // The lowest byte has flags, the rest how many interrupts there were.
+        // The lowest byte has flags, the other bytes have the number of interrupts.
         let interrupts = clock::read_u64(self.device.as_fd())? >> 8;
         let woken_ns = clock::monotonic_ns();
         let due_ns = self.last_ns + self.period_ns;

@@ -4,40 +4,40 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Histogram;
 
-/// Looks at what happened between a sample's due time and its thread running again.
+/// Observes the time between a sample's due time and its thread running again.
 ///
-/// A sampling thread owns one. It is asked right after each sample's clock reading, on that thread and at its
-/// priority, so it must neither wait nor allocate.
+/// A sampling thread owns one watch. It calls the watch right after each sample's clock reading, at its own
+/// priority, so the watch must neither wait nor allocate.
 pub trait Watch: Send {
-    /// Tells, right before the thread sleeps, when its next sample is due, ns of `CLOCK_MONOTONIC`.
+    /// Takes the due time of the next sample, right before the thread sleeps, ns of `CLOCK_MONOTONIC`.
     fn expect(&mut self, due_ns: u64);
 
-    /// What was seen of the sample that was due at `due_ns`, ns of `CLOCK_MONOTONIC`; `None` if nothing was
+    /// The times seen of the sample that was due at `due_ns`, ns of `CLOCK_MONOTONIC`; `None` if nothing was
     /// seen.
     fn sight(&mut self, due_ns: u64) -> Option<Sight>;
 }
 
-/// What the wake-up found.
+/// The state in which the wake-up found its thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Found {
-    /// The thread asleep: it had to be scheduled.
+    /// The thread was asleep: it had to be scheduled.
     #[default]
     Asleep,
-    /// The thread still on its CPU, on its way to sleep or just off it: nothing was to be scheduled.
+    /// The thread was still on its CPU, before or after its attempt to sleep: it needed no scheduling.
     Running,
 }
 
-/// Times between a sample's due time and its thread running, ns of `CLOCK_MONOTONIC`; `None` is what was not
-/// seen.
+/// The times between a sample's due time and its thread running, ns of `CLOCK_MONOTONIC`; a time that was not
+/// seen is `None`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Sight {
     /// Entry of the interrupt that handled the timer.
     pub irq_enter_ns: Option<u64>,
-    /// When the CPU was asked to reschedule for this thread.
+    /// The time at which need-resched was set for this thread.
     pub resched_ns: Option<u64>,
     /// Entry of the `schedule()` that chose this thread.
     pub schedule_ns: Option<u64>,
-    /// What the wake-up found.
+    /// The state in which the wake-up found its thread.
     pub found: Found,
 }
 
@@ -54,21 +54,21 @@ pub struct Parts {
     pub preemption_ns: Option<u64>,
     /// `schedule()` to running in user space (scheduling duration).
     pub scheduling_ns: Option<u64>,
-    /// The time that belongs to no part of which both ends were seen.
+    /// The time that belongs to no part with both ends seen.
     pub unseen_ns: u64,
 }
 
 impl Parts {
     /// Splits the time from when a sample was due to when its thread read the clock. If the thread read the
-    /// clock before that, all parts are 0.
+    /// clock before that, the parts add up to 0.
     ///
     /// Times that are out of order:
-    /// - An interrupt that was entered before the sample was due, and so was at work when the timer expired:
-    ///   the timer's part is 0, and the interrupt's work counts from when the sample was due.
-    /// - A boundary that lies before the one seen before it, or after the thread ran, is another wake-up's:
-    ///   it counts as not seen.
-    /// - A wake-up that found its thread still running asks for no scheduling: what follows the interrupt's
-    ///   entry is its work, and the two parts after it are 0.
+    /// - An interrupt that was entered before the sample was due was at work when the timer expired. The
+    ///   timer's part is 0, and the interrupt's work counts from when the sample was due.
+    /// - A boundary that lies before the previous boundary, or after the thread ran, belongs to another
+    ///   wake-up: it counts as not seen.
+    /// - A wake-up that found its thread still running needs no scheduling. The time after the interrupt's
+    ///   entry is the interrupt's work, and the two parts after it are 0.
     #[must_use]
     pub fn of(due_ns: u64, sight: Sight, woken_ns: u64) -> Parts {
         let woken_ns = woken_ns.max(due_ns);

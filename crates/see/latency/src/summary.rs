@@ -16,28 +16,28 @@ pub const THRESHOLDS: [(&str, u64); 9] = [
     ("100", 100_000_000),
 ];
 
-/// What is shown of a distribution that is not empty.
+/// The figures that are shown of a distribution that is not empty.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Summary {
-    /// How many latencies.
+    /// The number of latencies.
     pub count: u64,
-    /// The shortest, ns; exact.
+    /// The shortest latency, ns; exact.
     pub min_ns: u64,
-    /// The mean, ns; exact.
+    /// The mean latency, ns; exact.
     pub mean_ns: f64,
-    /// The median, ns.
+    /// The median latency, ns.
     pub median_ns: u64,
     /// The middle of the most frequent microsecond, ns.
     pub mode_ns: u64,
-    /// The sample's variance, ns^2; `None` of one latency.
+    /// The sample's variance, ns^2; `None` for a single latency.
     pub variance_ns2: Option<f64>,
     /// The root of the variance, ns.
     pub sd_ns: Option<f64>,
-    /// The longest, ns; exact.
+    /// The longest latency, ns; exact.
     pub max_ns: u64,
     /// The estimates of [`QUANTILES`].
     pub quantiles: Vec<Estimate>,
-    /// What part is below each of [`THRESHOLDS`], per cent; exact.
+    /// The part of the latencies below each of [`THRESHOLDS`], per cent; exact.
     pub percent_below: Vec<(&'static str, f64)>,
 }
 
@@ -63,7 +63,7 @@ impl Summary {
         })
     }
 
-    /// A warning for each quantile that there are too few samples for.
+    /// A warning for each quantile with too few samples.
     pub fn warnings(&self) -> Vec<String> {
         self.quantiles.iter().filter_map(Estimate::warning).collect()
     }

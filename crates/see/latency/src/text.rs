@@ -32,7 +32,7 @@ pub fn report(results: &Results) -> String {
     out
 }
 
-/// What was measured, in one sentence.
+/// The measurement's settings, in one sentence.
 pub fn what(results: &Results) -> String {
     let class = match results.priority {
         0 => "an ordinary class".to_owned(),
@@ -174,7 +174,7 @@ fn parts(out: &mut String, results: &Results) {
     out.push('\n');
 }
 
-/// Culprits that are shown, and frames of each.
+/// The most culprits that are shown, and the most frames of each.
 const CULPRITS_SHOWN: usize = 10;
 const FRAMES_SHOWN: usize = 4;
 

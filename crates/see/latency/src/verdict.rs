@@ -1,11 +1,11 @@
-//! What a split measurement comes to, in plain words.
+//! The verdict on a split measurement, in plain words.
 
 use crate::culprits::How;
 use crate::results::Results;
 use spry_page::words::{count, duration};
 
-/// Which part latencies are mostly made of, and what was in the way of the late ones; `None` if samples were
-/// not split.
+/// The largest part of the latencies, and the worst culprit of the late samples; `None` if samples were not
+/// split.
 pub fn verdict(results: &Results) -> Option<String> {
     let parts = results.parts()?;
     let whole_ns: f64 = results.threads.iter().filter_map(sum_of).sum();
@@ -54,7 +54,7 @@ fn number_of_samples(number: u64) -> String {
     if number == 1 { "1 sample was".to_owned() } else { format!("{} samples were", count(number)) }
 }
 
-/// How many samples were later than the threshold, whatever was in the way.
+/// The number of samples that were later than the threshold, with and without a known culprit.
 fn late_samples(results: &Results) -> u64 {
     let raw = results.raw();
     results.threshold_ns.map_or(0, |threshold_ns| raw.count() - raw.count_below(threshold_ns))

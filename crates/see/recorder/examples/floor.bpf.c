@@ -22,7 +22,7 @@ struct {
 	__type(value, struct place);
 } places SEC(".maps");
 
-/* One memory for all CPUs: only one of them is measured. */
+/* One memory for all CPUs: only one CPU is measured. */
 struct {
 	__uint(type, BPF_MAP_TYPE_ARRAY);
 	__uint(max_entries, CHUNKS);

@@ -4,7 +4,7 @@
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_tracing.h>
 
-/* The thread that is held up when it changes its name; how long, ns; and how often the timer comes, ns. */
+/* The thread that is held up when it changes its name; the length of a hold, and the timer's period, ns. */
 const volatile u32 tid SEC(".rodata.tid");
 const volatile u64 hold_ns = 5000000;
 const volatile u64 period_ns = 50000000;

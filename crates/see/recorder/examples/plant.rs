@@ -58,7 +58,7 @@ fn on_first_cpu() {
     }
 }
 
-/// Tells the program this thread's number: it holds up this thread's change of name.
+/// Gives the program this thread's number: it holds up this thread's change of name.
 fn set_tid(open: &mut OpenObject) -> libbpf_rs::Result<()> {
     // SAFETY: no preconditions.
     let tid = unsafe { libc::gettid() }.unsigned_abs();

@@ -1,4 +1,4 @@
-//! The kernel's accounts of all threads, from the one of its two lists that has all of them.
+//! The kernel's accounts of all threads, from the list that has all of them: the iterator's or the walk's.
 
 use std::fs;
 use std::io::Read;
@@ -13,35 +13,35 @@ use crate::load::{map, refused};
 use crate::ring::{Reached, Shared, page_bytes};
 use crate::wire::spry_stat;
 
-/// The program that walks over all tasks, and what of the kernel it needs.
+/// The program that walks over all tasks, and the functions of the kernel that it needs.
 pub(crate) const WALK: &str = "spry_walk";
 const WALK_NEEDS: [&str; 2] = ["bpf_iter_task_new", "bpf_rcu_read_lock"];
 
-/// The map of the walk's accounts, and how much room it has for threads that begin after it was made, bytes.
+/// The map of the walk's accounts; below, its room for threads that begin later, and its limit, bytes.
 pub(crate) const MAP: &str = "accounts";
 const BYTES_MORE: u32 = 1 << 20;
 const BYTES_MAX: u32 = 256 << 20;
 /// The ring's own part of each account, bytes.
 const HEAD_BYTES: u32 = 8;
 
-/// Which list of threads is read.
+/// The list of threads that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum List {
-    /// The task iterator's. It lists the threads of the reader's PID namespace; in the outermost one these
+    /// The task iterator's list: the threads of the reader's PID namespace. In the outermost namespace these
     /// are all threads.
     Iterator,
-    /// The walk's, which has all threads.
+    /// The walk's list, which has all threads.
     Walk,
 }
 
 impl List {
-    /// The list for a recorder in a PID namespace of this inode, or in the outermost one.
+    /// The list for a recorder in a PID namespace of this inode, or, with `None`, in the outermost namespace.
     pub(crate) fn of(namespace: Option<u32>, functions: &Functions) -> List {
         let can_walk = || WALK_NEEDS.iter().all(|name| functions.address(name).is_some());
         if namespace.is_some() && can_walk() { List::Walk } else { List::Iterator }
     }
 
-    /// Bytes of the walk's map: enough for all threads there are, and some more.
+    /// Bytes of the walk's map: enough for all threads that exist, and some more.
     pub(crate) fn bytes(self) -> u32 {
         match self {
             List::Iterator => page_bytes() as u32,
@@ -54,14 +54,14 @@ impl List {
     }
 }
 
-/// How many threads there are on the whole machine; 0 if that is not known.
+/// The number of threads on the whole machine; 0 if it is unknown.
 fn threads() -> u32 {
     let line = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let number = || line.split_ascii_whitespace().nth(3)?.split_once('/')?.1.parse().ok();
     number().unwrap_or(0)
 }
 
-/// What reads the list.
+/// The reader of the list.
 pub(crate) struct Accounts {
     list: List,
     /// The walk's ring.

@@ -1,4 +1,4 @@
-//! From the words of the rings to the trace's events.
+//! Decodes the words of the rings into the trace's events.
 
 use std::ptr;
 
@@ -21,7 +21,7 @@ pub(crate) const HOT_WORDS: usize = SPRY_HOT_MAX as usize / 8;
 pub(crate) enum Hot {
     /// A switch. Its stolen time is still to be decided.
     Switch(RawSwitch),
-    /// How many records found no room before this one.
+    /// The number of records that found no room before this record.
     Lost(u64),
     /// A task is throttled, or may run again.
     Throttle(spry_throttle),
@@ -31,7 +31,7 @@ pub(crate) enum Hot {
     Event(Event),
 }
 
-/// A switch as the kernel told it.
+/// A switch as the kernel's tracepoint gives it.
 #[derive(Debug, PartialEq)]
 pub(crate) struct RawSwitch {
     /// The event, with no stolen time.
@@ -50,12 +50,12 @@ pub(crate) struct Rare {
     pub(crate) what: What,
 }
 
-/// What a rare record says.
+/// The content of a rare record.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum What {
-    /// An event that tells no name of its task.
+    /// An event without a name of its task.
     Event(Event),
-    /// An event that tells its task's process and name, and these.
+    /// An event with its task's process and name.
     Named(TaskInfo, Event),
     /// A task's account, with the task's name, policy and priority.
     Account(TaskInfo, TaskStat, Policy, u8),
@@ -65,11 +65,11 @@ pub(crate) enum What {
     Hot([u64; HOT_WORDS]),
     /// The CPU has gone offline.
     Offline,
-    /// Recording was switched on again; what happened before is not known.
+    /// Recording was switched on again; events before this moment are missing.
     Resumed,
 }
 
-/// Where a task was, as addresses.
+/// The call stack of a task, as addresses.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct RawStack {
     pub(crate) tid: Tid,
@@ -80,12 +80,12 @@ pub(crate) struct RawStack {
 
 /// Turns records into events.
 pub(crate) struct Decoder {
-    /// A time near the records', which gives the bits that their stamps lack.
+    /// A time near the records' times, ns, from which the high bits that their stamps lack are taken.
     near_ns: u64,
     /// Nanoseconds of a tick, for timers that count in ticks.
     tick_ns: u64,
-    /// The number of the kernel's flag for rescheduling at once. It is the lower of two: the lazy flag came
-    /// to the kernel later and has a higher number.
+    /// The number of the kernel's flag for rescheduling at once. It is the lower of two numbers: the lazy
+    /// flag came to the kernel later and has a higher number.
     urgent_flag: u16,
 }
 
@@ -94,7 +94,7 @@ impl Decoder {
         Decoder { near_ns, tick_ns, urgent_flag: u16::MAX }
     }
 
-    /// Time and kind of a record by its first word.
+    /// The time, ns, and the kind of a record, by its first word.
     pub(crate) fn stamp(&self, word: u64) -> Result<(u64, Kind), Nonsense> {
         let kind = (word & ((1 << SPRY_STAMP_SHIFT) - 1)) as spry_kind;
         Ok((self.time_ns(word), Kind::try_from(kind)?))
@@ -127,7 +127,7 @@ impl Decoder {
             HotKind::NeedResched => Event::NeedResched(self.need_resched(&record(words)?)),
             HotKind::Timer => Event::TimerExpire(self.timer(time_ns, &record(words)?)?),
             HotKind::Ipc => Event::Ipc(ipc(&record(words)?)?),
-            // Where the tick is an interrupt of its own, the record does not tell when it was due.
+            // Where the tick is an interrupt of its own, the record has no due time.
             HotKind::Tick => {
                 Event::Tick(Tick { due_ns: Some(value()?).filter(|&ns| ns != 0).unwrap_or(time_ns) })
             }
@@ -253,7 +253,7 @@ fn record<T: Wire>(words: &[u64]) -> Result<T, Nonsense> {
     Ok(unsafe { ptr::read_unaligned(words.as_ptr().cast()) })
 }
 
-/// The scheduling policy of a number. A number that Spry does not know counts as the ordinary policy.
+/// The scheduling policy of a number. An unknown number counts as the ordinary policy.
 fn policy(number: u32) -> Policy {
     Policy::from_number(number as u8).unwrap_or(Policy::Other)
 }
@@ -274,7 +274,7 @@ fn switch(raw: &spry_switch) -> RawSwitch {
     }
 }
 
-/// The kernel's state bits (include/linux/sched.h); those that matter here have not changed since 4.14.
+/// The kernel's state bits (include/linux/sched.h); the bits used here have not changed since 4.14.
 fn prev_state(bits: u16, is_preempted: bool) -> PrevState {
     const INTERRUPTIBLE: u16 = 0x1;
     const UNINTERRUPTIBLE: u16 = 0x2;

@@ -1,8 +1,8 @@
 //! Takes records out of the rings, puts them in order and writes the trace.
 //!
-//! Each CPU's ring is in time order by itself. The shared ring holds what must be known before an event that
-//! mentions it (a fork before the child's first wake-up), so it is read after the heads of all other rings,
-//! and its records are barriers: what is earlier on any CPU is written before, what is later after.
+//! Each CPU's ring is in time order by itself. The shared ring holds records that must precede events (a fork
+//! before the child's first wake-up), and is read after the heads of all other rings. Its records are
+//! barriers: earlier records of all CPUs are written before a barrier, later records after it.
 
 use std::io::Write;
 use std::thread;
@@ -22,11 +22,11 @@ use crate::tasks::Tasks;
 use crate::throttle::Throttles;
 use crate::wire::{Kind, Nonsense, SPRY_CHUNK_BYTES};
 
-/// A record that a CPU began this long ago shows in that CPU's count of writers: a store reaches other CPUs
-/// sooner than this.
+/// A record that a CPU began this long ago shows in that CPU's count of writers, since a store reaches other
+/// CPUs sooner than this, ns.
 const MARGIN_NS: u64 = 200_000;
 
-/// How often to look whether a CPU's writer has finished before a sleep, how often to sleep, and how long.
+/// The looks for a CPU's writer to finish before each sleep, the number of sleeps, and their length.
 const LOOKS: usize = 200;
 const NAPS: usize = 20;
 const NAP: Duration = Duration::from_micros(50);
@@ -40,7 +40,7 @@ const SHARED: &str = "the shared";
 pub(crate) enum Round {
     /// Everything that was certainly complete was written.
     Written,
-    /// A CPU was stopped in the middle of a record (by a hypervisor, say); nothing was taken.
+    /// A CPU was stopped in the middle of a record (for example by a hypervisor); nothing was taken.
     Postponed,
 }
 
@@ -48,7 +48,7 @@ pub(crate) enum Round {
 struct CpuRing {
     position: u64,
     head: u64,
-    /// The task that the CPU's last switch brought, and when, if that is known.
+    /// The task to which the CPU's last switch went, and the time of that switch, ns, if known.
     switched: Option<(Tid, u64)>,
     shared_lost: u64,
     lost: u64,
@@ -65,7 +65,7 @@ pub(crate) struct Drain<W: Write> {
     symbols: Symbols,
     cpus: Vec<CpuRing>,
     waiting: Vec<Rare>,
-    /// Records are being taken that are later than this and come by `add`.
+    /// Records later than this time, ns, are being collected and come by `add`.
     held_ns: Option<u64>,
     lookout: Option<Lookout>,
 }
@@ -101,8 +101,8 @@ impl<W: Write> Drain<W> {
         self.lookout = Some(lookout);
     }
 
-    /// Until records are added, no round writes what is later than `from_ns`. Another thread takes these
-    /// records from then on and may be preempted before it adds them; the trace is in time order.
+    /// Until records are added, no round writes events later than `from_ns`. Another thread collects the
+    /// records meanwhile and may be preempted before it adds them; the hold keeps the trace in time order.
     pub(crate) fn hold(&mut self, from_ns: u64) {
         self.held_ns = Some(from_ns);
     }
@@ -118,18 +118,18 @@ impl<W: Write> Drain<W> {
         self.waiting.extend(records);
     }
 
-    /// How full the fullest ring is, 0 to 1.
+    /// The fill level of the fullest ring, 0 to 1.
     pub(crate) fn fill(&self) -> f64 {
         let of = |cpu| (self.rings.head(cpu) - self.rings.tail(cpu)) as f64 / self.rings.ring_bytes() as f64;
         (0..self.rings.cpus()).map(of).fold(self.shared.fill(), f64::max)
     }
 
-    /// What has been written so far.
+    /// The writer's counts so far.
     pub(crate) fn written(&self) -> &Written {
         self.writer.written()
     }
 
-    /// How many events of each CPU have been lost so far.
+    /// The number of events of each CPU that have been lost so far.
     pub(crate) fn lost_per_cpu(&self) -> Vec<u64> {
         self.cpus.iter().map(|cpu| cpu.lost).collect()
     }
@@ -170,7 +170,7 @@ impl<W: Write> Drain<W> {
     }
 
     /// Reads each CPU's head at a moment when no program on that CPU is in the middle of a record. False if a
-    /// CPU stays in the middle of one.
+    /// CPU stays in the middle of a record.
     fn look_at_heads(&mut self) -> bool {
         for cpu in 0..self.cpus.len() {
             let mut naps = 0;
@@ -186,7 +186,7 @@ impl<W: Write> Drain<W> {
         true
     }
 
-    /// Reads the shared ring up to what was in it when the heads were read.
+    /// Reads the shared ring up to its present end. False if a record of it stays unfinished.
     fn read_shared(&mut self) -> Result<bool> {
         for _ in 0..NAPS {
             let (decoder, waiting) = (&self.decoder, &mut self.waiting);
@@ -263,8 +263,8 @@ impl<W: Write> Drain<W> {
                 let (tid, since_switch_ns) = (switch.prev, time_ns - since_ns);
                 stolen_ns = match running == tid {
                     true => self.tasks.stolen(tid, raw.uncounted_ns, since_switch_ns),
-                    // The kernel hid the switch to this task and the task that ran before it. Since the last
-                    // known switch the hidden task ran, too: its time is left out as well.
+                    // The kernel hid the switch to this task and the task that ran before it. The hidden task
+                    // ran since the last known switch, too: its time also counts as stolen.
                     false => self.tasks.stolen_before(tid, raw.uncounted_ns, since_switch_ns),
                 };
             }
@@ -320,7 +320,7 @@ impl<W: Write> Drain<W> {
         }
     }
 
-    /// Writes the last switch of a CPU that has gone offline, which the kernel does not show.
+    /// Writes the last switch of a CPU that went offline, which the kernel does not show.
     fn write_offline(&mut self, cpu: usize, time_ns: u64) -> Result<()> {
         let Some((prev, _)) = self.cpus.get(cpu).and_then(|ring| ring.switched) else { return Ok(()) };
         self.cpus[cpu].switched = Some((Tid::IDLE, time_ns));
@@ -370,11 +370,11 @@ impl<W: Write> Drain<W> {
         Ok(())
     }
 
-    /// Ends the trace. Before that it writes the losses not told yet: records that found no room at the end,
-    /// and events that the kernel skipped because their program was already running.
+    /// Ends the trace. Before that it writes the losses not written yet: records that found no room at the
+    /// end, and events that the kernel skipped because their program was already running.
     pub(crate) fn finish(mut self, end_ns: u64, recursion_misses: u64) -> Result<(W, Written, Vec<u64>)> {
         for cpu in 0..self.cpus.len() {
-            // The kernel does not say on which CPU a program ran into itself.
+            // The kernel does not count by CPU the events that it skipped because their program was running.
             let misses = if cpu == 0 { recursion_misses } else { 0 };
             let count = self.rings.missed(cpu) + misses;
             if count > 0 {

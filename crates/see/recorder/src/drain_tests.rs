@@ -269,7 +269,7 @@ fn time_before_a_hidden_switch_is_stolen_from_its_task() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
     switch(&mut maps, 0, START_NS + 90_000, 8, 7, 12 * STOLEN_GRAIN_NS);
-    // However little was stolen, a value other than 0 is written: it tells that the stay's length is known.
+    // However little was stolen, the value is not 0: 0 would mean that the stay's length is unknown.
     switch(&mut maps, 0, START_NS + 95_000, 8, 0, 0);
     let stolen: Vec<_> = finish(maps.drain())
         .into_iter()

@@ -1,4 +1,4 @@
-//! The flight recorder: the latest seconds in memory, and the moment at which they are worth keeping.
+//! The flight recorder: the latest seconds of a trace in memory, and the event after which they are kept.
 
 use std::collections::hash_map::Entry;
 use std::collections::{HashMap, HashSet};
@@ -17,11 +17,11 @@ use spry_trace::{Options, Tgid, Tid};
 use crate::error::{Error, Result};
 use crate::queue::Destination;
 
-/// How often the kept trace restarts within the window. What is older than the window is forgotten from one
-/// restart to the next, never in smaller parts.
+/// The number of restarts of the kept trace within the window. Parts older than the window are dropped from
+/// one restart to the next, never in smaller pieces.
 const PARTS: u64 = 8;
 
-/// The names of at most this many tasks are remembered; then all are forgotten and learnt anew.
+/// The limit of the tasks with stored names. At the limit all names are dropped and collected anew.
 const NAMES_MAX: usize = 1 << 20;
 
 /// The event that a flight recorder waits for.
@@ -43,9 +43,9 @@ pub struct Happened {
     pub comm: Option<Comm>,
     /// The CPU that the task got.
     pub cpu: u16,
-    /// When the task got the CPU, ns of the kernel's own monotonic clock.
+    /// The time at which the task got the CPU, ns of the kernel's own monotonic clock.
     pub time_ns: u64,
-    /// How long the task had waited, ns.
+    /// The time for which the task had waited, ns.
     pub latency_ns: u64,
 }
 
@@ -147,7 +147,7 @@ impl Hold {
         Options { block_ns: (window_ns / PARTS).max(1), ..options }
     }
 
-    /// Writes what is kept into a file, as a trace.
+    /// Writes the kept frames into a file, as a trace.
     pub(crate) fn keep(&self, path: &Path, file: File, options: Options) -> Result<Written> {
         // A copy is written, so that recording goes on meanwhile.
         let flight = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -10,8 +10,8 @@ const MAP: &str = "spry_limits";
 /// Bytes of a task's note: `struct spry_limit_wait` of `limits.bpf.h`.
 const NOTE_BYTES: u32 = 48;
 
-/// The map of the scheduler that was loaded last; `None` if there is none, or none that this process may
-/// find.
+/// The map of the scheduler that was loaded last; `None` if there is no such map, or none that this process
+/// has the right to find.
 pub(crate) fn of_the_scheduler() -> Option<MapHandle> {
     let is_it = |map: &libbpf_rs::query::MapInfo| {
         map.name.to_str() == Ok(MAP) && map.ty == MapType::TaskStorage && map.value_size == NOTE_BYTES
@@ -20,7 +20,7 @@ pub(crate) fn of_the_scheduler() -> Option<MapHandle> {
     MapHandle::from_map_id(last.id).ok()
 }
 
-/// Makes the programs read the scheduler's map. Without a scheduler they have none.
+/// Makes the programs read the scheduler's map. Without a scheduler, they have no map.
 pub(crate) fn share(open: &mut OpenObject, limits: Option<&MapHandle>) -> libbpf_rs::Result<()> {
     for mut map in open.maps_mut().filter(|map| map.name() == MAP) {
         match limits {

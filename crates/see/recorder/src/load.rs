@@ -18,7 +18,7 @@ use crate::mark::Target;
 use crate::ring::{Control, Rings, Shared};
 use crate::wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_split_knobs, spry_stat};
 
-/// The compiled programs, aligned as ELF wants it.
+/// The compiled programs, as an ELF object.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/recorder.bpf.o"));
 
 /// Bytes of the ring of rare records, without and with stacks.
@@ -64,13 +64,13 @@ const PROGRAMS: &[(&str, &[Group])] = &[
     ("sys_enter", &[Group::Mark]),
 ];
 
-/// The programs that run when the recorder asks, and not at a tracepoint.
+/// The programs that the recorder runs itself, and not a tracepoint.
 const ON_DEMAND: [&str; 2] = ["spry_tasks", accounts::WALK];
 
 /// The tracepoints without which nothing can be recorded.
 const NEEDED: [&str; 2] = ["sched_switch", "sched_waking"];
 
-/// The tracepoint without which a group has nothing to say.
+/// The tracepoint without which a group has no events.
 const ESSENTIAL: [(Group, &str); 8] = [
     (Group::Sched, "sched_switch"),
     (Group::Timer, "hrtimer_expire_entry"),
@@ -82,7 +82,7 @@ const ESSENTIAL: [(Group, &str); 8] = [
     (Group::Idle, "cpu_idle"),
 ];
 
-/// Those of `groups` for which this kernel has tracepoints that do no harm.
+/// The part of `groups` for which this kernel has tracepoints that do no harm.
 pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
     let has = |group| ESSENTIAL.iter().all(|&(of, name)| of != group || kernel.tracepoint(name).is_some());
     let harms = |group| group == Group::Resched && kernel.need_resched_recurses();
@@ -261,7 +261,7 @@ pub(crate) fn map<'object>(object: &'object Object, name: &str) -> Result<libbpf
         .ok_or_else(|| Error::Load(format!("the map {name} is missing")))
 }
 
-/// Tells apart why the kernel said no.
+/// Converts the kernel's refusal to the error with its reason.
 pub(crate) fn refused(error: libbpf_rs::Error) -> Error {
     match error.kind() {
         ErrorKind::PermissionDenied if !may_load_programs() => Error::NoPrivilege,
@@ -337,12 +337,12 @@ impl Loaded {
         Shared::new(self.map("shared")?.as_fd(), self.shared_bytes).map_err(system("mapping the shared ring"))
     }
 
-    /// The kernel's account of every thread there is, or of those in the recorder's PID namespace.
+    /// The kernel's account of every thread, or of every thread in the recorder's PID namespace.
     pub(crate) fn accounts(&self) -> Result<Vec<spry_stat>> {
         self.accounts.read(&self.object)
     }
 
-    /// Whether the accounts are those of all threads, whatever their PID namespace.
+    /// Whether the accounts cover all threads, whatever their PID namespace.
     pub(crate) const fn knows_all_tasks(&self) -> bool {
         self.knows_all_tasks
     }

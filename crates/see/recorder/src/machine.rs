@@ -15,14 +15,14 @@ fn uname() -> (String, String, String) {
     (text(names.release()), text(names.machine()), text(names.version()))
 }
 
-/// The kernel that runs.
+/// The running kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct RunningKernel {
     /// The kernel's release (`uname -r`).
     pub release: String,
     /// Architecture (`uname -m`).
     pub arch: String,
-    /// The preemption model in force, in the kernel's words, where it can be known.
+    /// The preemption model in force, in the kernel's words, if it can be found.
     pub preemption: Option<String>,
     /// The sched_ext scheduler in force, if any.
     pub scheduler: Option<String>,
@@ -31,7 +31,7 @@ pub struct RunningKernel {
 }
 
 impl RunningKernel {
-    /// Asks the kernel that runs.
+    /// Reads the properties of the running kernel.
     pub fn ask() -> RunningKernel {
         RunningKernel::ask_with(&configuration(&uname().0))
     }
@@ -49,8 +49,8 @@ impl RunningKernel {
     }
 }
 
-/// Describes the machine under the name `machine`. The caller fills in when recording starts, and by which
-/// process.
+/// Describes the machine under the name `machine`. The caller fills in the start of the recording and the
+/// process of the recorder.
 pub(crate) fn header(machine: String, cpus: usize, groups: Groups, command: Option<Vec<String>>) -> Header {
     let config = configuration(&uname().0);
     let (hz, tick_phase_ns) = tick::rate_and_phases(&config, cpus);
@@ -93,7 +93,7 @@ fn sched_ext() -> Option<String> {
     (read("/sys/kernel/sched_ext/state")? == "enabled").then(|| read("/sys/kernel/sched_ext/root/ops"))?
 }
 
-/// The preemption model: what debugfs says, else what the boot parameters or the build chose.
+/// The preemption model by debugfs, else by the kernel's version, boot parameters or configuration.
 fn preemption(config: &str, version: &str, boot_parameters: &str) -> Option<String> {
     let chosen = |text: String| {
         let inner = text.split_once('(')?.1.split_once(')')?.0;

@@ -1,5 +1,5 @@
-//! The node through which programs make marks: a null device of its own, so that a write to it can be told
-//! from writes to `/dev/null`.
+//! The node through which programs make marks: a null device of its own, so that writes to it differ from
+//! writes to `/dev/null`.
 
 use std::fs;
 use std::io;
@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 /// The device number of `/dev/null`.
 const NULL_DEVICE: (u32, u32) = (1, 3);
 
-/// How the BPF programs recognise the mark node.
+/// The numbers by which the BPF programs recognise the mark node.
 pub(crate) struct Target {
     pub(crate) inode: u64,
     /// The file system's device number in the kernel's own form.

@@ -1,7 +1,7 @@
 //! The numbers of processes inside and outside of PID namespaces.
 //!
-//! The kernel's records have the numbers of the outermost namespace. A recorder in another one knows itself,
-//! and perhaps `/proc` lists all processes, by other numbers.
+//! The kernel's records have the numbers of the outermost namespace. A recorder in another namespace has
+//! another number there, and `/proc` may list all processes by other numbers.
 
 use std::collections::HashMap;
 use std::fs;
@@ -37,18 +37,18 @@ pub(crate) fn own_tgid() -> Result<Tgid> {
     Ok(Tgid(mapping.word(0).load(Ordering::Relaxed) as u32))
 }
 
-/// By which numbers `/proc` lists processes. That depends on which namespace it was mounted in.
+/// The numbers by which `/proc` lists processes. They depend on the PID namespace in which it was mounted.
 pub(crate) enum Listing {
-    /// By those of the outermost namespace.
+    /// The numbers of the outermost namespace.
     Outermost,
-    /// By those of the recorder's own namespace, which these are as far as they are known.
+    /// The numbers of the recorder's own namespace; the map has the known numbers, by outermost number.
     Own(HashMap<Tgid, Tgid>),
-    /// By those of neither: no process is found.
+    /// The numbers of neither namespace: no process is found.
     Neither,
 }
 
 impl Listing {
-    /// Looks at how `/proc` calls this process. `own` is its number in the outermost namespace.
+    /// Finds out by which number `/proc` lists this process. `own` is its number in the outermost namespace.
     pub(crate) fn of(own: Tgid) -> Listing {
         let listed = fs::read_link("/proc/self").ok();
         let listed = listed.and_then(|link| link.to_str()?.parse().ok()).map(Tgid);

@@ -1,12 +1,12 @@
-//! The functions of BPF programs: where each lies in the kernel's memory, and its name. The kernel tells
-//! their lengths, too, unlike `/proc/kallsyms`, and asking for them costs little.
+//! The functions of BPF programs: their addresses in the kernel's memory, and their names. The kernel's BPF
+//! interface also has their lengths, unlike `/proc/kallsyms`, and a query costs little.
 
 use std::sync::Arc;
 
 use libbpf_rs::btf::{Btf, TypeId, types::Func};
 use libbpf_rs::query::{ProgInfoIter, ProgInfoQueryOptions, ProgramInfo};
 
-/// The kernel is not asked for the functions again sooner than this, ns.
+/// The least time between two queries of the kernel for the functions, ns.
 const AGE_MIN_NS: u64 = 500_000_000;
 
 /// A function of a BPF program: its addresses and its name.
@@ -17,7 +17,7 @@ struct Function {
     name: Arc<str>,
 }
 
-/// The functions of all BPF programs, as far as the user may know them.
+/// The functions of all BPF programs that the user has the right to see.
 #[derive(Default)]
 pub(crate) struct Programs {
     /// The functions, in order of address.
@@ -42,7 +42,7 @@ impl Programs {
         self.functions.get(after.checked_sub(1)?).filter(|function| address < function.end)
     }
 
-    /// Whether any function is known: a user that may not ask knows none.
+    /// Whether any function is known. A user without the right to query them finds none.
     pub(crate) fn is_any_known(&self) -> bool {
         !self.functions.is_empty()
     }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
 use rustix::io::Errno;
 
-/// The queue is full when it holds this much.
+/// The queue is full when it holds this many bytes.
 const QUEUE_BYTES_MAX: usize = 256 << 20;
 
 #[derive(Default)]
@@ -20,12 +20,12 @@ struct State {
     error: Option<io::Error>,
 }
 
-/// Where the bytes go.
+/// The destination of the bytes: a file, or the memory of a flight recorder.
 pub(crate) trait Destination: Send + 'static {
-    /// Takes what the trace's writer gave with one call.
+    /// Takes the bytes that the trace's writer wrote with one call.
     fn take(&mut self, piece: &[u8]) -> io::Result<()>;
 
-    /// Makes sure that what was taken survives a crash.
+    /// Makes sure that the bytes taken so far survive a crash.
     fn sync(&mut self) -> io::Result<()>;
 }
 
@@ -39,7 +39,7 @@ impl Destination for File {
     }
 }
 
-/// What the drain and the writer thread share.
+/// The state that the drain and the writer thread share.
 #[derive(Default)]
 pub(crate) struct Queue {
     state: Mutex<State>,
@@ -61,24 +61,24 @@ impl Queue {
         self.lock().error.is_some()
     }
 
-    /// Why writing failed.
+    /// The error of the failed write, if any.
     pub(crate) fn take_error(&self) -> Option<io::Error> {
         self.lock().error.take()
     }
 
-    /// Tells the writer thread to bring everything that came so far to the disk.
+    /// Lets the writer thread write all bytes that came so far to the disk.
     pub(crate) fn end_round(&self) {
         self.lock().is_round_over = true;
         self.changed.notify_one();
     }
 
-    /// Tells the writer thread that nothing more will come.
+    /// Lets the writer thread end after all bytes that came so far.
     pub(crate) fn close(&self) {
         self.lock().is_closed = true;
         self.changed.notify_one();
     }
 
-    /// Hands what comes to the destination until the queue is closed or writing fails.
+    /// Passes the bytes to the destination until the queue is closed or writing fails.
     pub(crate) fn write_to(&self, to: &mut dyn Destination) {
         loop {
             let mut state = self.lock();

@@ -36,8 +36,8 @@ const PERIOD_MIN: Duration = Duration::from_millis(5);
 /// A ring fuller than this halves the period.
 const FILL_HIGH: f64 = 0.125;
 
-/// How often the end of a recording tries to make the last round, 1 ms apart, while a CPU is stopped in the
-/// middle of a record.
+/// The tries of the last round at the end of a recording, 1 ms apart, while a CPU is stopped in the middle of
+/// a record.
 const LAST_TRIES: usize = 1000;
 
 /// The default size of each CPU's ring, bytes.
@@ -46,7 +46,7 @@ pub const RING_BYTES_DEFAULT: usize = 16 << 20;
 /// The niceness of the drain thread: it runs before ordinary tasks, and real-time tasks run before it.
 const DRAIN_NICE: i32 = -20;
 
-/// What to record and how.
+/// The settings of a recording: its groups, its rings, its header and the writer's options.
 #[derive(Clone, Debug)]
 pub struct Builder {
     groups: Groups,
@@ -57,15 +57,15 @@ pub struct Builder {
     begin: Switch,
 }
 
-/// What a recording has cost and brought so far.
+/// The counts and the costs of a recording so far.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Statistics {
     /// Events in the trace.
     pub events: u64,
-    /// Events lost, those included that the kernel skipped because their program was already running.
+    /// Events lost, including events that the kernel skipped because their program was already running.
     pub lost: u64,
-    /// Lost events of each CPU. Events that the kernel skipped count for the first CPU: their CPU is not
-    /// known.
+    /// Lost events of each CPU. Events that the kernel skipped count for the first CPU: their CPU is
+    /// unknown.
     pub lost_per_cpu: Vec<u64>,
     /// Bytes of the trace.
     pub bytes: u64,
@@ -77,7 +77,7 @@ pub struct Statistics {
     pub duration_ns: u64,
 }
 
-/// Where a recording begins: see [`Recorder::builder`].
+/// The starting point of a recording: see [`Recorder::builder`].
 #[derive(Debug)]
 pub struct Recorder;
 
@@ -97,35 +97,35 @@ impl Recorder {
 }
 
 impl Builder {
-    /// What to record; `sched` is always in.
+    /// Sets the groups to record; `sched` is always recorded.
     #[must_use]
     pub fn groups(mut self, groups: Groups) -> Builder {
         self.groups = groups.with(Group::Sched);
         self
     }
 
-    /// Bytes of each CPU's ring: a power of two of at least 131072.
+    /// Sets the bytes of each CPU's ring: a power of two of at least 131072.
     #[must_use]
     pub fn ring_bytes(mut self, ring_bytes: usize) -> Builder {
         self.ring_bytes = ring_bytes;
         self
     }
 
-    /// How the trace is written.
+    /// Sets the options of the trace's writer.
     #[must_use]
     pub fn options(mut self, options: Options) -> Builder {
         self.options = options;
         self
     }
 
-    /// The command that is being recorded, for the header.
+    /// Sets the recorded command, for the header.
     #[must_use]
     pub fn command(mut self, command: Vec<String>) -> Builder {
         self.command = Some(command);
         self
     }
 
-    /// What the header calls the machine: `host`, unless said otherwise here.
+    /// Sets the name of the machine in the header; the default is `host`.
     #[must_use]
     pub fn machine(mut self, machine: String) -> Builder {
         self.machine = machine;
@@ -139,19 +139,19 @@ impl Builder {
         self
     }
 
-    /// Starts recording into `file`, from its present position.
+    /// Starts recording into `file`, from its current position.
     ///
     /// # Errors
-    /// Every [`Error`] but those of writing and creating files.
+    /// Every [`Error`] except the errors of writing and creating files.
     pub fn start(self, file: File) -> Result<Recording> {
         self.start_with(|| Ok(Box::new(file)), None)
     }
 
-    /// Starts recording into a new file (see [`create`]). A trace that was there before is gone only once
-    /// recording is sure to start.
+    /// Starts recording into a new file (see [`create`]). A trace that was there before is overwritten only
+    /// after the programs have been loaded.
     ///
-    /// # Errors
-    /// Every [`Error`] but those of writing.
+    /// Every [`Error`] except the errors of writing.
+    /// Every [`Error`] except the errors of writing.
     pub fn start_into(self, path: &Path) -> Result<Recording> {
         self.start_with(|| Ok(Box::new(create(path)?)), None)
     }
@@ -160,7 +160,7 @@ impl Builder {
     /// the event that `when` describes: see [`Recording::happened`] and [`Recording::keep`].
     ///
     /// # Errors
-    /// Every [`Error`] but those of writing and creating files.
+    /// Every [`Error`] except the errors of writing and creating files.
     pub fn start_flight(mut self, window: Duration, bytes_max: usize, when: When) -> Result<Recording> {
         self.options = Hold::options(window, self.options);
         let hold = Hold::new(window, bytes_max);
@@ -192,7 +192,7 @@ impl Builder {
         let shared = loaded.shared()?;
         let queue = Arc::new(Queue::default());
         let file = open()?;
-        // All that takes time is done by now: the trace begins at the moment when its first event may come.
+        // All slow steps are done by now: the trace begins at the moment when its first event may come.
         header.start_unix_ns = Some(clock::unix_ns());
         header.start_ns = clock::kernel_ns();
         control.set(self.begin == Switch::On);
@@ -224,9 +224,9 @@ pub fn create(path: &Path) -> Result<File> {
     Ok(file)
 }
 
-/// What the drain thread is told by others.
+/// A command to the drain thread.
 enum Command {
-    /// Records later than this are being taken; the next `Add` brings them.
+    /// Records later than this time, ns, are being collected; the next `Add` brings them.
     Hold(u64),
     Add(Vec<Rare>),
     Stop {
@@ -241,7 +241,7 @@ pub struct Recording {
     loaded: Loaded,
     control: Arc<Control>,
     start_ns: u64,
-    /// Locked while records are taken: the drain knows of one hold.
+    /// Locked while records are collected, since the drain supports only one hold.
     commands: Mutex<mpsc::Sender<Command>>,
     queue: Arc<Queue>,
     statistics: Arc<Mutex<Statistics>>,
@@ -250,7 +250,7 @@ pub struct Recording {
     flight: Option<Flown>,
 }
 
-/// What a flight recorder keeps, what it has seen, and how it writes.
+/// The state of a flight recorder: the kept trace, the event that was found, and the writer's options.
 struct Flown {
     hold: Hold,
     happened: Arc<Mutex<Option<Happened>>>,
@@ -301,12 +301,12 @@ impl Recording {
         })
     }
 
-    /// The groups that are recorded: those asked for that this kernel can tell of without harm.
+    /// The recorded groups: the requested groups that this kernel can record without harm.
     pub const fn groups(&self) -> Groups {
         self.loaded.groups()
     }
 
-    /// Whether the recording names the tasks that were there before it, whatever their PID namespace.
+    /// Whether the recording names all tasks that existed before it, whatever their PID namespace.
     pub const fn knows_all_tasks(&self) -> bool {
         self.loaded.knows_all_tasks()
     }
@@ -316,21 +316,21 @@ impl Recording {
         self.queue.has_failed() || self.drain.is_finished()
     }
 
-    /// What the recording has brought and cost up to the last round.
+    /// The counts and the costs of the recording up to the last round.
     pub fn statistics(&self) -> Statistics {
         lock(&self.statistics).clone()
     }
 
-    /// What a flight recorder was to look out for, if it has happened since the last call.
+    /// The event that a flight recorder waits for, if it has happened since the last call.
     pub fn happened(&self) -> Option<Happened> {
         self.flight.as_ref()?.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Writes what a flight recorder has kept up to its last round into a new file, as a trace of its own.
-    /// Recording goes on.
+    /// Writes the trace that a flight recorder has kept up to its last round into a new file. Recording goes
+    /// on.
     ///
     /// # Errors
-    /// If nothing was kept, or the file cannot be written.
+    /// If no event was kept, or the file cannot be written.
     pub fn keep(&self, path: &Path) -> Result<Written> {
         let nothing = || Error::Keep(path.to_owned(), spry_trace::flight::KeepError::Empty);
         let flight = self.flight.as_ref().ok_or_else(nothing)?;
@@ -338,11 +338,11 @@ impl Recording {
         flight.hold.keep(path, create(path)?, options)
     }
 
-    /// Switches recording off, or on again. At the place where it goes on, every CPU's stream has a loss of 0
+    /// Switches recording off, or on again. Where recording resumes, every CPU's stream has a loss of 0
     /// events.
     ///
     /// # Errors
-    /// If the threads that exist cannot be listed.
+    /// If the existing threads cannot be listed.
     pub fn set_enabled(&self, switch: Switch) -> Result<()> {
         match switch {
             Switch::Off => self.control.set(false),
@@ -362,9 +362,9 @@ impl Recording {
         Ok(())
     }
 
-    /// Hands records that are taken now to the drain, at their place in the trace.
+    /// Collects records and passes them to the drain, which puts them at their place in the trace.
     fn add(&self, take: impl FnOnce() -> Result<Vec<Rare>>) -> Result<()> {
-        // The drain is gone only if writing failed, which `stop` tells.
+        // The drain has ended only if it failed, which `stop` returns.
         let commands = lock(&self.commands);
         let _ = commands.send(Command::Hold(clock::kernel_ns()));
         let (records, result) = match take() {
@@ -378,7 +378,7 @@ impl Recording {
     /// Ends the recording; the trace is complete and on the disk when this returns.
     ///
     /// # Errors
-    /// [`Error::Write`] if not everything could be written; what was written is a whole trace.
+    /// [`Error::Write`] if not everything could be written; the written part is a whole trace.
     pub fn stop(self) -> Result<Statistics> {
         let mut end_ns = 0;
         self.add(|| {
@@ -388,7 +388,7 @@ impl Recording {
             last
         })?;
         let recursion_misses = self.loaded.recursion_misses()?;
-        // The drain is gone only if writing failed, which joining it tells.
+        // The drain has ended only if it failed, which its join returns.
         let _ = lock(&self.commands).send(Command::Stop { end_ns, recursion_misses });
         let drained = self.drain.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic));
         self.queue.close();
@@ -407,7 +407,7 @@ impl Recording {
 pub enum Switch {
     /// Events are recorded.
     On,
-    /// Events are not recorded; what is watched goes on at its full speed.
+    /// Events are not recorded; the observed programs run at full speed.
     Off,
 }
 
@@ -435,7 +435,7 @@ impl Pump {
     fn run(mut self, orders: &mpsc::Receiver<Command>) -> Result<()> {
         raise_priority();
         let result = self.rounds(orders);
-        // Whatever ended the rounds, no thread reads the rings any more.
+        // Whatever ended the rounds, no thread reads the rings from now on.
         self.control.set(false);
         let (end_ns, recursion_misses) = result?;
         self.last_rounds()?;
@@ -512,8 +512,8 @@ impl Pump {
     }
 }
 
-/// Raises the priority of the drain thread, since to lose no record comes first. Without the privilege, the
-/// thread keeps the priority that it has.
+/// Raises the priority of the drain thread, since it must not lose records. Without the privilege, the thread
+/// keeps its priority.
 fn raise_priority() {
     _ = spry_sys::schedule::set_nice(0, DRAIN_NICE);
 }

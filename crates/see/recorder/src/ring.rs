@@ -172,13 +172,13 @@ impl Rings {
         self.state.word(cpu * size_of::<spry_cpu>() + offset)
     }
 
-    /// Whether a program on this CPU may be in the middle of a record. It is so for a record that began
-    /// before this call and does not lie before the head yet.
+    /// Whether a program on this CPU may be in the middle of a record. It is true for a record that began
+    /// before this call and is not before the head yet.
     pub(crate) fn is_busy(&self, cpu: usize) -> bool {
         self.field(cpu, std::mem::offset_of!(spry_cpu, nest)).load(Ordering::Acquire) != 0
     }
 
-    /// Where the next record will go.
+    /// The position of the next record.
     pub(crate) fn head(&self, cpu: usize) -> u64 {
         self.field(cpu, std::mem::offset_of!(spry_cpu, head)).load(Ordering::Acquire)
     }
@@ -192,17 +192,17 @@ impl Rings {
         self.field(cpu, std::mem::offset_of!(spry_cpu, tail)).store(position, Ordering::Release);
     }
 
-    /// Forgets which task is running; only while nothing records.
+    /// Forgets the running task; only to be called while recording is off.
     pub(crate) fn forget_running(&self, cpu: usize) {
         self.field(cpu, std::mem::offset_of!(spry_cpu, running)).store(0, Ordering::Release);
     }
 
-    /// How many records have found no room since the last record that found room.
+    /// The number of records that have found no room since the last record that found room.
     pub(crate) fn missed(&self, cpu: usize) -> u64 {
         self.field(cpu, std::mem::offset_of!(spry_cpu, missed)).load(Ordering::Acquire)
     }
 
-    /// How many rare and nested records have found no room since the start.
+    /// The number of rare and nested records that have found no room since the start.
     pub(crate) fn shared_lost(&self, cpu: usize) -> u64 {
         self.field(cpu, std::mem::offset_of!(spry_cpu, meta_lost)).load(Ordering::Acquire)
     }
@@ -228,7 +228,7 @@ pub(crate) struct Shared {
     position: u64,
 }
 
-/// How far one reading of the ring got.
+/// The extent of one reading of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub(crate) enum Reached {
@@ -251,7 +251,7 @@ impl Shared {
         })
     }
 
-    /// How much of the ring waits to be read, 0 to 1.
+    /// The part of the ring that waits to be read, 0 to 1.
     pub(crate) fn fill(&self) -> f64 {
         (self.producer.word(0).load(Ordering::Acquire) - self.position) as f64 / self.bytes as f64
     }

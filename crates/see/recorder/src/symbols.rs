@@ -1,4 +1,4 @@
-//! Names for addresses in the code: kernel functions, and for programs the file and the place in it.
+//! Names for addresses in the code: kernel functions, and for programs the file and the offset in it.
 
 use std::collections::HashMap;
 use std::fs;
@@ -21,23 +21,23 @@ const NAMES_MAX: usize = 1 << 16;
 /// A process's maps are not read again sooner than this, ns.
 const MAPS_AGE_MIN_NS: u64 = 500_000_000;
 
-/// Frames of the kernel inside this function are the recorder's own way to the stack, and are left out.
+/// Kernel frames inside this function belong to the recorder's own program, and are left out.
 const WAY_IN: &str = "__schedule";
 
-/// The last function of the kernel itself; behind it are its modules and BPF programs, which come and go.
+/// The last function of the kernel itself; modules and BPF programs, which come and go, are behind it.
 const LAST_OF_KERNEL: &str = "_etext";
 
-/// How the names of BPF programs' functions begin.
+/// The beginning of the names of BPF programs' functions.
 const OF_PROGRAM: &str = "bpf_prog_";
 
-/// How the names of the kernel's functions begin through which interrupts come in, on x86 and on 64-bit Arm.
+/// The beginning of the names of the kernel's interrupt entries, on x86 and on 64-bit Arm.
 const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq"];
 
 /// A part of a process's memory that is mapped from a file.
 struct Mapped {
     start: u64,
     end: u64,
-    /// What to add to an address for its place in the file.
+    /// The offset in the file of the address `start`, bytes.
     offset: u64,
     file: Arc<str>,
 }
@@ -45,7 +45,7 @@ struct Mapped {
 /// Turns addresses into names and remembers them.
 pub(crate) struct Symbols {
     kernel: Vec<(u64, String)>,
-    /// Where the kernel's own functions end.
+    /// The end of the kernel's own functions.
     kernel_end: u64,
     programs: Programs,
     kernel_names: HashMap<u64, Arc<str>>,
@@ -61,7 +61,7 @@ struct Process {
 }
 
 impl Symbols {
-    /// Takes the kernel's functions, in order of address, and by which numbers `/proc` lists processes.
+    /// Takes the kernel's functions, in order of address, and the numbers by which `/proc` lists processes.
     pub(crate) fn new(kernel: Vec<(u64, String)>, listing: Listing) -> Symbols {
         let kernel_end =
             kernel.iter().find(|(_, name)| name == LAST_OF_KERNEL).map_or(u64::MAX, |&(address, _)| address);
@@ -80,12 +80,12 @@ impl Symbols {
         self.listing.learn(info);
     }
 
-    /// Forgets a process: another one has its number now.
+    /// Forgets a process, since another process has its number now.
     pub(crate) fn forget(&mut self, tgid: Tgid) {
         self.processes.remove(&tgid);
     }
 
-    /// The names of a stack's frames, kernel first, the innermost first; and how many are the kernel's.
+    /// The names of a stack's frames, kernel first, the innermost first, and the number of kernel frames.
     pub(crate) fn frames(&mut self, raw: &RawStack, time_ns: u64) -> (Box<[Arc<str>]>, usize) {
         self.frames_after(raw, time_ns, |names| names.iter().position(|name| &**name == WAY_IN).unwrap_or(0))
     }
@@ -111,7 +111,7 @@ impl Symbols {
         (frames.into(), of_kernel)
     }
 
-    /// The name of the function in the kernel that is at an address at this time; BPF programs come and go.
+    /// The name of the kernel's function at an address at this time; BPF programs come and go.
     pub(crate) fn kernel_name(&mut self, address: u64, time_ns: u64) -> Arc<str> {
         if address >= self.kernel_end {
             return self.name_behind_kernel(address, time_ns);
@@ -127,14 +127,14 @@ impl Symbols {
         name
     }
 
-    /// The last function at or before an address, in the list of functions that was made at the start.
+    /// The last function at or before an address, in the list of functions from the start.
     fn listed(&self, address: u64) -> Option<&str> {
         let after = self.kernel.partition_point(|&(start, _)| start <= address);
         Some(&self.kernel[after.checked_sub(1)?].1)
     }
 
     /// The name of a function of a module or a BPF program. A program may have been loaded since the list was
-    /// made; the function before it in the list has then nothing to do with it.
+    /// made; the function before it in the list is then unrelated to it.
     fn name_behind_kernel(&mut self, address: u64, time_ns: u64) -> Arc<str> {
         if let Some(name) = self.programs.name(address, time_ns) {
             return name;
@@ -153,9 +153,9 @@ impl Symbols {
         if process.names.len() >= NAMES_MAX {
             process.names.clear();
         }
-        // A process maps more files as it runs: its maps are read again when an address is in none of those
-        // known, and only then. To list the maps of a large process takes the kernel so long that it makes
-        // samples late.
+        // A process maps more files as it runs: its maps are read again when an address is in none of the
+        // known maps, and only then. The kernel needs so long to list the maps of a large process that the
+        // list delays samples.
         let is_new = process.maps_read_ns.is_none_or(|read_ns| time_ns > read_ns + MAPS_AGE_MIN_NS);
         if is_new && addresses.iter().any(|&address| process.place(address).is_none()) {
             process.maps = self.listing.number(tgid).map(read_maps).unwrap_or_default();

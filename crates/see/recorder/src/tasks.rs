@@ -1,11 +1,11 @@
-//! What the drain remembers of each task: how it is scheduled, and stolen time that is not written yet.
+//! The drain's state of each task: its policy and priority, and stolen time that is not written yet.
 
 use spry_trace::Tid;
 use spry_trace::event::{Policy, Prio};
 use spry_trace::format::STOLEN_GRAIN_NS;
 
-/// Differences between a task's wall time and its run time are kept back until their sum is what the task has
-/// run divided by this. So no byte is spent on less, and the run time in the trace is never further off.
+/// Differences between a task's wall time and its run time are kept back until their sum is the task's run
+/// time divided by this. So the trace spends no bytes on less, and its run times are never further off.
 const STOLEN_SHARE: u64 = 2000;
 /// A sum of differences below this is always kept back, ns.
 const STOLEN_MIN_NS: u64 = 10_000;
@@ -22,7 +22,7 @@ struct Known {
     ran_ns: u64,
 }
 
-/// What holds for a task until a switch tells another policy or priority.
+/// The state of a task until a switch shows another policy or priority.
 const ORDINARY: Known = Known { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
 
 /// A table by tid, in pages that appear when used.
@@ -41,12 +41,12 @@ impl Tasks {
         &mut self.pages[page].get_or_insert_with(|| Box::new([ORDINARY; PAGE]))[number % PAGE]
     }
 
-    /// Forgets the task of a tid: a new task has it.
+    /// Forgets the task of a tid, since a new task has the tid.
     pub(crate) fn forget(&mut self, tid: Tid) {
         *self.task(tid) = ORDINARY;
     }
 
-    /// The change to tell of, if a task is scheduled in another way than was known.
+    /// The event of a change, if a task's policy or priority differs from the known values.
     #[must_use]
     pub(crate) fn seen(&mut self, tid: Tid, policy: Policy, prio: u8) -> Option<Prio> {
         let task = self.task(tid);
@@ -57,12 +57,12 @@ impl Tasks {
         Some(Prio { tid, policy, prio })
     }
 
-    /// How much of a task's stay on a CPU, which took `stay_ns`, to call stolen, when the kernel did not
-    /// count `uncounted_ns` of it as the task's run time.
+    /// The part of a task's stay on a CPU to write as stolen, ns. The stay took `stay_ns`, and the kernel did
+    /// not count `uncounted_ns` of it as the task's run time.
     ///
-    /// The kernel bills between its readings of the run queue's clock, which are before the tracepoints by
-    /// 100 ns to, where it reuses a wake-up's reading, many microseconds. So a difference may be below 0
-    /// (billed for more than the stay), and a small one is carried over until it is large enough to tell.
+    /// The kernel bills between its readings of the run queue's clock. They are before the tracepoints by 100
+    /// ns, or, where it reuses a wake-up's reading, by many microseconds. So a difference may be below 0
+    /// (billed for more than the stay). Small differences are carried over until their sum is large enough.
     #[must_use]
     pub(crate) fn stolen(&mut self, tid: Tid, uncounted_ns: i32, stay_ns: u64) -> i32 {
         let task = self.task(tid);
@@ -75,8 +75,8 @@ impl Tasks {
         task.tell(stay_ns)
     }
 
-    /// The same as [`Tasks::stolen`] for a stay that a hidden switch began. The result is never 0: a value
-    /// other than 0 tells the reader of the trace that the length of the stay is known.
+    /// The same as [`Tasks::stolen`] for a stay that a hidden switch began. The result is never 0: to the
+    /// reader of the trace, another value than 0 means that the length of the stay is known.
     #[must_use]
     pub(crate) fn stolen_before(&mut self, tid: Tid, uncounted_ns: i32, since_switch_ns: u64) -> i32 {
         let task = self.task(tid);
@@ -92,8 +92,8 @@ impl Tasks {
 }
 
 impl Known {
-    /// Takes from the owed time what a stay of this length can have lost, in whole grains, which take less
-    /// room in the trace. The rest stays owed.
+    /// Takes from the owed time at most the length of the stay, in whole grains, which take less room in the
+    /// trace. The rest stays owed.
     fn tell(&mut self, stay_ns: u64) -> i32 {
         let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
         let stolen = i32::try_from(self.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);

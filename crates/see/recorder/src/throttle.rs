@@ -1,4 +1,4 @@
-//! Which tasks are throttled, and by the limits of which cgroups.
+//! The tasks that are throttled, and the cgroups with the limits.
 
 use std::collections::HashMap;
 use std::fs;
@@ -13,18 +13,18 @@ use crate::wire::{
     SPRY_QUEUE_BEGINS, SPRY_QUEUE_ENDS, SPRY_SCHEDULER_BEGINS, SPRY_SCHEDULER_ENDS, spry_quota, spry_throttle,
 };
 
-/// How many directories are looked at in search of a cgroup, and how deep.
+/// The most directories that are searched for a cgroup; below, the greatest depth of the search.
 const DIRECTORIES_MAX: usize = 100_000;
 const DEPTH_MAX: usize = 64;
 
-/// The tasks that are throttled, and the limits that were seen.
+/// The throttled tasks, and the limits that were recorded so far.
 #[derive(Default)]
 pub(crate) struct Throttles {
     limits: HashMap<u64, Arc<Limit>>,
     waiting: HashMap<Tid, Waiting>,
 }
 
-/// A task that may not run.
+/// A throttled task: its CPU, and the throttled time of its queue up to the start of the wait, ns.
 struct Waiting {
     cpu: usize,
     so_far_ns: u64,
@@ -42,7 +42,7 @@ impl Throttles {
         }
     }
 
-    /// What to tell of a record, if anything.
+    /// The event that follows from a record, if any.
     pub(crate) fn see(&mut self, cpu: usize, raw: &spry_throttle) -> Option<Throttled> {
         let (tid, ns) = (Tid(raw.tid), raw.ns);
         match raw.says {
@@ -54,7 +54,7 @@ impl Throttles {
             }
             SPRY_QUEUE_ENDS => {
                 let waiting = self.waiting.remove(&tid)?;
-                // Each CPU has a queue of its own. How long the task waited in the first one is not known.
+                // Each CPU has a queue of its own. The task's wait in the first queue is unknown.
                 let throttled_ns = (waiting.cpu == cpu).then(|| ns.checked_sub(waiting.so_far_ns))??;
                 Some(Throttled { tid, throttled_ns: Some(throttled_ns), limit: waiting.limit })
             }
@@ -89,8 +89,8 @@ fn path_of(id: u64) -> Box<str> {
     path.into()
 }
 
-/// Where the hierarchy with the CPU controller is mounted: one of version 1 that has it, or that of version
-/// 2.
+/// The mount point of the hierarchy with the CPU controller: a hierarchy of version 1 that has the
+/// controller, or else the hierarchy of version 2.
 fn hierarchy(mounts: &str) -> Option<PathBuf> {
     let parsed = mounts.lines().filter_map(|line| {
         let (mount, file_system) = line.split_once(" - ")?;
@@ -146,7 +146,7 @@ mod tests {
         let over = throttles.see(0, &raw(7, SPRY_QUEUE_ENDS, 590)).unwrap();
         assert_eq!(over.throttled_ns, Some(90));
         assert_eq!(throttles.see(0, &raw(7, SPRY_QUEUE_ENDS, 600)), None);
-        // On another CPU, or where the count went back, it is not known how long.
+        // On another CPU, or where the count went back, the throttled time is unknown.
         for (cpu, so_far_ns) in [(1, 590), (0, 400)] {
             throttles.see(0, &raw(7, SPRY_QUEUE_BEGINS, 500)).unwrap();
             assert_eq!(throttles.see(cpu, &raw(7, SPRY_QUEUE_ENDS, so_far_ns)), None);

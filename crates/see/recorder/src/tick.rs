@@ -1,4 +1,4 @@
-//! The clock tick: its rate, and where in its period it falls on each CPU.
+//! The clock tick: its rate, and its phase on each CPU.
 
 use std::fs;
 use std::thread;
@@ -7,12 +7,12 @@ use std::time::Duration;
 /// The rates that kernels are built with.
 const RATES: [u32; 8] = [100, 250, 300, 1000, 128, 256, 512, 1024];
 
-/// What `/proc/timer_list` tells.
+/// The values that are read from `/proc/timer_list`.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct TimerList {
     now_ns: u64,
     jiffies: u64,
-    /// The next or last tick of each CPU.
+    /// The next or last tick of each CPU, ns.
     ticks: Vec<(usize, u64)>,
     is_high_resolution: bool,
 }
@@ -42,7 +42,7 @@ fn parse(text: &str) -> TimerList {
         } else if let Some((expiry, _)) = number_after(line, ".last_tick") {
             last = Some(expiry);
         } else if let Some((is_stopped, _)) = number_after(line, ".tick_stopped") {
-            // While a CPU's tick is stopped, the tick's timer is set for something else.
+            // While a CPU's tick is stopped, the tick's timer is set for another purpose.
             let tick = if is_stopped == 0 { next } else { last };
             list.ticks.extend(cpu.zip(tick));
         } else if let Some((jiffies, _)) = number_after(line, "jiffies") {
@@ -79,7 +79,7 @@ fn configured_rate(config: &str) -> Option<u32> {
     config.lines().find_map(|line| line.strip_prefix("CONFIG_HZ=")?.parse().ok())
 }
 
-/// Jiffies begin 300 s below the wrap of 32 bits (`INITIAL_JIFFIES`), so their number tells the rate.
+/// Jiffies begin 300 s below the wrap of 32 bits (`INITIAL_JIFFIES`), so their number shows the rate.
 fn rate_since_boot(list: &TimerList) -> Option<u32> {
     let off_by = |hz: u32| {
         let begin = (1_u64 << 32) as f64 - 300.0 * f64::from(hz);

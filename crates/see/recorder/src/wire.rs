@@ -1,10 +1,10 @@
 //! The records that BPF programs and the recorder share.
 //!
-//! What is in `generated` comes from `bpf/wire.h` and `bpf/split.h`, which say what the fields mean. These
-//! types stop at the decoder; the rest of Spry sees `spry_trace::event`.
+//! The types in `generated` come from `bpf/wire.h` and `bpf/split.h`, which document the fields. These types
+//! stop at the decoder; the rest of Spry sees `spry_trace::event`.
 
 #[allow(
-    dead_code, // The headers say more than Rust asks for.
+    dead_code, // The headers have more than Rust uses.
     non_camel_case_types,
     non_upper_case_globals,
     clippy::all,
@@ -16,7 +16,7 @@ mod generated {
 
 pub(crate) use generated::*;
 
-/// What a record is, by the low byte of its stamp.
+/// The kind of a record, by the low byte of its stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Kind {
     /// The rest of the chunk is empty.
@@ -63,18 +63,18 @@ pub(crate) enum RareKind {
     Offline,
 }
 
-/// A number that no BPF program of ours writes: the ring does not hold what was put into it.
+/// A number that no BPF program of ours writes: the ring's contents are damaged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{what} {number}")]
 pub struct Nonsense {
-    /// What the number should have been.
+    /// The expected meaning of the number.
     pub what: &'static str,
     /// The number that was read.
     pub number: u64,
 }
 
 impl Nonsense {
-    /// Makes the error of a number that should have been `what`, and is not.
+    /// The error of a number that should have been `what` and is something else.
     pub(crate) fn of(what: &'static str, number: impl Into<u64>) -> Nonsense {
         Nonsense { what, number: number.into() }
     }
@@ -120,7 +120,7 @@ impl TryFrom<spry_kind> for Kind {
 }
 
 impl HotKind {
-    /// How many words a record of the kind has.
+    /// The number of words of a record of the kind.
     pub(crate) const fn words(self) -> usize {
         let bytes = match self {
             HotKind::Switch => size_of::<spry_switch>(),
@@ -210,7 +210,7 @@ mod tests {
         let mut waking = spry_waking::default();
         waking.set_waker(1);
         waking.set_context(SPRY_CONTEXT_HARDIRQ);
-        // SAFETY: the same, of 16 bytes.
+        // SAFETY: plain data of 16 bytes, of which the second word is read.
         assert_eq!(unsafe { (&raw const waking).cast::<u64>().add(1).read() }, 0x0200_0001);
     }
 

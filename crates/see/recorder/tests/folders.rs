@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::process::Command;
 
-/// Copies the files of a folder, without those in folders below it.
+/// Copies the files of a folder, without the files in folders below it.
 fn copy(from: &Path, to: &Path) {
     fs::create_dir_all(to).expect("scratch space");
     for entry in fs::read_dir(from).expect("the folder is there").map(|entry| entry.expect("an entry")) {

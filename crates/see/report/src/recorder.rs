@@ -1,9 +1,9 @@
-//! What recording itself cost, as far as the findings show it.
+//! The cost of recording itself, as far as the findings show it.
 
 use spry_analysis::findings::Findings;
 use spry_trace::Tgid;
 
-/// What the recorder itself used of the machine.
+/// The recorder's own use of the machine.
 #[derive(Clone, Copy, PartialEq, Debug, serde::Serialize)]
 pub(crate) struct RecorderCost {
     /// The recorder's process.
@@ -15,7 +15,7 @@ pub(crate) struct RecorderCost {
 }
 
 /// The recorder's cost; `None` where the trace names no recorder, or the recorder's tasks are not among the
-/// selected ones.
+/// selected tasks.
 pub(crate) fn cost(findings: &Findings) -> Option<RecorderCost> {
     let tgid = findings.trace.recorder_tgid?;
     let mut own = findings.tasks.iter().filter(|task| task.who.tgid == tgid).peekable();

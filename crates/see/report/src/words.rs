@@ -15,7 +15,7 @@ pub(crate) fn moment(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
 }
 
-/// What was lost and where: `15: 15 on CPU 1`.
+/// The number of lost events, in all and by place: `15: 15 on CPU 1`.
 pub(crate) fn losses(trace: &TraceFinding) -> String {
     let by_cpu = trace.lost_by_cpu.iter().enumerate().filter(|&(_, &lost)| lost > 0);
     let mut parts: Vec<String> = by_cpu.map(|(cpu, &lost)| format!("{} on CPU {cpu}", count(lost))).collect();
@@ -26,12 +26,12 @@ pub(crate) fn losses(trace: &TraceFinding) -> String {
     format!("{}: {}", count(trace.lost), parts.join(", "))
 }
 
-/// A part of a whole as a share; `None` of nothing.
+/// A part of a whole as a share; `None` if the whole is 0.
 pub(crate) fn share(part: u64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
 
-/// A part of a whole as a share, where the part may be below 0; `None` of nothing.
+/// A part of a whole as a share, where the part may be below 0; `None` if the whole is 0.
 pub(crate) fn signed_share(part: i64, whole: u64) -> Option<f64> {
     (whole > 0).then(|| part as f64 / whole as f64)
 }
@@ -41,12 +41,12 @@ pub(crate) fn comm(comm: &Comm) -> String {
     plain(&String::from_utf8_lossy(comm.as_bytes()))
 }
 
-/// A text on one line: no control characters, which a terminal might obey.
+/// A text on one line without control characters, which a terminal could obey.
 pub fn plain(text: &str) -> String {
     text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
 }
 
-/// Control characters, and those that turn the direction of writing.
+/// Whether a character is a control character or turns the direction of writing.
 fn is_unprintable(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -59,7 +59,7 @@ pub(crate) fn who(who: &Who) -> String {
     }
 }
 
-/// What had a CPU, in words: a party as the subject of a sentence.
+/// A party in words, as the subject of a sentence.
 pub(crate) fn party(party: &Party) -> String {
     match party {
         Party::Task(task) => who(task),
@@ -99,7 +99,7 @@ fn of_group(path: &str) -> String {
     if path.is_empty() { "a group above it".into() } else { plain(path) }
 }
 
-/// What went on during a wait, in its greatest parts: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
+/// The greatest parts of a wait in words: `cc1 4567 ran 29.0 ms, hog 3321 2.10 ms`.
 pub fn culprits(delay: &Delay) -> String {
     let parts = parts(delay);
     let largest_ns = parts.iter().map(|part| part.1).max().unwrap_or(0);
@@ -135,7 +135,7 @@ pub fn culprits(delay: &Delay) -> String {
     if text.is_empty() { "nobody else had the CPU".into() } else { text }
 }
 
-/// Why a CPU was idle during a wait, as far as the trace tells: `290 us of it to leave idle state 3`.
+/// Why a CPU was idle during a wait, as far as the trace shows it: `290 us of it to leave idle state 3`.
 fn idle_reason(delay: &Delay) -> String {
     match delay.idle {
         Some(IdleReason::State { state, leaving_ns }) => {
@@ -147,7 +147,7 @@ fn idle_reason(delay: &Delay) -> String {
     }
 }
 
-/// A note on the culprits of many waits; `None` if no idle CPU is among those that are shown.
+/// A note on the culprits of many waits; `None` if no idle CPU is among the shown culprits.
 pub(crate) fn idle_note<'a>(
     findings: &Findings,
     shown: impl IntoIterator<Item = &'a Party>,
@@ -160,7 +160,7 @@ pub(crate) fn idle_note<'a>(
     })
 }
 
-/// What did something during a wait.
+/// A task, the tasks of one name, or another party that filled a part of a wait.
 enum Doer<'a> {
     Task(&'a Who),
     Name(&'a NameShare),
@@ -169,7 +169,7 @@ enum Doer<'a> {
 
 type Part<'a> = (Doer<'a>, u64);
 
-/// The parts of a wait: by task, or by name where no task had much of it but those of one name together had.
+/// The parts of a wait: by task, or by name if each task had little of it and the tasks of a name had much.
 fn parts(delay: &Delay) -> Vec<Part<'_>> {
     let task_ns = |culprit: &Culprit| task_of(culprit).map_or(0, |_| culprit.ran_ns);
     let most_of_task_ns = delay.culprits.iter().map(task_ns).max().unwrap_or(0);
@@ -200,7 +200,7 @@ fn task_of(culprit: &Culprit) -> Option<&Who> {
     }
 }
 
-/// A name, and how many tasks have it: `hackbench (398 tasks)`.
+/// A name and the number of tasks with it: `hackbench (398 tasks)`.
 fn many(name: &NameShare) -> String {
     let tasks = if name.tasks == 1 { "task" } else { "tasks" };
     match comm(&name.comm) {
@@ -209,7 +209,7 @@ fn many(name: &NameShare) -> String {
     }
 }
 
-/// Tells one delay in a sentence.
+/// Describes one delay in a sentence.
 pub fn sentence(delay: &Delay) -> String {
     let was = match delay.cause {
         DelayCause::Throttled { .. } => "throttled",
@@ -225,7 +225,7 @@ pub fn sentence(delay: &Delay) -> String {
     );
     let parts = parts(delay);
     let named = parts.iter().filter(|part| matches!(part.0, Doer::Task(_) | Doer::Name(_)));
-    // What had a small part of the wait is not to blame for it.
+    // A task that had only a small part of the wait is not to blame for it.
     match named.max_by_key(|part| part.1).filter(|part| part.1 >= delay.wait_ns / 10) {
         Some((Doer::Task(task), ran_ns)) => {
             _ = write!(text, ", while {} ran for {}", who(task), duration(*ran_ns));
@@ -241,10 +241,10 @@ pub fn sentence(delay: &Delay) -> String {
     text + "."
 }
 
-/// If more than one in this many switches is to a task of which the wake-up is missing, the report says so.
+/// If more than one in this many switches is to a task without its wake-up, the report has a note on it.
 const MISSING_SHARE: u64 = 50;
 
-/// What of waits and wakers the trace does not tell, and what to record; `None` if it tells all.
+/// A note on waits and wakers that the trace lacks, and the events to record; `None` if it lacks none.
 pub fn unknown(trace: &TraceFinding, cpus: &[CpuFinding]) -> Option<String> {
     let (missing, switches) =
         (trace.oddities.missing_wakeup, cpus.iter().map(|cpu| cpu.switches).sum::<u64>());
@@ -267,7 +267,7 @@ pub fn unknown(trace: &TraceFinding, cpus: &[CpuFinding]) -> Option<String> {
     }
 }
 
-/// The verdict in at most two sentences: the longest wait, and which task lost most to which.
+/// The verdict in at most two sentences: the longest wait, and the victim and culprit with the most time.
 pub(crate) fn verdict(findings: &Findings) -> String {
     let Some(delays) = &findings.delays else { return "Delays were not looked at.".into() };
     let is_partial = findings.trace.lacks.contains(Kind::Wakeup);

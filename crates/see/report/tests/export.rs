@@ -22,7 +22,7 @@ fn csv_has_a_quoted_line_for_every_event() {
     let csv = String::from_utf8(export(Format::Csv, &events())).unwrap();
     assert_golden("events.csv", &csv);
     let rows = csv::Reader::from_reader(csv.as_bytes()).into_records().map(Result::unwrap).count();
-    // One of the events restates what was known already.
+    // One of the events restates names that were known already.
     assert_eq!(rows, events().len() - 1);
 }
 
@@ -54,7 +54,7 @@ fn a_long_trace_makes_several_row_groups() {
     let file = SerializedFileReader::new(bytes::Bytes::from(export(Format::Parquet, &many))).unwrap();
     assert!(file.num_row_groups() > 1);
     let rows: i64 = file.metadata().row_groups().iter().map(|group| group.num_rows()).sum();
-    // Names are told anew only after a task has ended, so nearly every `Task` here repeats what is known.
+    // A name is new only after a task has ended, so nearly every `Task` event here repeats known names.
     let restated = many.iter().filter(|stamped| matches!(stamped.event, Event::Task(_))).count();
     assert_eq!(rows, (many.len() - restated + 2) as i64);
 }

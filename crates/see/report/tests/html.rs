@@ -15,7 +15,7 @@ fn page(findings: &Findings) -> String {
     String::from_utf8(out).unwrap()
 }
 
-/// The document after its scripts ran, and what they said on the console.
+/// Returns the document after its scripts ran, and their messages on the console.
 fn browse(name: &str, page: &str) -> (String, String) {
     let place = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
     let _ = std::fs::remove_dir_all(&place);
@@ -48,7 +48,7 @@ fn browser() -> PathBuf {
         .expect("this test needs a browser: apt install chromium")
 }
 
-/// How much a chart says it drew.
+/// The number of items that a chart reports as drawn.
 fn drawn(dom: &str, id: &str) -> usize {
     let (_, rest) = dom.split_once(&format!("id=\"{id}\"")).unwrap_or_else(|| panic!("no chart {id}"));
     let tag = rest.split_once('>').unwrap().0;

@@ -1,4 +1,4 @@
-//! What a trace cannot tell is null in the JSON report and a dash on a terminal, never 0.
+//! Figures that a trace cannot give are null in the JSON report and a dash on a terminal, never 0.
 
 use std::collections::BTreeMap;
 
@@ -85,7 +85,7 @@ fn events() -> Vec<Stamped> {
     events
 }
 
-/// The group of an event, and the kinds of which it is a sign.
+/// The group of an event, and the kinds of events that it proves.
 fn belongs(event: &Event) -> (Group, Kinds) {
     let group = match event {
         Event::TimerExpire(_) => Group::Timer,
@@ -167,7 +167,7 @@ fn at_path<'a>(value: &'a Value, path: &str) -> Vec<&'a Value> {
     })
 }
 
-/// What a file may lack: each group, each kind, and what other recorders commonly leave out together.
+/// The cases of missing events: each group, each kind, and sets that other recorders leave out together.
 fn cases() -> Vec<(Vec<Group>, Vec<Kind>)> {
     let groups = Group::ALL.into_iter().filter(|&group| group != Group::Sched);
     let kinds = [Kind::Migration, Kind::Tick, Kind::Birth, Kind::Stolen];

@@ -1,12 +1,12 @@
-//! The state of one CPU: which task has it, which had it lately, and which interrupts are being handled.
+//! The state of one CPU: the task that has it, its recent stays, and the interrupts being handled.
 
 use crate::interval::{InterruptKind, Interrupted};
 use crate::task::TaskIndex;
 
-/// What has a CPU.
+/// The holder of a CPU: a task, the idle task, or unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Holder {
-    /// It is not known what has the CPU: before its first switch, or after lost events.
+    /// The holder is not known: before the CPU's first switch, after lost events or after a contradiction.
     #[default]
     Unknown,
     Idle,
@@ -14,7 +14,7 @@ pub enum Holder {
 }
 
 impl Holder {
-    /// The task, if it is one.
+    /// The task; `None` if the CPU is idle or its holder is unknown.
     pub const fn task(self) -> Option<TaskIndex> {
         match self {
             Holder::Task(task) => Some(task),
@@ -23,46 +23,46 @@ impl Holder {
     }
 }
 
-/// A stay on a CPU that is over.
+/// A stay on a CPU that has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Slice {
     /// The start, ns of the trace's clock.
     pub start_ns: u64,
     /// The end, ns of the trace's clock.
     pub end_ns: u64,
-    /// What had the CPU.
+    /// The holder of the CPU during the stay.
     pub holder: Holder,
 }
 
-/// How many of each CPU's latest slices are remembered.
+/// The number of latest slices kept for each CPU.
 const RECENT: usize = 256;
-/// How deep interrupts inside interrupts are followed; no machine nests them deeper.
+/// The depth to which interrupts inside interrupts are followed; no machine nests them deeper.
 const NESTING_MAX: usize = 8;
 
-/// What is known of a CPU at the latest event.
+/// The known state of a CPU at the latest event.
 #[derive(Clone, Debug)]
 pub struct Cpu {
-    /// What has the CPU.
+    /// The present holder of the CPU.
     pub(crate) holder: Holder,
-    /// Since when the holder has the CPU; if the holder is unknown, since when no event of the CPU is
-    /// missing.
+    /// The start of the holder's stay, ns. If the holder is unknown: start of the time in which no event of
+    /// the CPU is missing.
     pub(crate) since_ns: u64,
-    /// The CPU's latest seen switch, if the task that it brought has turned up on another CPU since.
+    /// The time of the CPU's latest seen switch, ns, if the switch's next task has appeared elsewhere since.
     pub(crate) taken_ns: Option<u64>,
-    /// What lost the CPU to the holder.
+    /// The previous holder, which lost the CPU to the present holder.
     pub(crate) left: Holder,
     /// Whether the holder may have had the CPU even before `since_ns`.
     pub(crate) start_cut: bool,
     /// The time of the CPU's latest event, ns.
     pub(crate) last_event_ns: u64,
-    /// When events were last found lost; 0 if never.
+    /// The time at which lost events were last found, ns; 0 if never.
     pub(crate) lost_at_ns: u64,
-    /// How many events were lost.
+    /// The number of lost events of the CPU.
     pub(crate) lost: u64,
     /// The latest slices, as a ring; `pushed` counts all slices that ever went in.
     recent: Option<Box<[Slice; RECENT]>>,
     pushed: usize,
-    /// Ticks since the last switch, ns: the next switch tells which task they hit.
+    /// The times of the ticks since the last switch, ns: the next switch shows which task they hit.
     pub(crate) ticks_ns: Vec<u64>,
     nesting: [Open; NESTING_MAX],
     depth: usize,
@@ -97,22 +97,22 @@ impl Cpu {
         }
     }
 
-    /// What has the CPU.
+    /// The present holder of the CPU.
     pub const fn holder(&self) -> Holder {
         self.holder
     }
 
-    /// Since when the holder has the CPU, ns; meaningless where the holder is unknown.
+    /// The start of the holder's stay, ns; meaningless where the holder is unknown.
     pub const fn since_ns(&self) -> u64 {
         self.since_ns
     }
 
-    /// How many events of the CPU were lost so far.
+    /// The number of events of the CPU that were lost so far.
     pub const fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// One of the latest 256 stays: the newest one for 0, the one before it for 1.
+    /// One of the latest 256 stays: `back` is 0 for the newest stay, 1 for the stay before it.
     #[inline]
     pub fn recent(&self, back: usize) -> Option<&Slice> {
         let ring = self.recent.as_ref().filter(|_| back < self.pushed.min(RECENT))?;
@@ -135,7 +135,7 @@ impl Cpu {
         self.start_cut = true;
     }
 
-    /// Since when the stolen time counts that the CPU's next switch gives, ns: since the latest seen switch.
+    /// The start of the span in which the CPU's next switch counts stolen time, ns: the latest seen switch.
     pub(crate) fn counted_since_ns(&self) -> u64 {
         self.taken_ns.unwrap_or(self.since_ns)
     }

@@ -1,4 +1,4 @@
-//! What the time line tells: intervals of tasks and CPUs, and events with their tasks resolved.
+//! The time line's output: intervals of tasks and CPUs, and events with their tasks resolved.
 
 use std::fmt;
 
@@ -10,11 +10,11 @@ use crate::cpu::Holder;
 use crate::machine::Timeline;
 use crate::task::TaskIndex;
 
-/// Which ends of an interval are not its real ends: the window or lost events cut it off, or the end was not
-/// seen.
+/// The ends of an interval that are not its real ends: the window or lost events cut it off, or the end was
+/// not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cut {
-    /// The interval began earlier than its start says.
+    /// The interval began earlier than its recorded start.
     pub start: bool,
     /// The interval went on after its end.
     pub end: bool,
@@ -36,13 +36,13 @@ pub struct Ran {
     pub start_ns: u64,
     /// The end, ns of the trace's clock.
     pub end_ns: u64,
-    /// Wall time up to the end of this stay that the kernel did not count as the task's and that no earlier
-    /// stay tells of, ns. Below 0 where the kernel counted more than the stay (see
+    /// Wall time, ns, up to the end of this stay that the kernel did not count as the task's. The part that
+    /// earlier stays report is left out. Below 0 where the kernel counted more than the stay (see
     /// [`spry_trace::event::Switch::stolen_ns`]).
     pub stolen_ns: i64,
     /// How the stay ended.
     pub end: RunEnd,
-    /// Which ends are cut.
+    /// The ends that are cut.
     pub cut: Cut,
 }
 
@@ -58,7 +58,7 @@ impl Ran {
 pub enum RunEnd {
     /// A switch ended the stay.
     Switched {
-        /// The state in which it left.
+        /// The state in which the task left the CPU.
         state: PrevState,
         /// The task that got the CPU.
         next: Holder,
@@ -81,18 +81,18 @@ pub struct Idled {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waited {
     pub task: TaskIndex,
-    /// The CPU that it got, or that had it in its queue.
+    /// The CPU that the task got, or the CPU of its queue.
     pub cpu: u16,
     /// The start, ns of the trace's clock.
     pub start_ns: u64,
     /// The end, ns of the trace's clock.
     pub end_ns: u64,
     pub cause: WaitCause,
-    /// When waking began, for woken tasks; at most `start_ns`.
+    /// The time of the waking, for woken tasks, ns; at most `start_ns`.
     pub waking_ns: u64,
-    /// The queue that it was on before its last move during the wait, and when it moved.
+    /// The CPU that the task left in its last move during the wait, and the time of that move, ns.
     pub moved: Option<(u16, u64)>,
-    /// Which ends are cut.
+    /// The ends that are cut.
     pub cut: Cut,
 }
 
@@ -103,7 +103,7 @@ pub enum WaitCause {
     Woken {
         /// The task that was running on the waker's CPU.
         by: Holder,
-        /// The context in which the waker was.
+        /// The context of the waker.
         context: Context,
     },
     /// The task was pushed off the CPU, or left it while runnable, and `by` got the CPU.
@@ -113,7 +113,7 @@ pub enum WaitCause {
     },
     /// The task was created.
     New,
-    /// The task may not run, since the quota of a group is spent. Nothing that has the CPU delays it.
+    /// The task may not run, since the quota of a group is spent. The CPU's holder does not delay it.
     Throttled {
         /// The limit; [`Timeline::limit`] has it.
         limit: LimitIndex,
@@ -127,7 +127,7 @@ pub enum WaitCause {
     Unknown,
 }
 
-/// One of the limits of groups that the trace has told of. Indices count up from 0 without gaps.
+/// One of the groups' limits that appear in the trace. Indices count up from 0 without gaps.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LimitIndex(pub(crate) u32);
 
@@ -139,36 +139,36 @@ pub struct Slept {
     pub start_ns: u64,
     /// The end, ns of the trace's clock.
     pub end_ns: u64,
-    /// The state in which it left the CPU; `None` for a new task and where unknown.
+    /// The state in which the task left the CPU; `None` for a new task, or if the state is unknown.
     pub state: Option<PrevState>,
-    /// Which ends are cut.
+    /// The ends that are cut.
     pub cut: Cut,
 }
 
-/// A switch with its tasks resolved; told before the intervals that it ends.
+/// A switch with its tasks resolved; reported before the intervals that it ends.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Switched {
-    /// When the CPU switched, ns of the trace's clock.
+    /// The time of the switch, ns of the trace's clock.
     pub time_ns: u64,
     pub cpu: u16,
-    /// The task that left.
+    /// The task that lost the CPU.
     pub prev: Holder,
-    /// The task that came.
+    /// The task that got the CPU.
     pub next: Holder,
-    /// The state in which `prev` left.
+    /// The state in which `prev` left the CPU.
     pub state: PrevState,
 }
 
 /// A waker decided to wake a task, whether or not that task was still running.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Waking {
-    /// When waking began, ns of the trace's clock.
+    /// The time of the waking, ns of the trace's clock.
     pub time_ns: u64,
     /// The waker's CPU.
     pub cpu: u16,
-    /// What was running on the waker's CPU.
+    /// The task that was running on the waker's CPU.
     pub by: Holder,
-    /// The context in which the waker was.
+    /// The context of the waker.
     pub context: Context,
     /// The task to be woken.
     pub task: TaskIndex,
@@ -177,7 +177,7 @@ pub struct Waking {
 /// A blocked or new task became runnable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Woken {
-    /// When the task became runnable, ns of the trace's clock.
+    /// The time at which the task became runnable, ns of the trace's clock.
     pub time_ns: u64,
     pub task: TaskIndex,
     /// [`WaitCause::Woken`] or [`WaitCause::New`].
@@ -197,14 +197,14 @@ pub struct Migrated {
 /// A clock tick was handled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ticked {
-    /// When the tick was handled, ns of the trace's clock.
+    /// The time at which the tick was handled, ns of the trace's clock.
     pub time_ns: u64,
     pub cpu: u16,
     /// The task that had the CPU.
     pub holder: Holder,
 }
 
-/// Which interrupt or softirq.
+/// The kind of an interrupt or softirq.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum InterruptKind {
@@ -229,25 +229,25 @@ impl fmt::Display for InterruptKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Interrupted {
     pub cpu: u16,
-    /// Which interrupt or softirq.
+    /// The kind of the interrupt or softirq.
     pub kind: InterruptKind,
     /// The entry, ns of the trace's clock.
     pub start_ns: u64,
     /// The return, ns of the trace's clock.
     pub end_ns: u64,
-    /// The time of this interrupt or softirq without that of the interrupts inside it.
+    /// The handler's own time, without the interrupts inside it, ns.
     pub own_ns: u64,
     /// The task that had the CPU.
     pub holder: Holder,
 }
 
-/// A listener that is told what the time line finds, in order of the ends of the intervals.
+/// Receives the time line's intervals and events, in order of the ends of the intervals.
 ///
-/// Every method does nothing unless overridden. `now` is the time line that tells, in the state just before
-/// the event's task gets the CPU; a task's last state is therefore still to be seen in it.
+/// Every method does nothing unless overridden. `now` is the time line in its state just before the event's
+/// task gets the CPU; it therefore still shows a task's last state.
 #[allow(unused_variables)]
 pub trait Observer {
-    /// A switch, before the intervals that it ends.
+    /// A CPU switched; called before the calls for the intervals that the switch ends.
     fn switched(&mut self, now: &Timeline, switched: &Switched) {}
     /// A task lost its CPU.
     fn ran(&mut self, now: &Timeline, ran: &Ran) {}

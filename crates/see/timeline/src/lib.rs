@@ -1,9 +1,9 @@
-//! From events to intervals: which task had each CPU, which waited for one, which was blocked, and since
-//! when.
+//! From events to intervals: the task that had each CPU, the tasks that waited for one, the blocked tasks,
+//! and the start of each state.
 //!
-//! [`Timeline`] is a state machine fed one event at a time, in order of time over all CPUs. It tells an
-//! [`Observer`] every interval when it ends. What the trace does not tell stays unknown: no interval is
-//! invented.
+//! [`Timeline`] is a state machine fed one event at a time, in order of time over all CPUs. It reports every
+//! interval to an [`Observer`] when the interval ends. State that the trace does not show stays unknown: no
+//! interval is invented.
 
 mod cpu;
 mod interval;

@@ -1,4 +1,4 @@
-//! Births, names, ends, snapshots, losses, and the end of the trace.
+//! Forks, execs, renames, priorities, snapshots, losses, and the end of the trace.
 
 use spry_trace::Tid;
 use spry_trace::event::{Exec, Fork, Lost, Prio, Rename, StatState, TaskStat};
@@ -46,8 +46,8 @@ impl Timeline {
         self.tasks.touch(exec.tid, self.now_ns);
     }
 
-    /// Whether `task`, which has a CPU, is now known as `tid`. A thread that calls exec and its leader, which
-    /// is ending, exchange their tids some time before the exec is told.
+    /// Whether `task`, which has a CPU, is now known as `tid`. A thread that calls exec and its ending leader
+    /// exchange their tids some time before the exec event.
     #[cold]
     pub(crate) fn took_over(&mut self, task: TaskIndex, tid: Tid) -> bool {
         let Some(other) = self.tasks.find(tid) else { return false };
@@ -75,7 +75,7 @@ impl Timeline {
         self.tasks.join(task, tgid);
     }
 
-    /// The task that runs on a CPU, by the tid that an event there gives it.
+    /// The task that runs on a CPU, found by the tid in an event of that CPU.
     #[inline]
     pub(crate) fn runner(&mut self, cpu: u16, tid: Tid) -> Holder {
         let holder = self.cpus[usize::from(cpu)].holder;
@@ -112,8 +112,8 @@ impl Timeline {
         task.prio = prio.prio;
     }
 
-    /// A snapshot tells the state of a task that no event has told of. The task has been in that state since
-    /// the start of the trace or the latest loss: otherwise an event would have told of a change.
+    /// A snapshot gives the state of a task without earlier events. The task has been in that state since the
+    /// start of the trace or the latest loss: otherwise an event would have shown a change.
     pub(crate) fn stat(&mut self, stat: &TaskStat, to: &mut impl Observer) {
         if stat.tid.is_idle() {
             return;
@@ -130,7 +130,7 @@ impl Timeline {
             let state = match stat.state {
                 StatState::Runnable => State::Waiting,
                 StatState::Blocked => State::Blocked,
-                // The task's next switch tells on which CPU it is.
+                // The task's next switch shows on which CPU the task is.
                 StatState::Running | StatState::Exited => State::Unknown,
             };
             task.state = state;
@@ -143,7 +143,7 @@ impl Timeline {
         }
     }
 
-    /// Events of a CPU are missing between the CPU's latest event and now: it is not known which task has had
+    /// Events of a CPU are missing between the CPU's latest event and now. It is not known which task has had
     /// the CPU since that event.
     pub(crate) fn lost(&mut self, cpu: u16, lost: &Lost, to: &mut impl Observer) {
         let now_ns = self.now_ns;
@@ -165,7 +165,7 @@ impl Timeline {
         }
     }
 
-    /// Ends the trace (or the window) at `end_ns`: tells of every interval still open, cut there.
+    /// Ends the trace (or the window) at `end_ns`: reports every open interval, cut there.
     pub fn finish(&mut self, end_ns: u64, to: &mut impl Observer) {
         self.now_ns = self.now_ns.max(end_ns);
         let end_ns = self.now_ns;

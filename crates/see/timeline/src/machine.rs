@@ -1,4 +1,4 @@
-//! The state machine: takes events one by one and tells an observer what they mean.
+//! The state machine: takes events one by one and reports intervals and resolved events to an observer.
 
 use std::sync::Arc;
 
@@ -10,7 +10,7 @@ use crate::cpu::{Cpu, Holder};
 use crate::interval::{Cut, InterruptKind, Migrated, Observer};
 use crate::task::{Process, State, Task, TaskIndex, Tasks};
 
-/// The part of a trace to tell of, ns of the trace's clock. Intervals are cut to it.
+/// The part of a trace that is reported, in ns of the trace's clock. Intervals are cut to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Window {
     /// The start, inclusive, ns.
@@ -19,7 +19,7 @@ pub struct Window {
     pub to_ns: u64,
 }
 
-/// Events that did not fit what was known; most make the tasks concerned unknown for a while.
+/// Counts of events that contradict the known state. Some make a task's or a CPU's state unknown for a while.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Oddities {
     /// A switch away from a task that was not known to have the CPU.
@@ -34,13 +34,13 @@ pub struct Oddities {
     pub wakeup_without_waking: u64,
     /// A wake-up of a task that had a CPU or already waited for one.
     pub wakeup_of_runnable: u64,
-    /// A fork that names a tid still in use, or an event of a task that had ended.
+    /// A fork that names a tid still in use: the exit of the tid's earlier task was not seen.
     pub reused_alive: u64,
     /// An event that is older than the event before it; the time line takes both as of the same time.
     pub backwards: u64,
 }
 
-/// A waking of which the wake-up has not come yet.
+/// A waking that no wake-up has followed yet.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct PendingWaking {
     pub(crate) time_ns: u64,
@@ -69,8 +69,8 @@ pub struct Timeline {
     /// The limits of groups, by index.
     pub(crate) limits: Vec<Arc<Limit>>,
     pub(crate) window: Window,
-    /// Since when no events are missing: the start of recording, or the end of the latest loss. A task of
-    /// which the trace tells for the first time has been in its state since then.
+    /// The start of the time without missing events, ns: the start of recording, or the end of the latest
+    /// loss. A task that appears for the first time has been in its state since then.
     pub(crate) whole_since_ns: u64,
     pub(crate) now_ns: u64,
     pub(crate) odd: Oddities,
@@ -113,7 +113,7 @@ impl Timeline {
         self.tasks.get(index)
     }
 
-    /// The task that a tid means now, if the trace has told of one.
+    /// The present task of a tid; `None` if no event has named the tid.
     #[inline]
     pub fn find(&self, tid: Tid) -> Option<TaskIndex> {
         self.tasks.find(tid)
@@ -145,12 +145,12 @@ impl Timeline {
         self.now_ns
     }
 
-    /// The part of the trace that the time line tells of.
+    /// The part of the trace that the time line reports.
     pub const fn window(&self) -> Window {
         self.window
     }
 
-    /// How many events did not fit what was known, by kind.
+    /// The counts of events that contradicted the known state, by kind.
     pub const fn oddities(&self) -> Oddities {
         self.odd
     }
@@ -189,7 +189,7 @@ impl Timeline {
             Event::Task(info) => return self.tasks.describe(info),
             Event::Stat(stat) => self.stat(stat, to),
             Event::Throttled(throttled) => self.throttled(throttled, to),
-            // The states before the window tell in which state a CPU is when the window begins.
+            // The idle states before the window give each CPU's idle state at the window's start.
             Event::IdleState(_) => to.other(self, event),
             Event::TimerExpire(TimerExpire { tid, .. })
             | Event::Ipc(Ipc { tid, .. })
@@ -212,7 +212,7 @@ impl Timeline {
 
     #[cold]
     fn more_cpus(&mut self, cpu: u16, since_ns: u64) {
-        // The trace has told nothing of this CPU before: what the CPU did until now is not known.
+        // The trace had no event of this CPU before: the CPU's state until now is not known.
         self.cpus.resize_with(usize::from(cpu) + 1, || Cpu::new(since_ns));
     }
 
@@ -233,7 +233,7 @@ impl Timeline {
         Some((start_ns, end_ns.max(start_ns), cut))
     }
 
-    /// The holder that a tid on a CPU means.
+    /// The holder of a CPU by its tid: the idle task for tid 0, otherwise the tid's task.
     #[inline]
     pub(crate) fn holder(&mut self, tid: Tid) -> Holder {
         if tid.is_idle() { Holder::Idle } else { Holder::Task(self.tasks.touch(tid, self.now_ns)) }

@@ -1,4 +1,4 @@
-//! Switches: which task lost the CPU, which got it, and what the switch says of the two tasks.
+//! Switches: the task that lost the CPU, the task that got it, and the new states of both.
 
 use spry_trace::Tid;
 use spry_trace::event::{PrevState, Switch};
@@ -65,8 +65,8 @@ impl Timeline {
         cpu.start_cut = false;
     }
 
-    /// Tells since when the task that leaves had the CPU, and repairs what was known of tasks and CPUs where
-    /// that contradicts the switch.
+    /// Returns the time since which the leaving task had the CPU. Corrects the known state of tasks and CPUs
+    /// where it contradicts the switch.
     #[inline]
     fn leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
         let prev = switch.prev;
@@ -83,12 +83,12 @@ impl Timeline {
         }
     }
 
-    /// Since when, at the earliest, the leaving task had the CPU, if it was not seen to get the CPU. Some
-    /// kernels do not show certain tasks' switches away (in some virtual machines, those of init's threads).
-    /// If the leaving task had lost the CPU to such a hidden task and stayed runnable, it has had the CPU
-    /// since that last seen switch. So has any task if this switch tells how much of the time since the last
-    /// seen switch the kernel did not count: the hidden task had the CPU for that much of it. If the idle
-    /// task leaves, the CPU has been idle: for a short unseen stay the whole idle time is not given up.
+    /// The earliest time since which the leaving task may have had the CPU, ns, if its switch to the CPU was
+    /// not seen. Some kernels do not show certain tasks' switches away (in some virtual machines, the
+    /// switches of init's threads). A leaving task that lost the CPU to such a hidden task and stayed
+    /// runnable has had the CPU since the last seen switch. If this switch reports time that the kernel did
+    /// not count, the hidden task had the CPU for that time, and the leaving task afterwards. If the idle
+    /// task leaves, the CPU counts as idle since the last seen switch, despite a short unseen stay.
     fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
         let this = &self.cpus[usize::from(cpu)];
         if switch.prev.is_idle() {
@@ -107,7 +107,7 @@ impl Timeline {
         }
     }
 
-    /// For a CPU's first switch after the start of the trace or a loss: `prev` has had the CPU since that
+    /// For a CPU's first switch after the start of the trace or a loss. `prev` has had the CPU since that
     /// start or loss, unless `prev` was seen elsewhere later.
     #[cold]
     fn first_leaver(&mut self, prev: Tid, since_ns: u64) -> Known {
@@ -129,7 +129,7 @@ impl Timeline {
         }
     }
 
-    /// A task leaves that was not known to have the CPU: a switch is missing.
+    /// A task that was not known to have the CPU leaves it: a switch is missing.
     #[cold]
     fn wrong_leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
         self.odd.missing_switch_in += 1;
@@ -149,7 +149,7 @@ impl Timeline {
         known
     }
 
-    /// The task is in no known state from now on.
+    /// Makes the task's state unknown from now on.
     pub(crate) fn forget_task(&mut self, task: TaskIndex) {
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(task);
@@ -158,7 +158,7 @@ impl Timeline {
         task.clear_pending();
     }
 
-    /// A running task turns up elsewhere: the CPU that it was on has lost it at some unknown time before now.
+    /// A running task appears elsewhere: it lost the CPU that it was on at some unknown time before now.
     pub(crate) fn take_away(&mut self, task: TaskIndex) {
         let now_ns = self.now_ns;
         for cpu in &mut self.cpus {
@@ -171,7 +171,7 @@ impl Timeline {
         self.forget_task(task);
     }
 
-    /// Tells of a stay on a CPU that is over.
+    /// Reports a stay on a CPU that has ended.
     #[expect(clippy::too_many_arguments, reason = "the parts of one interval")]
     pub(crate) fn stay(
         &mut self,
@@ -187,7 +187,7 @@ impl Timeline {
         let Some((start_ns, end_ns, cut)) = self.clip(slice.start_ns, slice.end_ns, cut) else { return };
         match holder {
             Holder::Task(task) => {
-                // Of a stay that the window cuts, it is not known in which part the time was stolen.
+                // If the window cuts a stay, it is not known in which part the time was stolen.
                 let most_ns = if start_ns > slice.start_ns { (end_ns - start_ns) as i64 } else { i64::MAX };
                 let stolen_ns = stolen_ns.clamp(-most_ns, most_ns);
                 to.ran(self, &Ran { task, cpu, start_ns, end_ns, stolen_ns, end, cut });
@@ -270,13 +270,13 @@ impl Timeline {
         }
     }
 
-    /// Tells of a wait that is over, unless it is not known whether the task waited all the time.
+    /// Reports a wait that has ended, unless lost events hide whether the task waited all the time.
     #[inline]
     pub(crate) fn close_wait(&mut self, index: TaskIndex, cpu: u16, end_cut: Cut, to: &mut impl Observer) {
         self.close_wait_at(index, cpu, self.now_ns, end_cut, to);
     }
 
-    /// The same as [`Timeline::close_wait`] for a wait that ended at `end_ns`.
+    /// Reports, as [`Timeline::close_wait`] does, a wait that ended at `end_ns`.
     pub(crate) fn close_wait_at(
         &mut self,
         index: TaskIndex,
@@ -296,7 +296,7 @@ impl Timeline {
         }
     }
 
-    /// Tells of a sleep that ends at `end_ns`, unless it is not known whether the task slept all the time.
+    /// Reports a sleep that ends at `end_ns`, unless lost events hide whether the task slept all the time.
     #[inline]
     pub(crate) fn close_sleep(
         &mut self,
@@ -325,7 +325,7 @@ impl Timeline {
     }
 }
 
-/// Since when a leaving task had the CPU.
+/// The time since which a leaving task had the CPU, ns, if it is known.
 #[derive(Clone, Copy)]
 enum Known {
     Since(u64),

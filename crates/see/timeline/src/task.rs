@@ -31,63 +31,63 @@ impl ProcessIndex {
     }
 }
 
-/// What a task is doing.
+/// A task's present state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// The trace does not tell.
+    /// The state is not known: no event has shown it yet, or events are missing.
     Unknown,
     /// The task has a CPU.
     Running,
-    /// Is on a run queue without a CPU.
+    /// The task is on a run queue without a CPU.
     Waiting,
-    /// Blocked, or created and not yet woken.
+    /// The task is blocked, or was created and has not been woken yet.
     Blocked,
-    /// Has left the CPU for the last time.
+    /// The task has left the CPU for the last time.
     Ended,
 }
 
-/// One task. What events change comes first and fills one cache line.
+/// One task. The fields that frequent events change come first and fill one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Task {
-    /// Since when the task is in its state.
+    /// The start of the present state, ns.
     pub(crate) since_ns: u64,
-    /// When the task's waking began, while the task waits.
+    /// While the task waits: time of its waking, ns; for a wait without a waking, the start of the wait.
     pub(crate) waking_ns: u64,
-    /// When a waking came of which the wake-up has not come yet; [`NEVER`] if there is none.
+    /// The time of a waking that no wake-up has followed yet, ns; [`NEVER`] if there is none.
     pending_ns: u64,
-    /// Why the task waits; means something only while the task waits.
+    /// The cause of the wait; valid only while the task waits.
     pub(crate) cause: WaitCause,
     pending_by: Holder,
     pub(crate) tid: Tid,
     pub(crate) process: ProcessIndex,
-    /// The CPU on which the task runs, of the queue in which it waits, or on which it was last.
+    /// The CPU on which the task runs, the CPU of the queue in which it waits, or its last CPU.
     pub(crate) cpu: u16,
     pub(crate) prio: u8,
     pending_context: Context,
     pub(crate) state: State,
-    /// In which state the task blocked; means something only while the task is blocked.
+    /// The state in which the task blocked; valid only while the task is blocked.
     pub(crate) slept_in: Option<PrevState>,
-    /// Whether the state is only the best guess so far: a stronger sign overrides it without contradiction.
+    /// Whether the state is only a guess: an event may then override it without contradiction.
     pub(crate) guessed: bool,
-    /// Whether any event told of the task; its names alone do not count.
+    /// Whether any event was about the task; a record of its names alone does not count.
     pub(crate) touched: bool,
     pub(crate) named: bool,
     /// Whether the task has moved to another CPU since it began to wait.
     pub(crate) has_moved: bool,
-    /// From which CPU the task moved, and when; means something only if `has_moved`.
+    /// The CPU that the task left and the time of the move, ns; valid only if `has_moved`.
     pub(crate) moved: (u16, u64),
     pub(crate) comm: Comm,
     pub(crate) policy: Option<Policy>,
-    /// When the task was created; [`NEVER`] if that was before the trace.
+    /// The time of creation, ns; [`NEVER`] if the task was created before the trace.
     born_ns: u64,
-    /// When the task left the CPU for the last time; [`NEVER`] if it has not.
+    /// The time at which the task left the CPU for the last time, ns; [`NEVER`] if it has not ended.
     ended_ns: u64,
 }
 
 /// Stands for a time that has not come or is not known.
 const NEVER: u64 = u64::MAX;
-/// Stands for the priority of a task if no switch has told it; the kernel gives no task this priority.
+/// Stands for a priority that no event has shown yet; the kernel gives no task this priority.
 pub(crate) const NO_PRIO: u8 = 254;
 const _: () = assert!(size_of::<Task>() == 128 && std::mem::offset_of!(Task, has_moved) < 64);
 
@@ -107,47 +107,47 @@ impl Task {
         self.process
     }
 
-    /// What it is doing.
+    /// The task's present state.
     pub const fn state(&self) -> State {
         self.state
     }
 
-    /// Since when the task is in its state, ns.
+    /// The start of the present state, ns.
     pub const fn since_ns(&self) -> u64 {
         self.since_ns
     }
 
-    /// Why the task waits; `None` if it does not wait.
+    /// The cause of the wait; `None` if the task does not wait.
     pub fn wait_cause(&self) -> Option<WaitCause> {
         (self.state == State::Waiting).then_some(self.cause)
     }
 
-    /// When the task's waking began, ns; `None` if it does not wait.
+    /// Time of the task's waking, ns; the start of a wait without a waking; `None` if the task does not wait.
     pub fn waking_ns(&self) -> Option<u64> {
         (self.state == State::Waiting).then_some(self.waking_ns)
     }
 
-    /// When it was created; `None` if before the trace.
+    /// The time of creation, ns; `None` if the task was created before the trace.
     pub const fn born_ns(&self) -> Option<u64> {
         if self.born_ns == NEVER { None } else { Some(self.born_ns) }
     }
 
-    /// When it left the CPU for the last time; `None` if it has not.
+    /// The time at which the task left the CPU for the last time, ns; `None` if it has not ended.
     pub const fn ended_ns(&self) -> Option<u64> {
         if self.ended_ns == NEVER { None } else { Some(self.ended_ns) }
     }
 
-    /// The kernel's priority at its last switch.
+    /// The kernel's priority at the task's last switch or change of priority; `None` if neither was seen.
     pub const fn prio(&self) -> Option<u8> {
         if self.prio == NO_PRIO { None } else { Some(self.prio) }
     }
 
-    /// The task's policy; `None` if the trace shows no change of it.
+    /// The task's policy; `None` if the trace shows no change of policy.
     pub const fn policy(&self) -> Option<Policy> {
         self.policy
     }
 
-    /// A waking of which the wake-up has not come yet.
+    /// A waking that no wake-up has followed yet.
     #[inline]
     pub(crate) fn pending(&self) -> Option<PendingWaking> {
         let (time_ns, by, context) = (self.pending_ns, self.pending_by, self.pending_context);
@@ -170,13 +170,13 @@ impl Task {
         self.ended_ns = time_ns;
     }
 
-    /// Whether the trace tells more of it than its names.
+    /// Whether any event was about the task; a record of its names alone does not count.
     pub const fn is_seen(&self) -> bool {
         self.touched
     }
 }
 
-/// A process that the trace has told of.
+/// A process that appears in the trace.
 #[derive(Clone, Copy, Debug)]
 pub struct Process {
     /// The process's number.
@@ -188,7 +188,7 @@ pub struct Process {
 /// The kernel's limit of tids (`PID_MAX_LIMIT`).
 const TID_LIMIT: usize = 1 << 22;
 
-/// All tasks, and which incarnation each tid means now.
+/// All tasks, and the present incarnation of each tid.
 #[derive(Debug)]
 pub(crate) struct Tasks {
     list: Vec<Task>,
@@ -199,8 +199,8 @@ pub(crate) struct Tasks {
     /// The same as `by_tid`, for tids beyond the kernel's limit, which no kernel gives out.
     beyond: HashMap<Tid, u32>,
     by_tgid: HashMap<Tgid, ProcessIndex>,
-    /// Names that the trace restated for a tid after its incarnation had ended: they may be of the tid's next
-    /// incarnation.
+    /// Names that the trace restated for a tid after its incarnation had ended: they may belong to the tid's
+    /// next incarnation.
     restated: HashMap<Tid, TaskInfo>,
     /// The numbers of tasks in the recorder's PID namespace, if it had one of its own.
     inner: HashMap<TaskIndex, Numbers>,
@@ -264,7 +264,7 @@ impl Tasks {
         }
     }
 
-    /// The living incarnation of a tid that an event names; makes a new one if there is none.
+    /// Returns the living incarnation of a tid that an event names; makes a new incarnation if there is none.
     #[inline]
     pub(crate) fn touch(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
         if let Some(index) = self.find(tid) {

@@ -1,4 +1,4 @@
-//! Tasks that are runnable and may not run, since the quota of their group is spent.
+//! Throttled tasks: runnable, but not allowed to run, since the quota of their group is spent.
 
 use std::sync::Arc;
 
@@ -27,7 +27,7 @@ impl Timeline {
         let task = self.tasks.get_mut(index);
         task.cause = WaitCause::Throttled { limit };
         let (cpu, since_ns) = (task.cpu, task.since_ns);
-        // A task that got its CPU as soon as it might run has not waited for it.
+        // A task that got its CPU as soon as it was allowed to run has not waited for it.
         let until_ns = throttled.throttled_ns.map(|ns| since_ns.saturating_add(ns));
         let Some(until_ns) = until_ns.filter(|&until_ns| until_ns < now_ns) else { return };
         if until_ns > since_ns {

@@ -1,23 +1,23 @@
-//! Clock ticks: kept until it is certain which task had the CPU at each.
+//! Clock ticks: kept until the task that had the CPU at each tick is certain.
 
 use crate::cpu::Holder;
 use crate::interval::{Observer, Ticked};
 use crate::machine::Timeline;
 
-/// How many ticks of one stay on a CPU are kept; a longer stay's ticks are told while the stay goes on.
+/// The most ticks kept for one stay on a CPU; the ticks of a longer stay are reported during the stay.
 const KEPT: usize = 1024;
 
-/// Which task had a CPU since the CPU's last switch.
+/// The holders of a CPU since its last seen switch.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Turn {
     /// The task that had the CPU according to the switches that were seen.
     pub(crate) holder: Holder,
-    /// A task that turned out to have had the CPU, and since when, ns: the switch to it was hidden.
+    /// A task that had the CPU after a hidden switch, and the time of that switch, ns.
     pub(crate) later: Option<(Holder, u64)>,
 }
 
 impl Timeline {
-    /// A tick was handled. The time line tells at the CPU's next switch which task the tick hit, since that
+    /// Keeps a tick. The time line reports at the CPU's next switch which task the tick hit, since that
     /// switch may show that an earlier switch was hidden.
     pub(crate) fn tick(&mut self, cpu: u16, to: &mut impl Observer) {
         let now_ns = self.now_ns;
@@ -29,7 +29,7 @@ impl Timeline {
         }
     }
 
-    /// Tells of the ticks since the last switch.
+    /// Reports the ticks since the last switch.
     #[inline(always)]
     pub(crate) fn tell_ticks(&mut self, cpu: u16, turn: Turn, to: &mut impl Observer) {
         if !self.cpus[usize::from(cpu)].ticks_ns.is_empty() {

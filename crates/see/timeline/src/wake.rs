@@ -7,7 +7,7 @@ use crate::interval::{Cut, Observer, WaitCause, Waking, Woken};
 use crate::machine::{PendingWaking, Timeline};
 use crate::task::{State, TaskIndex};
 
-/// What stands for the waking of a wake-up if no waking was seen.
+/// Stands for the waking of a wake-up if no waking was seen.
 const UNSEEN: PendingWaking = PendingWaking { time_ns: 0, by: Holder::Unknown, context: Context::Unknown };
 
 impl Timeline {
@@ -48,7 +48,7 @@ impl Timeline {
             }
             (State::Unknown, WakeupKind::Again) => {
                 // The task may still have its CPU, if that CPU has had no switch yet; the CPU's next switch
-                // will tell.
+                // will show it.
                 let PendingWaking { time_ns, by, context } =
                     pending.unwrap_or(PendingWaking { time_ns: self.now_ns, ..UNSEEN });
                 let cause = WaitCause::Woken { by, context };

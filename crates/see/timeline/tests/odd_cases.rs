@@ -1,4 +1,4 @@
-//! Hand-made streams for every odd record: what the time line makes of each.
+//! Hand-made streams for every odd record, and the time line's result for each.
 
 use spry_timeline::{
     Cut, Holder, Interrupted, Observer, Ran, RunEnd, Slept, State, TaskIndex, Ticked, Timeline, WaitCause,
@@ -12,7 +12,7 @@ use spry_trace::{Header, Stamped, Tgid, Tid};
 
 const START_NS: u64 = 1_000;
 
-/// Keeps everything it is told.
+/// Keeps everything that the time line reports.
 #[derive(Default)]
 struct Heard {
     ran: Vec<Ran>,
@@ -52,7 +52,7 @@ impl Observer for Heard {
     }
 }
 
-/// A time line that is fed by hand; times count from the start.
+/// A time line with hand-made events; times count from the start, ns.
 struct Bench {
     timeline: Timeline,
     heard: Heard,
@@ -494,8 +494,8 @@ fn ticks_hit_whoever_the_next_switch_shows_to_have_had_the_cpu() {
         Holder::Task(task) => Some(bench.timeline.task(task).tid().0),
         Holder::Idle | Holder::Unknown => None,
     };
-    // Task 7 turns out to have had the CPU from the start; task 8 lost the CPU, unseen, 65 ns after it got
-    // it, and task 9 had the CPU for the rest.
+    // Task 7 turns out to have had the CPU from the start. Task 8 lost the CPU, unseen, 65 ns after it got
+    // it. Task 9 had the CPU for the rest.
     let hits: Vec<_> = bench.heard.ticked.iter().map(|hit| (hit.time_ns - START_NS, whose(hit))).collect();
     assert_eq!(hits, [(5, Some(7)), (20, Some(8)), (70, Some(8)), (78, Some(9)), (95, None)]);
 }

@@ -1,4 +1,4 @@
-//! Writes a few small traces, of every kind of event, for the fuzzer to begin with: `fuzz-seeds DIRECTORY`.
+//! Writes small traces with events of nearly every kind as inputs of the fuzzer: `fuzz-seeds DIRECTORY`.
 
 #[path = "../tests/common/mod.rs"]
 mod common;

@@ -1,4 +1,4 @@
-//! Turns the bytes of one CPU's stream back into events, trusting none of them.
+//! Decodes the bytes of one CPU's stream into events. Every value is checked, since a file may be damaged.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ struct Known {
     prio: u8,
 }
 
-/// What a block has said so far.
+/// The decoder's state within one block: the tasks and symbols introduced so far, and the predictions.
 pub(crate) struct Decoder {
     cpu: u16,
     last_ns: u64,
@@ -38,15 +38,15 @@ pub(crate) struct Decoder {
     predictor: Predictor,
 }
 
-/// What a symbol takes beside its text: a pointer with a length, and two counts.
+/// The memory of a symbol beside its text, bytes: a pointer with a length, and two reference counts.
 const SYMBOL_HEAD_BYTES: usize = 32;
 
-/// What a record told.
+/// The result of reading one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Told {
-    /// An event, or what is known of a task, at [`Decoder::last_ns`].
+    /// The record is an event or describes a task. Its time is [`Decoder::last_ns`].
     Event,
-    /// Something of the stream's own, or of a later version: nothing for the caller.
+    /// The record has nothing for the caller: it is internal to the stream, or of a later version.
     Nothing,
 }
 
@@ -68,17 +68,17 @@ impl Decoder {
         }
     }
 
-    /// How much memory the tables of tasks and symbols take, bytes.
+    /// The memory of the tables of tasks and symbols, bytes.
     pub(crate) fn table_bytes(&self) -> usize {
         self.tasks.capacity() * size_of::<Known>() + self.symbol_bytes
     }
 
-    /// The time of the last record.
+    /// The time of the last record, ns of the trace's clock.
     pub(crate) fn last_ns(&self) -> u64 {
         self.last_ns
     }
 
-    /// Reads the next record, its event into `to`; `None` where the bytes make no sense.
+    /// Reads the next record and stores its event in `to`. Returns `None` if the bytes are no valid record.
     #[inline]
     pub(crate) fn next(&mut self, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
         let first = cursor.byte()?;
@@ -113,7 +113,7 @@ impl Decoder {
         Some(Told::Nothing)
     }
 
-    /// Reads a record of which the first byte and the time have been read.
+    /// Reads the rest of a record, after its first byte and its time.
     #[inline(always)]
     fn record(&mut self, first: u8, time: u64, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
         let code = first & ((1 << CODE_BITS) - 1);
@@ -141,7 +141,7 @@ impl Decoder {
         Some(Told::Event)
     }
 
-    /// Reads a tick that was due whole periods after the tick before it; how late it is gives its time.
+    /// Reads a tick due whole periods after the previous tick. Its time is its due time plus `late`, ns.
     fn tick_on_time(&mut self, late: u64, cursor: &mut Cursor<'_>) -> Option<Event> {
         let due_ns = self.tick_due_ns?.checked_add(cursor.varint()?.checked_mul(self.tick_ns)?)?;
         let time_ns = due_ns.checked_add_signed(unzigzag(late))?;
@@ -380,7 +380,7 @@ fn idle_state(cursor: &mut Cursor<'_>) -> Option<Event> {
     Some(Event::IdleState(state))
 }
 
-/// Sets an event. Most events own no memory: then the old one need not be dropped.
+/// Stores an event in `to`. The old event is dropped only if it owns memory; most events own none.
 #[inline(always)]
 fn put(to: &mut Event, event: Event) {
     if matches!(to, Event::Mark(_) | Event::Stack(_) | Event::Throttled(_)) {

@@ -15,17 +15,17 @@ use crate::format::{
 use crate::predict::{Predictor, Shape};
 use crate::varint::{len, put, zigzag};
 
-/// What is known of the tasks, for blocks to restate.
+/// The number, process and name of each known task, for blocks to restate.
 pub(crate) type Names = FxHashMap<Tid, TaskInfo>;
 
-/// How a block refers to a task that it has introduced.
+/// A task that the block has introduced: its number in the block, and its last priority.
 #[derive(Clone, Copy)]
 struct Known {
     index: u32,
     prio: u8,
 }
 
-/// One CPU's stream. A block's state is forgotten by [`Stream::start_block`].
+/// One CPU's stream. [`Stream::start_block`] resets the state of the block.
 #[derive(Default)]
 pub(crate) struct Stream {
     /// The bytes of the segment that is being filled.
@@ -38,14 +38,14 @@ pub(crate) struct Stream {
     current: Option<Tid>,
     last_wakee: Option<Tid>,
     last_ns: u64,
-    /// The time between ticks, ns, 0 if unknown; then when the block's last tick was due.
+    /// The time between ticks, ns, 0 if unknown; below, the due time of the block's last tick, ns.
     tick_ns: u64,
     tick_due_ns: Option<u64>,
     predictor: Predictor,
     written: Written,
 }
 
-/// Where the record that was last written is in the segment, and its time.
+/// The last record: the offsets of its first byte and of the bytes after its time, and the time as encoded.
 #[derive(Clone, Copy, Default)]
 struct Written {
     first_at: usize,
@@ -64,7 +64,7 @@ impl Stream {
         self.last_ns
     }
 
-    /// Forgets everything but the running task, which it restates.
+    /// Resets the state of the block, except for the running task, which the new block restates.
     pub(crate) fn start_block(&mut self, first_ns: u64, names: &Names) {
         self.tasks.clear();
         self.tasks.insert(Tid::IDLE, Known { index: 0, prio: PRIO_DEFAULT });
@@ -96,7 +96,7 @@ impl Stream {
         }
     }
 
-    /// Writes a record's first byte, then the time since the event before.
+    /// Writes a record's first byte, then the time since the previous event, ns.
     fn head(&mut self, first: u8, time_ns: u64) {
         let since_ns = time_ns.saturating_sub(self.last_ns);
         self.last_ns = self.last_ns.max(time_ns);
@@ -248,7 +248,7 @@ impl Stream {
         }
     }
 
-    /// Everything that does not happen a million times a second.
+    /// Appends an event of any other kind. These kinds are rare, so that speed matters little here.
     fn rare(&mut self, time_ns: u64, cpu: u16, event: &Event, names: &Names) {
         match *event {
             Event::Fork(fork) => {
@@ -352,7 +352,7 @@ impl Stream {
         self.numbers(numbers);
     }
 
-    /// Writes a tick. If it is due whole periods after the tick before it, how late it is gives its time.
+    /// Writes a tick. If it is due whole periods after the previous tick, its lateness stands for its time.
     fn tick(&mut self, time_ns: u64, due_ns: u64) {
         let time_ns = time_ns.max(self.last_ns);
         let passed_ns = self.tick_due_ns.replace(due_ns).and_then(|last_ns| due_ns.checked_sub(last_ns));
@@ -408,9 +408,9 @@ impl Stream {
     }
 }
 
-/// Priority of a task that a block has not yet given one: nice 0.
+/// The priority of a task until a record of the block states another: 120, which is nice 0.
 pub(crate) const PRIO_DEFAULT: u8 = 120;
-/// A value in a switch's second byte that says that the next task's number follows.
+/// The value in a switch's second byte after which the next task's number follows as a varint.
 pub(crate) const NEXT_LONG: u8 = 15;
 
 /// Flags of an IPC record: the channel's kind in the first two, reading in the third.
@@ -422,7 +422,7 @@ fn channel_flags(channel: Channel, direction: Direction) -> u8 {
     }
 }
 
-/// Stolen time as it is written: nanoseconds or, more briefly and with the lowest bit set, grains of 4096 ns.
+/// Stolen time as it is written: nanoseconds, or grains of 4096 ns with the lowest bit set, which is shorter.
 fn stolen(ns: i32) -> u64 {
     if ns % STOLEN_GRAIN_NS == 0 {
         (zigzag(i64::from(ns / STOLEN_GRAIN_NS)) << 1) | 1
@@ -441,7 +441,7 @@ fn put_comm(out: &mut Vec<u8>, comm: &Comm) {
     out.extend(name);
 }
 
-/// The longest prefix of at most `max` bytes that ends at a character.
+/// The longest prefix of at most `max` bytes that ends at a character boundary.
 fn cut(text: &str, max: usize) -> &str {
     let mut end = text.len().min(max);
     while !text.is_char_boundary(end) {

@@ -41,18 +41,18 @@ impl fmt::Debug for Comm {
     }
 }
 
-/// One event, when and where it happened.
+/// One event with its time and its CPU.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stamped {
     /// Nanoseconds of the machine's monotonic clock.
     pub time_ns: u64,
     /// The CPU the event happened on.
     pub cpu: u16,
-    /// The event, with what it says of its tasks.
+    /// The event itself.
     pub event: Event,
 }
 
-/// An event: a kernel's tracepoint, a mark of a program, or what the recorder adds.
+/// An event: a kernel tracepoint, a mark of a program, or a record that the recorder adds.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Event {
     /// The CPU goes from one task to another.
@@ -65,7 +65,7 @@ pub enum Event {
     Fork(Fork),
     /// A process image was replaced. A following `Comm` carries the name.
     Exec(Exec),
-    /// A thread ended. Its last switch follows.
+    /// A thread exited. Its last switch follows.
     Exit(Exit),
     /// A thread's name changed.
     Comm(Rename),
@@ -85,7 +85,7 @@ pub enum Event {
     SoftirqEnter(Softirq),
     /// A softirq returned.
     SoftirqExit(Softirq),
-    /// A CPU was told that it must reschedule.
+    /// The need-resched flag of a CPU was set.
     NeedResched(NeedResched),
     /// `schedule()` was entered.
     ScheduleEnter,
@@ -98,16 +98,16 @@ pub enum Event {
     Ipc(Ipc),
     /// A program's own event.
     Mark(Mark),
-    /// Where a task was in the code.
+    /// The call stack of a task when it left the CPU.
     Stack(Stack),
     /// Events of this CPU were lost between its previous event and this one.
     Lost(Lost),
-    /// What is known of a task that the trace mentions from here on. The trace restates this; it is never an
-    /// event of the kernel's.
+    /// The number, process and name of a task that the trace mentions from here on. The trace restates this;
+    /// no event of the kernel corresponds to it.
     Task(TaskInfo),
     /// The kernel's own account of a task at this moment (start and end of a recording, and at its exit).
     Stat(TaskStat),
-    /// A runnable task may not run, since the quota of a group is spent.
+    /// A runnable task is throttled: a cgroup above it has spent its quota.
     Throttled(Throttled),
 }
 
@@ -135,7 +135,7 @@ pub struct Switch {
 /// The priority shown for deadline tasks, which rank before 0.
 pub const PRIO_DEADLINE: u8 = 255;
 
-/// How a task left the CPU.
+/// The state in which a task left the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -160,7 +160,7 @@ pub enum PrevState {
     Parked = 8,
     /// Idle-class uninterruptible sleep (`TASK_IDLE`, counts no load).
     IdleSleep = 9,
-    /// A state this version has no name for.
+    /// A state for which this version has no name.
     Other = 10,
 }
 
@@ -196,7 +196,7 @@ impl PrevState {
     }
 }
 
-/// In what context the waker was.
+/// The context from which a task was woken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -207,7 +207,7 @@ pub enum Context {
     Softirq = 1,
     /// An interrupt handler woke the task; `waker` only happened to be running.
     Hardirq = 2,
-    /// The context cannot be known on this kernel.
+    /// The context cannot be determined on this kernel.
     Unknown = 3,
 }
 
@@ -216,7 +216,7 @@ pub enum Context {
 pub struct Waking {
     /// The task that was running on the waker's CPU.
     pub waker: Tid,
-    /// The task being woken.
+    /// The task that is woken.
     pub wakee: Tid,
     /// Whether the waker itself woke the task, or an interrupt or softirq did.
     pub context: Context,
@@ -227,13 +227,13 @@ pub struct Waking {
 pub struct Wakeup {
     /// The task that is runnable from now.
     pub tid: Tid,
-    /// The CPU that has it in its queue.
+    /// The CPU with the task on its run queue.
     pub target_cpu: u16,
     /// Whether this is the task's first wake-up or a later one.
     pub kind: WakeupKind,
 }
 
-/// First wake-up of a task's life, or a later one.
+/// Whether a wake-up is the first of a new task or a later one of any task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WakeupKind {
     /// `sched_wakeup_new`.
@@ -267,7 +267,7 @@ pub struct Exec {
 /// `sched_process_exit`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Exit {
-    /// The ending thread.
+    /// The exiting thread.
     pub tid: Tid,
 }
 
@@ -342,7 +342,7 @@ pub struct Migrate {
 /// The clock tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Tick {
-    /// When the tick should have come, ns; the event's time is when it was handled.
+    /// The due time of the tick, ns; the event's time is the time at which the tick was handled.
     pub due_ns: u64,
 }
 
@@ -370,15 +370,15 @@ pub enum TimerKind {
 pub struct TimerExpire {
     /// The thread that waits for the timer, where the timer names it; otherwise 0.
     pub tid: Tid,
-    /// What kind of timer.
+    /// The timer's kind.
     pub kind: TimerKind,
-    /// The time asked for, ns of the trace's clock.
+    /// The requested expiry time, ns of the trace's clock.
     pub deadline_ns: u64,
     /// The latest time at which the kernel may let the timer expire (deadline plus timer slack), ns.
     pub latest_ns: u64,
 }
 
-/// Which interrupt.
+/// An interrupt, by its source.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Irq {
@@ -386,11 +386,11 @@ pub enum Irq {
     Device(u16),
     /// The CPU's own timer.
     LocalTimer,
-    /// Another CPU asks for a reschedule.
+    /// A request for a reschedule from another CPU.
     Reschedule,
-    /// Another CPU asks for a function call.
+    /// A request for a function call from another CPU.
     CallFunction,
-    /// Deferred work of the kernel's own.
+    /// Deferred work of the kernel itself (`irq_work`).
     IrqWork,
 }
 
@@ -411,15 +411,15 @@ impl Softirq {
 /// A CPU's need-resched flag was set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NeedResched {
-    /// The task that is to make room.
+    /// The task that has to leave the CPU.
     pub tid: Tid,
-    /// The CPU it runs on.
+    /// The CPU on which the task runs.
     pub target_cpu: u16,
     /// Whether to reschedule at once, or at the next tick or return to user space.
     pub urgency: Urgency,
 }
 
-/// How soon a reschedule was asked for.
+/// The time by which a requested reschedule has to happen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Urgency {
@@ -444,16 +444,16 @@ pub enum ChannelKind {
     Tty = 3,
 }
 
-/// A channel: writers and readers of the same bytes carry the same id.
+/// A channel between processes. The events of its writers and readers carry the same id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub struct Channel {
-    /// What kind of channel it is.
+    /// The channel's kind.
     pub kind: ChannelKind,
     /// The queue that the bytes go through, unique within `kind` while it exists.
     pub id: u64,
 }
 
-/// Which way the bytes went.
+/// The direction of the bytes, as seen from the task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Direction {
@@ -468,11 +468,11 @@ pub enum Direction {
 pub struct Ipc {
     /// The task that wrote or read.
     pub tid: Tid,
-    /// Which way the bytes went.
+    /// Whether the bytes went into or out of the channel.
     pub direction: Direction,
     /// The channel that the bytes went through.
     pub channel: Channel,
-    /// How many bytes.
+    /// The number of bytes.
     pub bytes: u32,
 }
 
@@ -486,53 +486,53 @@ pub struct Mark {
 }
 
 impl Mark {
-    /// Longer marks are cut.
+    /// The longest text of a mark, bytes. Longer texts are cut.
     pub const MAX_BYTES: usize = 128;
 }
 
-/// Where a task was in the code when it left the CPU.
+/// The call stack of a task when it left the CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stack {
     /// The thread that left the CPU.
     pub tid: Tid,
-    /// Kernel frames first, then user frames; the innermost first. Names are resolved while recording.
+    /// Kernel frames first, then user frames, each from the innermost on. Names are resolved while recording.
     pub frames: Box<[Arc<str>]>,
 }
 
-/// Events that are not in the trace.
+/// A number of events that happened but are not in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
-    /// How many events are missing.
+    /// The number of events that are missing.
     pub count: u64,
 }
 
-/// What is known of a task.
+/// The numbers and the name of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct TaskInfo {
     /// The thread's number in the outermost namespace.
     pub tid: Tid,
-    /// The thread's process.
+    /// The process to which the thread belongs.
     pub tgid: Tgid,
     /// The thread's name.
     pub comm: Comm,
-    /// The task's numbers in the recorder's PID namespace; `None` if that is the outermost one, or if the
-    /// task is outside of it.
+    /// The task's numbers in the recorder's PID namespace; `None` if that is the outermost namespace, or if
+    /// the task is outside of it.
     pub inner: Option<Numbers>,
 }
 
 impl TaskInfo {
-    /// A task of which no numbers in another PID namespace are known.
+    /// A task without known numbers in another PID namespace.
     pub const fn new(tid: Tid, tgid: Tgid, comm: Comm) -> TaskInfo {
         TaskInfo { tid, tgid, comm, inner: None }
     }
 }
 
-/// A task's numbers in a PID namespace. Everywhere else numbers are those of the outermost namespace.
+/// A task's numbers in a PID namespace. All other numbers in a trace are of the outermost namespace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Numbers {
-    /// The thread's number in that namespace.
+    /// The number of the thread in that namespace.
     pub tid: Tid,
-    /// The thread's process.
+    /// The number of the process in that namespace.
     pub tgid: Tgid,
 }
 
@@ -541,7 +541,7 @@ pub struct Numbers {
 pub struct TaskStat {
     /// The thread of the account.
     pub tid: Tid,
-    /// What the thread was doing.
+    /// The thread's state when the account was taken.
     pub state: StatState,
     /// `se.sum_exec_runtime`, ns.
     pub exec_ns: u64,
@@ -551,20 +551,20 @@ pub struct TaskStat {
     pub stime_ns: u64,
 }
 
-/// A runnable task that may not run. The event comes once when the task has lost its CPU, and again before
+/// A runnable task that is throttled. The event comes once when the task has lost its CPU, and again before
 /// the task gets a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Throttled {
-    /// The thread that may not run.
+    /// The throttled thread.
     pub tid: Tid,
-    /// How long the task was throttled from the beginning of its present wait on, ns; `None` when the wait
-    /// begins.
+    /// The time for which the task has been throttled since the start of its current wait, ns; `None` at the
+    /// start of the wait.
     pub throttled_ns: Option<u64>,
-    /// The limit that throttled it.
+    /// The limit of the cgroup that has spent its quota.
     pub limit: Arc<Limit>,
 }
 
-/// A limit of a cgroup's run time.
+/// The limit of a cgroup's run time, its quota (`cpu.max`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Limit {
     /// The cgroup's path in its hierarchy; empty if it is not known. At most [`Limit::PATH_BYTES_MAX`] bytes.
@@ -576,11 +576,11 @@ pub struct Limit {
 }
 
 impl Limit {
-    /// Longer paths are cut.
+    /// The longest path of a cgroup, bytes. Longer paths are cut.
     pub const PATH_BYTES_MAX: usize = 512;
 }
 
-/// What a task was doing when its account was taken.
+/// A task's state when its account was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
@@ -591,6 +591,6 @@ pub enum StatState {
     Runnable = 1,
     /// The thread is on no run queue.
     Blocked = 2,
-    /// The thread has ended.
+    /// The thread has exited.
     Exited = 3,
 }

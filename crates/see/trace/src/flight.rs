@@ -1,5 +1,5 @@
-//! Keeps in memory the latest part of a trace that is being written, and makes a trace of that part when
-//! asked.
+//! Keeps in memory the latest part of a trace that is being written, and writes that part as a trace of its
+//! own on request.
 
 use std::collections::VecDeque;
 use std::io::{self, Read, Write};
@@ -8,7 +8,7 @@ use crate::format::{FRAME_RESTART, MAGIC, SYNC};
 use crate::reader::{ReadError, Reader};
 use crate::writer::{Options, Writer, Written};
 
-/// The latest frames of one trace, as whole blocks: from some restart on.
+/// The latest frames of one trace. They begin at a restart, so that all their blocks are whole.
 #[derive(Clone, Debug)]
 pub struct Flight {
     window_ns: u64,
@@ -25,28 +25,28 @@ struct Group {
     began_ns: u64,
 }
 
-/// Why what was kept could not become a trace.
+/// The reason why the kept frames could not be written as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
-    /// What was kept cannot be read.
+    /// The kept frames cannot be read.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// The trace cannot be written.
+    /// The new trace cannot be written.
     #[error(transparent)]
     Write(#[from] io::Error),
-    /// Nothing has been kept yet.
+    /// No event has been kept yet.
     #[error("nothing has been recorded yet")]
     Empty,
 }
 
 impl Flight {
-    /// Keeps what was written in the latest `window_ns`, or its latest `bytes_max` bytes if that is less. The
+    /// Keeps the frames of the latest `window_ns`, or the latest `bytes_max` bytes if these are less. The
     /// trace should restart several times in that window.
     pub const fn new(window_ns: u64, bytes_max: usize) -> Flight {
         Flight { window_ns, bytes_max, header: Vec::new(), groups: VecDeque::new(), bytes: 0 }
     }
 
-    /// Takes what a [`Writer`] gave its sink with one call, at a time of any one clock, ns.
+    /// Takes the bytes that a [`Writer`] wrote with one call, at `now_ns` of any clock, always the same, ns.
     pub fn take(&mut self, piece: &[u8], now_ns: u64) {
         if piece.starts_with(&MAGIC) {
             self.header = piece.to_vec();
@@ -74,10 +74,10 @@ impl Flight {
         }
     }
 
-    /// Writes what is kept as a trace of its own, which begins with its first event.
+    /// Writes the kept frames as a trace of their own, which begins with their first event.
     ///
     /// # Errors
-    /// If nothing was kept, or `sink` fails.
+    /// If no event was kept, or `sink` fails.
     pub fn write<W: Write>(&self, sink: W, options: Options) -> Result<(W, Written), KeepError> {
         let header: Box<dyn Read + '_> = Box::new(self.header.as_slice());
         let source =
@@ -94,7 +94,7 @@ impl Flight {
         let mut round_ns = first_ns;
         while let Some(stamped) = reader.next_event()? {
             writer.event(stamped)?;
-            // Rounds bound what a reader must hold to merge the CPUs.
+            // Rounds limit the memory that a reader needs to merge the CPUs.
             if stamped.time_ns >= round_ns + ROUND_NS {
                 round_ns = stamped.time_ns;
                 writer.round(round_ns - 1)?;
@@ -104,7 +104,7 @@ impl Flight {
     }
 }
 
-/// The time between two rounds of the written trace, ns: about that of the recorder's rounds.
+/// The time between two rounds of the written trace, ns: about as long as the recorder's rounds.
 const ROUND_NS: u64 = 100_000_000;
 
 #[cfg(test)]
@@ -118,7 +118,7 @@ mod tests {
 
     const S: u64 = 1_000_000_000;
 
-    /// A flight, and the time that the events tell.
+    /// A flight, and the time of the latest event, ns.
     #[derive(Clone)]
     struct Kept(Rc<RefCell<(Flight, u64)>>);
 
@@ -134,7 +134,7 @@ mod tests {
         }
     }
 
-    /// What is kept of a trace of this many seconds that has a mark every 10 ms.
+    /// Writes a trace of `seconds` with a mark every 10 ms. Returns the numbers of the kept marks.
     fn kept(seconds: u64, bytes_max: usize) -> Vec<u64> {
         let header = Header { cpus: 1, start_ns: 5 * S, ..Header::default() };
         let kept = Kept(Rc::new(RefCell::new((Flight::new(2 * S, bytes_max), 0))));

@@ -1,21 +1,21 @@
-//! The numbers of the file format; `docs/trace-format.md` says what they mean.
+//! The numbers of the file format; `docs/trace-format.md` explains them.
 
 /// First bytes of every file.
 pub const MAGIC: [u8; 8] = *b"SPRYTRC\n";
-/// A reader refuses another major version.
+/// The major version. A reader refuses any other.
 pub const VERSION_MAJOR: u16 = 1;
-/// A reader accepts any minor version.
+/// The minor version. A reader accepts any.
 pub const VERSION_MINOR: u16 = 2;
 /// Bytes before the header's JSON: magic, versions, length.
 pub const HEADER_FIXED_BYTES: usize = 16;
-/// A longer header is not a header.
+/// The longest header, bytes of JSON. A reader refuses a longer one as damaged.
 pub const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// First byte of every frame.
 pub const SYNC: u8 = 0xf7;
 /// A frame with segments of the CPUs' streams.
 pub const FRAME_ROUND: u8 = 1;
-/// The frame at the end: when recording ended, and where blocks start.
+/// The last frame: the end of the recording, and the places at which all CPUs begin new blocks.
 pub const FRAME_INDEX: u8 = 2;
 /// A frame like [`FRAME_ROUND`]. No block goes on at its start, so reading can begin here.
 pub const FRAME_RESTART: u8 = 3;
@@ -23,7 +23,7 @@ pub const FRAME_RESTART: u8 = 3;
 pub const FRAME_BYTES_MAX: usize = 16 << 20;
 /// The longest uncompressed segment.
 pub const SEGMENT_BYTES_MAX: usize = 16 << 20;
-/// Last bytes of a file that was finished: this, then the index frame's offset.
+/// The first bytes of the footer, which ends a finished file; the index frame's offset follows.
 pub const FOOTER_MAGIC: [u8; 8] = *b"SPRYEND\n";
 /// The length of the footer: magic and offset.
 pub const FOOTER_BYTES: usize = 16;
@@ -37,7 +37,7 @@ pub const SEGMENT_FLAG_BITS: u32 = 2;
 
 /// No tid is higher than this (the kernel's `PID_MAX_LIMIT`).
 pub const TID_MAX: u64 = 1 << 22;
-/// A reader refuses CPUs beyond this number.
+/// CPU numbers are below this; a reader refuses higher numbers.
 pub const CPU_MAX: u64 = 8192;
 /// The longest symbol of a stack, bytes.
 pub const SYMBOL_BYTES_MAX: usize = 512;
@@ -50,7 +50,7 @@ pub const FRAMES_MAX: usize = 256;
 pub const PREDICTIONS: usize = 512;
 /// Records with more bytes than this beside the first and the time are not predicted.
 pub const PREDICTED_BYTES_MAX: usize = 6;
-/// Bits of a predicted record's time that stand in its first byte.
+/// The number of bits of a predicted record's time that its first byte holds.
 pub const PREDICTED_TIME_BITS: u32 = 3;
 
 /// Stolen time that is a whole number of these grains takes less room in the trace.
@@ -65,7 +65,7 @@ pub const FLAG_B: u8 = 0x40;
 /// The third flag of a record.
 pub const FLAG_C: u8 = 0x80;
 
-/// Record codes. Codes 26 to 30 are free; 31 carries a length, so that readers skip what they do not know.
+/// Record codes. Codes 26 to 30 are free; 31 carries a length, so that readers can skip unknown records.
 pub mod code {
     #![allow(missing_docs)]
     pub const DEFINE: u8 = 0;
@@ -99,7 +99,7 @@ pub mod code {
 
 /// Numbers of [`code::EXTENDED`] records.
 pub mod extended {
-    /// The numbers that the task introduced just before has in the recorder's PID namespace.
+    /// The numbers of the task introduced just before, in the recorder's PID namespace.
     pub const INNER: u64 = 1;
     /// A task that is throttled.
     pub const THROTTLED: u64 = 2;

@@ -1,4 +1,4 @@
-//! Finds the frames of a file, over damage and up to where it was cut.
+//! Finds the frames of a file. Damaged bytes are skipped, and the file may end within a frame.
 
 use std::io::{self, Read};
 
@@ -7,10 +7,10 @@ use crate::format::{
 };
 use crate::varint::Cursor;
 
-/// How much is read at once.
+/// The number of bytes read from the source with one call.
 const CHUNK_BYTES: usize = 256 << 10;
-/// How many bytes may be checked in vain in search of a frame: this many, and this many times the bytes
-/// passed over.
+/// The bytes whose checksum may fail in the search for frames: at most the first constant, plus the skipped
+/// bytes times the second. This bounds the time for a damaged file.
 const SEARCH_BYTES: u64 = 64 << 20;
 const SEARCH_FACTOR: u64 = 8;
 /// The longest head of a frame: sync, kind and the longest length.
@@ -21,18 +21,18 @@ const CRC_BYTES: usize = 4;
 pub(crate) struct Frame<'a> {
     pub(crate) kind: u8,
     pub(crate) payload: &'a [u8],
-    /// Where the frame starts in the file.
+    /// The offset of the frame's first byte in the file.
     pub(crate) offset: u64,
-    /// What comes before the frame.
+    /// The kind of the bytes directly before the frame.
     pub(crate) before: Before,
 }
 
-/// What comes before a frame.
+/// The kind of the bytes directly before a frame.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Before {
     /// The frame follows directly on another frame, or on the file's header.
     Frame,
-    /// Bytes that are no frame, and may have been frames before damage.
+    /// The bytes before are no frame; they may be frames that were damaged.
     Damage,
 }
 
@@ -47,11 +47,11 @@ pub(crate) struct Frames<R> {
     searched: u64,
     before: Before,
     damaged: u64,
-    /// Bytes after the last whole frame, where the file just stops.
+    /// Bytes after the last whole frame, if the file ends within a frame.
     cut: u64,
 }
 
-/// What the bytes at the current place are.
+/// The kind of the bytes at the current offset.
 enum Look {
     Frame {
         kind: u8,
@@ -79,12 +79,12 @@ impl<R: Read> Frames<R> {
         }
     }
 
-    /// Bytes that were passed over because they are no frame.
+    /// Bytes that were skipped because they are no frame.
     pub(crate) fn damaged_bytes(&self) -> u64 {
         self.damaged
     }
 
-    /// Bytes of a last frame that the file has only in part.
+    /// Bytes of the last frame, if the file has only a part of it.
     pub(crate) fn cut_bytes(&self) -> u64 {
         self.cut
     }
@@ -94,7 +94,7 @@ impl<R: Read> Frames<R> {
         self.offset
     }
 
-    /// Takes exactly `len` bytes, or as many as there are.
+    /// Takes `len` bytes, or fewer at the end of the source.
     pub(crate) fn bytes(&mut self, len: usize) -> io::Result<&[u8]> {
         self.fill(len)?;
         let end = (self.start + len).min(self.buffer.len());
@@ -203,13 +203,13 @@ impl<R: Read> Frames<R> {
         Ok(Look::Frame { kind, head, len })
     }
 
-    /// Whether what is left is the footer.
+    /// Whether the remaining bytes are the footer.
     fn is_footer(&mut self) -> io::Result<bool> {
         self.fill(FOOTER_BYTES + 1)?;
         Ok(self.available() == FOOTER_BYTES && self.buffer[self.start..].starts_with(&FOOTER_MAGIC))
     }
 
-    /// Goes to the next byte that could start a frame. Returns how many bytes were passed over.
+    /// Goes to the next byte that could start a frame. Returns the number of bytes passed over.
     fn skip(&mut self) -> io::Result<u64> {
         let rest = &self.buffer[self.start + 1..];
         let len = 1 + rest.iter().position(|&byte| byte == SYNC).unwrap_or(rest.len());
@@ -218,7 +218,7 @@ impl<R: Read> Frames<R> {
         Ok(len as u64)
     }
 
-    /// Passes over the rest of the file, which is not worth the search.
+    /// Skips the rest of the file as damaged, since the search for frames has reached its limit.
     fn give_up(&mut self) -> io::Result<()> {
         loop {
             self.damaged += self.available() as u64;
@@ -231,7 +231,7 @@ impl<R: Read> Frames<R> {
     }
 }
 
-/// Whether `crc` is right. A fuzzer's build takes any checksum, or the fuzzer would never get past here.
+/// Whether `crc` is right. A fuzzer's build accepts any, since a fuzzer hardly ever finds a right checksum.
 pub(crate) fn is_checksum_of(crc: &[u8], content: &[u8]) -> bool {
     cfg!(fuzzing) || crc32fast::hash(content).to_le_bytes() == *crc
 }

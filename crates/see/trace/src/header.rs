@@ -1,4 +1,4 @@
-//! What a trace says of the machine it was taken on.
+//! The header of a trace: the machine, the recording and the groups of events.
 
 use serde::{Deserialize, Serialize};
 
@@ -12,13 +12,13 @@ pub struct Header {
     pub kernel: String,
     /// Architecture (`uname -m`).
     pub arch: String,
-    /// What was recorded: `host`, `lab` or `sim`. Information only: no analysis may look at it.
+    /// The recorded machine: `host`, `lab` or `sim`. For information only: no analysis may depend on it.
     pub machine: String,
     /// Number of possible CPUs; events carry numbers below it.
     pub cpus: u16,
     /// Clock ticks a second, where known.
     pub hz: Option<u32>,
-    /// Where in its period the tick of each CPU falls, ns of the trace's clock modulo the period; `None` if
+    /// The phase of each CPU's tick: its time modulo the tick period, ns of the trace's clock; `None` if
     /// unknown.
     pub tick_phase_ns: Vec<Option<u64>>,
     /// The preemption model in force, in the kernel's words.
@@ -37,8 +37,8 @@ pub struct Header {
     pub recorder_tgid: Option<u32>,
     /// The recorded groups.
     pub groups: Groups,
-    /// Kinds of events that the source may lack without saying so: if the trace has no event of such a kind,
-    /// what the kind would tell is not known. Not in files: Spry's own traces have all kinds.
+    /// Kinds of events that the source may not have recorded. If the trace has no event of such a kind, it is
+    /// unknown whether any happened. This is not in files: Spry's own traces have all kinds.
     #[serde(skip)]
     pub unproven: Kinds,
     /// The command that was recorded, if one was given.
@@ -106,7 +106,7 @@ impl Group {
     }
 }
 
-/// A set of groups. In files a list of names, of which a reader passes over those that it does not know.
+/// A set of groups. Files hold it as a list of names; a reader skips the names of unknown groups.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug, Serialize, Deserialize)]
 #[serde(from = "Vec<String>", into = "Vec<Group>")]
 pub struct Groups(u8);

@@ -1,4 +1,4 @@
-//! Where in a file a reader can begin: the index at the end of a finished file, or an index made by a scan.
+//! The places in a file where a reader can begin, from a finished file's index or from a scan of the file.
 
 use std::io::{self, Read, Seek, SeekFrom};
 
@@ -9,7 +9,7 @@ use crate::varint::Cursor;
 /// A place where every CPU starts a new block.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Entry {
-    /// No event before `offset` is later, ns since the start of the trace.
+    /// The upper limit of the times of all events before `offset`, ns since the start of the trace.
     before_ns: u64,
     offset: u64,
 }
@@ -22,7 +22,7 @@ pub struct Index {
 }
 
 impl Index {
-    /// How long the trace is, ns.
+    /// The duration of the trace, ns.
     pub fn duration_ns(&self) -> u64 {
         self.duration_ns
     }
@@ -43,7 +43,7 @@ impl Index {
     }
 
     /// The index of the file in `source`, with frames from `body` on. It is read from the file's end. If the
-    /// file was cut off, it is made by reading the whole file.
+    /// file was cut off, the index is made by reading the whole file.
     pub(crate) fn of<R: Read + Seek>(source: &mut R, body: u64) -> io::Result<Index> {
         match Index::from_footer(source, body)? {
             Some(index) => Ok(index),
@@ -86,7 +86,7 @@ impl Index {
         Ok(index)
     }
 
-    /// The last place before which no event is as late as `from_ns` (since the start of the trace).
+    /// The last place before which all events are earlier than `from_ns` (since the start of the trace).
     pub(crate) fn offset_before(&self, from_ns: u64) -> Option<u64> {
         let after = self.entries.partition_point(|entry| entry.before_ns < from_ns);
         after.checked_sub(1).map(|last| self.entries[last].offset)

@@ -8,17 +8,17 @@ use crate::event::{Event, Wakeup, WakeupKind};
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Kind {
-    /// Wakings: which task woke which.
+    /// Wakings, with the waker and the woken task.
     Waking = 0,
-    /// Wake-ups of tasks that were blocked. Wakings tell of them, too.
+    /// Wake-ups of blocked tasks. They also follow from wakings.
     Wakeup = 1,
     /// Moves of tasks to other CPUs.
     Migration = 2,
     /// Clock ticks ([`Event::Tick`]).
     Tick = 3,
-    /// Births of tasks.
+    /// Creation of tasks ([`Event::Fork`]).
     Birth = 4,
-    /// What the kernel did not count of a stay on a CPU.
+    /// Stolen time: the part of a stay on a CPU that the kernel did not count as run time.
     Stolen = 5,
 }
 
@@ -27,7 +27,7 @@ impl Kind {
     pub const ALL: [Kind; 6] =
         [Kind::Waking, Kind::Wakeup, Kind::Migration, Kind::Tick, Kind::Birth, Kind::Stolen];
 
-    /// The kernel's tracepoint that tells of this kind.
+    /// The kernel's tracepoint from which events of this kind come.
     pub const fn tracepoint(self) -> &'static str {
         match self {
             Kind::Waking | Kind::Wakeup => "sched_waking",
@@ -39,7 +39,7 @@ impl Kind {
     }
 }
 
-/// A set of kinds. In reports a list of tracepoints.
+/// A set of kinds. Reports hold it as a list of tracepoints.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Default, Debug)]
 pub struct Kinds(u8);
 
@@ -68,11 +68,11 @@ impl Kinds {
         Kinds(self.0 & !other.0)
     }
 
-    /// The kinds of which an event is a sign.
+    /// The kinds that the source has certainly recorded if the trace has this event.
     pub fn of(event: &Event) -> Kinds {
         match event {
             Event::Waking(_) => [Kind::Waking, Kind::Wakeup].into_iter().collect(),
-            // The wake-up of a new task may have been concluded from its birth.
+            // The wake-up of a new task may have been derived from the task's creation.
             Event::Wakeup(Wakeup { kind: WakeupKind::Again, .. }) => Kind::Wakeup.into(),
             Event::Migrate(_) => Kind::Migration.into(),
             Event::Tick(_) => Kind::Tick.into(),

@@ -34,35 +34,35 @@ impl Segment {
         self.data.len()
     }
 
-    /// How much memory the segment takes while it waits, bytes.
+    /// The memory that the segment takes while it waits, bytes.
     pub(crate) fn waiting_bytes(&self) -> usize {
         self.data.len() + size_of::<Waiting>()
     }
 }
 
-/// How much memory all lanes take, bytes.
+/// The memory of all lanes, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Memory {
     /// Segments as they stand in the file.
     pub(crate) waiting: usize,
-    /// Segments that are being decoded, and what their decompressors and decoders remember.
+    /// Segments that are being decoded, and the state of their decompressors and decoders.
     pub(crate) unpacked: usize,
 }
 
-/// All lanes together unpack at most this much at a time. A few bytes of a file could ask for 16 MiB a CPU.
+/// The limit of [`Memory::unpacked`], bytes. Without it, a few bytes of a file could take 16 MiB a CPU.
 const UNPACKED_BYTES_MAX: usize = 1 << 30;
 
 /// The time of a lane that has no event ready.
 pub(crate) const NEVER: u64 = u64::MAX;
 
-/// What a lane is given, in the file's order.
+/// The input of a lane, in the file's order.
 enum Waiting {
     Segment(Segment),
     /// Segments may be missing here.
     Gap,
 }
 
-/// How far back a compressed block may refer, as a power of two; the writer stays below.
+/// The largest zstd window that is accepted, as a power of two, bytes; the writer's windows are smaller.
 const WINDOW_LOG_MAX: u32 = 21;
 const WINDOW_BYTES_MAX: usize = 1 << WINDOW_LOG_MAX;
 
@@ -76,16 +76,16 @@ pub(crate) struct Lane {
     /// The decoder of the block; `None` between damage and the next block.
     decoder: Option<Decoder>,
     unpacker: Option<Unpacker<'static>>,
-    /// Bytes that the unpacker remembers at most.
+    /// The upper limit of the bytes in the unpacker's window.
     history: usize,
     /// Bytes of this lane in [`Memory::unpacked`].
     unpacked: usize,
     /// Events of this CPU up to here, by the blocks' own count; `None` before the first block.
     events: Option<u64>,
-    /// Events that the segment has promised and not given yet.
+    /// Events that the segment counts and that have not been decoded yet.
     owed: u64,
     lost: u64,
-    /// The event to give out next, where `is_ready` says that there is one.
+    /// The event to return next, if `is_ready`.
     next: Stamped,
     is_ready: bool,
 }
@@ -121,27 +121,27 @@ impl Lane {
         }
     }
 
-    /// When the next event is; [`NEVER`] if none is ready.
+    /// The time of the next event, ns; [`NEVER`] if none is ready.
     #[inline]
     pub(crate) fn time_ns(&self) -> u64 {
         if self.is_ready { self.next.time_ns } else { NEVER }
     }
 
-    /// The event that is ready, or was given out last.
+    /// The event that is ready, or the event that was returned last.
     #[inline]
     pub(crate) fn event(&self) -> &Stamped {
         &self.next
     }
 
-    /// Gives out the ready event; if it is older than `time_ns`, it gets that time. Returns its time.
+    /// Returns the time of the ready event. An event older than `time_ns` gets that time.
     #[inline]
     pub(crate) fn give(&mut self, time_ns: u64) -> u64 {
         self.next.time_ns = self.next.time_ns.max(time_ns);
         self.next.time_ns
     }
 
-    /// Gets the next event ready, if what has been read holds one. It is inlined, since it is the body of a
-    /// loop.
+    /// Decodes the next event, if the segments read so far hold one. The function is inlined, since it is the
+    /// body of a loop.
     #[inline(always)]
     pub(crate) fn decode(&mut self, memory: &mut Memory, totals: &mut Totals) {
         self.is_ready = false;
@@ -175,7 +175,7 @@ impl Lane {
         }
     }
 
-    /// Gives up the rest of the block, which cannot be read; the next block says how many events these were.
+    /// Discards the unreadable rest of the block. The next block's counts give the number of events in it.
     fn break_block(&mut self) {
         self.events = self.events.map(|events| events.saturating_sub(self.owed));
         self.owed = 0;
@@ -186,7 +186,7 @@ impl Lane {
         self.position = 0;
     }
 
-    /// Takes up the next segment. Returns whether there was one. May leave a `Lost` event ready.
+    /// Takes up the next segment or gap; `false` if none waits. May leave a `Lost` event ready.
     fn next_segment(&mut self, memory: &mut Memory, totals: &mut Totals) -> bool {
         self.raw.clear();
         self.position = 0;
@@ -209,7 +209,7 @@ impl Lane {
 
     fn take_segment(&mut self, memory: &mut Memory, totals: &mut Totals) -> bool {
         if let Some(events) = &mut self.events {
-            // A segment that promised more events than it held.
+            // If the last segment counted more events than it held, the surplus is taken off.
             *events = events.saturating_sub(std::mem::take(&mut self.owed));
         }
         let segment = match self.waiting.pop_front() {
@@ -247,7 +247,7 @@ impl Lane {
         true
     }
 
-    /// Begins a block. Events that the block counts as before it and that this reader has not seen were lost.
+    /// Begins a block. Earlier events that the block counts and that this reader has not seen were lost.
     fn start_block(&mut self, starts: &BlockStart) {
         self.decoder = Some(Decoder::new(self.cpu, self.tick_ns, starts.first_ns));
         self.unpacker = None;
@@ -295,7 +295,7 @@ mod tests {
     use super::*;
     use crate::format::{SEGMENT_BYTES_MAX, code};
 
-    /// A segment of this many records that enter the scheduler, compressed to a few bytes; it starts a block.
+    /// A segment that starts a block and holds `records` events `ScheduleEnter`, compressed to a few bytes.
     fn segment(records: usize) -> Segment {
         let raw = [code::SCHEDULE_ENTER, 0].repeat(records);
         let data = zstd::bulk::compress(&raw, 1).expect("zstd packs");
@@ -320,7 +320,7 @@ mod tests {
         assert!(held <= memory.unpacked, "{held} bytes are held, {} counted", memory.unpacked);
         assert!((15..60).contains(&ready), "{ready} CPUs have an event");
         assert_eq!(totals.damaged_bytes, (200 - u64::from(ready)) * data.len() as u64);
-        // What the first CPUs hold is given back, and there is room again.
+        // The first lanes free their memory, so that there is room again.
         for lane in lanes.iter_mut().take(100) {
             lane.break_block();
             lane.decode(&mut memory, &mut totals);
@@ -333,7 +333,7 @@ mod tests {
     #[test]
     fn tasks_without_end_of_many_cpus_take_bounded_memory() {
         let (mut memory, mut totals) = (Memory::default(), Totals::default());
-        // A task that is defined again and again: its number, its process', the length of its name.
+        // One task that is defined again and again: code, tid, tgid as a difference, length of the name.
         let raw = [code::DEFINE, 7, 0, 0].repeat(1 << 20);
         let data = zstd::bulk::compress(&raw, 1).expect("zstd packs");
         let mut tables = 0;

@@ -1,7 +1,7 @@
-//! Spry's trace: what was recorded of a machine, in a form that survives a crash and reads fast.
+//! Spry's trace: the recorded events of a machine, in a format that survives a crash and reads fast.
 //!
-//! [`event`] is the model that every part of Spry speaks, [`header`] describes the machine. The bytes of a
-//! file are specified in `docs/trace-format.md`.
+//! [`event`] is the event model that every part of Spry uses, [`header`] describes the machine. The bytes of
+//! a file are specified in `docs/trace-format.md`.
 
 #![warn(missing_docs)]
 

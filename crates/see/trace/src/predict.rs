@@ -6,7 +6,7 @@
 
 use crate::format::{PREDICTED_BYTES_MAX, PREDICTIONS};
 
-/// A record without its time: its first byte, the bytes that follow the time, and how many these are.
+/// A record without its time: its first byte, the bytes that follow the time, and the number of these bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Shape(u64);
 
@@ -40,7 +40,7 @@ impl Shape {
         Shape(((len as u64 + 1) << 56) | (rest_bits << 8) | u64::from(first))
     }
 
-    /// The first byte, the rest in an array, and the rest's length; `None` if there is nothing to repeat.
+    /// The first byte, the rest in an array, and the rest's length; `None` for the empty shape.
     #[inline]
     pub(crate) fn parts(self) -> Option<(u8, [u8; 8], usize)> {
         let len = ((self.0 >> 56) as usize).checked_sub(1)?;
@@ -48,8 +48,8 @@ impl Shape {
     }
 }
 
-/// Which record followed each pair of records when that pair was last seen. A block begins with an empty
-/// table.
+/// A table of guesses: for each pair of records, the record that followed the pair last time. A block begins
+/// with an empty table.
 pub(crate) struct Predictor {
     table: Box<[Shape; PREDICTIONS]>,
     last: [u64; 2],
@@ -62,7 +62,7 @@ impl Default for Predictor {
 }
 
 impl Predictor {
-    /// Forgets everything.
+    /// Clears the table and the last two records.
     pub(crate) fn clear(&mut self) {
         self.table.fill(Shape::default());
         self.last = [0; 2];
@@ -74,7 +74,7 @@ impl Predictor {
         (mixed >> (64 - PREDICTIONS.trailing_zeros())) as usize
     }
 
-    /// What the next record should be.
+    /// The guess for the next record; the empty shape if there is none.
     #[inline]
     pub(crate) fn guess(&self) -> Shape {
         self.table[self.place()]
@@ -90,7 +90,7 @@ impl Predictor {
         self.confirm(shape.unwrap_or_default());
     }
 
-    /// Notes that the next record was the guessed one.
+    /// Notes that the next record had the guessed shape, so that the table stays as it is.
     #[inline]
     pub(crate) fn confirm(&mut self, shape: Shape) {
         self.last = [self.last[1], shape.0];

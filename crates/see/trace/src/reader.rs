@@ -15,13 +15,13 @@ use crate::index::Index;
 use crate::lane::{BlockStart, Lane, Memory, NEVER, Segment};
 use crate::varint::Cursor;
 
-/// Why a file cannot be read as a trace. Damage after the header is no error; see [`Totals::damaged_bytes`].
+/// The reason why a file is unreadable. Damage after the header is no error; see [`Totals::damaged_bytes`].
 #[derive(Debug, thiserror::Error)]
 pub enum ReadError {
     /// The source itself failed.
     #[error("cannot read the trace")]
     Io(#[from] io::Error),
-    /// The first bytes are no trace's.
+    /// The file does not begin with the first bytes of a trace.
     #[error(
         "not a trace: it does not begin as one; give a file that `spry record`, `perf record` or \
          `trace-cmd record` wrote"
@@ -35,41 +35,41 @@ pub enum ReadError {
     Version(u16),
 }
 
-/// How the file ends.
+/// Whether the file was finished or cut off.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Ending {
-    /// The file's end has not been read yet, or the file was cut off: the recorder or the machine died.
+    /// The file's end has not been read yet, or the file was cut off when the recorder or the machine failed.
     #[default]
     Cut,
     /// The recorder finished the file.
     Finished,
 }
 
-/// What reading has found so far.
+/// Counts and times of the part of the trace read so far.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Totals {
-    /// Events given out, without those that only restate a task's name or say what was lost.
+    /// Events returned, without restated names, losses, throttled tasks and idle states, which do not count.
     pub events: u64,
-    /// Events that the trace says are missing.
+    /// The number of lost events, by the trace's own count.
     pub lost: u64,
-    /// Events that the trace says are missing, by CPU.
+    /// The number of lost events of each CPU, by the trace's own count.
     pub lost_per_cpu: Vec<u64>,
     /// Bytes of the file read so far.
     pub bytes: u64,
-    /// Bytes of those read so far that are no part of any whole frame, or make no sense.
+    /// Bytes read so far that belong to no whole frame or cannot be decoded.
     pub damaged_bytes: u64,
-    /// How the file ends.
+    /// Whether the file was finished or cut off.
     pub ending: Ending,
-    /// When recording ended (the last moment the file speaks of), ns of the trace's clock.
+    /// The end of the recording (in a cut file the latest time found in it), ns of the trace's clock.
     pub end_ns: u64,
 }
 
-/// At most this many bytes wait to be merged. If a file does not promise in time that no earlier event
-/// follows, it is merged without the promise.
+/// The limit of the bytes that wait to be merged. Above it, events are merged although the file has not yet
+/// promised that no earlier event follows.
 const WAITING_BYTES_MAX: usize = 64 << 20;
 /// No lane has this number.
 const NO_LANE: usize = usize::MAX;
-/// The names of at most this many tasks are remembered; then all are forgotten and learnt anew.
+/// The limit of the tasks with stored names. At the limit all names are dropped and collected anew.
 const NAMES_MAX: usize = 1 << 20;
 
 /// Reads one trace.
@@ -77,10 +77,10 @@ pub struct Reader<R> {
     frames: Frames<R>,
     header: Header,
     lanes: Vec<Option<Box<Lane>>>,
-    /// When each lane's next event is, [`NEVER`] where none is ready; out of date for the lane `given`.
+    /// The time of each lane's next event, ns; [`NEVER`] if none is ready. Out of date for the lane `given`.
     times_ns: Vec<u64>,
-    /// The lane that gave out the latest event ([`NO_LANE`] for none), and until when no other lane comes
-    /// before it.
+    /// The lane of the latest event ([`NO_LANE`] for none), and below, the time of the earliest event of all
+    /// other lanes, ns.
     given: usize,
     others_ns: u64,
     names: FxHashMap<Tid, TaskInfo>,
@@ -121,12 +121,12 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// What the trace says of the machine.
+    /// The trace's header, which describes the machine and the recording.
     pub fn header(&self) -> &Header {
         &self.header
     }
 
-    /// What reading has found so far; complete once [`Reader::next_event`] has given `None`.
+    /// Counts and times so far; complete once [`Reader::next_event`] has returned `None`.
     pub fn totals(&self) -> Totals {
         let mut totals = self.totals.clone();
         totals.bytes = self.frames.offset();
@@ -141,7 +141,7 @@ impl<R: Read> Reader<R> {
             if !self.follow() && !self.merge()? {
                 return Ok(None);
             }
-            // A damaged file may go back in time; what it gives out does not.
+            // Times in a damaged file may go back; the times of returned events do not.
             let lane = self.lanes[self.given].as_deref_mut().expect("the lane that was followed or found");
             self.given_ns = lane.give(self.given_ns);
             match &lane.event().event {
@@ -162,8 +162,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Notes what an event says of tasks' names and of losses. Returns whether the caller does not know yet
-    /// what the event says.
+    /// Updates tasks' names and the counts of losses from an event. Returns whether the event is new to the
+    /// caller: `false` for a restated name that has not changed.
     fn is_new_name(&mut self, stamped: &Stamped) -> bool {
         if self.names.len() >= NAMES_MAX {
             self.names.clear();
@@ -192,7 +192,7 @@ impl<R: Read> Reader<R> {
         true
     }
 
-    /// Gets the next event ready in the lane that gave out the latest one. Returns whether it is the next
+    /// Decodes the next event of the lane that returned the latest event. Returns whether it is the next
     /// event of all lanes.
     #[inline(always)]
     fn follow(&mut self) -> bool {
@@ -207,7 +207,7 @@ impl<R: Read> Reader<R> {
         false
     }
 
-    /// Finds the lane with the earliest event. Returns whether there is one.
+    /// Finds the lane with the earliest event, and reads frames for it. Returns `false` at the end.
     fn merge(&mut self) -> Result<bool, ReadError> {
         loop {
             let (first, others_ns) = self.earliest();
@@ -225,8 +225,8 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// The lane with the earliest event (the lowest of several), and the time of the next event of any other
-    /// lane.
+    /// The lane with the earliest event (of several, the lane with the lowest CPU), and the time of the next
+    /// event of any other lane.
     fn earliest(&self) -> (Option<usize>, u64) {
         let (mut first, mut first_ns, mut others_ns) = (None, NEVER, NEVER);
         for (at, &time_ns) in self.times_ns.iter().enumerate() {

@@ -9,7 +9,7 @@ pub fn put(out: &mut Vec<u8>, mut value: u64) {
     out.push(value as u8);
 }
 
-/// How many bytes [`put`] appends for `value`.
+/// The number of bytes that [`put`] appends for `value`.
 pub const fn len(value: u64) -> usize {
     let bits = u64::BITS - (value | 1).leading_zeros();
     bits.div_ceil(7) as usize
@@ -43,7 +43,7 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, position }
     }
 
-    /// How many bytes have been read.
+    /// The number of bytes that have been read.
     pub const fn position(&self) -> usize {
         self.position
     }

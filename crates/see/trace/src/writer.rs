@@ -26,14 +26,14 @@ pub enum Compression {
 /// The level at which compressing costs less than encoding.
 pub const ZSTD_LEVEL_DEFAULT: i32 = 1;
 
-/// How a writer compresses, and when it starts new blocks.
+/// The settings of a writer: its compression and the length of its blocks.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
     /// Whether blocks are compressed.
     pub compression: Compression,
-    /// New blocks start when the old ones hold this many uncompressed bytes over all CPUs.
+    /// New blocks start when the current blocks hold this many uncompressed bytes over all CPUs.
     pub block_bytes: usize,
-    /// New blocks also start when the old ones are this old, ns.
+    /// New blocks also start when the current blocks cover this much time, ns.
     pub block_ns: u64,
     /// A CPU's segments are compressed from the first segment on that has this many bytes: each flush of the
     /// compressor costs about ten bytes, so short segments gain nothing.
@@ -51,19 +51,19 @@ impl Default for Options {
     }
 }
 
-/// A segment is sent on when it is this long, even within a round.
+/// A segment of this many bytes is sent on at once, even within a round.
 const SEGMENT_BYTES: usize = 512 << 10;
 
-/// A CPU goes from compressed to plain segments when its segments are this many times shorter than those with
-/// which compression begins. The gap keeps a CPU from going back and forth.
+/// A CPU goes from compressed to plain segments when its segments are this many times shorter than
+/// [`Options::compress_bytes`]. The gap keeps a CPU from going back and forth.
 const PLAIN_FACTOR: usize = 4;
 
-/// What has been written.
+/// The counts of a written trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     /// Events that have been written.
     pub events: u64,
-    /// Events that the writer was told were lost.
+    /// Lost events that were reported to the writer.
     pub lost: u64,
     /// Bytes given to the sink.
     pub bytes: u64,
@@ -93,16 +93,16 @@ enum Compressed {
     No,
 }
 
-/// How far a block's compressed stream is.
+/// The state of a block's compressed stream.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packing {
     /// No segment of the block has been compressed.
     NotBegun,
-    /// The encoder holds what the next compressed segment continues.
+    /// The encoder holds the state from which the next compressed segment continues.
     GoingOn,
 }
 
-/// How far a CPU is in its block.
+/// The progress of a CPU's block.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Phase {
     /// The next event starts a block.
@@ -113,7 +113,7 @@ enum Phase {
     Sent,
 }
 
-/// Where all CPUs started new blocks.
+/// A place in the file from which all CPUs start new blocks.
 struct Restart {
     /// No event before `offset` in the file is later than this, ns since the start.
     before_ns: u64,
@@ -169,15 +169,15 @@ impl<W: Write> Writer<W> {
         })
     }
 
-    /// What has been given to the sink so far, and the events that still wait.
+    /// The counts so far. Of events that still wait to be sent on, only lost events are included.
     pub fn written(&self) -> &Written {
         &self.written
     }
 
     /// Names a task, for every block that mentions it from now on. Forks, renames and exits change the name
-    /// without a call of this.
+    /// without a call of this function.
     ///
-    /// If `info` lacks the numbers in the recorder's PID namespace, the task keeps those it was named with.
+    /// If `info` lacks the numbers in the recorder's PID namespace, a task of the same process keeps its own.
     pub fn task(&mut self, info: TaskInfo) {
         let before = self.names.get(&info.tid).filter(|before| before.tgid == info.tgid);
         let inner = info.inner.or(before.and_then(|before| before.inner));
@@ -208,7 +208,7 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Says that `count` events of a CPU are missing before `time_ns`.
+    /// Records that `count` events of a CPU are missing before `time_ns`.
     pub fn lost(&mut self, cpu: u16, time_ns: u64, count: u64) -> io::Result<()> {
         self.event(&Stamped { time_ns, cpu, event: Event::Lost(Lost { count }) })?;
         self.cpus[usize::from(cpu)].lost += count;
@@ -216,13 +216,13 @@ impl<W: Write> Writer<W> {
         Ok(())
     }
 
-    /// Sends on all that has been appended, and promises that no later event is at or before `safe_ns`.
+    /// Sends on everything appended so far, and promises that no later event is before `safe_ns`.
     pub fn round(&mut self, safe_ns: u64) -> io::Result<()> {
         self.safe_ns = self.safe_ns.max(safe_ns);
         self.flush()
     }
 
-    /// Writes what is left, the index and the footer, and gives the sink back.
+    /// Writes the remaining events, the index and the footer, and returns the sink.
     pub fn finish(mut self, end_ns: u64) -> io::Result<(W, Written)> {
         self.safe_ns = self.safe_ns.max(end_ns);
         self.flush()?;
@@ -361,7 +361,7 @@ impl CpuStream {
         Ok(self.encoder.insert(encoder))
     }
 
-    /// Moves what the stream holds into the payload of a frame.
+    /// Moves the bytes of the stream into the payload of a frame.
     fn segment(
         &mut self,
         number: u64,

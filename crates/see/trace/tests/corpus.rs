@@ -1,4 +1,4 @@
-//! Every input that the fuzzer has found interesting reads without panic and without running away.
+//! Every input in the fuzzer's corpus is read without a panic and in bounded time.
 
 mod common;
 
@@ -15,7 +15,7 @@ fn the_corpus_reads_without_panic() {
         let bytes = std::fs::read(entry.unwrap().path()).unwrap();
         files += 1;
         read(&bytes);
-        // The fuzzer's build takes any checksum; here the damage behind it must be made to pass.
+        // The fuzzer's build accepts any checksum. Here the checksums are corrected, to read behind them.
         let mut passing = bytes;
         let body_at = common::fix_header(&mut passing);
         common::fix_checksums(&mut passing, body_at);

@@ -1,4 +1,4 @@
-//! The format's claims: what is written comes back, and damage costs no more than what is damaged.
+//! Tests of the format: written events are read back, and damage costs only the damaged blocks.
 
 mod common;
 
@@ -21,7 +21,7 @@ fn read(bytes: &[u8]) -> (Vec<Stamped>, Totals) {
     (found, reader.totals())
 }
 
-/// As `assert_eq!`, but shows only where two streams part.
+/// Like `assert_eq!`, but shows only the first event in which two streams differ.
 fn assert_same(found: &[Stamped], written: &[Stamped], what: &str) {
     let parting = found.iter().zip(written).position(|(a, b)| a != b);
     if let Some(at) = parting {
@@ -30,7 +30,7 @@ fn assert_same(found: &[Stamped], written: &[Stamped], what: &str) {
     assert_eq!(found.len(), written.len(), "{what}");
 }
 
-/// The events without those that restate names.
+/// The events without restated names.
 fn without_names(events: Vec<Stamped>) -> Vec<Stamped> {
     events.into_iter().filter(|stamped| !matches!(stamped.event, Event::Task(_))).collect()
 }
@@ -47,7 +47,7 @@ fn what_is_written_comes_back_in_order() {
     }
 }
 
-/// The tasks that an event mentions. A fork names its child itself.
+/// The tasks that an event mentions. The child of a fork is left out, since the fork names it.
 fn mentioned(event: &Event) -> Vec<Tid> {
     match event {
         Event::Switch(switch) => vec![switch.prev, switch.next],
@@ -96,7 +96,7 @@ fn every_task_is_named_before_it_is_mentioned() {
         }
         match stamped.event {
             Event::Task(info) => {
-                // A CPU that mentions the task after its renaming names it when the CPU's event before was.
+                // A restated name has the time of the CPU's previous event, which may be before the renaming.
                 let (name, old) = (info.comm.to_string(), format!("task {}", info.tid));
                 let is_new = name == RENAMED && ever_renamed.contains(&info.tid);
                 assert!(is_new || (name == old && !renamed.contains(&info.tid)), "{info:?}");
@@ -158,7 +158,7 @@ fn throttled_tasks_come_back_and_count_as_no_events() {
 #[test]
 fn idle_states_come_back_and_count_as_no_events() {
     let numbers = [0, 1, 3, 126, 127, 128, u32::MAX - 1];
-    // An idle CPU repeats itself, so that most records are predicted.
+    // The events of an idle CPU repeat, so that most records are predicted.
     let states = (0..600).flat_map(|round: usize| {
         let number = if round < 7 { numbers[round] } else { 1 };
         [Some(number), None]
@@ -242,7 +242,7 @@ fn damage_costs_what_is_damaged_and_is_counted() {
             let (found, totals) = read(&damaged);
             assert!(totals.damaged_bytes > 0, "at {at}");
             assert!(found.is_sorted_by_key(|stamped| stamped.time_ns));
-            // Blocks are short here: the rest of a few blocks is gone, and nearly all events in it are
+            // Blocks are short here: the rest of a few blocks is lost, and nearly all events in it are
             // counted as lost.
             assert!(totals.events > 3000, "at {at}: {}", totals.events);
             assert!(

@@ -1,9 +1,9 @@
-//! The smallest part of D-Bus that a caller needs: it says hello to a bus, and asks the bus for its number.
+//! The smallest part of D-Bus that a caller needs: the calls `Hello` and `GetId` of the bus.
 
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
 
-/// Where the contests' bus listens.
+/// The socket at which the contests' bus listens.
 pub const ADDRESS: &str = "/tmp/bus";
 
 /// The bus itself, which every call is for.
@@ -31,7 +31,7 @@ impl Bus {
         }
         stream.write_all(b"BEGIN\r\n")?;
         let mut bus = Bus { stream, serial: 0 };
-        // After the answer the bus sends the news of the caller's name. From then on each answer belongs to
+        // After the answer the bus sends a signal with the caller's name. From then on each answer belongs to
         // its question.
         let mut heard = bus.call("Hello")?;
         while !heard.windows(NEWS.len()).any(|part| part == NEWS) {

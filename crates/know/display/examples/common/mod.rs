@@ -1,4 +1,4 @@
-//! What the examples that type share: keyboards as XTEST knows them.
+//! Keyboards as XTEST numbers them, for the examples that type.
 
 use std::error::Error;
 
@@ -19,7 +19,7 @@ const DEVICE_KEY: u8 = 1;
 /// The keyboard that XTEST types as.
 #[derive(Clone, Copy)]
 pub struct Keyboard {
-    /// The kind of event of a pressed key; the next kind is that of a released key.
+    /// The kind of event of a pressed key; the next kind is the kind of a released key.
     press: u8,
     device: u8,
 }

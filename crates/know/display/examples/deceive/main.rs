@@ -1,16 +1,16 @@
 //! Endless loops that pretend to be in use. Each uses one trick that an ordinary user can write: `deceive
-//! TRICK`. They run until they are killed. `contest` says how much CPU time each trick gains.
+//! TRICK`. They run until they are killed. `contest` measures the CPU time that each trick gains.
 //!
 //! `loop`: no trick.
 //! `blinker`: a process blinks in 6x6 pixels for each byte that the loop writes into a pipe.
 //! `poll`: a thread polls the terminal, in which the person types into another program.
-//! `server`: listens at a socket of an X server's.
 //! `server`: the process listens at a socket of an X server.
+//! `churn`: makes and removes a file in the directory that the panel watches, without end.
 //! `xtest`: takes the focus, and passes on by XTEST the keys that it gets.
 //! `xtest-big`: the same with a window that is seen, and by another connection.
 //! `xtest-two`: the same by another process.
 //! `grid`: has a grid of input-only windows of one pixel under the pointer.
-//! `grid-none`: the same of windows that could be drawn in.
+//! `grid-none`: the same with windows that could be drawn in.
 //! `shield`: has one such window over the whole screen.
 //! `moment`: draws for 2 s, and no more.
 //! `flood`: draws for 2 s, then asks, reports to and burdens the daemon without end.
@@ -118,7 +118,7 @@ fn poll() -> Outcome<()> {
 }
 
 fn serve() -> Outcome<()> {
-    // The number of a display that no server has; each user has another one.
+    // The number of a display that no server has; each user has another number.
     let path = format!("/tmp/.X11-unix/X{}", rustix::process::getuid().as_raw());
     _ = fs::remove_file(&path);
     let listener = UnixListener::bind(&path)?;
@@ -158,7 +158,7 @@ fn type_through_ssh() -> Outcome<()> {
     }
 }
 
-/// Reads what is typed, without end.
+/// Reads the typed characters, without end.
 fn read() -> Outcome<()> {
     let mut line = [0; 64];
     while io::stdin().read(&mut line)? > 0 {}

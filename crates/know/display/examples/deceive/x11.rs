@@ -161,7 +161,7 @@ fn pass_keys(
     }
 }
 
-/// How far the grid reaches from the pointer, pixels.
+/// The reach of the grid from the pointer, pixels.
 const REACH: (i16, i16) = (60, 4);
 
 /// Listens in a grid of windows that only take input.

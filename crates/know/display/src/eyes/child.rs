@@ -45,8 +45,8 @@ impl Program {
     }
 
     /// Starts a process of the program. If this process is root, the new process starts as root, too: no user
-    /// can stop it or look into it before it has given up its rights itself. What the new process says can be
-    /// read from the returned descriptor.
+    /// can stop it or look into it before it has given up its rights itself. The output of the new process
+    /// can be read from the returned descriptor.
     fn start(&self, args: &[String], stdin: Stdio) -> io::Result<(Child, OwnedFd)> {
         let (line, theirs) = pipe_with(PipeFlags::CLOEXEC)?;
         fcntl_setfl(&line, OFlags::NONBLOCK)?;
@@ -68,7 +68,7 @@ impl Program {
 fn copy(path: &Path) -> io::Result<File> {
     let name = CString::new(NAME).unwrap_or_default();
     let flags = MemfdFlags::CLOEXEC | MemfdFlags::ALLOW_SEALING;
-    // Kernels before 6.3 do not know the flag `EXEC`, and do not need it.
+    // Kernels before 6.3 lack the flag `EXEC`, and do not need it.
     let made = memfd_create(&name, flags | MemfdFlags::EXEC).or_else(|_| memfd_create(&name, flags))?;
     let mut copy = File::from(made);
     copy.write_all(&fs::read(path)?)?;
@@ -77,14 +77,14 @@ fn copy(path: &Path) -> io::Result<File> {
     Ok(copy)
 }
 
-/// A process that looks at a display or a seat, and the pipe on which it tells what it sees.
+/// A process that looks at a display or a seat, and the pipe on which it reports.
 #[derive(Debug)]
 pub(super) struct Looker {
     child: Child,
     line: OwnedFd,
 }
 
-/// What was read from the pipe of eyes.
+/// The result of reading the pipe of eyes.
 pub(super) enum Heard {
     /// Records; there may be more.
     Told(Vec<Record>),
@@ -115,7 +115,7 @@ impl Looker {
         Ok(Looker { child, line })
     }
 
-    /// Starts a process that sees whether the given process has a keyboard or a screen of this machine open.
+    /// Starts a process that checks whether a process has a keyboard or a screen of this machine open.
     pub(super) fn seat(program: &Program, process: OwnedFd, tgid: Tgid) -> io::Result<Looker> {
         let (child, line) = program.start(&["seat".into(), tgid.0.to_string()], Stdio::from(process))?;
         Ok(Looker { child, line })
@@ -126,7 +126,7 @@ impl Looker {
         Tgid(self.child.id())
     }
 
-    /// Gives out the process, so that it can be ended.
+    /// Returns the process, so that it can be ended.
     pub(super) fn into_child(self) -> Child {
         self.child
     }
@@ -140,14 +140,14 @@ impl Looker {
         let mut bytes = [0; RECORD * AT_ONCE];
         match self.read(&mut bytes) {
             Ok(0) => Heard::Over,
-            // A pipe takes a record whole, so no part of one is left behind.
+            // A pipe takes a record whole, so no part of a record is left behind.
             Ok(length) => records(&bytes[..length]).map_or(Heard::Over, Heard::Told),
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Heard::Nothing,
             Err(_) => Heard::Over,
         }
     }
 
-    /// What the process saw of a seat, once it has answered. The call does not wait.
+    /// The answer of the process about a seat, if it has come. The call does not wait.
     pub(super) fn answer(&self) -> Option<Seat> {
         let mut byte = [0];
         match self.read(&mut byte) {
@@ -158,7 +158,7 @@ impl Looker {
     }
 }
 
-/// Reads the bytes as whole records; nothing if they are no records.
+/// Reads the bytes as whole records; `None` if they are no records.
 fn records(bytes: &[u8]) -> Option<Vec<Record>> {
     if bytes.len() % RECORD != 0 {
         return None;

@@ -1,4 +1,4 @@
-//! The thread that finds displays, those that are there and new ones, and reads what their eyes tell.
+//! The thread that finds displays, both present and new, and reads the reports of their eyes.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -20,9 +20,9 @@ use crate::rate::Allowance;
 
 /// While the directory of sockets is not there, it is looked for after each pause of this length.
 const PLACE_LOOK: Duration = Duration::from_millis(250);
-/// After new sockets were found, the next ones are looked for after this time.
+/// After new sockets were found, further sockets are looked for after this time.
 const SOON: Duration = Duration::from_millis(20);
-/// If more sockets than this appear at once, no person made them: the next ones are looked for only after
+/// If more sockets than this appear at once, no person made them: further sockets are looked for only after
 /// this pause. Of so many sockets the lowest numbers are looked at.
 const FEW: usize = 16;
 const MANY_PAUSE: Duration = Duration::from_secs(1);
@@ -34,20 +34,20 @@ const DISPLAYS_OF_ONE: usize = 8;
 /// In a second at most so many servers of one person are looked into.
 const STARTS_A_SECOND: u32 = 2;
 /// While any display is known, the keeper checks after each pause of this length which sockets are still
-/// there and which session is shown. When the terminal is switched, the keeper is told at once.
+/// there and which session is shown. A switch of the terminal wakes the keeper at once.
 const LOOK_AROUND: Duration = Duration::from_secs(2);
-/// The pause between two checks whether the processes that were told to end have ended.
+/// The pause between two checks whether the killed processes have ended.
 const REAP: Duration = Duration::from_millis(100);
 
-/// What the keeper has for all displays together.
+/// The keeper's state for all displays together.
 pub(super) struct Keeper<'s> {
     pub(super) shared: &'s Shared,
     /// The users of the sessions that are shown.
     pub(super) shown: Shown,
     people: People,
-    /// The input devices of this machine, which count what hands do.
+    /// The input devices of this machine, with the counts of their movements.
     pub(super) inputs: Inputs,
-    /// How many servers of each person may still be looked into in this second.
+    /// The number of servers of each person that may still be looked into in this second.
     starts: BTreeMap<u32, Allowance>,
     ended: Ended,
     /// The cgroups that eyes run in; a cgroup is removed when its eyes have ended.
@@ -76,7 +76,7 @@ impl Keeper<'_> {
     }
 }
 
-/// How new sockets are found.
+/// The search for new sockets.
 #[derive(Default)]
 struct Lookout {
     place: Option<Place>,
@@ -85,7 +85,7 @@ struct Lookout {
 }
 
 impl Lookout {
-    /// The displays that have got new sockets; if they are many, those with the lowest numbers.
+    /// The displays that have got new sockets; of many, the displays with the lowest numbers.
     fn appeared(&mut self, now: Instant) -> Vec<u32> {
         if self.from.is_some_and(|from| now < from) {
             return Vec::new();
@@ -112,14 +112,14 @@ impl Lookout {
         numbers.into_iter().take(NUMBERS_A_TURN).collect()
     }
 
-    /// The descriptor that tells of new sockets, or else the time at which they are looked for.
+    /// The descriptor that is readable when new sockets appear, or else the time of the next search.
     fn waits(&self) -> (Option<PollFd<'_>>, Option<Instant>) {
         let place = self.place.as_ref().filter(|_| self.from.is_none());
         (place.map(poll::readable), self.from)
     }
 }
 
-/// Runs the keeper until the displays are given up.
+/// Runs the keeper until the displays are dropped.
 pub(super) fn keep(shared: &Shared) {
     let seats = Seats::open();
     let mut lookout = Lookout::default();
@@ -148,7 +148,7 @@ pub(super) fn keep(shared: &Shared) {
             keeper.starts.clear();
             if stations.iter().any(Station::is_held_to_devices) {
                 keeper.inputs.look();
-                // The call makes old movements of hands count as no longer recent.
+                // The call makes old movements of the devices count as no longer recent.
                 let _ = keeper.inputs.movements(now);
             }
         }
@@ -190,8 +190,8 @@ pub(super) fn keep(shared: &Shared) {
     }
 }
 
-/// A display's socket has been made: a known display is tried again, and a new one is tried for the first
-/// time.
+/// Handles a new socket of a display: a known display is tried again, and a new display is tried for the
+/// first time.
 fn appeared(keeper: &mut Keeper<'_>, stations: &mut Vec<Station>, number: u32, now: Instant) {
     let shared = keeper.shared;
     if shared.only.is_some_and(|only| only != number) {

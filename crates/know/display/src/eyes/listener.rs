@@ -1,4 +1,4 @@
-//! The process that listens at a display's socket, as the kernel knows it.
+//! The process that listens at a display's socket, as the kernel reports it.
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};

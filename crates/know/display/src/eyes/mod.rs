@@ -29,8 +29,8 @@ use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Seen, Sy
 use child::Program;
 use watched::Claims;
 
-/// The longest time that the keeper may take to end what it started; it waits for nothing that a user could
-/// delay.
+/// The longest time that the keeper may take to end the processes that it started; it waits for nothing that
+/// a user could delay.
 const ENDING: Duration = Duration::from_secs(1);
 
 /// The warning for a display that root named.
@@ -41,7 +41,7 @@ const UNEXPLAINED: &str = "its eyes tell of input that the devices of this machi
                            it does not count (where its server grabs the devices, \
                            as with the option GrabDevice of Xorg, end that)";
 
-/// All displays of this machine, or the one that was named.
+/// All displays of this machine, or the display that was named.
 #[derive(Debug)]
 pub(crate) struct Displays {
     shared: Arc<Shared>,

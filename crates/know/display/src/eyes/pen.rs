@@ -78,7 +78,7 @@ fn own_cgroup() -> Option<PathBuf> {
     Some(mount_point(&mounts)?.join(path))
 }
 
-/// Where the second version of cgroups is mounted: the fifth word of its line in `mountinfo`.
+/// The mount point of the second version of cgroups: the fifth word of its line in `mountinfo`.
 fn mount_point(mounts: &str) -> Option<PathBuf> {
     let line = mounts.lines().find(|line| line.contains(" - cgroup2 "))?;
     line.split(' ').nth(4).map(PathBuf::from)
@@ -94,7 +94,7 @@ fn prepare(own: &Path) -> Option<PathBuf> {
     }
     let place = own.join(NAME);
     _ = fs::create_dir(&place);
-    // How the root cgroup's CPU time is divided among groups is for the system to decide: it affects the
+    // The division of the root cgroup's CPU time among groups is left to the system: it affects the
     // scheduling of all tasks.
     let controllers = if is_root { &CONTROLLERS[1..] } else { &CONTROLLERS[..] };
     for directory in [own, &place] {

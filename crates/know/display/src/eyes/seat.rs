@@ -1,4 +1,4 @@
-//! The seats of this machine: which users have the sessions that the seats show.
+//! The seats of this machine, and the users of the sessions that the seats show.
 
 use std::collections::BTreeSet;
 use std::fs::{self, File};
@@ -9,15 +9,15 @@ use std::path::Path;
 use spry_policy::Tgid;
 use spry_sys::poll::{PollFd, PollFlags};
 
-/// The directory in which the system's session manager (logind, elogind) says which session each seat shows,
-/// in files that only root writes. The function sd_seat_get_active(3) reads the same files. Over D-Bus root
-/// would have to parse the replies of a bus instead.
+/// The directory in which the system's session manager (logind, elogind) keeps the session that each seat
+/// shows, in files that only root writes. The function sd_seat_get_active(3) reads the same files. Over D-Bus
+/// root would have to parse the replies of a bus instead.
 const SEATS: &str = "/run/systemd/seats";
 /// The seat that has the virtual terminals.
 const FIRST: &str = "seat0";
 /// At most so many seats are looked at.
 const SEATS_MAX: usize = 64;
-/// The file that says which virtual terminal is shown.
+/// The file with the name of the virtual terminal that is shown.
 const SHOWN: &str = "/sys/class/tty/tty0/active";
 
 /// The users of the sessions that are shown.
@@ -40,10 +40,10 @@ impl Seats {
         Seats { shown: File::open(SHOWN).ok() }
     }
 
-    /// The users of the sessions that are shown, as the session manager says, or else the owner of the
-    /// terminal that is shown.
+    /// The users of the sessions that are shown, by the files of the session manager, or else the owner of
+    /// the terminal that is shown.
     pub(super) fn users(&self) -> Shown {
-        // The terminal is read in any case: only after a read does the descriptor tell of the next change.
+        // The terminal is read in any case: only after a read does the descriptor report the next change.
         let owner = self.terminal();
         let mut shown = shown_in(Path::new(SEATS));
         if shown.first.is_none() {
@@ -61,8 +61,8 @@ impl Seats {
         Some(fs::metadata(format!("/dev/tty{number}")).ok()?.uid())
     }
 
-    /// The descriptor that tells when another terminal is shown, once [`Seats::users`] has read which one is
-    /// shown now; nothing where there are no terminals.
+    /// The descriptor that reports when another terminal is shown, once [`Seats::users`] has read the present
+    /// terminal; `None` where there are no terminals.
     pub(super) fn poll(&self) -> Option<PollFd<'_>> {
         self.shown.as_ref().map(|shown| PollFd::new(shown, PollFlags::PRI))
     }
@@ -84,8 +84,8 @@ fn active(text: &str) -> Option<u32> {
     text.lines().find_map(|line| line.strip_prefix("ACTIVE_UID="))?.trim().parse().ok()
 }
 
-/// Whether a process is in our name space of process numbers: if not, the numbers that the server knows mean
-/// other processes here.
+/// Whether a process is in our name space of process numbers: if not, the server's numbers mean other
+/// processes here.
 pub(super) fn shares_numbers(tgid: Tgid) -> bool {
     let space = |process: &str| -> io::Result<_> { fs::read_link(format!("/proc/{process}/ns/pid")) };
     match (space("self"), space(&tgid.0.to_string())) {

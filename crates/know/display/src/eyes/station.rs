@@ -1,4 +1,4 @@
-//! One display: when its eyes are started, and when they are tried again.
+//! One display: the start of its eyes, and the next try after a failure.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -27,15 +27,15 @@ const SEEN: Duration = Duration::from_secs(1);
 /// The pause before the next try, if a person has had all tries of this second, or has too many processes
 /// that do not end.
 const LATER: Duration = Duration::from_millis(100);
-/// The longest time for the process that looks at what a server has open; it needs a moment only. After this
-/// time the server counts as one that cannot be seen.
+/// The time limit of the process that looks at a server's open files; it needs a moment only. After this time
+/// the look counts as failed.
 const LOOKING: Duration = Duration::from_secs(5);
 /// The first and the longest pause before eyes that something ended are started again; the pause doubles each
 /// time.
 const ENDED: Duration = Duration::from_millis(250);
 const ENDED_MOST: Duration = Duration::from_secs(60);
-/// How many times a second reports of eyes are read without a pause; eyes look less often than that. Eyes
-/// that report more often are read only after the pause `HEARING` each time.
+/// The number of times a second that reports of eyes are read without a pause; eyes look less often than
+/// that. Eyes that report more often are read only after the pause `HEARING` each time.
 const HEARINGS_A_SECOND: u32 = 100;
 const HEARING: Duration = Duration::from_millis(10);
 
@@ -50,7 +50,7 @@ const NOT_LET_IN: &str = "the server does not let its user in: none of the user'
 pub(super) enum Turn {
     /// The station stays: it waits for its eyes, for its time, or for a new socket.
     Waits,
-    /// The display is gone. If a display of that number comes again, its new socket announces it.
+    /// The display has no socket any more. If a display of that number comes again, its new socket shows it.
     IsGone,
 }
 
@@ -61,32 +61,32 @@ pub(super) struct Station {
     /// The person behind the user that made the socket.
     person: u32,
     stage: Stage,
-    /// When the display is tried again; `None` if it is tried only after a new socket is made.
+    /// The time of the next try; `None` if the display is tried only after a new socket is made.
     due: Option<Instant>,
-    /// Since when the server has not answered.
+    /// The start of the time in which the server has not answered.
     since: Instant,
-    /// How many times in a row the eyes were ended.
+    /// The number of times in a row that the eyes were ended.
     deaths: u32,
-    /// How many times in a row the server had no seat.
+    /// The number of times in a row that the server had no seat.
     looks: u32,
-    /// When the process that looks is read from next.
+    /// The time at which the process that looks is read from next.
     heard_from: Instant,
-    /// How often it may be read from without a pause.
+    /// The reads without a pause that are left.
     hearings: Allowance,
 }
 
-/// What is being done for the display.
+/// The present step for the display.
 #[derive(Debug)]
 enum Stage {
     /// Nothing is being done.
     Idle,
-    /// A process looks at what the server has open; the last value is the time at which it began.
+    /// A process looks at the server's open files; the last value is the time at which it began.
     Looking(Looker, Listener, Instant),
     /// Eyes look at the display.
     Watched(Watched),
 }
 
-/// The reasons for which no eyes are started.
+/// The reasons why no eyes are started.
 enum Obstacle {
     Later,
     Nobody,
@@ -185,7 +185,7 @@ impl Station {
         }
     }
 
-    /// Whether input that the display's eyes report counts only as far as the devices gave it.
+    /// Whether input that the display's eyes report is limited by the devices' movements.
     pub(super) fn is_held_to_devices(&self) -> bool {
         matches!(&self.stage, Stage::Watched(watched) if watched.claims == Claims::Devices)
     }
@@ -210,7 +210,7 @@ impl Station {
         }
     }
 
-    /// Starts what is due, and reads the eyes' reports.
+    /// Takes the next step if it is due, and reads the eyes' reports.
     pub(super) fn turn(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let started = match &self.stage {
             Stage::Idle if self.due.is_some_and(|due| due <= now) => {
@@ -239,7 +239,7 @@ impl Station {
                     public.owner_uid = Some(watched.uid);
                 }
                 drop(public);
-                // The scheduler is notified, so that it knows the new process from the next round on.
+                // The scheduler is notified, so that it considers the new process from the next round on.
                 (keeper.shared.notify)();
                 Turn::Waits
             }
@@ -261,7 +261,7 @@ impl Station {
         }
     }
 
-    /// Finds which server listens, and starts a process that looks at what the server has open, if that
+    /// Finds the server that listens, and starts a process that looks at the server's open files, if that
     /// matters.
     fn begin(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Result<Stage, Obstacle> {
         let Ok(listener) = Listener::of(self.slot.number) else { return Err(Obstacle::Nobody) };
@@ -300,8 +300,8 @@ impl Station {
             Seat::Real => {
                 self.looks = 0;
                 let uid = user_for(listener.uid, Named::of(keeper.shared), &keeper.shown)?;
-                // The devices are opened before the eyes start, so that each movement of a hand is counted
-                // before eyes report it.
+                // The devices are opened before the eyes start, so that each movement is counted before eyes
+                // report it.
                 keeper.inputs.look();
                 self.open_eyes(keeper, uid, listener, Claims::Devices, now)
             }
@@ -366,7 +366,7 @@ impl Station {
         Turn::Waits
     }
 
-    /// The eyes reported why they see no more, and have ended.
+    /// Handles the end of the eyes, after they have reported the reason.
     fn ended(&mut self, end: End, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let was_watching = lock(&self.slot.public).server.is_some();
         let lived = self.close(keeper, now);

@@ -1,4 +1,4 @@
-//! A display that eyes look at: which of the things that they tell count.
+//! A display that eyes look at, and the part of their reports that counts.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -17,9 +17,9 @@ const KNOWN: Duration = Duration::from_secs(1);
 /// than a person uses at a time.
 const KNOWN_MAX: usize = 4096;
 /// In a second the kernel is asked at most so many times for the user of a process: more than a person uses
-/// at a time. What other processes do does not count until they can be asked about.
+/// at a time. Other processes do not count until the kernel can be asked about them.
 const QUESTIONS_A_SECOND: u32 = 200;
-/// After so many claims of input in a row none of which can be true, the user is warned.
+/// The claims of input in a row, none of which can be true, after which the user is warned.
 const UNEXPLAINED: u32 = 20;
 
 /// A display that eyes look at.
@@ -32,7 +32,7 @@ pub(super) struct Watched {
     pub(super) started: Instant,
     known: BTreeMap<Tgid, Known>,
     questions: Allowance,
-    /// Whether the input that the eyes claim counts only as far as the devices of this machine gave it.
+    /// The limit of the input that the eyes can claim.
     pub(super) claims: Claims,
     unexplained: u32,
 }
@@ -40,7 +40,7 @@ pub(super) struct Watched {
 /// The bound of the input that eyes of a display can claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Claims {
-    /// No more input than hands made on the kernel's devices.
+    /// No more input than the movements of the kernel's devices allow.
     Devices,
     /// No bound: root named the display, which may have no devices.
     Free,
@@ -75,7 +75,7 @@ impl Watched {
     }
 
     /// The part of a claim that can be true: only processes of the display's user and the server count, with
-    /// no more than 50 screens a second, and no more input than hands made.
+    /// no more than 50 screens a second, and no more input than the devices' movements allow.
     pub(super) fn within(
         &mut self,
         tgid: Tgid,
@@ -101,8 +101,8 @@ impl Watched {
         Changes { input, output_ppm }
     }
 
-    /// Enters how much input of a claim counted. Returns whether the user is to be warned now, because so
-    /// many claims in a row did not count.
+    /// Notes the amount of a claim's input that counted. Returns whether the user is to be warned now,
+    /// because so many claims in a row did not count.
     pub(super) fn is_unexplained(&mut self, input: u32) -> bool {
         self.unexplained = if input > 0 { 0 } else { self.unexplained.saturating_add(1) };
         self.unexplained == UNEXPLAINED

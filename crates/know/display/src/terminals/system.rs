@@ -1,4 +1,4 @@
-//! What the machine tells about terminals: which sessions are remote, and how large a terminal is.
+//! The machine's facts about terminals: the remote sessions, and the size and the owner of a terminal.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File, OpenOptions};
@@ -18,7 +18,7 @@ const OLDER: &str = "0000000000000000FFFF0000";
 /// At most so many answers are kept; asking again costs a millisecond at most.
 const KEPT_MAX: usize = 256;
 
-/// This machine, as `/proc` and `/dev` tell of it.
+/// This machine, as `/proc` and `/dev` show it.
 #[derive(Debug, Default)]
 pub struct System {
     /// Whether a process is a remote session, by its number and the time when it began: the number may be
@@ -27,7 +27,7 @@ pub struct System {
 }
 
 impl System {
-    /// A state in which nothing has been asked yet.
+    /// A state without any answers yet.
     pub fn new() -> System {
         System::default()
     }
@@ -70,7 +70,7 @@ fn window(terminal: &File) -> Option<Size> {
 
 struct Process {
     parent: Tgid,
-    /// When the process began, in clock ticks after boot.
+    /// The start time of the process, in clock ticks after boot.
     began: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What the tests share: a server, clients that do as they are told, and devices that watch.
+//! Helpers of the tests: a server, clients that carry out commands, and devices that watch.
 #![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{BufRead, BufReader, Write};
@@ -17,9 +17,9 @@ use spry_scenario::screen::Size;
 
 /// The size of the screen of the tests' server.
 pub const SCREEN: Size = Size { width: 800, height: 500 };
-/// How many pixels this screen has.
+/// The number of pixels of this screen.
 pub const PIXELS: u64 = 800 * 500;
-/// The eyes have seen what was done after this time.
+/// The time after which the eyes have seen an action.
 const SEEN_BY: Duration = Duration::from_millis(300);
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -91,19 +91,19 @@ impl Eyes {
         begin.elapsed()
     }
 
-    /// How many times the devices told of a process as new since the last call.
+    /// The number of times that the devices reported a process as new since the last call.
     pub fn news(&self) -> u32 {
         self.news.swap(0, Ordering::Relaxed)
     }
 
-    /// Forgets what was seen until now.
+    /// Drops the observations until now.
     pub fn forget(&mut self) {
         std::thread::sleep(SEEN_BY);
         self.devices.take();
         self.news();
     }
 
-    /// What a process did since the last call of [`Devices::take`]; the eyes get time to see it first.
+    /// The input and the drawing of a process since the last take, after a pause for the eyes to see them.
     pub fn of(&mut self, tgid: Tgid) -> Changes {
         std::thread::sleep(SEEN_BY);
         let seen = self.devices.take();
@@ -166,7 +166,7 @@ impl Actor {
         writeln!(script, "{line}").expect("it listens");
     }
 
-    /// Waits until the client has done what was begun.
+    /// Waits until the client has finished the action that was begun.
     pub fn finish(&mut self, line: &str) -> u32 {
         let mut answer = String::new();
         self.answers.read_line(&mut answer).expect("it answers");

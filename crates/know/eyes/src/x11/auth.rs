@@ -10,9 +10,9 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, open};
 
 use super::session;
 
-/// A file of cookies is read up to this length, bytes; no usual one is longer.
+/// A file of cookies is read up to this length, bytes; no usual file is longer.
 const FILE_MAX: u64 = 1 << 20;
-/// Longer data is no cookie, bytes; that of this kind has 16.
+/// The longest data of a cookie, bytes; a cookie of the only kind here has 16.
 const COOKIE_MAX: usize = 256;
 /// At most so many cookies are tried: each takes a connection.
 const COOKIES_MAX: usize = 12;
@@ -27,7 +27,7 @@ pub(super) struct Authority {
 }
 
 /// The authorities to try, in this order: the cookie of the file that the server was started with, the cookie
-/// of the usual file, those of files that the programs of the user's session know, and none.
+/// of the usual file, the cookies of files that the session's programs name, and no cookie.
 pub(super) fn authorities(number: u32, server_file: Option<PathBuf>, home: &Path) -> Vec<Authority> {
     let in_home = || Some(home.join(".Xauthority"));
     let usual = env::var_os("XAUTHORITY").map(PathBuf::from).or_else(in_home);
@@ -70,7 +70,7 @@ pub(super) fn regular(path: &Path) -> Option<File> {
     Some(File::from(open(same, flags, Mode::empty()).ok()?))
 }
 
-/// Finds the entry that names the display, or else one for any display.
+/// Finds the entry that names the display, or else an entry for any display.
 fn find(mut bytes: &[u8], number: &str) -> Option<Authority> {
     let mut any = None;
     while let Some((entry, rest)) = entry(bytes) {

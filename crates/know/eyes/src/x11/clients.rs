@@ -1,4 +1,4 @@
-//! Which process a client is, as X-Resource knows it from the client's socket.
+//! The process of a client, which X-Resource finds by the client's socket.
 
 use std::collections::HashMap;
 
@@ -17,7 +17,7 @@ pub(super) fn ask(
     Ok(connection.res_query_client_ids(&[wanted])?)
 }
 
-/// Reads the answer to [`ask`]: no process if the client is gone, or runs on another machine.
+/// Reads the answer to [`ask`]: no process if the client has ended, or runs on another machine.
 pub(super) fn answer(cookie: Cookie<'_, Server, QueryClientIdsReply>) -> Result<Option<Tgid>, LinkError> {
     let Some(reply) = cookie.reply_unchecked()? else { return Ok(None) };
     let found = reply.ids.first().and_then(|id| id.value.first().copied());
@@ -41,7 +41,7 @@ impl Clients {
         Ok(tgid)
     }
 
-    /// Forgets a client that is gone: the next client may get its number.
+    /// Forgets a client that has ended: the next client may get its number.
     pub(super) fn gone(&mut self, base: u32) {
         self.known.remove(&base);
     }

@@ -1,5 +1,5 @@
-//! The drawings of clients, by DAMAGE, in rounds. Each round finds which parts of a window changed, which of
-//! these can be seen, and whether the screen changed there.
+//! The drawings of clients, by DAMAGE, in rounds. Each round finds the changed parts of windows, the visible
+//! parts among these, and whether the screen changed there.
 
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ const CALM: Duration = Duration::from_millis(100);
 /// The longest time in which a compositor shows a window's drawing on the screen.
 const COMPOSITOR_PATIENCE: Duration = Duration::from_millis(100);
 
-/// What shows that a drawing is visible.
+/// The evidence that a drawing is visible.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Evidence {
     /// A drawing in a window counts where the screen itself changed, too. A window that a compositor keeps
@@ -42,30 +42,30 @@ pub(super) enum Evidence {
     Windows,
 }
 
-/// The state of the drawings: what clients drew, and how much of it the screen has shown.
+/// The state of the drawings: the clients' drawings, and the part of them that the screen has shown.
 #[derive(Debug)]
 pub(super) struct Drawing {
     evidence: Evidence,
-    /// When the eyes asked last, and at which pace.
+    /// The time and the pace of the latest question.
     asked: (Instant, Pace),
     /// The region on the server into which a window's damage is put, so that it can be read.
     region: ServerRegion,
     screen: Damage,
     is_screen_dirty: bool,
     dirty: Vec<Window>,
-    /// Where the screen changed in the latest rounds.
+    /// The regions in which the screen changed in the latest rounds.
     shown: [Shown; 2],
-    /// What was drawn in windows where no change of the screen has been seen yet.
+    /// Drawings in windows for which no change of the screen has been seen yet.
     unseen: Vec<Drawn>,
 }
 
-/// Where the screen changed in a round.
+/// The region in which the screen changed in a round.
 #[derive(Debug)]
 struct Shown {
-    /// When the eyes read of the change.
+    /// The time at which the eyes read the change.
     since: Instant,
     region: Region,
-    /// Where windows were drawn in that round, visible or not.
+    /// The regions in which windows were drawn in that round, visible or not.
     explained: Vec<(Window, Region)>,
 }
 
@@ -80,7 +80,7 @@ struct Drawn {
     times: Times,
 }
 
-/// How soon the eyes ask the server what was drawn.
+/// The time at which the eyes ask the server for drawings.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Pace {
     /// The eyes ask at once.
@@ -94,7 +94,7 @@ pub(super) enum Pace {
 enum Report {
     /// The report covers the whole window, because the watch over the window has just begun.
     First,
-    /// The report covers what was drawn since the report before.
+    /// The report covers the drawing since the report before.
     Later,
 }
 
@@ -142,7 +142,7 @@ impl Drawing {
     pub(super) fn hear(&mut self, connection: &Server, windows: &mut Windows) -> Result<bool, LinkError> {
         let mut is_any = false;
         while let Some(event) = connection.poll_for_event()? {
-            // An error belongs to a window that was gone before the eyes could ask about it.
+            // An error belongs to a window that was destroyed before the eyes could ask about it.
             if let Event::DamageNotify(drawn) = event {
                 self.event(&drawn, windows);
             }
@@ -164,7 +164,7 @@ impl Drawing {
         }
     }
 
-    /// How soon the eyes ask what was drawn; `None` if there is nothing to ask the server about.
+    /// The pace at which the eyes ask for drawings; `None` if there is nothing to ask the server about.
     pub(super) fn pace(&self, windows: &Windows, book: &Book) -> Option<Pace> {
         // If the screen alone has changed, the eyes ask at once. If they asked later, the change would count
         // as evidence for later drawings in windows.
@@ -182,7 +182,7 @@ impl Drawing {
         Some(if self.dirty.iter().all(is_steady) { Pace::Calm } else { Pace::Hurried })
     }
 
-    /// Until when the eyes need not read the server's notices of drawings; `None` if they read at once.
+    /// The time until which the eyes need not read notices of drawings; `None` if they read at once.
     pub(super) fn calm_until(&self) -> Option<Instant> {
         let (asked, pace) = self.asked;
         Some(asked + CALM).filter(|&until| pace == Pace::Calm && Instant::now() < until)
@@ -197,7 +197,7 @@ impl Drawing {
     ) -> Result<Round<'c>, LinkError> {
         self.asked = (Instant::now(), pace);
         let fetch = |damage: Damage| {
-            // The region is emptied first: if the damage is gone with its window, the server leaves the
+            // The region is emptied first: if the damage was destroyed with its window, the server leaves the
             // region as it was.
             connection.xfixes_set_region(self.region, &[])?;
             connection.damage_subtract(damage, x11rb::NONE, self.region)?;
@@ -214,7 +214,7 @@ impl Drawing {
             };
             asked.push(Asked { window, owner, region });
         }
-        // The screen is asked about last: by then it shows what has been drawn in windows so far.
+        // The screen is asked about last: by then it shows the drawings in windows so far.
         let screen = match self.evidence {
             Evidence::Screen => Some(fetch(self.screen)?),
             Evidence::Windows => None,
@@ -259,7 +259,7 @@ impl Drawing {
                 explained.push((window, drawn.clone()));
                 let region = own_and_visible(drawn, window, windows);
                 let is_looked_at = report == Report::Later || firsts <= FIRST_MAX;
-                // Without an owner the client is on another machine, or it is gone.
+                // Without an owner the client is on another machine, or it has ended.
                 if let Some(owner) = owner.filter(|_| is_looked_at && !region.is_empty()) {
                     found = Found::Own;
                     self.unseen.push(Drawn { since: now, window, owner, region, report, times });
@@ -360,10 +360,10 @@ fn own_and_visible(drawn: Region, window: Window, windows: &mut Windows) -> Regi
     drawn.and(&windows.visible(window)).without(&windows.drawn_apart(window))
 }
 
-/// How many pixels of a window's first report its client has certainly drawn. The first report covers the
-/// whole window, also where nothing was drawn. So a pixel counts only where the screen changed and no drawing
-/// in another window explains the change. A window that can be seen through gets none: the server paints the
-/// screen there, whatever was drawn in the window.
+/// The number of pixels of a window's first report that its client has certainly drawn. The first report
+/// covers the whole window, also where nothing was drawn. So a pixel counts only where the screen changed and
+/// no drawing in another window explains the change. A window that can be seen through gets none: the server
+/// paints the screen there, whatever was drawn in the window.
 fn proved(seen: &Region, window: Window, shown: &[Shown], windows: &Windows) -> u64 {
     if !windows.is_opaque(window) {
         return 0;

@@ -1,9 +1,9 @@
-//! The input of the user's hands: XInput's raw events of devices other than XTEST's, and the deliveries that
-//! they explain.
+//! The input of real devices: XInput's raw events of devices other than XTEST's, and the deliveries that they
+//! explain.
 //!
 //! A delivered event names no device that could be trusted, but it has the time of its raw event. A delivery
-//! counts if a hand made that kind of movement at that time. Each movement counts once for each process,
-//! whatever other input programs make meanwhile.
+//! counts if a real device made that kind of movement at that time. Each movement counts once for each
+//! process, whatever other input programs make meanwhile.
 
 use std::collections::{BTreeSet, HashMap, VecDeque};
 use std::time::{Duration, Instant};
@@ -31,7 +31,7 @@ pub(super) const APART_MS: u32 = 2;
 const REPEAT_AFTER_MS: u32 = 100;
 /// The least time between two repeats of a key that is held down, ms.
 const REPEAT_MS: u32 = 15;
-/// By how much a delivery may be read before its raw event.
+/// The longest time by which a delivery may be read before its raw event.
 pub(super) const PATIENCE: Duration = Duration::from_millis(250);
 /// The most deliveries that wait for their raw events.
 const WAITING_MAX: usize = 4096;
@@ -43,7 +43,7 @@ pub(super) const PRESS: u8 = 2;
 const RELEASE: u8 = 3;
 pub(super) const MOTION: u8 = 6;
 
-/// A movement of a hand, as a raw event reports it: a key, a button, a motion or a touch.
+/// A movement of a device, as a raw event reports it: a key, a button, a motion or a touch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Raw {
     serial: u64,
@@ -57,14 +57,14 @@ struct Raw {
 /// The devices' raw events, compared with the events that clients receive.
 #[derive(Debug, Default)]
 pub(super) struct Hands {
-    /// The devices that hands move.
+    /// The real devices: all devices but the masters and XTEST's.
     real: BTreeSet<u16>,
     raw: VecDeque<Raw>,
     faked: VecDeque<Faked>,
     serial: u64,
     /// The keys that are held down, each with the time of its press, ms.
     held: HashMap<u32, u32>,
-    /// By process and kind of event: the last movement that the process was credited with, and the time of
+    /// Per process and kind of event: the last movement that the process was credited with, and the time of
     /// its last repeat, ms.
     credited: HashMap<(Tgid, u8), (u64, u32)>,
     waiting: VecDeque<(Instant, Tgid, Delivered, Worth)>,
@@ -74,7 +74,7 @@ pub(super) struct Hands {
 /// Whether a device belongs to XTEST, as the server itself reports.
 fn is_synthetic(connection: &Server, device: u16, property: u32) -> Result<bool, LinkError> {
     let asked = connection.xinput_xi_get_property(device, false, property, AtomEnum::INTEGER.into(), 0, 1)?;
-    // A device that has gone meanwhile counts as a device that no hand moves.
+    // A device that was removed meanwhile counts as XTEST's.
     let Some(reply) = asked.reply_unchecked()? else { return Ok(true) };
     Ok(reply.num_items > 0)
 }
@@ -101,7 +101,7 @@ impl Hands {
         Ok(hands)
     }
 
-    /// Asks the server which devices there are.
+    /// Asks the server for its devices.
     fn refresh(&mut self, connection: &Server) -> Result<(), LinkError> {
         let property = connection.intern_atom(false, b"XTEST Device")?.reply()?.atom;
         let devices = connection.xinput_xi_query_device(u16::from(Device::ALL))?.reply()?.infos;
@@ -160,7 +160,7 @@ impl Hands {
     }
 
     /// A process (if it is known) made input by XTEST, or sent an event to a receiver. If it did so in the
-    /// name of a device, the raw event that follows was not made by a hand.
+    /// name of a device, the raw event that follows was not made by that device.
     pub(super) fn faked(&mut self, tgid: Option<Tgid>, faked: Faked, receiver: Option<Tgid>) {
         if let Some(tgid) = tgid {
             self.relays.made(tgid, faked, receiver);
@@ -174,14 +174,14 @@ impl Hands {
         self.faked.push_back(faked);
     }
 
-    /// A process received something; [`Hands::settle`] looks for the movement of the hand that made it.
+    /// A process received input; [`Hands::settle`] looks for the movement that made it.
     pub(super) fn delivered(&mut self, tgid: Tgid, delivered: Delivered, worth: Worth) {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((Instant::now(), tgid, delivered, worth));
         }
     }
 
-    /// Whether a process makes input, so that it may pass on what it receives.
+    /// Whether a process makes input, so that it may pass on the input that it receives.
     pub(super) fn is_relay(&self, tgid: Tgid) -> bool {
         self.relays.is_one(tgid)
     }
@@ -196,8 +196,8 @@ impl Hands {
         !self.held.is_empty()
     }
 
-    /// Removes the raw events of faked input, and calls `credit` for each delivery that a movement of a hand
-    /// explains.
+    /// Removes the raw events of faked input, and calls `credit` for each delivery that a movement of a real
+    /// device explains.
     pub(super) fn settle(&mut self, mut credit: impl FnMut(Tgid)) {
         self.take_faked();
         let mut unexplained = VecDeque::new();
@@ -257,8 +257,8 @@ impl Hands {
         });
     }
 
-    /// The movement of the hand that explains a delivery to a process, if the process has not been credited
-    /// with that movement yet.
+    /// The movement that explains a delivery to a process, if the process has not been credited with that
+    /// movement yet.
     fn explains(&mut self, tgid: Tgid, delivered: &Delivered) -> Option<u64> {
         let (credited, repeated_ms) = self.credited.entry((tgid, delivered.kind)).or_insert((0, 0));
         let after = self.raw.partition_point(|raw| raw.serial <= *credited);
@@ -285,7 +285,7 @@ impl Hands {
     }
 }
 
-/// Whether another process was credited with the movement of the hand that this process received.
+/// Whether another process was credited with the movement that this process received.
 fn is_another_s(credited: &HashMap<(Tgid, u8), (u64, u32)>, explained: &Explained) -> bool {
     credited.iter().any(|(&(tgid, kind), &(serial, _))| {
         tgid != explained.tgid && kind == explained.delivered.kind && serial >= explained.serial

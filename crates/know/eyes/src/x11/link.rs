@@ -1,4 +1,4 @@
-//! Connections to one server, and what can go wrong with them.
+//! Connections to one server, and their errors.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -22,7 +22,7 @@ use super::auth::Authority;
 use super::stream::Quiet;
 use super::{Task, auth, server};
 
-/// Why a display is not watched, or no longer.
+/// The reason why a display is not watched, or no longer watched.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum LinkError {
     /// No server listens.
@@ -64,8 +64,8 @@ impl From<LinkError> for End {
 impl From<ConnectError> for LinkError {
     fn from(error: ConnectError) -> LinkError {
         match error {
-            // A server that is just starting, starts anew or has just ended counts as one that does not
-            // answer, not as one that refuses.
+            // A server that is just starting, starts anew or has just ended counts as a server that does not
+            // answer, not as a server that refuses.
             ConnectError::IoError(error) => LinkError::Nobody(error),
             error => LinkError::Refused(error),
         }
@@ -79,20 +79,20 @@ pub(super) type Server = RustConnection<Quiet>;
 pub(super) struct Link {
     /// The connection for requests and for the events that they lead to.
     pub(super) control: Server,
-    /// The connection for what is drawn. It is apart, so that the eyes can leave it unread for a while and
-    /// still wake up for everything else.
+    /// The connection for drawings. It is apart, so that the eyes can leave it unread for a while and still
+    /// wake up for everything else.
     pub(super) drawn: Server,
-    /// The two connections on which RECORD tells events: one for core events, one for the long events of
+    /// The two connections on which RECORD reports events: one for core events, one for the long events of
     /// extensions.
     pub(super) data: [Server; 2],
     /// The server's process.
     pub(super) server: Tgid,
 }
 
-/// Connections to a display before anything was sent on them, and what is to be sent. No connection is opened
-/// later.
+/// Connections to a display before anything was sent on them, and the authorities to send. No connection is
+/// opened later.
 pub(super) struct Door {
-    /// One connection for each authority to try: only trying shows which one the server accepts.
+    /// One connection for each authority to try: only a try shows which authority the server accepts.
     ways: Vec<(Quiet, Authority)>,
     drawn: Quiet,
     data: [Quiet; 2],
@@ -100,8 +100,8 @@ pub(super) struct Door {
     pub(super) server: Tgid,
 }
 
-/// Opens a new connection to the display, if the process that listens there is still the one that the daemon
-/// trusts.
+/// Opens a new connection to the display, if the process that listens there is still the process that the
+/// daemon trusts.
 fn knock(task: &Task) -> Result<Quiet, LinkError> {
     let stream = UnixStream::connect(places::path(task.number)).map_err(LinkError::Nobody)?;
     let peer = getsockopt(&stream, sockopt::PeerCredentials).map_err(io::Error::from)?;
@@ -183,7 +183,7 @@ impl Link {
         }
         input.reply()?;
         // A server that ends with its last client shall end although the eyes are connected. An older server
-        // does not know this request.
+        // lacks this request.
         for connection in self.all() {
             connection.record_query_version(1, 13)?.reply()?;
             if connection.xfixes_query_version(6, 0)?.reply()?.major_version >= 6 {

@@ -1,8 +1,8 @@
-//! A display of X11, observed on a server that knows nothing of it.
+//! A display of X11, observed without any change to its server.
 //!
-//! What clients receive comes from RECORD (`record`), what hands did from XInput's raw events (`hands`;
-//! `relay` has what is passed on), what clients draw from DAMAGE (`drawing`, `tally`, `windows`), and
-//! X-Resource says which process a client is (`clients`).
+//! RECORD reports the input that clients receive (`record`), XInput's raw events the movements of devices
+//! (`hands`; `relay` has input that is passed on). DAMAGE reports the clients' drawings (`drawing`, `tally`,
+//! `windows`), and X-Resource the clients' processes (`clients`).
 
 mod auth;
 mod clients;
@@ -25,7 +25,7 @@ use crate::sys::User;
 
 pub(crate) use watch::watch;
 
-/// What to look at.
+/// The display to look at, and the way to do so.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Task {
     /// The user to look as.

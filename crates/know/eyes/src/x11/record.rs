@@ -13,7 +13,7 @@ use crate::sys;
 const CORE: Range8 = Range8 { first: 2, last: 6 };
 /// The type of an event that is longer than a core event: such events are XInput's and Present's.
 const GENERIC: u8 = 35;
-/// This bit marks an event that a client sent to another.
+/// This bit marks an event that a client sent to another client.
 const SENT: u8 = 0x80;
 /// The types of XInput's events of keys, buttons, motion and touches. The types between them (raw events
 /// above all) are no deliveries of input to a window.
@@ -37,7 +37,7 @@ pub(super) struct Delivered {
     pub(super) client: u32,
     /// The window that the event was delivered to.
     pub(super) window: u32,
-    /// The kind of event, in XInput's numbers: 2 a pressed key, 3 a released one, 4 and 5 buttons, 6 motion,
+    /// The kind of event, in XInput's numbers: 2 a pressed key, 3 a released key, 4 and 5 buttons, 6 motion,
     /// 18 to 20 touches.
     pub(super) kind: u8,
     /// The key of an event of a key.
@@ -73,7 +73,7 @@ pub(super) enum Told {
     Delivered(Delivered),
     /// A client made input.
     Faked(Faked),
-    /// A client is gone.
+    /// A client has ended.
     Gone(u32),
 }
 

@@ -1,10 +1,10 @@
-//! What a process passes on (by XTEST or by sending an event) does not count as its own input.
+//! Input that a process passes on (by XTEST or by sending an event) does not count as its own input.
 //!
 //! A program can take the focus, receive a key, give the focus back and ask XTEST for the same key. Then the
-//! person types into one program, but another program received what the hand did. So while any process makes
-//! input, and for a minute after, received input is held for a moment before it counts. If the process that
-//! received it makes input of the same kind in that time, the hand's movement counts for the process that
-//! receives this new input instead, which may pass it on again. The very first movement that a relay passes
+//! person types into one program, but another program received the key from the device. So while any process
+//! makes input, and for a minute after, received input is held for a moment before it counts. If the process
+//! that received it makes input of the same kind in that time, the device's movement counts for the receiver
+//! of the new input instead. That receiver may pass it on again. The very first movement that a relay passes
 //! on has counted by then: that is one movement a minute at most.
 //!
 //! Each movement counts once. If a process makes more keys or clicks than it received, none of them counts
@@ -25,12 +25,12 @@ use super::record::{Delivered, Faked};
 /// in XInput's numbers.
 const BUTTON_PRESS: u8 = 4;
 const RELEASE_AFTER_PRESS: u8 = 1;
-/// A process passes on what it received within this time, ms: a person would notice keys that come later.
+/// A process passes input on within this time after it was received, ms: a person would notice later keys.
 const PASSED_MS: u32 = 500;
 /// The input that a process made may be read by this time before the input that it received.
 const PATIENCE: Duration = Duration::from_millis(100);
-/// Received input is held for this time. What other processes made of it is decided [`PATIENCE`] after it was
-/// made.
+/// Received input is held for this time. Whether another process passed it on is decided [`PATIENCE`] after
+/// that process made its input.
 pub(super) const HELD: Duration = Duration::from_millis(PASSED_MS as u64 + 2 * PATIENCE.as_millis() as u64);
 /// For this time after it made input, a process is taken for a relay.
 const LATELY: Duration = Duration::from_secs(60);
@@ -38,7 +38,7 @@ const LATELY: Duration = Duration::from_secs(60);
 const HELD_MAX: usize = 1024;
 const MADE_MAX: usize = 1024;
 
-/// What a delivery is worth to the process that received it.
+/// The value of a delivery for the process that received it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Worth {
     /// The delivery counts for the process, unless the process passes it on.
@@ -48,21 +48,21 @@ pub(super) enum Worth {
     Passage,
 }
 
-/// How the hand's movement came to the process that received it.
+/// The way by which the movement came to the process that received it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Way {
     FromHand,
     PassedOn,
 }
 
-/// A delivery that a hand's movement explains.
+/// A delivery that a movement of a real device explains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Explained {
     pub(super) tgid: Tgid,
     pub(super) delivered: Delivered,
     pub(super) worth: Worth,
     pub(super) way: Way,
-    /// The number of the hand's movement.
+    /// The number of the device's movement.
     pub(super) serial: u64,
 }
 
@@ -79,19 +79,19 @@ struct Made {
     since: Instant,
     tgid: Tgid,
     faked: Faked,
-    /// The process that the input was sent to. For input by XTEST nothing: only its delivery shows which
+    /// The process that the input was sent to. `None` for input by XTEST: only its delivery shows which
     /// process receives it.
     receiver: Option<Tgid>,
 }
 
-/// A hand's movement that was passed on, and the input that a process made of it.
+/// A device's movement that was passed on, and the input that a process made of it.
 #[derive(Debug)]
 struct Passed {
     made: Made,
     serial: u64,
 }
 
-/// The origin of delivered input that no movement of a hand explains.
+/// The origin of delivered input that no movement of a real device explains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Origin {
     /// Another process passed the movement with this number on to this process.
@@ -104,9 +104,9 @@ pub(super) enum Origin {
 
 #[derive(Debug)]
 struct Relay {
-    /// When the process last made input.
+    /// The time at which the process last made input.
     made: Instant,
-    /// When the process made more input than it had received.
+    /// The time at which the process made more input than it had received.
     sprayed: Option<Instant>,
 }
 
@@ -117,7 +117,7 @@ impl Relay {
     }
 }
 
-/// Processes that make input, and what they received.
+/// Processes that make input, and the input that they received.
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     known: HashMap<Tgid, Relay>,
@@ -125,7 +125,7 @@ pub(super) struct Relays {
     made: VecDeque<Made>,
     /// Movements that were passed on, and that no process has received yet.
     passed: VecDeque<Passed>,
-    /// When input that relays made was last dropped because there was too much to keep. What was received
+    /// The time at which input that relays made was last dropped because too much was kept. Input received
     /// just before counts for no process, as it may have been passed on.
     lost: Option<Instant>,
     /// Releases that do not count for the relay, because it passed the press on: each by process, kind and
@@ -154,7 +154,7 @@ impl Relays {
         !self.held.is_empty()
     }
 
-    /// A process made input by XTEST, or sent an event to a receiver.
+    /// Notes that a process made input by XTEST, or sent an event to a receiver.
     pub(super) fn made(&mut self, tgid: Tgid, faked: Faked, receiver: Option<Tgid>) {
         let now = Instant::now();
         self.known.entry(tgid).or_insert(Relay { made: now, sprayed: None }).made = now;
@@ -165,8 +165,8 @@ impl Relays {
         self.made.push_back(Made { since: now, tgid, faked, receiver });
     }
 
-    /// A process received what a hand did. The delivery counts at once, or is held if any process makes
-    /// input.
+    /// Takes a delivery that a movement of a device explains. The delivery counts at once, or is held if any
+    /// process makes input.
     pub(super) fn received(&mut self, explained: Explained, credit: &mut impl FnMut(Tgid)) {
         if !self.is_any() {
             if explained.worth == Worth::Own {
@@ -178,7 +178,7 @@ impl Relays {
     }
 
     /// Finds which movements were passed on, and credits the receivers of events that were sent.
-    /// `is_another_s` says whether another process is credited with a movement.
+    /// `is_another_s` returns whether another process is credited with a movement.
     pub(super) fn pair(&mut self, is_another_s: impl Fn(&Explained) -> bool, credit: &mut impl FnMut(Tgid)) {
         for made in std::mem::take(&mut self.made) {
             let held = self.held.iter_mut().find(|held| !held.is_passed_on && may_be_passed_on(held, &made));
@@ -202,7 +202,7 @@ impl Relays {
             let is_listener = worth == Worth::Passage && way == Way::FromHand;
             let is_counted = is_listener && is_another_s(&held.explained);
             if is_counted {
-                // Which process the person means is not known: the listener may be an accomplice.
+                // The process that the person means is unknown: the listener may be an accomplice.
                 self.take_all(serial);
             }
             if is_spraying || is_counted {
@@ -238,8 +238,8 @@ impl Relays {
             && self.held.iter().any(|held| may_be_passed_on(held, made))
     }
 
-    /// Where input comes from that a process received and that no hand made. Input that was passed on is used
-    /// up by this: it counts once.
+    /// The origin of input that a process received and that no real device made. Input that was passed on is
+    /// used up by this: it counts once.
     pub(super) fn origin(&mut self, tgid: Tgid, delivered: &Delivered) -> Origin {
         let own = self.made.iter().position(|made| made.tgid == tgid && may_arrive_as(made, delivered));
         if own.is_some_and(|at| self.made.remove(at).is_some()) {
@@ -295,7 +295,7 @@ fn may_arrive_as(made: &Made, delivered: &Delivered) -> bool {
         && is_soon_after(delivered.time_ms, time_ms)
 }
 
-/// Whether the process that received a delivery may have made this input of it.
+/// Whether the process that received a delivery may have made this input from it.
 fn may_be_passed_on(held: &Held, made: &Made) -> bool {
     held.explained.tgid == made.tgid && may_come_of(held, made)
 }

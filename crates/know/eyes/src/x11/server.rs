@@ -1,4 +1,4 @@
-//! What can be known of a display's server without asking it.
+//! Facts about a display's server that are found without a question to it.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use spry_policy::Tgid;
 
-/// What a process was started with.
+/// The arguments with which a process was started.
 fn arguments(tgid: Tgid) -> Vec<Vec<u8>> {
     let bytes = fs::read(format!("/proc/{}/cmdline", tgid.0)).unwrap_or_default();
     bytes.split(|&byte| byte == 0).filter(|part| !part.is_empty()).map(<[u8]>::to_vec).collect()
@@ -17,7 +17,7 @@ fn command_name(tgid: Tgid) -> String {
     fs::read_to_string(format!("/proc/{}/comm", tgid.0)).unwrap_or_default().trim_end().to_owned()
 }
 
-/// Whether the server draws no root window but hands each window to a compositor of Wayland.
+/// Whether the server draws no root window but passes each window to a compositor of Wayland.
 pub(super) fn is_rootless(tgid: Tgid) -> bool {
     command_name(tgid) == "Xwayland" && arguments(tgid).iter().any(|argument| argument == b"-rootless")
 }

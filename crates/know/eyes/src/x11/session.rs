@@ -1,4 +1,4 @@
-//! The cookie files that the programs of the user's session know, by their environments.
+//! The cookie files that the programs of the user's session name in their environments.
 //!
 //! A display manager may start a server with a file that only root reads, and put the user's copy anywhere.
 //! Then only XAUTHORITY in the environments of the session's programs gives its path. The session's leader
@@ -21,14 +21,14 @@ use spry_sys::process::parent_and_begin;
 
 use super::auth;
 
-/// Where the system's session manager (logind, elogind) says which sessions a user has, and which process
-/// leads a session, in files that only root writes and everything may read.
+/// The directory with the files of the system's session manager (logind, elogind): a user's sessions, and a
+/// session's leader. Only root writes these files, and every process may read them.
 const KEPT: &str = "/run/systemd";
 /// The most sessions of this user that are looked at, and the most bytes that are read of each of these
 /// files.
 const SESSIONS_MAX: usize = 128;
 const SESSION_MAX: u64 = 4 << 10;
-/// The most processes of this user that are looked at: those with the lowest numbers. Each takes some
+/// The most processes of this user that are looked at: the processes with the lowest numbers. Each takes some
 /// microseconds. Other users' processes do not count, so that no user can crowd out another's.
 const PROCESSES_MAX: usize = 8192;
 /// The longest line about a process, bytes.
@@ -41,7 +41,7 @@ const ENVIRONMENT_MAX: u64 = 128 << 10;
 /// The most different files that are named.
 const FILES_MAX: usize = 32;
 
-/// The files that this user's programs on a display know. The files of programs near the leader of a session
+/// The files that this user's programs on a display name. The files of programs near the leader of a session
 /// of this user come first. Empty for root: with sudo(8) a user chooses environments of root's.
 pub(super) fn files(number: u32) -> Vec<PathBuf> {
     let uid = geteuid();
@@ -88,11 +88,11 @@ struct Process {
     parent: Tgid,
     /// The user that may look into the process; root if no other user may.
     owner: u32,
-    /// When the process began, in clock ticks since boot.
+    /// The start time of the process, in clock ticks since boot.
     began: u64,
 }
 
-/// The processes that a user may look into, and those above them up to the first of all.
+/// The processes that a user may look into, and the processes above them up to the first of all.
 fn processes(uid: u32) -> BTreeMap<Tgid, Process> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     let owners = entries.filter_map(|entry| {
@@ -120,8 +120,8 @@ fn process(tgid: Tgid) -> Option<Process> {
     Some(Process { parent: Tgid(parent), owner, began })
 }
 
-/// The processes that a user may look into: first those below a leader, the nearest first, then the others;
-/// the oldest first.
+/// The processes that a user may look into: first the processes below a leader, the nearest first, then the
+/// others; the oldest first.
 fn order(processes: &BTreeMap<Tgid, Process>, leaders: &BTreeSet<Tgid>, uid: u32) -> Vec<Tgid> {
     let depth = |tgid: Tgid| {
         let parent = |tgid: &Tgid| processes.get(tgid).map(|process| process.parent);
@@ -166,7 +166,7 @@ mod tests {
             (Tgid(10), of_root(1)),
             (Tgid(11), own(10, 20)),
             (Tgid(12), own(11, 30)),
-            // The numbers were all used once: this one started later than the process below it in the list.
+            // The numbers have wrapped: process 13 began before process 12 and after process 20.
             (Tgid(13), own(11, 25)),
             (Tgid(20), own(1, 9)),
             (Tgid(21), own(1, 5)),
@@ -175,7 +175,7 @@ mod tests {
         let order = |leaders: &[u32]| order(&processes, &leaders.iter().copied().map(Tgid).collect(), 1000);
         assert_eq!(order(&[10]), [11, 13, 12, 21, 20].map(Tgid));
         assert_eq!(order(&[]), [21, 20, 11, 13, 12].map(Tgid));
-        // A leader that this user cannot see leads all the same, and one that is the user's own goes first.
+        // A leader of the user's own goes first, and a leader that is not there changes nothing.
         assert_eq!(order(&[13, 9]), [13, 21, 20, 11, 12].map(Tgid));
     }
 

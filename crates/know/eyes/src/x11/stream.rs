@@ -1,4 +1,4 @@
-//! A connection's bytes, read and written with as few system calls as can be: a display is looked at fifty
+//! A connection's bytes, read and written with as few system calls as possible: a display is looked at fifty
 //! times a second.
 
 use std::io;

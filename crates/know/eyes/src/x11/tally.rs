@@ -1,12 +1,12 @@
 //! Counts the drawings of a window that is drawn all the time, such as a film's. The server counts, and the
 //! eyes read its count a few times a second.
 //!
-//! A window's damage reports once that something was drawn, and then nothing until it is asked. That shows
-//! each frame only if the eyes ask after each frame. So a window that was drawn at several looks in a row
-//! gets a second damage, which reports every drawing by itself; its notices wait in the socket until the eyes
-//! look. Each notice has a time. Drawings within [`MOMENT_MS`] are one moment, like the drawings that the
-//! eyes see at one look.
-//! at one look.
+//! A window's damage reports once that something was drawn, and then nothing until it is
+//! asked. That shows each frame only if the eyes ask after each frame. So a window that was
+//! drawn at several looks in a row gets a second damage, which reports every drawing by
+//! itself; its notices wait in the socket until the eyes look. Each notice has a time.
+//! Drawings within [`MOMENT_MS`] are one moment, as all drawings that the eyes see at one look
+//! are one moment.
 
 use std::time::{Duration, Instant};
 
@@ -27,12 +27,12 @@ const MORE: u8 = 0x80;
 /// Everything that was drawn, ppm.
 const WHOLE_PPM: u64 = 1_000_000;
 
-/// What a look finds in a window.
+/// The finding of a look at a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     /// The window's own program drew something that a person may notice.
     Own,
-    /// Nothing that counts: the drawing was in windows inside this one, too small, or where it cannot be
+    /// Nothing that counts: the drawing was in windows inside this window, too small, or where it cannot be
     /// seen.
     Nothing,
 }
@@ -59,10 +59,10 @@ impl Times {
 #[derive(Clone, Debug, Default)]
 pub(super) struct Habit {
     latest: Option<(Instant, Found)>,
-    /// At how many looks in a row the finding was the same.
+    /// The number of looks in a row with the same finding.
     in_a_row: u32,
     tally: Option<Tally>,
-    /// Until when the drawings are not counted.
+    /// The time until which the drawings are not counted.
     busy_until: Option<Instant>,
 }
 
@@ -79,8 +79,8 @@ impl Habit {
         self.latest.is_some_and(|(then, before)| before == found && now.duration_since(then) <= APART)
     }
 
-    /// Whether a later look at the window finds as much: its drawings are counted, or nothing of what was
-    /// drawn in it lately counts.
+    /// Whether a later look at the window finds as much: its drawings are counted, or none of its recent
+    /// drawings counts.
     pub(super) fn is_steady(&self, now: Instant) -> bool {
         let is_nothing = self.in_a_row >= STEADY && self.is_like(Found::Nothing, now);
         self.tally.is_some() || is_nothing

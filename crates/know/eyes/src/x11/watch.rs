@@ -1,4 +1,4 @@
-//! Looking at one display until its server, or the daemon, is gone.
+//! Looks at one display until its server or the daemon ends.
 
 use std::collections::VecDeque;
 use std::os::fd::AsFd;
@@ -28,8 +28,8 @@ use crate::{confine, sys};
 /// If cookies and server are not found within this time, seconds, the kernel ends the eyes: a file of cookies
 /// can be in a file system of the user's that does not answer.
 const FINDING_S: u32 = 5;
-/// After a look at which there was something to see, the eyes look again no sooner than this, whatever
-/// happens, so that a busy display costs little.
+/// After a look that found something, the eyes look again no sooner than this, whatever happens, so that a
+/// busy display costs little.
 const PAUSE: Duration = Duration::from_millis(20);
 /// When the eyes wake up because something happened, they wait for this time before they look.
 const BREATH: Duration = Duration::from_millis(4);
@@ -37,7 +37,7 @@ const BREATH: Duration = Duration::from_millis(4);
 /// deliveries are lost.
 const UNSEEN_MAX: usize = 256;
 
-/// Looks at a server until the server ends or the daemon closes the pipe. Returns why it ended.
+/// Looks at a server until the server ends or the daemon closes the pipe. Returns the reason.
 pub(crate) fn watch(task: &Task, book: &mut Book) -> End {
     look(task, book).map_or_else(End::from, |()| End::Broken)
 }
@@ -105,8 +105,8 @@ impl Watch<'_> {
                 }
                 is_any |= pace == Pace::Hurried;
             }
-            // Notices that came before an answer were read with it: no socket shows them any more. That the
-            // eyes are calm is decided once: what is found here must not be left to a time that is over by
+            // Notices that came before an answer were read with it: no socket shows them any more. Whether
+            // the eyes are calm is decided once: a finding here must not be left to a time that is over by
             // then.
             let calm = self.drawing.calm_until();
             let is_left = self.read_notices()? || self.pace(generation, calm).is_some();
@@ -120,8 +120,8 @@ impl Watch<'_> {
             if is_left || is_asked || self.is_waiting() {
                 sys::wait(&[self.book.as_fd()], Some(PAUSE));
             } else if self.wait(calm) {
-                // What a key leads to arrives before RECORD tells of the key, so the eyes wait a little to
-                // see both in one look.
+                // The effects of a key arrive before RECORD reports the key, so the eyes wait a little to see
+                // both in one look.
                 let rest = earliest.saturating_duration_since(Instant::now());
                 sys::wait(&[self.book.as_fd()], Some(if rest.is_zero() { BREATH } else { rest }));
             }
@@ -134,12 +134,12 @@ impl Watch<'_> {
         !self.unseen.is_empty() || self.hands.as_ref().is_some_and(Hands::is_holding)
     }
 
-    /// How soon the eyes ask what was drawn, if they ask now. `generation` is that of the windows when this
-    /// was decided last; what is drawn all the time waits until `calm`.
+    /// The pace at which the eyes ask for drawings, if they ask now. `generation` is the windows' generation
+    /// at the last decision; windows that are drawn all the time wait until `calm`.
     fn pace(&self, generation: u64, calm: Option<Instant>) -> Option<Pace> {
         match self.drawing.pace(&self.windows, self.book)? {
-            // Input waits for its window to be drawn, or windows have come, gone or moved: what was drawn is
-            // held against the windows as they were.
+            // Input waits for its window to be drawn, or windows have come, gone or moved: drawings are
+            // compared with the windows as they were.
             Pace::Calm if !self.unseen.is_empty() || self.windows.generation() != generation => {
                 Some(Pace::Hurried)
             }
@@ -148,8 +148,8 @@ impl Watch<'_> {
         }
     }
 
-    /// Waits until there is something to see; of what is drawn not before `calm`, if given. Returns whether
-    /// there is; if not, the time has come to ask what was drawn.
+    /// Waits until there is something to see; drawings are not waited for before `calm`, if given. Returns
+    /// whether there is something; if not, the time has come to ask for drawings.
     fn wait(&self, calm: Option<Instant>) -> bool {
         let [core, generic] = self.record.sockets();
         let mut sockets = vec![self.book.as_fd(), self.control.stream().as_fd(), core];
@@ -157,8 +157,8 @@ impl Watch<'_> {
             sockets.extend([generic, self.drawn.stream().as_fd()]);
             return sys::wait(&sockets, None);
         };
-        // What a hand does comes on the other connections, too, but for a key that is held down. So the
-        // notices that a film's program gets of its frames wake nothing.
+        // Movements of devices come on the other connections, too, except the repeats of a key that is held
+        // down. So the notices that a film's program gets of its frames wake nothing.
         if self.hands.as_ref().is_none_or(Hands::holds_a_key) {
             sockets.push(generic);
         }
@@ -171,12 +171,12 @@ impl Watch<'_> {
         self.read_notices()
     }
 
-    /// Takes in the notices that have been read and those that can be read at once.
+    /// Takes in the notices that have been read and the notices that can be read at once.
     fn read_notices(&mut self) -> Result<bool, LinkError> {
         let mut is_any = false;
         while let Some(event) = self.control.poll_for_event()? {
             is_any = true;
-            // An error comes of a window that was gone before it could be asked about.
+            // An error comes of a window that was destroyed before it could be asked about.
             if let Event::Error(_) = event {
                 continue;
             }
@@ -209,8 +209,8 @@ impl Watch<'_> {
     /// A client received input.
     fn delivered(&mut self, delivered: Delivered) -> Result<(), LinkError> {
         let is_own = self.windows.client(delivered.window) == delivered.client;
-        // A client that listens at others' windows is not what the user means, unless it passes on what it
-        // hears.
+        // The user does not mean a client that listens at others' windows, unless the client passes on the
+        // input.
         if !is_own && self.hands.is_none() {
             return Ok(());
         }

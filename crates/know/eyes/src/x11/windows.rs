@@ -1,5 +1,5 @@
-//! The windows of a display: where they are, which cover which, and which client owns each, kept by the
-//! server's notices.
+//! The windows of a display: their places, the windows that they cover, and the client of each, kept up to
+//! date by the server's notices.
 
 mod adopt;
 mod place;
@@ -19,9 +19,9 @@ use super::link::{LinkError, Server};
 use super::tally::Habit;
 use crate::region::Region;
 
-/// At most so many windows are followed: what is drawn in other windows counts for the window around them.
+/// At most so many windows are followed: drawings in other windows count for the window around them.
 const WINDOWS_MAX: usize = 8192;
-/// Of the windows inside a window of the root, at most so many are looked at, to find those of other clients.
+/// The most windows inside a window of the root that are looked at, to find windows of other clients.
 const INSIDE_MAX: usize = 64;
 /// Windows inside others are looked at down to this depth.
 const DEPTH_MAX: u32 = 6;
@@ -44,7 +44,7 @@ pub(super) struct Node {
     parent: Window,
     top: Window,
     depth: u32,
-    /// How many of the windows inside this one are followed.
+    /// The number of the windows inside this window that are followed.
     inside: usize,
     /// The window's outer corner, counted from the inner corner of its parent.
     corner: (i32, i32),
@@ -53,7 +53,7 @@ pub(super) struct Node {
     is_mapped: bool,
     is_adopted: bool,
     look: Look,
-    /// Where the window has pixels, counted from its inner corner; nothing if it has pixels everywhere.
+    /// The region in which the window has pixels, from its inner corner; `None` if it has pixels everywhere.
     shape: Option<Region>,
     pub(super) damage: Option<Damage>,
     pub(super) habit: Habit,
@@ -61,16 +61,16 @@ pub(super) struct Node {
     /// Whether the first report of the window's damage is still to come. That report covers the whole window,
     /// whatever was drawn.
     pub(super) is_new: bool,
-    /// Whether the window was there before the eyes. If so, nothing says what was drawn in it before the eyes
-    /// came.
+    /// Whether the window was there before the eyes. If so, the drawings in it before the eyes came are
+    /// unknown.
     was_there: bool,
-    /// How many pixels the window's client has drawn since the window was mapped, as far as is known; only
+    /// The number of pixels that the window's client has certainly drawn since the window was mapped; only
     /// pixels that a person can see count.
     drawn: u64,
-    /// Whether all of the window is covered, as the server says. The server does not ask whether the covering
-    /// windows show anything.
+    /// Whether all of the window is covered, as the server reports. The server does not check whether the
+    /// covering windows show anything.
     is_obscured: bool,
-    /// Where a person can see the window, with the generation of the model for which this was computed.
+    /// The region in which a person can see the window, with the generation of the model for this region.
     visible: Option<(u64, Region)>,
     /// Whether a person can see enough of the window, with the generation for which this was computed.
     is_in_sight: Option<(u64, bool)>,
@@ -81,7 +81,7 @@ pub(super) struct Node {
 pub(super) struct Windows {
     root: Window,
     size: (u16, u16),
-    /// The bits of a resource's number that a client chooses itself; the others name the client.
+    /// The bits of a resource's number that a client chooses itself; the other bits name the client.
     own_bits: u32,
     nodes: HashMap<Window, Node>,
     /// The windows of the root, from the lowest to the highest.
@@ -95,8 +95,8 @@ pub(super) struct Windows {
     around: HashMap<Window, (Instant, Option<Window>)>,
 }
 
-/// Which windows hide others, for one generation of the model: after one walk over all windows it can be
-/// asked for many of them.
+/// The windows that hide others, for one generation of the model: one walk over all windows serves questions
+/// about many of them.
 #[derive(Debug, Default)]
 struct Covers {
     generation: Option<u64>,
@@ -105,7 +105,7 @@ struct Covers {
     places: HashMap<Window, usize>,
 }
 
-/// How the pixels count that are drawn in a window before the eyes begin to watch it.
+/// Whether the pixels count that were drawn in a window before the eyes began to watch it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
     /// The pixels count: the window has just appeared, so its program drew them.
@@ -142,7 +142,7 @@ impl Windows {
         Ok(windows)
     }
 
-    /// How many pixels the screen has.
+    /// The number of pixels of the screen.
     pub(super) fn screen_pixels(&self) -> u64 {
         (u64::from(self.size.0) * u64::from(self.size.1)).max(1)
     }
@@ -209,7 +209,7 @@ impl Windows {
         }
     }
 
-    /// Removes a window that is gone, and all windows inside it.
+    /// Removes a window that was destroyed, and all windows inside it.
     fn remove(&mut self, window: Window) {
         let Some(node) = self.nodes.remove(&window) else { return };
         if node.parent == self.root {

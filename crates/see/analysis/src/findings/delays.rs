@@ -1,11 +1,11 @@
-//! What is found of waits, and of what had the CPU meanwhile.
+//! Results on waits, and on the tasks and interrupts that had the CPU meanwhile.
 
 use serde::Serialize;
 use spry_trace::event::{Comm, Context};
 
 use super::{Party, Who};
 
-/// What delayed which task.
+/// The worst waits, and the culprits of every victim.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Delays {
     /// The longest waits, longest first.
@@ -19,22 +19,22 @@ pub struct Delays {
 pub struct Delay {
     /// The task that waited.
     pub victim: Who,
-    /// When the wait began.
+    /// The start of the wait, ns since the start of the trace.
     pub start_ns: u64,
-    /// How long the task waited.
+    /// The length of the wait, ns.
     pub wait_ns: u64,
-    /// The CPU that the task got, or of the queue in which it was when the trace ended.
+    /// The CPU that the task got; if the window ended first, the CPU of the task's queue.
     pub cpu: u16,
     /// How the wait started.
     pub cause: DelayCause,
     /// How the wait ended.
     pub end: DelayEnd,
-    /// What had the CPU during the wait, most time first. The time of an interrupt is also part of the time
-    /// of the task that it interrupted. If there are more than [`Delay::CULPRITS_MAX`] tasks, those with the
-    /// least time count as others.
+    /// The tasks and interrupts that had the CPU during the wait, most time first. The time of an interrupt
+    /// is also part of the time of the task that it interrupted. If there are more than
+    /// [`Delay::CULPRITS_MAX`] tasks, the tasks with the least time count as others.
     pub culprits: Vec<Culprit>,
-    /// The tasks that had the CPU during the wait, summed up by name, those too that count as others in
-    /// `culprits`: at most [`Delay::NAMES_MAX`] names, most time first.
+    /// The tasks that had the CPU during the wait, summed up by name, including tasks among the others of
+    /// `culprits`. At most [`Delay::NAMES_MAX`] names, most time first.
     pub names: Vec<NameShare>,
     /// The stays on the CPU during the wait, in order of time, for drawing: at most the latest
     /// [`Delay::SLICES_MAX`].
@@ -42,8 +42,8 @@ pub struct Delay {
     /// Why the CPU that the task got was idle during the wait (group `idle`). `None` if no idle CPU is among
     /// the culprits, or if the trace lacks the group.
     pub idle: Option<IdleReason>,
-    /// Where the last culprit was in the code when it left the CPU, innermost frame first (group `stack`);
-    /// empty if that is not known.
+    /// The call stack of the last culprit when it left the CPU, innermost frame first (group `stack`); empty
+    /// if it is not known.
     pub culprit_stack: Vec<Box<str>>,
 }
 
@@ -62,7 +62,7 @@ impl Delay {
 pub enum DelayCause {
     /// The task was woken. In another context than [`Context::Task`], the wake-up is not the work of `waker`.
     Woken {
-        /// The task that was running on the waker's CPU; `None` for the idle task and where unknown.
+        /// The task that was running on the waker's CPU; `None` if it was the idle task or is not known.
         waker: Option<Who>,
         /// The context in which the task was woken.
         context: Context,
@@ -74,7 +74,7 @@ pub enum DelayCause {
     },
     /// The task was created.
     New,
-    /// The task might not run, since the quota of a group was spent.
+    /// The task was not allowed to run, since the quota of a group was spent.
     Throttled {
         /// The cgroup that holds the limit; empty if it is not known.
         group: Box<str>,
@@ -83,7 +83,7 @@ pub enum DelayCause {
         /// The period, ns; `None` if the limit is not known.
         period_ns: Option<u64>,
     },
-    /// The task was throttled before, and might run again.
+    /// The task was throttled before, and was allowed to run again.
     Released {
         /// The cgroup that holds the limit; empty if it is not known.
         group: Box<str>,
@@ -100,13 +100,13 @@ pub enum IdleReason {
     State {
         /// The state's number in the kernel's idle driver.
         state: u32,
-        /// How long the task waited until the CPU left the state, ns. What the CPU was idle beyond this, it
-        /// was in the kernel, after it had left the state.
+        /// How long the task waited until the CPU left the state, ns. The CPU's further idle time passed in
+        /// the kernel, after the CPU had left the state.
         leaving_ns: u64,
     },
     /// The CPU was idle and in no idle state when the task began to wait for it.
     NoState,
-    /// The trace does not tell.
+    /// The trace does not show whether the CPU was in an idle state.
     Unknown,
 }
 
@@ -120,12 +120,12 @@ pub enum DelayEnd {
     Cut,
 }
 
-/// What had the CPU during a wait.
+/// A task or interrupt that had the CPU during a wait, or another cause of the wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Culprit {
-    /// What had the CPU.
+    /// The holder of the CPU.
     pub party: Party,
-    /// How long it had the CPU during the wait.
+    /// The time for which the holder had the CPU during the wait, ns.
     pub ran_ns: u64,
 }
 
@@ -149,19 +149,19 @@ pub struct Slice {
     pub start_ns: u64,
     /// The end, ns since the start of the trace.
     pub end_ns: u64,
-    /// What had the CPU.
+    /// The holder of the CPU.
     pub party: Party,
 }
 
-/// How much of a victim's waiting one culprit filled.
+/// The part of a victim's waiting time that one culprit filled.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Blame {
     /// The task that waited.
     pub victim: Who,
-    /// What had the CPU. [`Party::Others`] gathers the culprits with less time.
+    /// The holder of the CPU. [`Party::Others`] gathers the culprits with less time.
     pub culprit: Party,
     /// How long the culprit had the CPU while the victim waited, over all waits.
     pub total_ns: u64,
-    /// In how many of the victim's waits the culprit had the CPU.
+    /// Number of the culprit's stays on the CPU in the victim's waits; at most the latest 4 of a wait count.
     pub waits: u64,
 }

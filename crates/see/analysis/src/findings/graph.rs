@@ -1,4 +1,4 @@
-//! What is found of processes that talk to each other.
+//! Results on processes that wake each other or exchange bytes.
 
 use serde::Serialize;
 use spry_trace::Tgid;
@@ -6,10 +6,10 @@ use spry_trace::event::{ChannelKind, Comm, Direction};
 
 use super::comm_as_text;
 
-/// Which process wakes which and sends bytes to which; thread groups are the nodes.
+/// The graph of wake-ups and bytes between processes; thread groups are the nodes.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Graph {
-    /// Every process that has an edge, by run time.
+    /// Every process that has an edge or wakes threads of its own, longest run time first.
     pub nodes: Vec<Node>,
     /// The edges between different processes, in order of wake-ups.
     pub edges: Vec<Edge>,
@@ -36,7 +36,7 @@ pub struct Node {
     pub threads: u32,
     /// Run time of all threads of the process.
     pub runtime_ns: u64,
-    /// Wake-ups between its own threads.
+    /// Wake-ups between the process's own threads.
     pub inner_wakeups: u64,
     /// Steps from the root; `None` outside the component.
     pub distance: Option<u32>,
@@ -69,7 +69,7 @@ pub struct Component {
 pub struct Channels {
     /// The channels with the most bytes.
     pub top: Vec<ChannelFinding>,
-    /// How many channels were seen.
+    /// The number of channels seen; beyond 32,768 channels, each event of a further channel counts as one.
     pub seen: u64,
     /// Bytes through channels that are not in `top`.
     pub other_bytes: u64,
@@ -78,7 +78,7 @@ pub struct Channels {
 /// A pipe, socket or terminal through which processes sent bytes.
 #[derive(Clone, Debug, Serialize)]
 pub struct ChannelFinding {
-    /// What kind of channel it is.
+    /// The kind of the channel.
     pub kind: ChannelKind,
     /// The channel's id.
     pub id: u64,

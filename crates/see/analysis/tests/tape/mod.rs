@@ -1,4 +1,4 @@
-//! Traces made by hand, for tests that know the answer.
+//! Hand-made traces, for tests with a known answer.
 
 use spry_analysis::findings::TaskFinding;
 use spry_analysis::{Engine, Findings, Options, Selection, TraceTotals};
@@ -9,7 +9,7 @@ pub const START_NS: u64 = 7_000_000_000;
 pub const MS: u64 = 1_000_000;
 pub const US: u64 = 1_000;
 
-/// A trace made by hand; times count from its start.
+/// A hand-made trace; times count from its start.
 pub struct Tape {
     pub header: Header,
     pub events: Vec<Stamped>,

@@ -1,4 +1,4 @@
-//! A toy scheduler: makes streams of events that a kernel could have made, and knows the truth about them.
+//! A toy scheduler: makes streams of events that a kernel could have made, and records the true times.
 #![allow(dead_code, reason = "each user needs a part of it")]
 
 use std::collections::{BTreeMap, VecDeque};
@@ -26,7 +26,7 @@ impl Mix {
     }
 }
 
-/// What to simulate.
+/// A plan for a simulation.
 #[derive(Clone, Copy)]
 pub struct Plan {
     pub seed: u64,
@@ -179,7 +179,7 @@ impl World {
         task.map_or(Tid::IDLE, |task| Tid(self.tids[task]))
     }
 
-    /// Goes to the next moment at which something happens, and does it.
+    /// Goes to the next end of a burst, slice or sleep, or to the next tick, and makes its events.
     fn step(&mut self) {
         let burst = (0..self.cpus.len()).filter_map(|cpu| {
             let task = self.cpus[cpu].current?;

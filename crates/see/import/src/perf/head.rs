@@ -1,4 +1,4 @@
-//! What a perf.data says before its records: events, features, and where the records are.
+//! The head of a perf.data: its events, its features, and the place of its records.
 
 use std::io::{Read, Seek, SeekFrom};
 
@@ -41,7 +41,7 @@ struct ClockData {
     clock_ns: u64,
 }
 
-/// What is known before the records.
+/// The parts of a file that describe its records.
 #[derive(Debug, Default)]
 pub(crate) struct Parts {
     pub(crate) events: Events,
@@ -52,13 +52,13 @@ pub(crate) struct Parts {
     clock_data: Option<ClockData>,
 }
 
-/// Where the records are.
+/// The place of the records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Form {
     /// The records fill the rest of the file, with all other parts among them.
     Piped,
-    /// The records begin here and have this many bytes; `None` if perf was killed before it could write how
-    /// many.
+    /// The records begin at the source's position and have this many bytes; `None` if perf was killed before
+    /// it could write the number.
     Plain(Option<u64>),
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<(Form, Parts, Order
     Ok((Form::Plain(is_finished.then_some(data_len)), parts, order))
 }
 
-/// Whether the features of a file are simpleperf's: it counts its own from 128 on, and perf has not so many.
+/// Whether the features of a file are simpleperf's: it counts its own from 128 on, and perf has fewer.
 /// Leaves the source at its start.
 pub(crate) fn is_simpleperf<R: Read + Seek>(source: &mut R) -> Result<bool, ImportError> {
     const FEATURES_AT: usize = 72;
@@ -129,7 +129,7 @@ impl Parts {
         let attrs = section(source, order, place, ATTRS_BYTES_MAX, PART)?;
         let mut left = IDS_BYTES_MAX;
         for entry in attrs.chunks_exact(attr_bytes as usize) {
-            // Behind each attribute stands where its identifiers are.
+            // Each attribute is followed by the place of its identifiers.
             let (attr, ids) = entry.split_at(entry.len() - 16);
             let (attr, _) = Attr::parse(attr, order).ok_or(ImportError::Damaged(PART))?;
             let place = (order.number(&ids[..8]), order.number(&ids[8..]));
@@ -159,7 +159,7 @@ impl Parts {
                 let data = section(source, order, place, BLOCK_BYTES_MAX, "description of tracepoints")?;
                 self.tracing_data(&data)?;
             } else if [OSRELEASE, ARCH, NRCPUS, CLOCK_DATA].contains(&feature) {
-                // What the other features say can be missed.
+                // The other features are optional, so that errors in them are ignored.
                 if let Ok(data) = section(source, order, place, FEATURE_BYTES_MAX, PART) {
                     self.feature(feature, &data, order);
                 }
@@ -186,7 +186,7 @@ impl Parts {
         match feature {
             OSRELEASE => self.kernel = text(),
             ARCH => self.arch = text(),
-            // The first number is of CPUs that may be there, the second of those that are.
+            // The first number counts the configured CPUs, the second the CPUs online.
             NRCPUS => self.cpus = order.number_at(data, 0, 4).and_then(|cpus| u16::try_from(cpus).ok()),
             CLOCK_DATA => {
                 let number = |at, len| order.number_at(data, at, len);
@@ -210,8 +210,8 @@ impl Parts {
         self.meta.take()
     }
 
-    /// The trace's header without its groups. If the file does not say how many CPUs there are, the header
-    /// has 0, and CPUs are added at their first event.
+    /// The trace's header without its groups. If the file lacks the number of CPUs, the header has 0, and
+    /// CPUs are added at their first event.
     pub(crate) fn header(&self, start_ns: u64) -> Header {
         let clock = self.events.attrs().iter().find_map(|attr| attr.clock);
         let at_once = self.clock_data.filter(|data| Some(data.clock) == clock);

@@ -1,5 +1,5 @@
-//! What the records of one of perf's events hold, as its attributes say (`perf_event_open(2)`, "Reading
-//! results").
+//! The content of the records of one of perf's events, by the event's attributes (`perf_event_open(2)`,
+//! "Reading results").
 
 use std::collections::HashMap;
 
@@ -33,13 +33,13 @@ const FLAG_USE_CLOCKID: u64 = 1 << 25;
 
 /// `PERF_TYPE_TRACEPOINT`.
 const TYPE_TRACEPOINT: u64 = 2;
-/// The least length of an attribute: up to its flags, and these.
+/// The least length of an attribute, bytes: `PERF_ATTR_SIZE_VER0`.
 const ATTR_BYTES_MIN: usize = 64;
 
 /// The part of `perf_event_attr` that is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Attr {
-    /// The tracepoint's number, if the event is one.
+    /// The tracepoint's number, if the event is a tracepoint.
     pub(crate) tracepoint: Option<u64>,
     /// Whether the event is recorded from the start of a command on, and so only for that command.
     pub(crate) is_of_one_command: bool,
@@ -59,7 +59,7 @@ impl Attr {
             return None;
         }
         let flags = number(40, 8)?;
-        // On machines of this order of bytes, bit fields begin at the other end.
+        // On big-endian machines, bit fields begin at the most significant bit.
         let flags = if order == Order::Big { flags.reverse_bits() } else { flags };
         let has_clock = flags & FLAG_USE_CLOCKID != 0 && size >= 96;
         let attr = Attr {
@@ -74,7 +74,7 @@ impl Attr {
     }
 }
 
-/// When and where a record was made.
+/// The time and the CPU of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Stamp {
     pub(crate) time_ns: Option<u64>,
@@ -85,15 +85,15 @@ pub(crate) struct Stamp {
 #[derive(Debug, Default)]
 pub(crate) struct Events {
     attrs: Vec<Attr>,
-    /// The file chooses the identifiers, so the hash must be one that a file cannot foresee.
+    /// The file chooses the identifiers, so their hash must be unpredictable.
     by_id: HashMap<u64, usize>,
-    /// How many of the events have their identifier at a known place in every record.
+    /// The number of events with their identifier at a known place in every record.
     identified: usize,
 }
 
-/// How many identifiers of events are remembered; there is one for each CPU and event.
+/// The largest number of stored identifiers of events; each event has one for each CPU.
 const IDS_MAX: usize = 1 << 22;
-/// How many events are read at most.
+/// The largest number of events that are read.
 const ATTRS_MAX: usize = 1 << 14;
 
 impl Events {
@@ -183,7 +183,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// Passes over the word that this bit of the sample type stands for, and keeps it if it is of use.
+    /// Passes over the word for this bit of the sample type. A time and a CPU are stored in the stamp.
     fn note(&mut self, bit: u64, stamp: &mut Stamp) -> Option<()> {
         match bit {
             TIME => stamp.time_ns = Some(self.word()?),

@@ -26,12 +26,12 @@ use crate::timers::Timers;
 
 pub(crate) use head::{MAGIC_BIG, MAGIC_LITTLE};
 
-/// What was lost on a CPU.
+/// The numbers of events lost on a CPU.
 #[derive(Clone, Copy, Debug, Default)]
 struct Losses {
-    /// Events lost according to records among the others.
+    /// Events lost by the records of losses among the other records.
     told: u64,
-    /// Events lost according to perf's count at its end, which includes those in `told`.
+    /// Events lost by perf's count at its end, which includes the events in `told`.
     counted: u64,
 }
 
@@ -40,7 +40,7 @@ pub(crate) struct PerfData<R> {
     stream: Stream<R>,
     order: Order,
     parts: Parts,
-    /// The converter is made once all that it needs is known, which is before the kernel's first record.
+    /// The converter is created once its descriptions have been read, before the kernel's first record.
     converter: Option<Converter>,
     rounds: Rounds,
     header: Header,
@@ -54,7 +54,7 @@ pub(crate) struct PerfData<R> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum State {
     Reading,
-    /// All records have been read; some may still wait to be told.
+    /// All records have been read; some may still wait to be passed on.
     Read,
     Over,
 }
@@ -75,7 +75,7 @@ impl<R: Read + Seek> PerfData<R> {
         let (form, parts, order) = head::read(&mut source)?;
         let (len, ending) = match form {
             Form::Piped => (None, Ending::Finished),
-            // perf was killed before it could write how much it wrote.
+            // perf was killed before it could write the size of its records.
             Form::Plain(None) => (None, Ending::Cut),
             Form::Plain(len) => (len, Ending::Finished),
         };
@@ -99,7 +99,7 @@ impl<R: Read + Seek> PerfData<R> {
         let Some(converter) = &data.converter else { return Err(ImportError::NoFormats) };
         let start_ns = data.first_ns().ok_or(ImportError::NoEvents)?;
         let groups = converter.catalogue().groups();
-        // perf describes the tracepoints that it recorded, and tells of births by itself.
+        // perf describes only tracepoints that it recorded, and records new tasks by itself.
         let unproven = converter.catalogue().lacks().minus(Kind::Birth.into());
         data.header = Header { groups, unproven, ..data.parts.header(start_ns) };
         data.given_ns = start_ns;
@@ -151,7 +151,7 @@ impl<R: Read> PerfData<R> {
         }
     }
 
-    /// Tells the next waiting record, or reads one. Returns whether there was any.
+    /// Passes on the next waiting record, or reads a record. Returns whether there was any.
     fn step(&mut self) -> Result<bool, ImportError> {
         if let Some(waiting) = self.rounds.pop() {
             self.tell(waiting);

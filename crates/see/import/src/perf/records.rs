@@ -1,4 +1,4 @@
-//! What each of perf's records says.
+//! Reads the content of each of perf's records.
 
 use std::io::Read;
 
@@ -26,7 +26,7 @@ const LOST_SAMPLES: u32 = 13;
 const HEADER_ATTR: u32 = 64;
 const FINISHED_ROUND: u32 = 68;
 const HEADER_FEATURE: u32 = 80;
-/// Records that tell of a task are at least this long without their heads.
+/// Records about a task are at least this long without their heads, bytes.
 const TASK_BYTES: usize = 16;
 
 /// `PERF_RECORD_MISC_COMM_EXEC`.
@@ -34,12 +34,12 @@ const MISC_EXEC: u16 = 1 << 13;
 /// `PERF_RECORD_MISC_LOST_SAMPLES_BPF`: left out on purpose, not lost.
 const MISC_LEFT_OUT: u16 = 1 << 15;
 
-/// What reading a record leaves to do.
+/// The action that follows from a record.
 enum Then {
     Nothing,
     EndRound,
     Wait(Waiting),
-    /// Take what perf tells of before the first event, without a time.
+    /// Take the state of a task before the first event, which perf gives without a time.
     Learn(What),
     Count {
         cpu: u16,
@@ -118,7 +118,7 @@ impl<R: Read> PerfData<R> {
         Ok(())
     }
 
-    /// Tells a waiting record to the converter, when all earlier records have been told.
+    /// Passes a waiting record to the converter, after all earlier records.
     pub(super) fn tell(&mut self, waiting: Waiting) {
         let Some(converter) = &mut self.converter else { return };
         let Waiting { time_ns, cpu, what } = waiting;
@@ -141,7 +141,7 @@ impl<R: Read> PerfData<R> {
         }
     }
 
-    /// Tells the losses that are known only from the counts at the end of the file.
+    /// Passes on the losses that are known only from the counts at the end of the file.
     pub(super) fn tell_losses_counted_at_the_end(&mut self) {
         let Some(converter) = &mut self.converter else { return };
         for (&cpu, losses) in &self.losses {

@@ -1,16 +1,16 @@
 //! Brings perf's records into order of time: the records of each CPU are in order, and once two rounds have
-//! been read, the records of the first can be told.
+//! been read, the records of the first can be passed on.
 
 use std::collections::VecDeque;
 
 use spry_trace::event::Comm;
 use spry_trace::{Tgid, Tid};
 
-/// Waiting records take at most this much memory; if a file never ends a round, its records are told without
-/// waiting for that end.
+/// The limit of the memory of waiting records, bytes. If a file never ends a round, its records are passed on
+/// without that end.
 const WAITING_BYTES_MAX: usize = 256 << 20;
 
-/// A record that waits to be told.
+/// A record that waits to be passed on.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Waiting {
     pub(crate) time_ns: u64,
@@ -18,7 +18,7 @@ pub(crate) struct Waiting {
     pub(crate) what: What,
 }
 
-/// What the record says.
+/// The content of a waiting record.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum What {
     Sample(Box<[u8]>),
@@ -40,7 +40,7 @@ impl Waiting {
 pub(crate) struct Rounds {
     waiting: Vec<Waiting>,
     waiting_bytes: usize,
-    /// The latest stamp of the round before this one, and of this round.
+    /// The latest stamp of the previous round; below, the latest stamp of this round, ns.
     before_ns: u64,
     latest_ns: u64,
     ready: VecDeque<Waiting>,
@@ -56,14 +56,14 @@ impl Rounds {
         }
     }
 
-    /// A round is over: no record that follows is older than the latest record of the round before this one.
+    /// Ends a round: no record that follows is older than the latest record of the previous round.
     pub(crate) fn end_round(&mut self) {
         self.waiting.sort_by_key(|record| record.time_ns);
         let before_ns = std::mem::replace(&mut self.before_ns, self.latest_ns);
         self.release_sorted(self.waiting.partition_point(|record| record.time_ns <= before_ns));
     }
 
-    /// There are no more records: all that wait can be told.
+    /// Ends the records: all waiting records can be passed on.
     pub(crate) fn end(&mut self) {
         self.release(self.waiting.len());
     }
@@ -78,7 +78,7 @@ impl Rounds {
         self.ready.extend(self.waiting.drain(..count));
     }
 
-    /// The next record that can be told.
+    /// The next record that can be passed on.
     pub(crate) fn pop(&mut self) -> Option<Waiting> {
         self.ready.pop_front()
     }

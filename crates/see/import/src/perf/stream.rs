@@ -8,9 +8,9 @@ use crate::input::{Input, Order};
 
 /// The length of a record's head: type, misc and size.
 const HEAD_BYTES: usize = 8;
-/// How much is unpacked at once.
+/// The number of bytes that are unpacked at once.
 const UNPACKED_BYTES: usize = 128 << 10;
-/// How much is read at once.
+/// The number of bytes that are read at once.
 const READ_BYTES: usize = 256 << 10;
 
 /// Types of records that carry bytes beyond their size, or other records.
@@ -19,25 +19,25 @@ const AUXTRACE: u32 = 71;
 const COMPRESSED: u32 = 81;
 const COMPRESSED2: u32 = 83;
 
-/// A record's kind, and what its head says besides.
+/// A record's kind, and the flags in its head.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Head {
     pub(crate) kind: u32,
     pub(crate) misc: u16,
 }
 
-/// Why there are no more records.
+/// The reason why there are no more records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
-    /// The records end where the file says, or at the end of the file.
+    /// The records end at the place that the file's head gives, or at the end of the file.
     Whole,
-    /// The file ends within a record, or before the place where it says that the records end.
+    /// The file ends within a record, or before the place that its head gives as the records' end.
     Cut,
-    /// What comes next is no record, and nothing tells where the next one begins.
+    /// The next bytes are no record, and the start of the next record is unknown.
     Damage,
 }
 
-/// What comes next.
+/// The next item of the stream.
 pub(crate) enum Next<'a> {
     Record(Head, &'a [u8]),
     /// The bytes that follow a record of tracing data, to be read from [`Stream::input`].
@@ -49,13 +49,13 @@ pub(crate) enum Next<'a> {
 pub(crate) struct Stream<R> {
     source: Counted<BufReader<R>>,
     order: Order,
-    /// Bytes that records take in the file; `None` for all that are left.
+    /// Bytes of records that are left in the file; `None` if the records fill the rest of the file.
     left: Option<u64>,
     body: Vec<u8>,
     decoder: Option<Decoder<'static>>,
-    /// Whether the decoder has taken more bytes than it had room to give out.
+    /// Whether the decoder has taken more bytes than it had room to unpack.
     decoder_holds_more: bool,
-    /// Unpacked bytes, and how many of them have been given out.
+    /// Unpacked bytes; below, the number of them that have been returned.
     unpacked: Vec<u8>,
     given: usize,
     /// Compressed bytes that were not yet unpacked.
@@ -101,7 +101,7 @@ impl<R: Read> Stream<R> {
         self.source.bytes
     }
 
-    /// Bytes that make no sense.
+    /// Bytes that could not be read as records.
     pub(crate) fn damaged_bytes(&self) -> u64 {
         self.damaged_bytes
     }
@@ -143,8 +143,8 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Takes `bytes` off the number of bytes of records that the file says are left. Returns whether so many
-    /// were left.
+    /// Takes `bytes` off the bytes of records that are left by the file's head. Returns whether so many were
+    /// left.
     fn spend(&mut self, bytes: u64) -> bool {
         match &mut self.left {
             Some(left) if *left < bytes => false,
@@ -174,7 +174,7 @@ impl<R: Read> Stream<R> {
         Ok(Ok((head, len)))
     }
 
-    /// Gives up at a head that makes no sense: without its size a record has no end.
+    /// Skips the rest of the records after an invalid head: without its size, a record has no end.
     fn give_up(&mut self) -> io::Result<Result<(Head, usize), End>> {
         let rest = match self.left {
             Some(left) => io::copy(&mut self.source.by_ref().take(left), &mut io::sink())?,
@@ -227,7 +227,7 @@ impl<R: Read> Stream<R> {
         }
     }
 
-    /// Unpacks some of the bytes that wait. Returns whether that gave anything.
+    /// Unpacks some of the waiting bytes. Returns whether there was any progress.
     fn unpack_more(&mut self) -> io::Result<bool> {
         if self.packed_at >= self.packed.len() && !self.decoder_holds_more {
             return Ok(false);
@@ -246,7 +246,7 @@ impl<R: Read> Stream<R> {
         let (taken, given) = (input.pos(), output.pos());
         self.unpacked.truncate(kept + given);
         self.packed_at += taken;
-        // The decoder gives all that it has, unless there is no room.
+        // The decoder returns all bytes that it has, unless there is no room.
         self.decoder_holds_more = given == UNPACKED_BYTES && done.is_ok();
         if done.is_err() || (taken == 0 && given == 0) {
             self.damaged_bytes += (self.packed.len() - self.packed_at) as u64;

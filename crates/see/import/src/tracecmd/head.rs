@@ -1,4 +1,4 @@
-//! What a trace.dat says before its records: version 6 one thing after the other, version 7 in sections.
+//! The head of a trace.dat, before its records: in version 6 one part after the other, in version 7 sections.
 
 use std::collections::BTreeMap;
 use std::io::{self, BufReader, Read, Seek, SeekFrom};
@@ -11,24 +11,24 @@ use crate::meta::{self, BLOCK_BYTES_MAX, Meta, Start};
 use crate::tracecmd::lane::Place;
 use crate::tracecmd::unpack::Packing;
 
-/// Options are at most this long, and this many.
+/// The longest option, bytes; below, the largest number of options.
 const OPTION_BYTES_MAX: u64 = 16 << 20;
 const OPTIONS_MAX: usize = 1 << 16;
-/// The kernel's list of clocks is at most this long.
+/// The longest list of clocks of the kernel, bytes.
 const CLOCK_BYTES_MAX: u64 = 4096;
-/// The clock that ftrace has if no other was chosen. trace-cmd takes it where the file names none.
+/// The clock that ftrace has if no other was chosen. trace-cmd assumes it if the file names no clock.
 const DEFAULT_CLOCK: &str = "local";
-/// How many buffers are read at most.
+/// The largest number of buffers that are read.
 const BUFFERS_MAX: usize = 64;
-/// All sections that are read, unpacked, have at most this many bytes together. A section may be named often.
+/// The limit of all sections that are read, unpacked, bytes. A file may name a section many times.
 const SECTIONS_BYTES_MAX: u64 = 256 << 20;
-/// A section counts as this many bytes at least.
+/// The least number of bytes that a section counts as.
 const SECTION_BYTES_MIN: u64 = 4096;
-/// How many sections of options are read at most; each says where the next one is.
+/// The largest number of sections of options that are read; each has the offset of the next section.
 const OPTION_SECTIONS_MAX: usize = 64;
-/// What stands before a list of CPUs in version 6.
+/// The tag before a list of CPUs in version 6.
 const RECORDS: &[u8] = b"flyrecord\0";
-/// A section's head: kind, flags, text and size.
+/// The flag of a compressed section in its head, which has kind, flags, text and size.
 const SECTION_PACKED: u16 = 1;
 
 /// Options, by their numbers.
@@ -70,14 +70,14 @@ impl Buffer {
     }
 }
 
-/// How to make nanoseconds of the processor's cycles: times, then shifted right by.
+/// The conversion of the processor's cycles to nanoseconds: multiplied by `factor`, shifted right by `shift`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Scale {
     pub(crate) factor: u32,
     pub(crate) shift: u32,
 }
 
-/// All that is known before the records.
+/// The contents of a file's head.
 #[derive(Debug)]
 pub(crate) struct Head {
     pub(crate) order: Order,
@@ -86,7 +86,7 @@ pub(crate) struct Head {
     pub(crate) kernel: String,
     pub(crate) arch: String,
     pub(crate) cpus: u32,
-    /// Events lost on each CPU, as the kernel counted.
+    /// Events lost on each CPU, by the kernel's count.
     pub(crate) lost: BTreeMap<u16, u64>,
     pub(crate) scale: Option<Scale>,
     /// The buffers that have records, the top buffer first.
@@ -96,11 +96,11 @@ pub(crate) struct Head {
     stats_of_others: bool,
     /// Whether version 6 has each buffer's clock after the buffer's list of CPUs.
     has_clock: bool,
-    /// Whether the file has the text of a tracer.
+    /// Whether the file has the text of a tracer instead of records.
     is_text: bool,
 }
 
-/// Reads a file's head, wherever its parts are.
+/// Reads a file's head; its parts may be anywhere in the file.
 pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> {
     source.rewind()?;
     let mut input = Input::new(BufReader::new(&mut *source), Order::Little);
@@ -147,7 +147,7 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
 }
 
 impl Head {
-    /// Reads all but the other buffers. Returns where each of these has its list of CPUs.
+    /// Reads all but the other buffers. Returns the offsets of their lists of CPUs.
     fn read_version_6<R: Read>(
         &mut self,
         input: &mut Input<R>,
@@ -181,8 +181,8 @@ impl Head {
         self.check()
     }
 
-    /// Fails if the file has a tracer's text instead of records. Every buffer has the clock of the first:
-    /// the times of another clock cannot be compared with it.
+    /// Fails if the file has a tracer's text instead of records, or if a buffer has another clock than the
+    /// first buffer: times of two clocks cannot be compared.
     fn check(&mut self) -> Result<(), ImportError> {
         let Some(first) = self.buffers.first() else {
             return if self.is_text { Err(ImportError::LatencyTracer) } else { Ok(()) };
@@ -194,8 +194,8 @@ impl Head {
         }
     }
 
-    /// Reads how many CPUs there are, the options, and where each CPU's pages of the top buffer are. Returns
-    /// where the lists of the other buffers are.
+    /// Reads the number of CPUs, the options, and the place of each CPU's pages of the top buffer. Returns
+    /// the offsets of the other buffers' lists.
     fn read_places<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<Vec<u64>> {
         self.cpus = input.u32()?;
         let mut others = Vec::new();
@@ -209,7 +209,7 @@ impl Head {
                 let len = input.u32()?;
                 let data = input.block(u64::from(len), OPTION_BYTES_MAX)?;
                 self.has_clock |= kind == OPTION_TRACECLOCK;
-                // In version 6 an option of this kind is of another buffer: the top buffer is not an option.
+                // In version 6 this option describes another buffer than the top buffer, which has no option.
                 if kind != OPTION_BUFFER {
                     self.option(kind, &data);
                 } else if others.len() < BUFFERS_MAX {
@@ -229,7 +229,7 @@ impl Head {
         Ok(others)
     }
 
-    /// Reads where each CPU's pages of a buffer are, and its clock.
+    /// Reads the place of each CPU's pages of a buffer, and the buffer's clock.
     fn read_list<R: Read>(&mut self, input: &mut Input<R>, page_size: u32) -> io::Result<()> {
         let mut buffer = Buffer { clock: self.clock.clone(), page_size, ..Buffer::default() };
         for cpu in 0..self.cpus.min(u32::from(u16::MAX)) {
@@ -354,7 +354,7 @@ impl<R: Read + Seek> Sections<'_, R> {
             let mut input = Input::new(section.as_slice(), self.order);
             next = 0;
             for _ in 0..OPTIONS_MAX {
-                // Whatever ends the section early, the rest of the file may still be read.
+                // If the section ends early, the rest of the file may still be readable.
                 let (Ok(kind), Ok(len)) = (input.u16(), input.u32()) else { break };
                 let Ok(data) = input.block(u64::from(len), OPTION_BYTES_MAX) else { break };
                 let place = self.order.number_at(&data, 0, 8);
@@ -403,7 +403,7 @@ impl<R: Read + Seek> Sections<'_, R> {
         .map_err(in_part(PART))
     }
 
-    /// Reads where each CPU's pages of the buffers are. The top buffer has no name.
+    /// Reads the place of each CPU's pages of all buffers. The top buffer has no name.
     fn buffers(&mut self, head: &mut Head, buffers: &[Vec<u8>]) -> Result<(), ImportError> {
         const PART: &str = "list of CPUs";
         for data in buffers.iter().take(BUFFERS_MAX) {

@@ -8,12 +8,12 @@ use crate::meta::PageLayout;
 use crate::tracecmd::page::{Missed, Page, Step};
 use crate::tracecmd::unpack::Packing;
 
-/// How much of plain pages is read at once; whole pages, at least one.
+/// Bytes of plain pages that are read at once: rounded down to whole pages, at least one page.
 const READ_BYTES: u64 = 64 << 10;
-/// Compressed chunks are at most this long, packed or not, and shorter where many CPUs hold one each.
+/// The limit of a chunk, packed or unpacked, bytes. With many CPUs, the limit for unpacked chunks is lower.
 const CHUNK_BYTES_MAX: usize = 16 << 20;
 
-/// Where a CPU's pages are in the file.
+/// The place of a CPU's pages in the file: offset and length, bytes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Place {
     pub(crate) at: u64,
@@ -31,12 +31,12 @@ pub(crate) struct Shape {
     pub(crate) held_bytes: usize,
 }
 
-/// What comes next of a CPU.
+/// The next item of a CPU.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Next {
     /// A record, by its stamp in the trace's clock units and its place in [`Lane::data`].
     Record(u64),
-    /// A loss: its time, and how many events are missing before the next record; an unknown number counts as
+    /// A loss: its time, and the number of missing events before the next record; an unknown number counts as
     /// 1.
     Lost(u64, u64),
     End,
@@ -51,14 +51,14 @@ pub(crate) struct Lane {
     place: Place,
     /// Chunks that are left, where pages are compressed; `None` before their number has been read.
     chunks: Option<u32>,
-    /// Whole pages, and where the page begins that is being read.
+    /// Whole pages; below, the offset in them of the page that is being read.
     pages: Vec<u8>,
     page_at: usize,
     page: Page,
     record: Range<usize>,
     /// The latest record's stamp.
     time: u64,
-    /// Whether a loss before the latest record has been told, but not yet the record itself.
+    /// Whether a loss before the latest record has been returned, but not yet the record itself.
     is_record_untold: bool,
     lost: Option<u64>,
     damaged_bytes: u64,
@@ -95,7 +95,7 @@ impl Lane {
         self.damaged_bytes
     }
 
-    /// Whether pages that the file speaks of are not there.
+    /// Whether the file ends before the end of the pages that its head lists.
     pub(crate) fn is_cut(&self) -> bool {
         self.is_cut
     }
@@ -200,7 +200,7 @@ impl Lane {
                 Ok(true) => {}
                 Ok(false) => return Ok(false),
                 Err(error) => {
-                    // It is then not known either where the next chunk begins.
+                    // The start of the next chunk is then unknown, too, so that no further chunk is read.
                     self.chunks = Some(0);
                     self.pages.clear();
                     self.is_cut |= error.kind() == io::ErrorKind::UnexpectedEof;
@@ -234,7 +234,7 @@ impl Lane {
         let (packed_len, len) = (input.u32()?, input.u32()?);
         let most = CHUNK_BYTES_MAX.min(self.shape.held_bytes) as u64;
         let chunk_bytes = 8 + u64::from(packed_len);
-        // The chunks end where their CPU's place does. Some versions do not count the number of chunks in it.
+        // The chunks end with their CPU's place. Some versions leave the chunks' number out of its length.
         if u64::from(len) > most || chunk_bytes > self.place.len {
             return Err(io::ErrorKind::InvalidData.into());
         }
@@ -264,8 +264,8 @@ mod tests {
         bytes
     }
 
-    /// What reading a CPU's place in a file to its end finds: how many pages were held at most, and how many
-    /// bytes are damaged.
+    /// Reads a CPU's place in a file to its end. Returns the largest number of pages held at a time, and the
+    /// number of damaged bytes.
     fn read(file: &[u8], len: usize, held_bytes: usize) -> (usize, u64) {
         let layout = PageLayout { commit_size: 8, data_at: 16 };
         let packing = Some(Packing::Zstd);
@@ -284,7 +284,7 @@ mod tests {
     fn chunks_end_where_the_place_of_their_cpu_does() {
         let file = chunks(&[PAGE_SIZE, 4 * PAGE_SIZE]);
         assert_eq!(read(&file, file.len(), usize::MAX), (4, 0));
-        // The number of chunks, 4 bytes, is part of the place or not.
+        // The length of the place may or may not include the number of chunks, 4 bytes.
         assert_eq!(read(&file, file.len() - 4, usize::MAX), (4, 0));
         let (pages, damaged_bytes) = read(&file, file.len() - 5, usize::MAX);
         assert_eq!((pages, damaged_bytes > 0), (1, true));

@@ -22,7 +22,7 @@ use crate::timers::Timers;
 use crate::tracecmd::head::{Buffer, Head, Scale};
 use crate::tracecmd::lane::{Lane, Next, Place, Shape};
 
-/// Pages are a power of two between these.
+/// The accepted sizes of pages, bytes; a size must also be a power of two.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 256..=1 << 20;
 /// The clocks of ftrace that count nanoseconds. The others count events, ticks or cycles.
 const TIME_CLOCKS: [&str; 7] = ["local", "global", "perf", "mono", "mono_raw", "boot", "tai"];
@@ -35,24 +35,24 @@ const HELD_BYTES_MAX: usize = 512 << 20;
 pub(crate) struct TraceDat<R> {
     source: Counted<R>,
     lanes: Vec<Lane>,
-    /// The times of what each lane gives next, the earliest first; at equal times, the lane of the lowest CPU
+    /// The time of each lane's next item, the earliest first; at equal times, the lane of the lowest CPU
     /// first.
     heap: BinaryHeap<Reverse<(u64, usize)>>,
     due: Vec<Due>,
-    /// The buffer of which each kind of tracepoint is read: the buffer that has the kind's earliest record.
-    /// Another buffer's records of the kind are the same events with other stamps, or a part of them.
+    /// Per kind of tracepoint: the buffer from which it is read, which is the buffer with the kind's earliest
+    /// record. Another buffer's records of the kind are the same events with other stamps, or a part of them.
     owners: BTreeMap<i64, usize>,
     converter: Converter,
     header: Header,
     scale: Option<Scale>,
     has_time_shift: bool,
-    /// Losses that the kernel counted and that have not been told yet, by CPU.
+    /// Losses that the kernel counted and that have not been passed on yet, by CPU.
     uncounted: BTreeMap<u16, u64>,
     given_ns: u64,
     state: State,
 }
 
-/// What a lane gives next.
+/// The next item of a lane.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Due {
     /// The lane's latest record, by the number of its tracepoint.
@@ -143,7 +143,7 @@ impl<R: Read + Seek> TraceDat<R> {
         }
     }
 
-    /// Tells what is earliest. Returns whether there was anything.
+    /// Passes the earliest item to the converter. Returns whether there was any.
     fn step(&mut self) -> Result<bool, ImportError> {
         let Some(Reverse((time_ns, at))) = self.heap.pop() else {
             let was_reading = std::mem::replace(&mut self.state, State::Over) == State::Reading;
@@ -170,7 +170,7 @@ impl<R: Read + Seek> TraceDat<R> {
         Ok(true)
     }
 
-    /// Goes to a lane's next record of a tracepoint that is read.
+    /// Goes to a lane's next loss, or to its next record of a tracepoint that is read.
     fn advance(&mut self, at: usize) -> Result<(), ImportError> {
         let lane = &mut self.lanes[at];
         loop {
@@ -267,7 +267,7 @@ fn are_apart(mut places: Vec<Place>) -> bool {
     places.windows(2).all(|pair| pair[1].at - pair[0].at >= pair[0].len)
 }
 
-/// The trace's header, all but the time of its start.
+/// The trace's header, without the time of its start.
 fn header(head: &Head, catalogue: &Catalogue, last_cpu: u16) -> Header {
     let cpus = u16::try_from(head.cpus).unwrap_or(u16::MAX).min(CPU_MAX as u16);
     Header {

@@ -12,15 +12,15 @@ const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 const TYPE_BITS: u32 = 5;
 const DELTA_BITS: u32 = 27;
-/// An absolute time has this many bits; its higher bits are those of the time before.
+/// The number of bits of an absolute time; the higher bits are taken from the previous time.
 const STAMP_BITS: u32 = 59;
 
-/// Bits of the word that says how much of the page is used.
+/// Bits of the word with the number of the page's used bytes.
 const MISSED_EVENTS: u64 = 1 << 31;
 const MISSED_STORED: u64 = 1 << 30;
 const USED_MASK: u64 = (1 << 30) - 1;
 
-/// Where reading a page has come to.
+/// The state of reading a page: offsets in the page, bytes, and the latest time, ns.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Page {
     at: usize,
@@ -28,7 +28,7 @@ pub(crate) struct Page {
     time_ns: u64,
 }
 
-/// What a page says of events that are missing before it.
+/// The number of missing events before a page, as the page states it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Missed {
     /// No events are missing before the page.
@@ -37,19 +37,19 @@ pub(crate) enum Missed {
     Events(Option<u64>),
 }
 
-/// What comes next in a page.
+/// The next item of a page.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Step {
     /// A record: its stamp and its place in the page.
     Record(u64, Range<usize>),
     /// The page is over.
     End,
-    /// The rest of the page, which has this many bytes, makes no sense.
+    /// The rest of the page, of this many bytes, is unreadable.
     Damage(usize),
 }
 
 impl Page {
-    /// No page, with nothing in it.
+    /// A page without records.
     pub(crate) const EMPTY: Page = Page { at: 0, end: 0, time_ns: 0 };
 
     /// Begins a page; `None` if the bytes cannot be a page.
@@ -100,12 +100,12 @@ impl Page {
         let body = self.at + 4;
         let long = || word(body).map(|more| (u64::from(more) << DELTA_BITS) | u64::from(delta));
         let (start, len) = match kind {
-            // What is left of the page.
+            // The rest of the page is unused.
             PADDING if delta == 0 => {
                 self.at = self.end;
                 return Some(Entry::Other);
             }
-            // A record that the kernel took back.
+            // A record that the kernel has discarded.
             PADDING => {
                 let len = word(body)? as usize;
                 self.time_ns = self.time_ns.wrapping_add(u64::from(delta));

@@ -1,8 +1,8 @@
-//! The two kinds of compression that trace-cmd knows.
+//! The two kinds of compression in trace-cmd's files: zstd and zlib.
 
 use std::io::{self, Read};
 
-/// How sections and pages are packed.
+/// The compression of sections and pages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Packing {
     Zstd,
@@ -10,7 +10,7 @@ pub(crate) enum Packing {
 }
 
 impl Packing {
-    /// The compression that a file calls by this name.
+    /// The compression with this name in a file.
     pub(crate) fn from_name(name: &str) -> Option<Packing> {
         match name {
             "zstd" => Some(Packing::Zstd),
@@ -19,7 +19,7 @@ impl Packing {
         }
     }
 
-    /// Unpacks bytes that should become `len` bytes, and never more than that.
+    /// Unpacks `len` bytes. Fails if there are fewer; further bytes are ignored.
     pub(crate) fn unpack(self, packed: &[u8], len: usize) -> io::Result<Vec<u8>> {
         let mut unpacked = Vec::new();
         let limit = len as u64;

@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-/// A record as both recorders have it: when, on which CPU, and its bytes.
+/// A record as both recorders store it: its time, its CPU, and its bytes.
 #[derive(Clone, Debug)]
 pub struct Record {
     pub time_ns: u64,
@@ -110,7 +110,7 @@ pub fn happening(rounds: u64) -> Vec<Record> {
     records
 }
 
-/// What both recorders copy from the kernel.
+/// The descriptions that both recorders copy from the kernel.
 struct Meta {
     pages: Vec<u8>,
     own: Vec<u8>,
@@ -215,14 +215,14 @@ fn perf_records(records: &[Record]) -> Vec<u8> {
     bytes
 }
 
-/// A perf.data as `perf record` leaves it.
+/// A perf.data as `perf record` writes it.
 pub fn perf_plain(records: &[Record]) -> Vec<u8> {
     perf_file(&perf_records(records))
 }
 
-/// A perf.data as `perf record -z` leaves it: a stream of zstd in records that end anywhere.
+/// A perf.data as `perf record -z` writes it: a stream of zstd in records that end anywhere.
 pub fn perf_compressed(records: &[Record]) -> Vec<u8> {
-    // perf flushes what it has, and never ends the stream of zstd.
+    // perf flushes the stream of zstd, and never ends it.
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 3).expect("zstd starts");
     encoder.write_all(&perf_records(records)).and_then(|()| encoder.flush()).expect("zstd packs");
     let packed: Vec<u8> = encoder.get_ref().chunks(1000).flat_map(|chunk| perf_record(81, chunk)).collect();
@@ -261,7 +261,7 @@ fn perf_file(data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// A perf.data as it comes out of `perf record -o -`.
+/// A perf.data as `perf record -o -` writes it.
 pub fn perf_piped(records: &[Record]) -> Vec<u8> {
     let mut file = [&b"PERFILE2"[..], &16u64.to_le_bytes()].concat();
     for (bit, data) in [(4u64, &b"\x08\0\0\x006.1.0\0\0\0"[..]), (7, b"\x02\0\0\0\x02\0\0\0")] {
@@ -278,8 +278,8 @@ pub fn perf_piped(records: &[Record]) -> Vec<u8> {
     file
 }
 
-/// The pages of a CPU, twenty records each; the second CPU's last one says that seven events were lost before
-/// it.
+/// The pages of a CPU, twenty records each. The last page of the second CPU states that seven events were
+/// lost before it.
 fn pages(records: &[Record], cpu: u32) -> Vec<u8> {
     let own: Vec<&Record> = records.iter().filter(|record| record.cpu == cpu).collect();
     let mut pages = Vec::new();
@@ -326,7 +326,7 @@ pub fn trace_dat_6_of(records: &[Record], clocks: &[u8]) -> Vec<u8> {
     trace_dat_6_in(records, clocks, &[])
 }
 
-/// The same with more buffers, which have clocks of their own.
+/// A trace.dat of version 6 with more buffers, each with its own list of clocks.
 pub fn trace_dat_6_in(records: &[Record], clocks: &[u8], others: &[(&[Record], &[u8])]) -> Vec<u8> {
     let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
     file.extend_from_slice(b"options  \0");
@@ -357,7 +357,7 @@ pub fn trace_dat_6_in(records: &[Record], clocks: &[u8], others: &[(&[Record], &
     file
 }
 
-/// How a trace.dat of version 7 is packed.
+/// The compression of a trace.dat of version 7.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     None,
@@ -401,7 +401,7 @@ pub fn trace_dat_7(records: &[Record], packing: Packing) -> Vec<u8> {
     trace_dat_7_of(&[("other", "mono", &[]), ("", "mono", records)], packing, &[])
 }
 
-/// A trace.dat of version 7 of these buffers (name, clock and records) and with these options more.
+/// A trace.dat of version 7 with these buffers (name, clock and records) and these further options.
 pub fn trace_dat_7_of(buffers: &[(&str, &str, &[Record])], packing: Packing, more: &[u8]) -> Vec<u8> {
     let mut file = start("7");
     let name = match packing {

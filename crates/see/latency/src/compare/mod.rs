@@ -1,4 +1,4 @@
-//! Several results side by side: which differences are more than noise.
+//! Several results side by side, and the differences that are more than noise.
 
 mod html;
 mod json;
@@ -32,12 +32,12 @@ pub enum CompareError {
     /// There are no results to compare.
     #[error("nothing to compare")]
     Nothing,
-    /// Results differ in something in which they should be alike.
+    /// Results differ in a setting that must be equal.
     #[error(transparent)]
     Unlike(#[from] crate::Error),
 }
 
-/// Which results become one column.
+/// The results that become one column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pooling {
     /// Each result becomes a column of its own.
@@ -47,12 +47,12 @@ pub enum Pooling {
     Alike,
 }
 
-/// Which latencies are compared.
+/// The latencies that are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Basis {
     /// The latencies as they were measured.
     Raw,
-    /// The measured latencies, and those that missed periods would have had.
+    /// The measured latencies, and the latencies that missed periods would have had.
     Corrected,
 }
 
@@ -97,12 +97,12 @@ pub struct Column {
     pub runs: Vec<Run>,
 }
 
-/// At which points two distributions are compared.
+/// A point at which two distributions are compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Point {
     /// The latency below which this share of the samples lies.
     At(Quantile),
-    /// At the longest latency.
+    /// The longest latency.
     Max,
 }
 
@@ -138,7 +138,7 @@ impl Point {
     }
 }
 
-/// How a column differs from another at a point.
+/// The difference of a column from another column at a point.
 #[must_use]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Difference {
@@ -148,7 +148,7 @@ pub enum Difference {
     Earlier,
     /// The difference may be noise.
     Noise,
-    /// There are too few samples to say.
+    /// There are too few samples for a verdict.
     Unknown,
 }
 
@@ -169,7 +169,7 @@ impl Difference {
 pub struct Comparison {
     /// The columns in the order in which they were given; all others are compared with the first.
     pub columns: Vec<Column>,
-    /// Which latencies.
+    /// The latencies that are compared.
     pub basis: Basis,
 }
 
@@ -177,7 +177,7 @@ impl Comparison {
     /// Compares results, each given with its file.
     ///
     /// # Errors
-    /// Where there are no results, or one of them has no samples.
+    /// Where there are no results, or a result has no samples.
     pub fn of(
         results: Vec<(String, Results)>,
         pooling: Pooling,
@@ -215,7 +215,7 @@ impl Comparison {
         Ok(Comparison { columns, basis })
     }
 
-    /// At how many points, over all other columns, a column is later than the first by more than noise.
+    /// The number of points, over all other columns, at which a column is later than the first, beyond noise.
     pub fn worse(&self) -> usize {
         let Some((first, others)) = self.columns.split_first() else { return 0 };
         let later = |other: &&Column| {
@@ -224,7 +224,7 @@ impl Comparison {
         others.iter().map(|other| later(&other)).sum()
     }
 
-    /// The columns at a point, the earliest first, each but the first with how it differs from the column
+    /// The columns at a point, the earliest first, each except the first with its difference from the column
     /// before it.
     pub fn order(&self, point: Point) -> Vec<(&Column, Option<Difference>)> {
         let mut columns: Vec<&Column> = self.columns.iter().collect();
@@ -235,7 +235,7 @@ impl Comparison {
     }
 }
 
-/// How the second column differs from the first at a point.
+/// The difference of the second column from the first at a point.
 pub fn judge(first: &Column, second: &Column, point: Point) -> Difference {
     let (one, other) = (point.value_ns(&first.summary), point.value_ns(&second.summary));
     let found = match one.cmp(&other) {
@@ -251,7 +251,7 @@ pub fn judge(first: &Column, second: &Column, point: Point) -> Difference {
     }
 }
 
-/// Whether the later column is later by more than noise; `None` if there are too few samples to say.
+/// Whether the later column is later by more than noise; `None` if there are too few samples.
 fn beyond(earlier: &Column, later: &Column, point: Point) -> Option<bool> {
     let is_beyond = match (point.estimate(&earlier.summary), point.estimate(&later.summary)) {
         (Some(earlier), Some(later)) => earlier.high_ns? + resolution_ns(later.low_ns?) < later.low_ns?,
@@ -266,17 +266,17 @@ fn beyond(earlier: &Column, later: &Column, point: Point) -> Option<bool> {
     Some(is_beyond && (!several || runs()))
 }
 
-/// How wide a histogram's buckets are at most at a latency, both ns: latencies that are closer than this
-/// cannot be told apart.
+/// The greatest width of a histogram's buckets at a latency, both ns: a histogram does not distinguish
+/// latencies that are closer than this.
 fn resolution_ns(latency_ns: u64) -> u64 {
     (latency_ns / 1_000).max(FINEST_NS)
 }
 
-/// How probable it is, if both columns are of one distribution, that the longest of all latencies, as many as
-/// the later column has above the earlier column's longest, are all the later column's.
+/// The probability that the k longest of all latencies are the later column's, if both columns are of one
+/// distribution. Here k counts the later column's latencies above the earlier column's longest.
 fn chance(earlier: &Column, later: &Column) -> f64 {
     let all = earlier.summary.count + later.summary.count;
-    // Latencies of the bucket in which the earlier measurement's longest lies are left out.
+    // Latencies of the bucket with the earlier measurement's longest latency are left out.
     let longest_ns = earlier.summary.max_ns;
     let above: u64 = later
         .histogram
@@ -294,7 +294,7 @@ pub(crate) mod tests {
     use crate::results::{Machine, Thread};
     use crate::source::Source;
 
-    /// Results of a kernel with so many samples of each latency, ns.
+    /// Results of a kernel with these pairs of a latency, ns, and its number of samples.
     pub(crate) fn results(kernel: &str, values: &[(u64, u64)]) -> Results {
         let mut latency = Histogram::default();
         values.iter().for_each(|&(ns, count)| latency.record_many(ns, count));

@@ -1,12 +1,12 @@
-//! Short names of columns that tell them apart.
+//! Short names that distinguish columns.
 
 use crate::results::Results;
 
 /// Endings of the names of files of results.
 const ENDINGS: [&str; 2] = [".latency.json", ".json"];
 
-/// Names for files: as much of each path's end as tells all apart, without endings; numbered where paths are
-/// the same.
+/// Names for files: the shortest ends of the paths that distinguish all files, without endings; numbered
+/// where paths are the same.
 pub(crate) fn of_files(files: &[String]) -> Vec<String> {
     let bare = |file: &String| {
         let ending = ENDINGS.iter().find(|ending| file.ends_with(*ending)).map_or(0, |ending| ending.len());
@@ -25,7 +25,7 @@ pub(crate) fn of_files(files: &[String]) -> Vec<String> {
     numbered(short.unwrap_or(paths))
 }
 
-/// Names for setups: what the setups differ in; the kernel, where they do not differ.
+/// Names for setups: the settings in which the setups differ; the kernel, if they do not differ.
 pub(crate) fn of_setups(setups: &[&Results]) -> Vec<String> {
     let all: Vec<[String; 7]> = setups.iter().map(|results| words(results)).collect();
     let differs = |at: usize| all.iter().any(|words| words[at] != all[0][at]);
@@ -58,7 +58,7 @@ fn are_distinct(names: &[String]) -> bool {
     names.iter().enumerate().all(|(at, name)| !name.is_empty() && !names[..at].contains(name))
 }
 
-/// Makes names unique: a name that came before gets a number.
+/// Makes names unique: a repeated name gets a number.
 fn numbered(names: Vec<String>) -> Vec<String> {
     let nth = |at: usize| names[..=at].iter().filter(|name| **name == names[at]).count();
     let name = |(at, name): (usize, &String)| match nth(at) {

@@ -6,12 +6,12 @@ use crate::compare::{Column, Comparison, Difference, POINTS, Point, RULE};
 use crate::text::{interval, machine, what};
 use spry_page::words::{count, duration, duration_f64};
 
-/// How wide the names of rows are.
+/// The width of the rows' names, characters.
 const HEAD: usize = 12;
-/// How wide a column is at least.
+/// The least width of a column, characters.
 const COLUMN: usize = 22;
 
-/// A page of text for a terminal of so many columns; ends with a line feed.
+/// A page of text for a terminal that is `width` characters wide; ends with a line feed.
 pub fn report(comparison: &Comparison, width: usize) -> String {
     let mut out = format!("Wake-up latencies, {}\n", comparison.basis.name());
     for column in &comparison.columns {
@@ -47,7 +47,7 @@ pub fn report(comparison: &Comparison, width: usize) -> String {
     out
 }
 
-/// Describes what the results of a column were measured on.
+/// Describes the machine and the settings of a column's results.
 pub(crate) fn described(column: &Column) -> String {
     let runs = match column.runs.len() {
         1 => String::new(),
@@ -115,7 +115,7 @@ pub(crate) fn order(comparison: &Comparison, point: Point) -> String {
     out
 }
 
-/// How each of the other columns differs from the first, in a sentence each.
+/// The differences of each other column from the first column, in one sentence for each.
 pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
     let Some((first, others)) = comparison.columns.split_first() else { return Vec::new() };
     let sentence = |other: &Column| {
@@ -136,7 +136,7 @@ pub(crate) fn sentences(comparison: &Comparison) -> Vec<String> {
     others.iter().map(sentence).collect()
 }
 
-/// Text in lines of at most so many columns.
+/// Writes text in lines of at most `width` characters.
 fn wrapped(out: &mut String, text: &str, width: usize) {
     let mut used = 0;
     for word in text.split_whitespace() {

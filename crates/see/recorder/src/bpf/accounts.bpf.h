@@ -11,13 +11,13 @@ static __always_inline u32 state_off_cpu(struct task_struct *task)
 
 /*
  * Brings the account of a running task up to now: the kernel itself does so only at ticks and switches. Until
- * a CPU's first switch after recording began, its running task is not known here, and the account stays as it
+ * a CPU's first switch after recording began, its running task is unknown here, and the account stays as it
  * is. An account must agree with the switches that are recorded up to now:
  *
  * - The task got the CPU after `now`: at `now` it was waiting.
  * - The task has left the CPU, but the kernel has not completed the switch: it has no CPU any more.
- * - The kernel did not show the switch to the task (see unseen_run_time()): nothing recorded says that the
- *   task runs. The account is that of the task before it got the CPU, which the fair scheduler keeps. Another
+ * - The kernel did not show the switch to the task (see unseen_run_time()): no record shows that the task
+ *   runs. The account is that of the task before it got the CPU, which the fair scheduler keeps. Another
  *   scheduler does not keep it; its value is then much older than the stay on the CPU.
  */
 static __always_inline void bring_up_to_date(struct spry_stat *stat, struct task_struct *task, u64 now)
@@ -114,7 +114,7 @@ struct {
 	__uint(max_entries, 4096);
 } accounts SEC(".maps");
 
-/* Writes an account of every thread, whatever its PID namespace. Returns how many found no room. */
+/* Writes an account of every thread, whatever its PID namespace. Returns the number without room. */
 SEC("syscall")
 int spry_walk(void *ctx)
 {

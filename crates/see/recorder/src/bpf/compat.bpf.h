@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Every difference between kernels that only the recorder's programs must bridge. What Spry's other BPF
- * programs bridge as well is in the headers included below; which tracepoints exist is probed in Rust. */
+/* The differences between kernels that only the recorder's programs must bridge. Differences for all of
+ * Spry's BPF programs are in the headers included below; which tracepoints exist is probed in Rust. */
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
 
@@ -82,10 +82,10 @@ static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct 
 }
 
 /*
- * A kernel may hide switches (in some virtual machines, those away from init's threads). The task that a
- * hidden switch brought is first seen when it leaves the CPU. Only the kernel's own notes tell how long it
- * ran: what the kernel noted when the task got the CPU, which is the run queue's clock and, for a task of the
- * fair class, the task's run time.
+ * A kernel may hide switches (in some virtual machines, switches away from init's threads). The task that a
+ * hidden switch brought is first seen when it leaves the CPU. Its run time follows only from the values that
+ * the kernel noted when the task got the CPU: the run queue's clock and, for a task of the fair class, its
+ * run time.
  */
 struct sched_info___arrival {
 	u64 last_arrival;
@@ -139,8 +139,8 @@ static __always_inline u64 unseen_run_time(struct task_struct *task, u64 most_ns
 	return run_ns;
 }
 
-/* Since 6.18 tasks are throttled one by one, and since 6.6 the queues count how long their tasks were.
- * Before, the tasks of a queue were throttled with it. */
+/* Since 6.18 tasks are throttled one by one, and since 6.6 the queues count the throttled time of their
+ * tasks. Before, the tasks of a queue were throttled with it. */
 struct task_struct___throttled {
 	bool throttled;
 } __attribute__((preserve_access_index));
@@ -166,8 +166,8 @@ static __always_inline bool task_is_throttled(struct task_struct *task)
 	       queue->throttle_count > 0;
 }
 
-/* How long the queue of the task's group has been throttled so far, ns of the run queue's clock; 0 if never,
- * or if the kernel does not count that. */
+/* The throttled time of the queue of the task's group so far, ns of the run queue's clock; 0 if it was never
+ * throttled, or if the kernel does not count that. */
 static __always_inline u64 throttled_so_far(struct task_struct *task)
 {
 	struct cfs_rq___throttled_self *queue = (void *)task->se.cfs_rq;
@@ -200,8 +200,8 @@ static __always_inline void may_leave_cpu(void)
 }
 
 /*
- * Kernels from 6.7 on let a program walk over all tasks. Before that only the task iterator did, which lists
- * the tasks of its opener's PID namespace. The structure has the kernel's size (24 bytes) and room for more.
+ * Kernels from 6.7 on let a program walk over all tasks. Before, only the task iterator did, which lists the
+ * tasks of its opener's PID namespace. The structure has the kernel's size (24 bytes) and room for more.
  */
 struct task_walk {
 	u64 opaque[8];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Groups ipc and mark: what system calls put into and take out of channels, and programs' own events. */
+/* Groups ipc and mark: bytes that system calls write to and read from channels, and programs' own events. */
 #ifndef SPRY_IPC_BPF_H
 #define SPRY_IPC_BPF_H
 
@@ -17,8 +17,8 @@ static __always_inline u64 mix(u64 hash, u64 value)
 	return hash ^ hash >> 32;
 }
 
-/* The id of one direction of an internet connection, made of (source, destination): both ends get the
- * same. */
+/* The id of one direction of an internet connection, made of (source, destination): both ends get the same
+ * id. */
 static __always_inline u64 inet_id(struct sock *sk, u32 family, enum way way)
 {
 	u64 own, peer, hash;
@@ -35,8 +35,8 @@ static __always_inline u64 inet_id(struct sock *sk, u32 family, enum way way)
 		struct in6_addr peer_long = BPF_CORE_READ(sk, __sk_common.skc_v6_daddr);
 		u32 *a = own_long.in6_u.u6_addr32, *b = peer_long.in6_u.u6_addr32;
 
-		/* An IPv4 address written as IPv6 must give the same id as at the other end, which may know
-		 * it as IPv4. */
+		/* An IPv4 address written as IPv6 must give the same id as at the other end, where it may be
+		 * written as IPv4. */
 		own = a[3] ^ (a[2] == bpf_htonl(0xffff) ? 0 : mix(mix(a[0], a[1]), a[2]));
 		peer = b[3] ^ (b[2] == bpf_htonl(0xffff) ? 0 : mix(mix(b[0], b[1]), b[2]));
 	}
@@ -188,7 +188,7 @@ static __always_inline void put_mark(struct task_struct *task, const void *text,
 	may_leave_cpu();
 }
 
-/* A mark is a write to the mark node, which the kernel itself throws away. */
+/* A mark is a write to the mark node. The kernel itself discards the bytes. */
 SEC("tp_btf/sys_enter")
 int BPF_PROG(spry_sys_enter, struct pt_regs *regs, long number)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Tells a process its number outside all PID namespaces, by which the kernel's records call it. */
+/* Finds a process' number outside all PID namespaces, which the kernel's records use. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* The event logger: every program that runs in the kernel while Spry records. */
-/* The declarations of kernel functions that some bpftools write would contradict those of compat.bpf.h. */
+/* The declarations of kernel functions that some bpftools write would conflict with compat.bpf.h. */
 #define BPF_NO_KFUNC_PROTOTYPES
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>

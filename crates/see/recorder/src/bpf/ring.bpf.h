@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where records go: one ring a CPU for the hot ones, a shared ring for the rare ones. */
+/* The destinations of records: one ring a CPU for hot records, a shared ring for rare records. */
 #ifndef SPRY_RING_BPF_H
 #define SPRY_RING_BPF_H
 
@@ -44,8 +44,8 @@ struct stay {
 };
 
 /*
- * Begins a record; preemption must be off. While the CPU's `nest` is not 0 the recorder knows that a record
- * with an earlier time may still come. Interrupts nest strictly, so plain loads and stores keep `nest` right.
+ * Begins a record; preemption must be off. While the CPU's `nest` is not 0, a record with an earlier time may
+ * still come, and the recorder waits. Interrupts nest strictly, so plain loads and stores keep `nest` right.
  */
 static __always_inline bool enter(struct stay *s)
 {
@@ -97,9 +97,9 @@ static __always_inline void put_word(u32 cpu, u64 position, u64 word)
 }
 
 /*
- * Called when the head has passed the limit. Moves the head to the next chunk if this one is full, looks
- * again how far the recorder has read, and writes how many records did not fit before. Returns false if there
- * is no room.
+ * Called when the head has passed the limit. Moves the head to the next chunk if the current chunk is full,
+ * and reads the recorder's position again. Writes the number of records that did not fit before. Returns
+ * false if there is no room.
  */
 static __noinline bool make_room(struct spry_cpu *c, u32 cpu, u64 now)
 {
@@ -135,7 +135,7 @@ static __noinline bool make_room(struct spry_cpu *c, u32 cpu, u64 now)
 	return true;
 }
 
-/* Puts a hot record into the shared ring: its program interrupted another one that was writing on this
+/* Puts a hot record into the shared ring: its program interrupted another program that was writing on this
  * CPU. */
 static __noinline void put_nested(u32 cpu, u64 w0, u64 w1, u64 w2, u64 w3)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Group sched: which task runs, which is woken, which comes and goes. */
+/* Group sched: switches, wake-ups, migrations, and the life of tasks from their creation to their exit. */
 #ifndef SPRY_SCHED_BPF_H
 #define SPRY_SCHED_BPF_H
 
@@ -106,7 +106,7 @@ static __always_inline void put_move(u32 kind, struct task_struct *task, u32 ext
 	leave(&s);
 }
 
-/* Writes that a task was woken. A sched_ext scheduler may keep it waiting from now on. */
+/* Writes the record of a wake-up. A sched_ext scheduler may keep the task waiting from now on. */
 static __always_inline void put_wakeup(u32 kind, struct task_struct *task)
 {
 	struct stay s;
@@ -162,7 +162,7 @@ int BPF_PROG(spry_sched_process_fork, struct task_struct *parent, struct task_st
 	return 0;
 }
 
-/* Of a CPU that goes offline, the kernel does not show the last switch, to the idle task. */
+/* The kernel does not show the last switch of a CPU that goes offline, which is to the idle task. */
 SEC("tp_btf/cpuhp_exit")
 int BPF_PROG(spry_cpuhp_exit, unsigned int cpu, int target, int step, int error)
 {

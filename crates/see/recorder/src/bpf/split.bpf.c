@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Splits the latency of sampler threads: what happened, and what was in the way, from the time at which a
- * thread wanted to run until it got the CPU. */
+/* Splits the latency of sampler threads: the events and the culprits between the time at which a thread was
+ * due to run and the time at which it got the CPU. */
 #include "vmlinux.h"
 #include <bpf/bpf_helpers.h>
 #include <bpf/bpf_core_read.h>
@@ -11,7 +11,7 @@ const volatile struct spry_split_knobs knobs SEC(".rodata.knobs");
 
 /* One CPU's notes. */
 struct split_cpu {
-	/* When the latest interrupt, and the latest schedule(), was entered on this CPU. */
+	/* The entry of the latest interrupt, and of the latest schedule(), on this CPU, ns. */
 	u64 irq_ns;
 	u64 entry_ns;
 	/* The seat of the thread that waits for this CPU, and the due time that the notes below belong to. */
@@ -43,7 +43,7 @@ struct {
 	__uint(max_entries, 4 << 20);
 } late SEC(".maps");
 
-/* How many records found no room in the ring `late`. */
+/* The number of records that found no room in the ring `late`. */
 u64 lost SEC(".data.lost");
 
 static __always_inline struct split_cpu *this_cpu(void)
@@ -58,7 +58,7 @@ static __always_inline struct spry_seat *seat_at(u32 number)
 	return bpf_map_lookup_elem(&seats, &number);
 }
 
-/* The number by which a thread of the sampler's process knows itself: that of its innermost PID namespace. */
+/* The tid of a thread of the sampler's process in its own PID namespace, its innermost namespace. */
 static __always_inline u32 own_tid(struct task_struct *task)
 {
 	struct pid *pid;
@@ -73,7 +73,7 @@ static __always_inline u32 own_tid(struct task_struct *task)
 			     nr);
 }
 
-/* The number by which a CPU remembers the thread that waits for it: its seat's place plus 1; 0 is no
+/* The number that a CPU stores for the thread that waits for it: its seat's place plus 1; 0 is no
  * thread. */
 static __always_inline u64 seat_number(struct task_struct *task)
 {
@@ -92,7 +92,7 @@ static __always_inline struct spry_seat *seat_of(struct task_struct *task)
 	return seat && seat->tid == tid ? seat : NULL;
 }
 
-/* The seat of the thread that waits for this CPU, if the thread's time to run has come. */
+/* The seat of the thread that waits for this CPU, if the thread is due. */
 static __always_inline struct spry_seat *overdue(struct split_cpu *c, u64 now)
 {
 	struct spry_seat *seat;
@@ -142,7 +142,7 @@ static __always_inline void interrupted(void *ctx)
 		look(ctx, &c->looked[SPRY_LOOK_LATE], bpf_get_current_task_btf(), now);
 }
 
-/* Notes what begins to run: when it ends, the kernel's object that describes it may be gone. */
+/* Notes the start of a span and its description: the kernel's object may be freed before the end. */
 static __always_inline void span_begins(u32 kind, u32 id, u64 function)
 {
 	struct split_cpu *c = this_cpu();
@@ -220,7 +220,7 @@ int BPF_PROG(split_softirq_exit)
 	return 0;
 }
 
-/* Timers that expire in hard interrupts may interrupt those that expire in softirqs: each has its own
+/* Timers that expire in hard interrupts may interrupt timers that expire in softirqs: each has its own
  * kind. */
 static __always_inline u32 kind_of(struct hrtimer *timer)
 {

@@ -1,4 +1,4 @@
-/* What the programs that split a sampler's latency share with their driver. */
+/* The data that the programs that split a sampler's latency share with their driver. */
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef SPRY_SPLIT_H
 #define SPRY_SPLIT_H
@@ -15,14 +15,14 @@
 /* A sampler thread's seat: a cache line that the thread and the BPF programs write alternately. Times are
  * those of CLOCK_MONOTONIC, ns; 0 is a time that was not seen. */
 struct spry_seat {
-	/* The thread that sits here; 0 if the seat is free. */
+	/* The thread with this seat; 0 if the seat is free. */
 	__u32 tid;
 	__u32 pad;
-	/* When the thread wants to run next; the thread writes it. */
+	/* The time at which the thread is due to run next; the thread writes it. */
 	__u64 due_ns;
 	/*
-	 * The programs write these: the latest interrupt's entry on the CPU that woke the thread, when the
-	 * thread was woken, the entry of the schedule() that chose the thread, and the switch to the thread.
+	 * The programs write these: the latest interrupt's entry on the CPU that woke the thread, the
+	 * thread's wake-up, the entry of the schedule() that chose the thread, and the switch to the thread.
 	 */
 	__u64 irq_ns;
 	__u64 resched_ns;
@@ -39,25 +39,25 @@ struct spry_split_knobs {
 	/* Whether that process is in a PID namespace of its own; a seat's tid is then the number there. */
 	__u8 in_namespace;
 	__u8 pad[2];
-	/* A thread that runs at least this late leaves a record of what was in its way, ns; 0: no thread
-	 * does. */
+	/* The lateness from which a thread leaves a record of its culprits, ns; 0: no thread leaves a
+	 * record. */
 	__u64 threshold_ns;
 };
 
-/* The moments at which a program looks at what its CPU is doing. */
+/* The moments at which a program records the task on its CPU. */
 enum spry_look {
 	/* At the first interrupt after the thread's due time. */
 	SPRY_LOOK_DUE = 0,
 	/* At the latest interrupt while the thread was late by the threshold. */
 	SPRY_LOOK_LATE = 1,
-	/* When the thread got the CPU. */
+	/* At the switch to the thread. */
 	SPRY_LOOK_SWITCH = 2,
 	SPRY_LOOKS = 3,
 };
 
-/* What a CPU was doing at one moment: the task that it ran, and where in the code. */
+/* The task on a CPU and its call stack, at one moment. */
 struct spry_looked {
-	/* When the program looked; 0 if it did not. */
+	/* The time of the look; 0 if there was none. */
 	__u64 time_ns;
 	__u32 tid;
 	__u32 tgid;

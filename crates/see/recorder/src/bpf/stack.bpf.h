@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Group stack: where a task was in the code when it left its CPU. */
+/* Group stack: the call stack of a task when it left its CPU. */
 #ifndef SPRY_STACK_BPF_H
 #define SPRY_STACK_BPF_H
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Part of group sched: tasks that may not run, since the quota of a cgroup is spent. The kernel's fair class
- * keeps limits by queues; a sched_ext scheduler keeps them itself, and may note which tasks wait. */
+/* Part of group sched: throttled tasks, since the quota of a cgroup is spent. The kernel's fair class
+ * enforces limits by queues; a sched_ext scheduler enforces them itself, and may note the tasks that wait. */
 #ifndef SPRY_THROTTLE_BPF_H
 #define SPRY_THROTTLE_BPF_H
 
 #include "../../../../base/kernel/include/limits.bpf.h"
 
-/* How many groups lie above a task at most; deeper ones are not looked at. */
+/* The most groups above a task that are searched. */
 #define GROUPS_MAX 64
 
-/* The group above the task that has its queue on this CPU throttled; NULL if there is none. The queues are
- * found from each entity to its parent, since kernels keep the queues of a group in different ways. */
+/* The group above the task with a throttled queue on this CPU; NULL if there is none. The queues are found
+ * from each entity to its parent, since kernels keep the queues of a group in different ways. */
 static __always_inline struct task_group *throttled_group(struct task_struct *task)
 {
 	struct sched_entity *entity = &task->se;
@@ -25,7 +25,7 @@ static __always_inline struct task_group *throttled_group(struct task_struct *ta
 	return NULL;
 }
 
-/* Writes that a task which has just lost its CPU is throttled. */
+/* Writes that a task is throttled, which has just lost its CPU. */
 static __noinline void put_throttle(struct stay *s, struct task_struct *task)
 {
 	struct task_group *group;
@@ -44,8 +44,8 @@ static __noinline void put_throttle(struct stay *s, struct task_struct *task)
 	    .ns = throttled_so_far(task), .group = id);
 }
 
-/* What the sched_ext scheduler notes of a task that has not run since it began to wait; NULL if it notes
- * nothing. */
+/* The sched_ext scheduler's note of a task that has not run since it began to wait; NULL if there is no
+ * note. */
 static __always_inline struct spry_limit_wait *limit_wait(struct task_struct *task)
 {
 	struct spry_limit_wait *wait;
@@ -73,7 +73,7 @@ static __always_inline void put_limit_begins(struct stay *s, struct task_struct 
 		put_limit_wait(s, task->pid, wait, SPRY_SCHEDULER_BEGINS, 0);
 }
 
-/* Writes how long a task that gets a CPU might not run, if its wait began so. */
+/* For a task that gets a CPU: writes how long its scheduler kept it waiting, or its queue was throttled. */
 static __always_inline void put_throttle_over(struct stay *s, struct task_struct *task)
 {
 	struct spry_limit_wait *wait = limit_wait(task);

@@ -65,7 +65,7 @@ int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 	return 0;
 }
 
-/* The timer wheel counts jiffies: all that can be said here is how many jiffies late the timer is. */
+/* The timer wheel counts jiffies: `deadline` is the number of jiffies by which the timer is late. */
 SEC("tp_btf/timer_expire_entry")
 int BPF_PROG(spry_timer_expire_entry, struct timer_list *timer)
 {

@@ -1,4 +1,4 @@
-/* The records that the BPF programs hand to the recorder, and the memory that both share. */
+/* The records that the BPF programs pass to the recorder, and the memory that both share. */
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 #ifndef SPRY_WIRE_H
 #define SPRY_WIRE_H
@@ -55,7 +55,7 @@ enum spry_kind {
 	SPRY_STAT = 36,
 	SPRY_MARK = 37,
 	SPRY_STACK = 38,
-	/* A hot record of a program that interrupted another program while that wrote its record. */
+	/* A hot record of a program that interrupted another program in the middle of a record. */
 	SPRY_NESTED = 39,
 	/* A CPU has gone offline: a spry_meta with that CPU. */
 	SPRY_OFFLINE = 40,
@@ -72,7 +72,7 @@ struct spry_switch {
 	__u32 next_tid : SPRY_TID_BITS;
 	__u32 next_policy : 3;
 	__u32 next_pad : 5;
-	/* The low bits of the task's state and, for a dead one, its exit state. */
+	/* The low bits of the task's state and, for a dead task, its exit state. */
 	__u16 state;
 	/* The kernel's priorities; 255 for a deadline task's -1. */
 	__u8 prev_prio;
@@ -104,13 +104,13 @@ struct spry_move {
 	__u64 stamp;
 	__u32 tid;
 	/* sched_migrate_task: the CPU that the task leaves; sched_set_need_resched_tp: the number of the flag
-	 * that the kernel sets, which is a higher one for lazy rescheduling. */
+	 * that the kernel sets, which is higher for lazy rescheduling. */
 	__u16 extra;
 	__u16 cpu;
 };
 
-/* A record of a tick (value: when it was due), an interrupt or a softirq (value: its number), lost records
- * (value: how many), the entry or exit of schedule(), or an idle state that the CPU enters (value: its
+/* A record of a tick (value: its due time, ns), an interrupt or a softirq (value: its number), lost records
+ * (value: their number), the entry or exit of schedule(), or an idle state that the CPU enters (value: its
  * number) or leaves (value: SPRY_IDLE_LEFT). */
 struct spry_value {
 	__u64 stamp;
@@ -135,8 +135,8 @@ struct spry_timer_expiry {
 	__u32 tid;
 	/* enum spry_timer. */
 	__u32 kind;
-	/* When the timer was to expire, at the earliest and at the latest, ns of CLOCK_MONOTONIC; for a timer
-	 * of the wheel `deadline` is by how many jiffies it is late. */
+	/* The earliest and the latest time at which the timer was to expire, ns of CLOCK_MONOTONIC; for a
+	 * timer of the wheel, `deadline` is the number of jiffies by which it is late. */
 	__u64 deadline;
 	__u64 latest;
 };
@@ -170,7 +170,7 @@ enum spry_channel {
 	SPRY_CHANNEL_NONE = 4,
 };
 
-/* A runnable task may not run, since the quota of a group is spent; or a task that might not run gets a
+/* A runnable task is throttled, since the quota of a group is spent; or a task that was throttled gets a
  * CPU. */
 struct spry_throttle {
 	__u64 stamp;
@@ -183,14 +183,14 @@ struct spry_throttle {
 };
 
 enum spry_throttle_says {
-	/* The CPU's queue of the task's group is throttled. `ns`: how long it has been so far, by the run
+	/* The CPU's queue of the task's group is throttled. `ns`: its throttled time so far, by the run
 	 * queue's clock; 0 where the kernel does not count that. */
 	SPRY_QUEUE_BEGINS = 0,
 	/* The task gets a CPU, and its group's queue there was throttled before. `ns`: as above. */
 	SPRY_QUEUE_ENDS = 1,
 	/* A sched_ext scheduler keeps the task waiting. */
 	SPRY_SCHEDULER_BEGINS = 2,
-	/* The task gets a CPU. `ns`: how long the scheduler kept it waiting. */
+	/* The task gets a CPU. `ns`: the time for which the scheduler kept it waiting. */
 	SPRY_SCHEDULER_ENDS = 3,
 };
 
@@ -235,7 +235,7 @@ struct spry_rename {
 };
 
 /* The kernel's account of a task: its state and its run time. The task iterator makes one for each thread;
- * sched_switch makes one for a task that ends, and for the task that leaves at a CPU's first switch. */
+ * sched_switch makes one for a task that exits, and for the task that leaves at a CPU's first switch. */
 struct spry_stat {
 	struct spry_meta meta;
 	__u32 tgid;
@@ -291,26 +291,26 @@ struct spry_nested {
 
 /* The state of one CPU's ring. Positions count bytes since the ring was made and never wrap. */
 struct spry_cpu {
-	/* The CPU writes this field and those up to `missed`. Where the next record goes; all before it is
-	 * complete. */
+	/* The CPU writes the fields from here to `missed`. The position of the next record; all records
+	 * before it are complete. */
 	__u64 head;
 	/* The last head at which a record certainly fits, without a look at the chunk's end and at the
 	 * tail. */
 	__u64 limit;
-	/* How many programs are writing on this CPU: one, and those that interrupted it. */
+	/* The number of programs that are writing on this CPU: one, and the programs that interrupted it. */
 	__u64 nest;
-	/* The task on the CPU (tid, and SPRY_RUNNING_KNOWN), when it got the CPU, and its run time at that
-	 * moment. */
+	/* The task on the CPU (tid, and SPRY_RUNNING_KNOWN), the time at which it got the CPU, and its run
+	 * time at that moment. */
 	__u64 running;
 	__u64 since_ns;
 	__u64 exec_ns;
 	/* The address of the CPU's preemption count, once it is known. */
 	__u64 count_address;
-	/* How many records have found no room since the last record that found room. */
+	/* The number of records that have found no room since the last record that found room. */
 	__u64 missed;
 	/* The recorder writes this position: it has read everything before it. */
 	__u64 tail;
-	/* How many of this CPU's records found no room in the shared ring; the CPU writes it. */
+	/* The number of this CPU's records that found no room in the shared ring; the CPU writes it. */
 	__u64 meta_lost;
 	__u64 pad[6];
 };
@@ -349,17 +349,17 @@ struct spry_knobs {
 	 * device. */
 	__u64 mark_inode;
 	__u64 mark_device;
-	/* How far the preemption count is from the CPU's run queue; 0 if it is not there. */
+	/* The distance of the preemption count from the CPU's run queue; 0 if it is elsewhere. */
 	__s64 count_from_rq;
 	/* The preemption count's bits of hard interrupts. */
 	__u32 hardirq_mask;
-	/* The inode of the recorder's PID namespace; 0 if that is the outermost one. */
+	/* The inode of the recorder's PID namespace; 0 if it is the outermost namespace. */
 	__u32 namespace_inode;
 	/* Hides kernel addresses in channel ids. */
 	__u64 channel_key;
 };
 
-/* What the recorder sets while the programs run. */
+/* The switch that the recorder sets while the programs run. */
 struct spry_control {
 	__u32 enabled;
 	__u32 pad[15];

@@ -1,4 +1,4 @@
-//! A sample that was late: what was in its way, with names.
+//! A sample that was late: its culprits, with names.
 
 use std::sync::Arc;
 
@@ -16,23 +16,23 @@ pub struct Late {
     pub tid: Tid,
     /// The CPU that it got.
     pub cpu: u16,
-    /// When it wanted to run, ns of the kernel's own monotonic clock.
+    /// The time at which the thread was due to run, ns of the kernel's own monotonic clock.
     pub due_ns: u64,
-    /// What was seen of the thread's wake-up, ns of the kernel's own monotonic clock.
+    /// The times of the thread's wake-up, ns of the kernel's own monotonic clock.
     pub seen: Seen,
-    /// What the CPU was doing while the thread was late, in order of time.
+    /// The tasks on the CPU while the thread was late, in order of time.
     pub looks: Vec<Look>,
     /// Interrupts, softirqs and timers' functions between the due time and the switch to the thread, the
     /// longest first; one may have run inside another.
     pub stretches: Vec<Stretch>,
 }
 
-/// What a CPU was doing at one moment.
+/// The task on a CPU and its call stack, at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Look {
-    /// Why the CPU was looked at.
+    /// The reason for this look at the CPU.
     pub when: When,
-    /// ns of the kernel's own monotonic clock.
+    /// The time of the look, ns of the kernel's own monotonic clock.
     pub time_ns: u64,
     /// The task that had the CPU.
     pub tid: Tid,
@@ -40,14 +40,14 @@ pub struct Look {
     pub tgid: Tgid,
     /// The task's name.
     pub comm: Comm,
-    /// Where the task was in the code: kernel frames first, the innermost first, without the frames of the
-    /// interrupt in which the BPF program looked.
+    /// The task's call stack: kernel frames first, the innermost first, without the frames of the interrupt
+    /// in which the BPF program looked.
     pub frames: Box<[Arc<str>]>,
-    /// How many of the frames are the kernel's; 0 if the task was in its own program.
+    /// The number of frames in the kernel; 0 if the task was in its own program.
     pub kernel_frames: usize,
 }
 
-/// Why a CPU was looked at.
+/// The reason for a look at a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// The first interrupt after the thread's due time came.
@@ -58,15 +58,15 @@ pub enum When {
     Switch,
 }
 
-/// A stretch of time in which something ran that is not a task.
+/// A stretch of time in which the CPU ran an interrupt, a softirq or a timer's function.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Stretch {
     pub span: Span,
-    /// How long it ran after the thread's due time, ns.
+    /// The length of the stretch after the thread's due time, ns.
     pub length_ns: u64,
 }
 
-/// What runs outside of tasks.
+/// Code that runs outside of tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Span {
     /// A device's interrupt, by its number.

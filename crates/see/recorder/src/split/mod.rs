@@ -1,9 +1,9 @@
-//! Splits the latency of sampler threads while they run: when the interrupt came, when the CPU was to
-//! reschedule and when it did; and, past a threshold, what was in the way.
+//! Splits the latency of sampler threads while they run, at the interrupt, at need-resched, at `schedule()`
+//! and at the switch. Past a threshold, it also finds the culprits.
 //!
-//! The programs (`bpf/split.bpf.c`) are separate from the recorder's, since they must cost a sample next to
-//! nothing. They write what they see of a sample into the sampling thread's [`Seat`]. A seat is a cache line
-//! that the programs and the thread share, so the thread reads it without a system call.
+//! The programs (`bpf/split.bpf.c`) are separate from the recorder's, since they must add next to nothing to
+//! a sample's latency. They write the times of a sample into the sampling thread's [`Seat`]. A seat is a
+//! cache line that the programs and the thread share, so the thread reads it without a system call.
 
 mod late;
 mod seat;
@@ -32,7 +32,7 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/split.bpf.o"));
 /// Bytes of the ring of late samples, as in `split.bpf.c`.
 const RING_BYTES: usize = 4 << 20;
 
-/// Tracepoints that are needed only to tell what was in the way of a late sample.
+/// Tracepoints that are needed only to find the culprits of a late sample.
 const CULPRITS: [&str; 7] = [
     "irq_handler_exit",
     "softirq_entry",
@@ -46,7 +46,7 @@ const CULPRITS: [&str; 7] = [
 /// The tracepoints without which no sample can be split.
 const NEEDED: [&str; 2] = ["sched_switch", "sched_wakeup"];
 
-/// What this kernel lets the programs see.
+/// The parts of a wake-up that the programs can see on this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sees {
     /// Whether the entry of the timer's interrupt can be seen.
@@ -109,7 +109,7 @@ impl Split {
         let seats = Arc::new(Seats::new(map(&object, "seats")?.as_fd())?);
         let ring = Shared::new(map(&object, "late")?.as_fd(), RING_BYTES)
             .map_err(system("mapping the ring of late samples"))?;
-        // The kernel's functions are listed here and never while samples are taken: that takes the kernel
+        // The kernel's functions are listed here and never while samples are taken: the list takes the kernel
         // long, and a kernel that is preempted only at explicit points would delay samples by it.
         let names = if threshold.is_some() { Functions::read().into_sorted() } else { Vec::new() };
         let mut links = Vec::new();
@@ -121,7 +121,7 @@ impl Split {
         Ok(Split { _links: links, object, seats, ring, sees, symbols: Symbols::new(names, Listing::of(own)) })
     }
 
-    /// What this kernel lets the programs see.
+    /// The parts of a wake-up that the programs can see on this kernel.
     pub const fn sees(&self) -> Sees {
         self.sees
     }
@@ -149,7 +149,7 @@ impl Split {
         records.iter().map(|record| Late::of(record, &mut self.symbols, now_ns)).collect()
     }
 
-    /// How many late samples found no room in the ring.
+    /// The number of late samples that found no room in the ring.
     ///
     /// # Errors
     /// If the count cannot be read.

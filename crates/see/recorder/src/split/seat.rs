@@ -33,13 +33,13 @@ impl Seats {
     }
 }
 
-/// What was seen of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is what was not
+/// The times of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is a time that was not
 /// seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Seen {
     /// The latest interrupt's entry on the CPU that woke the thread.
     pub irq_ns: u64,
-    /// When the thread was woken: its CPU was asked to reschedule.
+    /// The wake-up of the thread, at which its CPU was asked to reschedule.
     pub resched_ns: u64,
     /// The entry of the `schedule()` that chose the thread; where that cannot be seen, the switch to the
     /// thread.
@@ -69,14 +69,14 @@ impl Seat {
         Ok(seat)
     }
 
-    /// Notes when the seat's thread wants to run next, ns of this process' `CLOCK_MONOTONIC`; 0 for never.
-    /// The programs compare it with the kernel's own clock.
+    /// Sets the time at which the seat's thread is due to run next, ns of this process' `CLOCK_MONOTONIC`; 0
+    /// for never. The programs compare it with the kernel's own clock.
     pub fn expect(&self, due_ns: u64) {
         let due_ns = if due_ns == 0 { 0 } else { clock::to_kernel_ns(due_ns) };
         self.seats.word(self.place, mem::offset_of!(spry_seat, due_ns)).store(due_ns, Ordering::Release);
     }
 
-    /// What was seen of the latest wake-up of the seat's thread.
+    /// The times of the latest wake-up of the seat's thread.
     pub fn seen(&self) -> Seen {
         let word = |offset| match self.seats.word(self.place, offset).load(Ordering::Acquire) {
             0 => 0,

@@ -1,4 +1,4 @@
-//! What the recorder's tests on the real kernel share. They need root.
+//! Helpers of the recorder's tests on the real kernel. They need root.
 
 use std::collections::HashMap;
 use std::fs::{self, File};
@@ -12,7 +12,7 @@ use spry_recorder::{Recorder, Recording, Statistics, create};
 use spry_trace::event::Event;
 use spry_trace::{Group, Groups, Header, Reader, Stamped, Tid};
 
-/// A file that is gone when its test is over.
+/// A file that is removed at the end of its test.
 pub struct TraceFile(pub PathBuf);
 
 impl TraceFile {
@@ -29,7 +29,7 @@ impl Drop for TraceFile {
     }
 }
 
-/// What a recording brought.
+/// The result of a recording.
 pub struct Recorded {
     pub header: Header,
     pub events: Vec<Stamped>,
@@ -37,9 +37,9 @@ pub struct Recorded {
 }
 
 impl Recorded {
-    /// When a CPU was held by a task that the machine hides. Some virtual machines have threads of their own
-    /// in the guest. No list of tasks names them, and while one of them runs, no tracepoint on that CPU
-    /// reaches any program.
+    /// The times at which a CPU was held by a task that the machine hides, ns. Some virtual machines have
+    /// threads of their own in the guest. No list of tasks names them, and while such a thread runs, no
+    /// tracepoint on that CPU reaches any program.
     pub fn hidden(&self) -> Vec<Range<u64>> {
         let named = |stamped: &Stamped| match stamped.event {
             Event::Task(task) => Some((task.tid, task.comm.to_string())),

@@ -61,7 +61,7 @@ fn a_sleepers_timer_tells_its_deadline() {
 /// Every CPU that enters an idle state leaves it before it enters one again, and tasks run in no idle state.
 fn assert_idle_states_come_in_pairs(recorded: &Recorded) {
     let mut in_state: HashMap<u16, bool> = HashMap::new();
-    // How often each CPU has had no task, and how many idle states it has entered and left.
+    // Per CPU: how often it has had no task, and how many idle states it has entered and left.
     let mut counts: HashMap<u16, (u32, u32)> = HashMap::new();
     for stamped in &recorded.events {
         let is_in = in_state.get(&stamped.cpu).copied();
@@ -126,7 +126,7 @@ fn need_resched_and_the_scheduler_s_entry_and_exit_are_recorded() {
         (0..100).for_each(|_| thread::sleep(Duration::from_millis(1)));
     });
     if !recorded.header.groups.contains(Group::Resched) {
-        // Kernels before 6.14 have no such tracepoints; then the header must not promise them.
+        // Kernels before 6.14 have no such tracepoints; then the recording must not have such events.
         assert!(!recorded.events.iter().any(|stamped| matches!(stamped.event, Event::NeedResched(_))));
         return;
     }
@@ -138,7 +138,7 @@ fn need_resched_and_the_scheduler_s_entry_and_exit_are_recorded() {
     assert!(enters >= 200 && enters.abs_diff(exits) < 50, "{enters} in, {exits} out");
 }
 
-/// What one thread put into and took out of each channel of a kind.
+/// The bytes that one thread wrote into and read from each channel of a kind.
 fn traffic(kind: ChannelKind, work: impl FnOnce() + Send + 'static) -> Vec<(Channel, Direction, u32)> {
     let mut tid = Tid::IDLE;
     let recorded = record(&[Group::Ipc], || {
@@ -157,7 +157,7 @@ fn traffic(kind: ChannelKind, work: impl FnOnce() + Send + 'static) -> Vec<(Chan
     ipc.collect()
 }
 
-/// Checks that what was written was read from the channel of the same name, in order.
+/// Checks that the written bytes were read from the channel of the same name, in order.
 fn assert_meets(traffic: &[(Channel, Direction, u32)], bytes: &[u32]) {
     let side = |wanted| {
         let of = traffic.iter().filter(move |(_, direction, _)| *direction == wanted);

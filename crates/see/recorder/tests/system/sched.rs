@@ -194,8 +194,8 @@ fn a_busy_thread_s_run_time_is_the_kernel_s_within_a_thousandth() {
     for stamped in &recorded.events {
         match stamped.event {
             Event::Switch(switch) => {
-                // The time counts from the last switch that was seen, whichever task it brought: where a
-                // switch was hidden, the time of the task before it is stolen too.
+                // The time counts from the last switch that was seen, whichever task it brought. Where a
+                // switch was hidden, the time of the task before it is stolen, too.
                 if let Some(since_ns) =
                     last.insert(stamped.cpu, stamped.time_ns).filter(|_| switch.prev == tid)
                 {
@@ -228,7 +228,7 @@ fn a_change_of_class_is_told_at_the_next_switch() {
         });
         tid = thread.join().unwrap();
     });
-    // The last change counts: the first one tells the nice value that the tests were started with, if any.
+    // The last change counts: the first may show the nice value with which the tests were started.
     let change = recorded.events.iter().rev().find_map(|stamped| match stamped.event {
         Event::Prio(prio) if prio.tid == tid => Some(prio),
         _ => None,

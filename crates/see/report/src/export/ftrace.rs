@@ -1,6 +1,6 @@
-//! Scheduling and interrupt events in the form that Perfetto knows from ftrace (`FtraceEvent`).
+//! Scheduling and interrupt events in the form that Perfetto takes from ftrace (`FtraceEvent`).
 //!
-//! Field numbers are those of Perfetto's published schema, `protos/perfetto/trace/ftrace/*.proto`.
+//! The field numbers come from Perfetto's published schema, `protos/perfetto/trace/ftrace/*.proto`.
 
 use spry_trace::event::{Event, Fork, Irq, PrevState, Switch, Tid, WakeupKind};
 use spry_trace::{Stamped, Tgid};
@@ -37,24 +37,24 @@ mod field {
     pub const LOCAL_TIMER_EXIT: u64 = 560;
 }
 
-/// The kernel's `CLONE_THREAD`, by which Perfetto tells a new thread from a new process.
+/// The kernel's `CLONE_THREAD`, by which Perfetto distinguishes a new thread from a new process.
 const CLONE_THREAD: u64 = 0x1_0000;
 /// The kernel's `PWR_EVENT_EXIT`, which stands for the state of a CPU that leaves its idle state.
 const IDLE_LEFT: u32 = u32::MAX;
 /// The vector of the local timer interrupt on x86; Perfetto shows the event's name, not the number.
 const LOCAL_TIMER_VECTOR: u64 = 236;
 
-/// What Perfetto shows of an event through ftrace's form.
+/// Whether Perfetto gets an event in ftrace's form.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum Form {
     /// The event was added to the bundle.
     Ftrace,
-    /// ftrace has no such event, or its event cannot carry what Spry's event carries.
+    /// ftrace has no such event, or its event cannot carry the data of Spry's event.
     None,
 }
 
-/// What was known when the event happened.
+/// The known state at the time of an event.
 pub(super) struct Scene<'a> {
     pub(super) tasks: &'a Tasks,
     /// The task running on the event's CPU.
@@ -141,8 +141,8 @@ impl Scene<'_> {
             event.string(5, &self.tasks.name(stamped.cpu, switch.next)).uint(6, switch.next.0);
             event.int(7, prio_number(switch.next_prio));
         });
-        // The kernel frees a task later than it leaves the CPU for the last time, but no earlier; Perfetto
-        // ends the thread here, so that a reused tid is a new one.
+        // The kernel frees a task later than it leaves the CPU for the last time, but no earlier. Perfetto
+        // ends the thread here, so that a reused tid is a new thread.
         if switch.prev_state.is_exit() {
             self.add(bundle, stamped, field::SCHED_PROCESS_FREE, |event| {
                 event.string(1, &self.tasks.name(stamped.cpu, switch.prev)).uint(2, switch.prev.0);

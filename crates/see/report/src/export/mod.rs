@@ -67,7 +67,7 @@ pub trait Export {
     /// Where the output cannot be written.
     fn event(&mut self, stamped: &Stamped) -> Result<(), ExportError>;
 
-    /// Writes what is still buffered and flushes the output.
+    /// Writes the data that are still buffered, and flushes the output.
     ///
     /// # Errors
     /// Where the output cannot be written.

@@ -1,7 +1,7 @@
-//! A trace as Perfetto protobuf: scheduling and interrupts as ftrace bundles a CPU, the rest as track events.
+//! A trace as Perfetto protobuf: scheduling and interrupts as ftrace bundles, other events as track events.
 //!
-//! Perfetto has no monotonic clock among ftrace's; the clock snapshot declares boot time equal to it, which
-//! is right but for the time that the machine was suspended before the recording.
+//! Perfetto has no monotonic clock among ftrace's, so the clock snapshot declares boot time equal to it. This
+//! is right except for the time that the machine was suspended before the recording.
 
 use std::io::Write;
 
@@ -44,7 +44,7 @@ pub struct PerfettoExport<W: Write> {
     time_ns: u64,
 }
 
-/// What is held of one CPU.
+/// The buffered events and the state of one CPU.
 #[derive(Default)]
 struct CpuTrack {
     events: Message,
@@ -55,7 +55,7 @@ struct CpuTrack {
 }
 
 impl<W: Write> PerfettoExport<W> {
-    /// Writes what is known of the machine.
+    /// Writes the clock snapshot and the facts on the machine.
     ///
     /// # Errors
     /// Where `out` cannot be written.
@@ -105,7 +105,7 @@ impl<W: Write> PerfettoExport<W> {
         });
     }
 
-    /// `ProcessTree`: a process is known by its first thread's name.
+    /// `ProcessTree`: a process has the name of its first thread.
     fn name_task(&mut self, info: &TaskInfo) {
         let name = String::from_utf8_lossy(info.comm.as_bytes());
         if info.tid.0 == info.tgid.0 {

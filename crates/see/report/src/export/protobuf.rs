@@ -1,8 +1,8 @@
-//! The protobuf wire encoding, as much of it as the Perfetto export writes.
+//! The part of the protobuf wire encoding that the Perfetto export writes.
 //!
-//! This is written here instead of using a library: the export only writes, knows every message at compile
-//! time and never needs one as a struct, so tags, varints and lengths go straight into one buffer without an
-//! allocation an event.
+//! The encoding is written here instead of using a library: the export only writes. Every message is fixed at
+//! compile time and none is needed as a struct. Tags, varints and lengths go straight into one buffer,
+//! without an allocation for each event.
 
 /// Fields of one message, encoded.
 #[derive(Default)]
@@ -37,8 +37,8 @@ impl Message {
     /// A field that is a message, which `fill` writes.
     pub(super) fn message(&mut self, field: u64, fill: impl FnOnce(&mut Message)) -> &mut Message {
         self.varint((field << 3) | LENGTH_DELIMITED);
-        // Nearly every message here is shorter than 128 bytes: leave one byte for the length, widen if need
-        // be.
+        // Nearly every message here is shorter than 128 bytes: one byte is left for the length, and widened
+        // if need be.
         let length_at = self.bytes.len();
         self.bytes.push(0);
         fill(self);

@@ -9,7 +9,7 @@ use spry_trace::{Stamped, Tid};
 
 use super::tasks::Tasks;
 
-/// What a column holds.
+/// The type of a column's values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Kind {
     U16,

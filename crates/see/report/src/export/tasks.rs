@@ -5,7 +5,7 @@ use std::collections::HashMap;
 
 use spry_trace::event::{Comm, Event, Tgid, Tid};
 
-/// What is known of one task.
+/// The known names and priority of one task.
 #[derive(Clone, Copy, Default)]
 pub(super) struct Known {
     pub(super) tgid: Option<Tgid>,
@@ -13,17 +13,17 @@ pub(super) struct Known {
     pub(super) prio: Option<u8>,
 }
 
-/// Whether an event told something of a task that was not known before.
+/// Whether an event gave a name or process of a task that was not known before.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[must_use]
 pub(super) enum News {
-    /// The event told something new.
+    /// The event gave a new name or process.
     Told,
     /// The event repeated what was known, or was about something else.
     Nothing,
 }
 
-/// Every task that is alive as far as the events up to now tell.
+/// Every task that is alive according to the events so far.
 #[derive(Default)]
 pub(super) struct Tasks {
     known: HashMap<Tid, Known>,
@@ -31,7 +31,7 @@ pub(super) struct Tasks {
 }
 
 impl Tasks {
-    /// Learns from an event before it is exported.
+    /// Takes the facts from an event before the event is exported.
     pub(super) fn learn(&mut self, cpu: u16, event: &Event) -> News {
         while self.idle_names.len() <= usize::from(cpu) {
             self.idle_names.push(format!("swapper/{}", self.idle_names.len()));
@@ -70,12 +70,12 @@ impl Tasks {
         }
     }
 
-    /// What is known of a task; nothing of idle tasks.
+    /// The known facts of a task; `None` for idle tasks.
     pub(super) fn get(&self, tid: Tid) -> Option<&Known> {
         self.known.get(&tid)
     }
 
-    /// The task's name, as the kernel shows it for idle tasks; empty where no event told it.
+    /// The task's name, as the kernel shows it for idle tasks; empty if no event gave it.
     pub(super) fn name(&self, cpu: u16, tid: Tid) -> Cow<'_, str> {
         if tid.is_idle() {
             return Cow::Borrowed(self.idle_names.get(usize::from(cpu)).map_or("swapper", String::as_str));

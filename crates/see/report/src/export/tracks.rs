@@ -1,7 +1,7 @@
-//! What ftrace has no form for, as Perfetto track events: marks, timers, ticks, traffic, stacks, accounts,
-//! losses.
+//! Events that have no form in ftrace, as Perfetto track events: marks, timers, ticks, traffic, stacks,
+//! accounts, losses.
 //!
-//! Field numbers are those of `track_event.proto` and `track_descriptor.proto` in Perfetto's published
+//! The field numbers come from `track_event.proto` and `track_descriptor.proto` in Perfetto's published
 //! schema.
 
 use std::collections::HashMap;
@@ -49,7 +49,7 @@ pub(super) struct Tracks {
     uuids: u64,
 }
 
-/// Where a track event is drawn.
+/// The track on which an event is drawn.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 enum Track {
     Thread(Tid),
@@ -65,7 +65,7 @@ enum Note<'a> {
 }
 
 impl Tracks {
-    /// Adds the event's packets to a file, if it is one that is shown as a track event.
+    /// Adds the event's packets to a file, if the event is shown as a track event.
     pub(super) fn encode(&mut self, file: &mut Message, stamped: &Stamped, tasks: &Tasks) {
         use Note::{Number, Text};
         let mut add = |track, category, name: &str, notes: &[Note<'_>]| {
@@ -166,7 +166,7 @@ impl Tracks {
         }
     }
 
-    /// Forgets the track of a thread that has ended: a later one with its tid gets its own.
+    /// Forgets the track of a thread that has ended: a later thread with its tid gets a track of its own.
     pub(super) fn forget(&mut self, tid: Tid) {
         self.described.remove(&Track::Thread(tid));
     }
@@ -195,7 +195,7 @@ impl Tracks {
     }
 }
 
-/// Describes a thread's track. It hangs under the thread if the thread's process is known; otherwise it
+/// Describes a thread's track. It is drawn under the thread if the thread's process is known; otherwise it
 /// stands alone.
 fn describe_thread(descriptor: &mut Message, tid: Tid, tasks: &Tasks) {
     let Some(tgid) = tasks.get(tid).and_then(|known| known.tgid) else {

@@ -18,8 +18,8 @@ const COLUMNS_MAX: usize = 64_000;
 const STEPS_MAX: usize = 60;
 const STEP_CELLS_MAX: usize = 400;
 
-/// Numbers of what is drawn without a name of its own; the numbers of names count from 0. The page's scripts
-/// know the same numbers.
+/// Numbers for parts of a drawing that have no name of their own; the numbers of names count from 0. The
+/// page's scripts have the same numbers.
 const IDLE: i64 = -1;
 const UNKNOWN: i64 = -2;
 const OTHERS: i64 = -3;
@@ -37,7 +37,7 @@ pub(super) struct Data {
     steps: Vec<StepsData>,
 }
 
-/// The two distributions of a task, as points (ns, fraction that does not exceed it).
+/// The two distributions of a task, as points (ns, fraction of all values that do not exceed it).
 #[derive(Serialize)]
 struct Curve {
     name: String,
@@ -149,7 +149,7 @@ fn draw(drawing: &Drawing, names: &mut Names) -> DrawingData {
     DrawingData { from_ns: drawing.from_ns, column_ns, cpus }
 }
 
-/// Some columns drawn as one: name and per mille, the greatest task first, then what has no name of its own.
+/// Some columns drawn as one: name and per mille, the greatest task first, then other and unknown time.
 fn pairs(columns: &[Column], width_ns: u64, numbers: &[usize]) -> Vec<i64> {
     let mut times: Vec<(u64, u32)> = Vec::new();
     for &(task, time_ns) in columns.iter().flat_map(|column| &column.top) {

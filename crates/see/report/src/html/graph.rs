@@ -1,4 +1,4 @@
-//! The picture of which process wakes which: a force-directed layout, the same for the same findings, as SVG.
+//! The picture of wake-ups between processes: a force-directed layout, fixed for the same findings, as SVG.
 
 use std::collections::BTreeMap;
 use std::f64::consts::TAU;

@@ -21,7 +21,7 @@ const SCRIPTS: [&str; 4] = [
     include_str!("page.js"),
 ];
 
-/// Writes the report. Its size is bounded: long tables are cut, and say so.
+/// Writes the report. Its size is bounded: long tables are cut, with a note on the rest.
 ///
 /// # Errors
 /// Where `out` cannot be written.

@@ -81,7 +81,7 @@ fn head(findings: &Findings) -> String {
     html + &lacking(findings)
 }
 
-/// Which groups the trace lacks, and so why dashes are in the tables.
+/// The groups that the trace lacks: the reason for dashes in the tables.
 fn lacking(findings: &Findings) -> String {
     let lacking: Vec<&str> = Group::ALL
         .into_iter()

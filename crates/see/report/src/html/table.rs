@@ -60,7 +60,7 @@ pub(super) struct Table {
 }
 
 impl Table {
-    /// A table with these columns, of which at most `rows_max` rows are written.
+    /// A table with these columns; at most `rows_max` rows are written.
     pub(super) fn new(columns: &[&str], rows_max: usize) -> Table {
         let mut html = String::from("<div class=\"scroll\"><table class=\"sortable\"><thead><tr>");
         for column in columns {

@@ -7,7 +7,7 @@ use spry_analysis::findings::{
 
 use crate::words;
 
-/// What delayed which task.
+/// The worst delays, and the culprits of every victim.
 #[derive(Serialize)]
 pub(super) struct DelaysView<'a> {
     worst: Vec<DelayView<'a>>,
@@ -29,7 +29,7 @@ struct DelayView<'a> {
     sentence: String,
 }
 
-/// What had a CPU, as one flat object: `tid`, `tgid` and `comm` are null for what is not a task.
+/// The holder of a CPU, as one flat object: `tid` and `tgid` are null if it is not a task.
 #[derive(Serialize)]
 pub(super) struct PartyView {
     kind: &'static str,

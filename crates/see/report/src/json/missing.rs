@@ -1,4 +1,4 @@
-//! Which fields are null because the trace lacks a group or a kind of events.
+//! The fields that are null because the trace lacks a group or a kind of events.
 
 use std::collections::BTreeMap;
 

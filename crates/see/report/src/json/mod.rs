@@ -1,5 +1,5 @@
-//! Findings as JSON: stable names, stable order, null for what the trace cannot tell and `missing` saying
-//! why.
+//! Findings as JSON: stable names, stable order, null for figures that the trace cannot give, and `missing`
+//! with the reasons.
 
 mod delay;
 mod missing;
@@ -80,7 +80,7 @@ where
     }
 }
 
-/// A distribution's figures with its curve: values (ns) and the fractions that do not exceed them.
+/// A distribution's figures and its curve: values (ns), each with the fraction of values up to it.
 #[derive(Serialize)]
 struct Curve {
     #[serde(flatten)]

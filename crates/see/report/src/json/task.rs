@@ -70,7 +70,7 @@ pub(super) struct TaskRow<'a> {
     interrupted: Option<Interrupted>,
 }
 
-/// Dispatch latency: all waits, and apart by what began them.
+/// Dispatch latency: of all waits, of waits after wake-ups, and of waits after preemptions.
 #[derive(Serialize)]
 struct Dispatch {
     #[serde(flatten)]

@@ -1,4 +1,4 @@
-//! `billing` on a terminal: what sampling at the tick bills each task, at every rate.
+//! `billing` on a terminal: each task's bill under tick sampling, at every rate.
 
 use spry_analysis::findings::Findings;
 use spry_page::words::{count, percent};

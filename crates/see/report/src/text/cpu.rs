@@ -1,4 +1,4 @@
-//! `cpu` on a terminal: what each CPU did, and where each task ran.
+//! `cpu` on a terminal: the times of each CPU, and the CPUs on which each task ran.
 
 use spry_analysis::findings::Findings;
 use spry_page::words::{count, duration, duration_f64, percent};

@@ -1,4 +1,4 @@
-//! `delays` on a terminal: the longest waits and what caused most of them.
+//! `delays` on a terminal: the longest waits, and the victims and culprits with the most time.
 
 use spry_analysis::findings::{Blame, Delays, Findings};
 use spry_page::words::{count, duration};

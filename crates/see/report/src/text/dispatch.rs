@@ -1,4 +1,4 @@
-//! `dispatch` on a terminal: from the run queue to the CPU, by what began the wait.
+//! `dispatch` on a terminal: from the run queue to the CPU, for all waits and for waits after preemptions.
 
 use spry_analysis::findings::Findings;
 use spry_analysis::histogram::Histogram;

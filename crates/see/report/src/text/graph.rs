@@ -1,4 +1,4 @@
-//! `graph` on a terminal: which process wakes which, and what is connected with the root.
+//! `graph` on a terminal: the wake-ups between processes, and the processes connected with the root.
 
 use std::collections::BTreeMap;
 

@@ -1,4 +1,4 @@
-//! `ipc` on a terminal: the channels that carried most bytes, and which tasks used them.
+//! `ipc` on a terminal: the channels that carried most bytes, and the processes that used them.
 
 use spry_analysis::findings::Findings;
 use spry_page::words::{bytes, count};

@@ -27,7 +27,7 @@ const ROWS_MAX: usize = 40;
 
 type Render = fn(&Findings, Style) -> Option<String>;
 
-/// Every analysis with a page of its own: name, the group it needs beside `sched`, renderer.
+/// Every analysis with a page of its own: name, needed group beside `sched`, renderer.
 const PAGES: [(&str, Option<Group>, Render); 12] = [
     ("delays", None, delays::render),
     ("dispatch", None, dispatch::render),
@@ -60,7 +60,7 @@ pub fn analysis(name: &str, findings: &Findings, style: Style) -> Option<String>
     Some(style.heading(name) + &body + &unknown(findings, style) + &losses(findings, style))
 }
 
-/// The names that [`analysis`] knows, in order.
+/// The names that [`analysis`] accepts, in order.
 pub fn analyses() -> impl Iterator<Item = &'static str> {
     PAGES.iter().map(|page| page.0)
 }
@@ -74,7 +74,7 @@ fn losses(findings: &Findings, style: Style) -> String {
     style.wrap(Tone::Bad, 2, &format!("Events lost: {}.", crate::words::losses(trace)))
 }
 
-/// The line about waits and wakers that the trace does not tell of, or nothing.
+/// The line about waits and wakers that the trace lacks; empty if it lacks none.
 fn unknown(findings: &Findings, style: Style) -> String {
     let line = crate::words::unknown(&findings.trace, &findings.cpus);
     line.map_or_else(String::new, |line| style.wrap(Tone::Bad, 2, &line))
@@ -85,7 +85,7 @@ fn or_dash<T>(value: Option<T>, show: impl FnOnce(T) -> String) -> String {
     value.map_or_else(|| "-".to_owned(), show)
 }
 
-/// The tasks that a table shows, and a line on the ones that it leaves out.
+/// The tasks that a table shows, and a line with the number of tasks left out.
 fn shown(findings: &Findings, rows: usize) -> (&[TaskFinding], String) {
     let tasks = &findings.tasks;
     let left = tasks.len().saturating_sub(rows);

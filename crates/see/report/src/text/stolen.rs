@@ -1,4 +1,4 @@
-//! `stolen` on a terminal: what interrupts took, and from which tasks.
+//! `stolen` on a terminal: the time that interrupts took, in total and from each task.
 
 use spry_analysis::findings::Findings;
 use spry_page::words::{count, duration, percent};

@@ -1,4 +1,4 @@
-//! How text looks: width, colour, tables, wrapped paragraphs.
+//! The layout of text: width, colour, tables, wrapped paragraphs.
 
 use std::fmt::Write as _;
 
@@ -11,20 +11,20 @@ pub enum Colour {
     Ansi,
 }
 
-/// What the text is written for.
+/// The width and the colours that the text is made for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Style {
     width: usize,
     colour: Colour,
 }
 
-/// What a piece of text means, for its colour.
+/// The meaning of a piece of text, which gives its colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Tone {
     Heading,
-    /// Something to look at.
+    /// A fact that needs attention.
     Bad,
-    /// Something that is as it should be.
+    /// A fact that is as it should be.
     Good,
     /// Less important.
     Faint,
@@ -82,7 +82,7 @@ impl Style {
     }
 }
 
-/// Which side a column's text is pushed to.
+/// The side to which a column's text is aligned.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Side {
     Left,

@@ -1,4 +1,4 @@
-//! The report that answers first: worst delays, victims and culprits; then tasks, CPUs, losses and costs.
+//! The summary: first the worst delays, victims and culprits; then tasks, CPUs, losses and costs.
 
 use spry_analysis::findings::{Findings, Party, TaskFinding};
 use spry_page::words::{bytes, count, duration, percent};
@@ -98,7 +98,7 @@ fn tasks(findings: &Findings, style: Style) -> String {
     style.heading("Tasks") + &table.render(style) + &note + &style.wrap(Tone::Faint, 2, &legend)
 }
 
-/// What ticks at the machine's own rate bill the task, as a share of its run time.
+/// The task's bill by ticks at the machine's own rate, as a share of its run time.
 fn billed(findings: &Findings, task: &TaskFinding) -> Option<f64> {
     let hz = findings.trace.hz?;
     task.billing.as_ref()?.iter().find(|billing| billing.hz == hz)?.ratio
@@ -142,7 +142,7 @@ fn own_cost(findings: &Findings, style: Style) -> String {
     style.wrap(Tone::Plain, 2, &text)
 }
 
-/// What more groups would tell.
+/// The groups that the trace lacks, with the facts that they would add.
 fn hints(findings: &Findings, style: Style) -> String {
     let lacking: Vec<String> = Group::ALL
         .into_iter()

@@ -1,4 +1,4 @@
-//! `timers` on a terminal: how late timers were handled, and which periodic wake-ups ticks would skip.
+//! `timers` on a terminal: the lateness of timers, and the periodic wake-ups that ticks would skip.
 
 use spry_analysis::findings::Findings;
 use spry_page::words::{count, duration, percent};
@@ -27,7 +27,7 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     Some(table.render(style) + &style.wrap(Tone::Faint, 2, legend) + &frames(findings, style))
 }
 
-/// The periodic wake-ups, and what ticks would make of them; nothing if there are none.
+/// The periodic wake-ups, with the share that ticks would skip; empty if there are none.
 fn frames(findings: &Findings, style: Style) -> String {
     let Some(list @ [_, ..]) = findings.frames.as_deref() else { return String::new() };
     let columns = ["ticks", "skipped", "at least", "at most", "period", "count"];

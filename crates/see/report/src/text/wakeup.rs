@@ -1,4 +1,4 @@
-//! `wakeup` on a terminal: the parts of wake-up latency, and what had the CPU meanwhile.
+//! `wakeup` on a terminal: the parts of wake-up latency, and the tasks that had the CPU meanwhile.
 
 use spry_analysis::findings::Findings;
 use spry_analysis::histogram::Histogram;

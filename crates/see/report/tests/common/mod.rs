@@ -1,4 +1,4 @@
-//! What the tests of this crate share: a small trace with every kind of event, and golden files.
+//! The shared parts of this crate's tests: a small trace with every kind of event, and golden files.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use std::sync::Arc;

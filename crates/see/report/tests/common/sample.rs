@@ -1,4 +1,4 @@
-//! Findings made by hand: small ones with all and with few groups, and large ones with thousands of tasks.
+//! Hand-made findings: small findings with all and with few groups, and large findings of thousands of tasks.
 #![allow(dead_code, reason = "each test program uses its own part")]
 
 use spry_analysis::findings::*;
@@ -337,7 +337,7 @@ pub fn all_groups() -> Groups {
     Groups::from_iter(Group::ALL)
 }
 
-/// Only what is always recorded.
+/// Only the group that is always recorded.
 pub fn few_groups() -> Groups {
     Groups::NONE.with(Group::Sched)
 }

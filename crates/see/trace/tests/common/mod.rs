@@ -1,4 +1,4 @@
-//! Seeded streams of events of every kind, for the format's tests.
+//! Seeded streams of events of nearly every kind, for the format's tests.
 #![allow(dead_code)]
 
 use std::sync::Arc;
@@ -24,7 +24,7 @@ impl Random {
 
 pub const CPUS: u16 = 3;
 pub const START_NS: u64 = 5_000_000_000;
-/// What a task that renames itself is called: a name's first 15 bytes.
+/// The new name of every task that is renamed: the first 15 bytes of a longer name.
 pub const RENAMED: &str = "fifteen bytes!!";
 
 pub fn header() -> Header {

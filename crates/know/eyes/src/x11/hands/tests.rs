@@ -1,4 +1,4 @@
-//! Keys of a hand, programs that receive them, and programs that pass them on.
+//! Keys of a real keyboard, programs that receive them, and programs that pass them on.
 
 use std::thread;
 
@@ -27,7 +27,7 @@ impl Desk {
         desk
     }
 
-    /// A hand presses the key, or lets it go.
+    /// The keyboard reports that the key is pressed or released.
     fn hand(&mut self, kind: u8) -> &mut Desk {
         self.now_ms += 40;
         self.hands.moved(u16::from(kind) - 2 + RAW_KEY, 3, self.now_ms, LETTER, KEYBOARD);
@@ -49,7 +49,7 @@ impl Desk {
         self
     }
 
-    /// A process sends the key to another.
+    /// A process sends the key to another process.
     fn sends(&mut self, tgid: Tgid, kind: u8, receiver: Tgid) -> &mut Desk {
         self.now_ms += 5;
         let faked = self.fake(kind, Some(1));
@@ -74,10 +74,10 @@ impl Desk {
         std::mem::take(&mut self.counted)
     }
 
-    /// A process makes a key without a hand, so that it is known as a process that makes input.
+    /// A process makes a key without having received one, so that it is known as a process that makes input.
     fn knows(&mut self, relay: Tgid) -> &mut Desk {
         self.makes(relay, PRESS).settle();
-        // No process received a key that this one could have passed on.
+        // No process received a key that this process could have passed on.
         assert_eq!(self.counted(), []);
         self
     }
@@ -168,7 +168,7 @@ fn a_process_that_did_not_receive_a_key_draws_it_to_no_process() {
     desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).settle();
     desk.makes(OTHER, PRESS).receives(EDITOR, PRESS, Worth::Own).settle();
     assert_eq!(desk.counted(), [], "the two may be accomplices");
-    // A process that listens at the window of another one draws the key to no process, either.
+    // A process that listens at the window of another process draws the key to no process, either.
     desk.hand(PRESS).receives(OTHER, PRESS, Worth::Passage).receives(RELAY, PRESS, Worth::Own).settle();
     desk.makes(OTHER, PRESS).receives(EDITOR, PRESS, Worth::Own).settle();
     assert_eq!(desk.counted(), []);

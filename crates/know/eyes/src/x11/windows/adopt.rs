@@ -1,4 +1,4 @@
-//! The eyes look at windows that have appeared, and watch what is drawn in them from then on.
+//! The eyes look at windows that have appeared, and watch drawings in them from then on.
 
 use x11rb::connection::Connection;
 use x11rb::protocol::damage::{ConnectionExt as _, ReportLevel};
@@ -18,7 +18,7 @@ impl Windows {
         let is_any = !self.fresh.is_empty();
         while !self.fresh.is_empty() {
             let mut fresh = std::mem::take(&mut self.fresh);
-            // Many windows are gone again by now: they are left out.
+            // Many windows are destroyed again by now: they are left out.
             fresh.retain(|(window, _)| self.nodes.contains_key(window));
             let asked = fresh
                 .into_iter()
@@ -79,7 +79,7 @@ impl Windows {
         let Some(node) = self.nodes.get_mut(&looks.window) else { return Ok(()) };
         let (Some(attributes), Some(geometry), Some(shape), Some(tree)) = (attributes, geometry, shape, tree)
         else {
-            // The window is gone: a notice of the server will tell of its end.
+            // The window was destroyed: a notice of the server will report that.
             return Ok(());
         };
         let was_adopted = std::mem::replace(&mut node.is_adopted, true);

@@ -1,4 +1,4 @@
-//! Where windows are on the screen, and which parts of them can be seen there.
+//! The places of windows on the screen, and the parts of them that can be seen there.
 
 use x11rb::protocol::xproto::Window;
 
@@ -34,8 +34,8 @@ impl Windows {
         }
     }
 
-    /// Where a person can see a window of the root, or the window of the root around an inner window: on the
-    /// screen, and not below another window that hides it.
+    /// The region in which a person can see a window of the root, or the window of the root around an inner
+    /// window: on the screen, and not below another window that hides it.
     pub(in crate::x11) fn visible(&mut self, window: Window) -> Region {
         let Some(top) = self.nodes.get(&window).map(|node| node.top) else { return Region::default() };
         if let Some((generation, region)) = self.nodes.get(&top).and_then(|node| node.visible.as_ref()) {

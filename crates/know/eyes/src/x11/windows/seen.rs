@@ -1,4 +1,4 @@
-//! Whether a person can see what receives input.
+//! Whether a person can see the window that receives input.
 //!
 //! Input goes to a window of a client, often to a small or input-only window inside a window that a person
 //! sees: GTK and Java have such windows for the keyboard. So the eyes look at the outermost window of the
@@ -6,12 +6,12 @@
 //! window shows pixels, a person can see enough of them, and its client has drawn as many since the window
 //! was mapped.
 //!
-//! A window that nothing was drawn in shows what is below it (its background is None), and does not count,
-//! however large it is. A window that was there before the eyes has to draw as well: what it drew before is
-//! not known, and a program that waits for the daemon to begin must gain nothing by it. A window of 32 bits
-//! counts as others do, because toolkits make their main windows so: it too has to draw. What remains: a
-//! client that copies onto its window what the window covers, or that fills it with pixels that a compositor
-//! takes for transparent, has drawn, and no notice of the server's says what that looks like.
+//! A window in which nothing was drawn shows what is below it (its background is None), and does not count,
+//! however large it is. A window that was there before the eyes has to draw as well: its earlier drawings are
+//! unknown, and a program must gain nothing if it waits for the daemon to begin. A window of 32 bits has to
+//! draw, too, since toolkits make their main windows so. A gap remains: a client may copy the contents below
+//! its window onto it, or fill it with pixels that a compositor takes for transparent. Then it has drawn, and
+//! no notice of the server shows the result.
 
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ use crate::x11::link::LinkError;
 const PIXELS_LEAST: u64 = 256;
 /// The eyes follow windows around a window up to so many levels.
 const CLIMB_MAX: usize = 32;
-/// For a window that is not followed, what the server said of the windows around it is used again for so
-/// long.
+/// For a window that is not followed, the server's answer about the windows around it is used again for this
+/// time.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// For at most so many windows the windows around them are remembered.
 const AROUND_MAX: usize = 4096;
@@ -58,7 +58,7 @@ impl Windows {
         self.nodes.get(&window).is_some_and(|node| node.look == Look::Opaque)
     }
 
-    /// Whether a person can see this window and its client drew it. The window is an outermost one of its
+    /// Whether a person can see this window and its client drew it. The window is an outermost window of its
     /// client.
     pub(in crate::x11) fn is_seen(&mut self, window: Window) -> bool {
         let generation = self.generation;
@@ -66,9 +66,9 @@ impl Windows {
         if node.look == Look::Nothing || node.drawn < PIXELS_LEAST {
             return false;
         }
-        // The window may be inside another client's window. Which of the windows beside it cover it is not
-        // followed, but the server tells whether it is fully covered. If the window of the root around it is
-        // fully covered as well, the server's word is not used: the covering window may show nothing.
+        // The window may be inside another client's window. The windows beside it are not followed, but the
+        // server reports whether it is fully covered. If the window of the root around it is fully covered as
+        // well, that report is not used: the covering window may show nothing.
         let is_top_obscured = self.nodes.get(&node.top).is_some_and(|top| top.is_obscured);
         if node.is_obscured && !is_top_obscured {
             return false;
@@ -83,8 +83,8 @@ impl Windows {
         is_in_sight
     }
 
-    /// Where a person can see a window: where the window of the root around it can be seen, and inside all
-    /// windows around it.
+    /// The region in which a person can see a window: the visible part of the window of the root around it,
+    /// and inside all windows around it.
     fn in_sight(&mut self, window: Window) -> Region {
         let mut region = self.visible(window);
         let mut at = window;
@@ -96,8 +96,8 @@ impl Windows {
         region
     }
 
-    /// The outermost window of the same client around this window; it may be this window itself. Nothing if
-    /// the window is gone, or if too many windows are inside each other.
+    /// The outermost window of the same client around this window; it may be this window itself. `None` if
+    /// the window was destroyed, or if too many windows are inside each other.
     pub(in crate::x11) fn outermost(
         &mut self,
         connection: &Server,
@@ -141,7 +141,7 @@ impl Windows {
         let mut path = vec![window];
         let parent = loop {
             let Some(&at) = path.last().filter(|_| path.len() <= CLIMB_MAX) else { return Ok(None) };
-            // A window that is gone has nothing around it.
+            // A destroyed window has no windows around it.
             let Some(tree) = connection.query_tree(at)?.reply_unchecked()? else { return Ok(None) };
             if tree.parent == self.root || self.nodes.contains_key(&tree.parent) {
                 break tree.parent;
