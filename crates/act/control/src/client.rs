@@ -1,4 +1,4 @@
-//! The side that asks: a program's connection to the daemon.
+//! A client's connection to the daemon: it sends questions and reads the answers.
 
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -52,8 +52,8 @@ pub enum ControlError {
     Io(#[from] io::Error),
 }
 
-/// Connects to a socket. Where many callers wait to be let in, this takes [`PATIENCE`] at most; so does
-/// whatever is sent.
+/// Connects to a socket. While the listener's queue is full, the call blocks, for [`PATIENCE`] at most.
+/// Sending a question blocks for [`PATIENCE`] at most, too.
 fn connect(path: &Path) -> io::Result<UnixStream> {
     let socket = net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
     set_socket_timeout(&socket, Timeout::Send, Some(PATIENCE))?;
@@ -71,9 +71,9 @@ impl Client {
     /// Connects to the daemon at a socket.
     ///
     /// # Errors
-    /// Where no daemon listens there, or it does not let this user in.
+    /// If no daemon listens there, or if the socket is closed to this user.
     pub fn connect(socket: &Path) -> Result<Client, ControlError> {
-        // The socket for root is closed to other users; the kernel says so at once.
+        // The socket for root is closed to other users: the kernel refuses their connection at once.
         let connected = connect(&crate::root_socket(socket)).or_else(|_| connect(socket));
         let stream = connected.map_err(|error| match error.kind() {
             io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused => {
@@ -90,7 +90,7 @@ impl Client {
     /// Asks the daemon a question, and waits for the answer.
     ///
     /// # Errors
-    /// Where the daemon refuses, or does not answer.
+    /// If the daemon refuses, or does not answer.
     pub fn ask(&mut self, request: &Request) -> Result<Answer, ControlError> {
         let mut line = serde_json::to_vec(request).map_err(io::Error::from)?;
         line.push(b'\n');
@@ -101,7 +101,7 @@ impl Client {
     /// Waits for one more answer of the daemon, after [`Request::Watch`].
     ///
     /// # Errors
-    /// Where the daemon refuses, or none comes.
+    /// If the daemon refuses, or sends no answer in time.
     pub fn hear(&mut self) -> Result<Answer, ControlError> {
         let mut line = String::new();
         match self.stream.read_line(&mut line) {

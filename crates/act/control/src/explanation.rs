@@ -7,28 +7,28 @@ use crate::{Scope, State, Task};
 /// The answer to the question why a process is in use, or why not.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Explanation {
-    /// Which users the answer tells of: all users, or the caller alone.
+    /// The users that the answer covers: all, or the caller alone.
     #[serde(default)]
     pub scope: Scope,
-    /// What the status says of the process.
+    /// The process' entry, as in the status.
     #[serde(flatten)]
     pub task: Task,
     /// Whether the process is in use: the user's information passes through it.
     pub in_use: bool,
-    /// The credits that add up to the process' shortcut. The process has earned them itself, or the process
-    /// on its way that earned most.
+    /// The credits that add up to the process' shortcut. They were earned by the process itself, or by the
+    /// process on its way that earned most.
     pub credits: Vec<Credit>,
     /// The process that earned the credits: this process, or one before it on its way.
     pub credits_of: Option<u32>,
-    /// The processes that this process waits for, heaviest first; null where dependencies cannot be seen.
+    /// The processes that this process waits for, heaviest first; null if dependencies cannot be seen.
     pub depends_on: Option<Vec<Neighbour>>,
-    /// The processes that wait for this process, heaviest first; null where dependencies cannot be seen.
+    /// The processes that wait for this process, heaviest first; null if dependencies cannot be seen.
     pub needed_by: Option<Vec<Neighbour>>,
     /// How many half edges every step of a way costs.
     pub edge_length: u16,
     /// The user that put the process into its class by hand, if a user did.
     pub set_by_uid: Option<u32>,
-    /// What the daemon does.
+    /// The state of the daemon.
     pub state: State,
     /// The actuator in charge: `scx`, `fair`, or `none`.
     pub actuator: String,
@@ -37,23 +37,23 @@ pub struct Explanation {
 /// A credit: a part of a process' shortcut.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Credit {
-    /// What the credit is for.
+    /// The reason for the credit.
     pub kind: CreditKind,
     /// How many half edges the credit is worth.
     pub half_edges: u16,
 }
 
-/// What a process gets credits for.
+/// The reasons for which a process gets credits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CreditKind {
     /// The process draws.
     Draws,
-    /// The process is among those that draw most.
+    /// The process is one of the processes that draw most.
     DrawsMost,
     /// The process receives input.
     ReceivesInput,
-    /// The process is among those that receive most input.
+    /// The process is one of the processes that receive most input.
     ReceivesMost,
 }
 

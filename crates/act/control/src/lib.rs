@@ -1,8 +1,8 @@
-//! What `spry` and its scheduler daemon say to each other: one line of JSON for a question, one or more for
+//! The protocol between `spry` and its scheduler daemon: one line of JSON for a question, one or more for
 //! the answer.
 //!
-//! A program in any language can ask: it writes `{"ask":"status"}` and a line feed to the socket, and reads a
-//! line. Later versions may add fields; readers ignore the fields that they do not know.
+//! A program in any language can be a client: it writes `{"ask":"status"}` and a line feed to the socket, and
+//! reads a line. Later versions may add fields; readers ignore unknown fields.
 
 #![warn(missing_docs)]
 
@@ -29,13 +29,13 @@ pub use status::{
 };
 pub use tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, TICK_HZ_LEAST, TICK_HZ_MOST, Tuning, TuningError};
 
-/// The socket on which the daemon listens unless it is told otherwise.
+/// The path of the daemon's socket, unless an option or `SPRY_SOCKET` names another.
 pub const SOCKET_DEFAULT: &str = "/run/spry/sched.sock";
 
 /// The environment variable that names another socket.
 pub const SOCKET_VARIABLE: &str = "SPRY_SOCKET";
 
-/// The longest question, bytes: no program of Spry's sends a longer one.
+/// The longest question, bytes; no program of Spry sends a longer one.
 pub const REQUEST_MAX: usize = 4096;
 
 /// The path of the daemon's socket: the path that is given, or that `SPRY_SOCKET` gives, or the default.

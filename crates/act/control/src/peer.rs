@@ -1,4 +1,4 @@
-//! The process and the user at the other end of a socket, as the kernel knows them.
+//! The process and the user at the other end of a socket, as the kernel reports them.
 
 use std::os::unix::net::UnixStream;
 

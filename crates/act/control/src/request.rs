@@ -9,7 +9,7 @@ use crate::{Explanation, Opened, Reservations, Status, Tuning};
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(tag = "ask", rename_all = "snake_case")]
 pub enum Request {
-    /// Ask which processes are in use, and how the daemon is.
+    /// Ask which processes are in use, and for the state of the daemon.
     Status,
     /// Ask why a process is in use, or why not.
     Explain {
@@ -27,8 +27,8 @@ pub enum Request {
     Stop,
     /// Send a status each second, until the connection is closed.
     Watch,
-    /// Reserve CPU time for a thread, or for all threads of a process. Where the same user has reserved time
-    /// for just these, the reservation gets the new terms.
+    /// Reserve CPU time for a thread, or for all threads of a process. If the same user has a reservation
+    /// for exactly these threads already, the reservation gets the new terms.
     Reserve {
         /// The threads for which time is reserved.
         covers: Covers,
@@ -59,7 +59,7 @@ pub enum Request {
         #[serde(flatten)]
         which: Which,
     },
-    /// Name a shared server: it gets the rank of the reserved tasks that ask it for service. Where the server
+    /// Name a shared server: it gets the rank of the reserved tasks that ask it for service. If the server
     /// was named already, it gets the new bound.
     Serve {
         /// The server's threads.
@@ -99,11 +99,11 @@ pub enum Which {
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandClass {
-    /// The process is treated as in use, whatever the devices say.
+    /// The process is treated as in use, whatever the devices report.
     Interactive,
     /// The process is treated like most processes, even if it is in use.
     Other,
-    /// The process gets only CPU time that no other task wants.
+    /// The process gets only CPU time that no other task needs.
     Idle,
     /// The process gets the class that the policy gives it.
     Auto,
@@ -123,23 +123,23 @@ pub enum Answer {
     Reservations(Reservations),
     /// The answer to `set`, `release`, `serve`, `serve_no_more`, `tune` and `stop`.
     Done(Done),
-    /// The answer where the daemon cannot do what was asked.
+    /// The answer if the daemon cannot carry out the request.
     Error(Refusal),
 }
 
-/// The answer that something was done.
+/// The answer that a request was carried out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Done {
-    /// What was done, in one line.
+    /// A description of the change, one line.
     pub text: String,
 }
 
-/// The answer that something cannot be done.
+/// The answer that a request was not carried out.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Refusal {
-    /// The kind of reason for which it cannot be done.
+    /// The kind of the reason.
     pub kind: RefusalKind,
-    /// Why it cannot be done, and what to do about that, in one line.
+    /// The reason, and what the user can do about it, one line.
     pub text: String,
 }
 
@@ -155,7 +155,7 @@ pub enum RefusalKind {
     Malformed,
     /// The daemon cannot do it in this mode, or on this machine.
     Unable,
-    /// The caller has asked too much lately.
+    /// The caller has sent too many questions in this second.
     Busy,
 }
 

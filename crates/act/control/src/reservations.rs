@@ -12,27 +12,27 @@ use crate::Scope;
 pub struct Opened {
     /// The number by which the reservation is known while it lasts.
     pub slot: u32,
-    /// The CPU that admitted it.
+    /// The CPU on which the time is reserved.
     pub cpu: u32,
     /// How much CPU time, and how often.
     #[serde(flatten)]
     pub terms: Terms,
-    /// What enforces it: `scx` or `deadline`.
+    /// The enforcer: `scx` or `deadline`.
     pub enforcer: String,
-    /// The differences from what was asked for, one line each.
+    /// The differences from the request, one line each.
     pub notes: Vec<String>,
 }
 
-/// The reservations that there are. An ordinary user is told only their own.
+/// The current reservations. The answer to an ordinary user has only this user's own.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Reservations {
     /// The users that the answer covers: all, or the caller alone.
     pub scope: Scope,
-    /// What enforces reservations: `scx` or `deadline`.
+    /// The enforcer: `scx` or `deadline`.
     pub enforcer: String,
     /// The reservations, by slot.
     pub reservations: Vec<Reserved>,
-    /// The shared servers; told to root only.
+    /// The shared servers; only root's answer has any.
     #[serde(default)]
     pub ceilings: Vec<Ceiling>,
 }
@@ -48,7 +48,7 @@ impl Reservations {
     }
 }
 
-/// How the daemon knows a shared server.
+/// Why the daemon treats a server as shared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum CeilingOf {
@@ -63,33 +63,33 @@ pub enum CeilingOf {
 pub struct Ceiling {
     /// Why the daemon treats the server as shared.
     pub of: CeilingOf,
-    /// The server's threads that are meant.
+    /// The server's threads to which the ceiling applies.
     pub covers: Covers,
     /// The process of these threads.
     pub tgid: u32,
     /// The name of the thread, or of the process.
     pub comm: String,
-    /// The slot of the ceiling; null while no task with a reservation asks the server, or none fits.
+    /// The slot of the ceiling; null while no reserved task uses the server, or if no ceiling fits.
     pub slot: Option<u32>,
     /// The CPU where the server has its rank.
     pub cpu: Option<u32>,
-    /// The most that the server may take by its rank in each period, ns.
+    /// The most CPU time that the server may take by its rank in each period, ns.
     pub budget_ns: Option<u64>,
     /// The shortest period of its clients, ns.
     pub period_ns: Option<u64>,
     /// Whether the bound is measured; otherwise it was given.
     pub is_measured: bool,
-    /// The reservations of the clients that have asked it, by slot.
+    /// The slots of the reservations of clients that have used the server.
     pub clients: Vec<u32>,
-    /// How many requests the server did while it had a rank: times from a sleep to the next.
+    /// How many requests the server completed while it had a rank. A request ends when the server sleeps.
     pub requests: u64,
-    /// The most that one request took, ns.
+    /// The longest CPU time of one request, ns.
     pub longest_ns: u64,
-    /// The most that the requests of one period took, ns.
+    /// The longest CPU time of all requests in one period, ns.
     pub most_ns: u64,
     /// In how many periods the server took more than its bound, and was demoted for the rest.
     pub demoted: u64,
-    /// Why the server has no ceiling, or not the one that is measured; null if nothing is wrong.
+    /// Why the server has no ceiling, or why its ceiling is not the measured one; null if nothing is wrong.
     pub trouble: Option<String>,
 }
 
@@ -98,7 +98,7 @@ pub struct Ceiling {
 pub struct Reserved {
     /// The number by which the reservation is known.
     pub slot: u32,
-    /// The CPU that admitted it.
+    /// The CPU on which the time is reserved.
     pub cpu: u32,
     /// How much CPU time, and how often.
     #[serde(flatten)]
@@ -129,10 +129,10 @@ pub struct Reserved {
     pub worst_late_ns: Option<u64>,
     /// How often a task was found on another CPU than the reservation's.
     pub misplaced: Option<u64>,
-    /// Of a reservation by real rate: how far the task is behind its pipes, percent; the target is 50.
+    /// How far the task of a real-rate reservation is behind its pipes, percent; the target is 50.
     #[serde(default)]
     pub behind_percent: Option<u8>,
-    /// Of a reservation by real rate: why the latest terms were refused; null if they were not.
+    /// Why the latest terms of a real-rate reservation were refused; null if they were not.
     #[serde(default)]
     pub trouble: Option<String>,
 }

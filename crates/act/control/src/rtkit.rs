@@ -1,6 +1,6 @@
 //! Messages between the daemon and `spry-rtkit`, which answers on the system bus without privileges. A
 //! request is one message of numbers; an answer is one message of a number and a line. The daemon reads
-//! nothing else of the bus.
+//! nothing else from the bus.
 
 use std::collections::BTreeMap;
 
@@ -25,7 +25,7 @@ pub enum What {
     Realtime = 1,
     /// A nice value for a thread.
     HighPriority = 2,
-    /// The end of what was asked for before.
+    /// The end of all reservations and nice values from earlier requests.
     Reset = 3,
     /// No request: the front end terminates, and `tid` is the number of the reason ([`Ended`]).
     End = 4,
@@ -39,7 +39,7 @@ pub enum Ended {
     NoBus = 1,
     /// Another program has the name.
     Taken = 2,
-    /// The bus' rules do not give this user the name.
+    /// The bus' policy does not let this user own the name.
     Denied = 3,
     /// The bus has ended, or does not keep to its protocol.
     Broken = 4,
@@ -111,7 +111,7 @@ impl TryFrom<&[u8]> for Asked {
 pub enum Outcome {
     /// The request was carried out.
     Done = 0,
-    /// The user may not have what was asked for, or has asked for too much.
+    /// The user may not make this request, or has made too many.
     Denied = 1,
     /// The request cannot be carried out.
     Failed = 2,

@@ -1,4 +1,4 @@
-//! The status: how the daemon is, and which processes are in use. A value that is not known is null, never 0.
+//! The status: the state of the daemon, and the processes in use. An unknown value is null, never 0.
 
 use std::fmt;
 
@@ -6,11 +6,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::Tuning;
 
-/// The status. An ordinary user is told only their own part of it; values that depend on other users'
-/// programs are null then.
+/// The status. An ordinary user gets only the part about this user's own processes and devices; values that
+/// depend on other users' programs are null then.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Status {
-    /// Which users the status tells of: all users, or the caller alone.
+    /// The users that the status covers: all, or the caller alone.
     #[serde(default)]
     pub scope: Scope,
     /// The actuator in charge: `scx`, `fair`, or `none`.
@@ -20,7 +20,7 @@ pub struct Status {
     /// How long the latest round took, from reading the maps to the last write, ns; null before the first
     /// round, and for ordinary users.
     pub policy_ns_last: Option<u64>,
-    /// The knobs of tick and quantum; null while none is turned.
+    /// The tick and the quantum that a user has set; null if neither is set.
     #[serde(default)]
     pub tuning: Option<Tuning>,
     /// The longest time for which the scheduler's housekeeping kept a CPU since the scheduler was loaded, ns;
@@ -31,7 +31,7 @@ pub struct Status {
     /// most first.
     pub tasks: Vec<Task>,
     /// Dependencies between processes that were not counted because there were too many processes or
-    /// dependencies; told to root only.
+    /// dependencies; null for ordinary users.
     pub lost_edges: Option<u64>,
     /// The daemon's own process.
     pub tgid: u32,
@@ -43,18 +43,18 @@ pub struct Status {
     pub acting: Acting,
     /// How many rounds there were so far.
     pub rounds: Rounds,
-    /// How large the graph of dependencies between processes is; null where dependencies cannot be seen, and
+    /// How large the graph of dependencies between processes is; null if dependencies cannot be seen, and
     /// for ordinary users.
     pub graph: Option<GraphSize>,
     /// Displays, terminals and other devices.
     pub devices: Vec<Device>,
-    /// CPU time of the daemon divided by its uptime, in CPUs; told to root only.
+    /// CPU time of the daemon divided by its uptime, in CPUs; null for ordinary users.
     pub daemon_cpu_share: Option<f64>,
-    /// What the user should know.
+    /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
 }
 
-/// The users of the processes and devices that an answer tells of.
+/// The set of users that an answer covers: their processes and devices.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
@@ -78,37 +78,37 @@ pub enum PolicyName {
 /// Whether the daemon acts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Acting {
-    /// What the daemon does.
+    /// The state of the daemon.
     pub state: State,
     /// How long the daemon has done this, s.
     pub since_s: f64,
-    /// How often the kernel has taken the scheduler out.
+    /// How often the kernel has ejected the scheduler.
     pub ejections: u64,
-    /// The latest time that the kernel took the scheduler out.
+    /// The latest ejection of the scheduler.
     pub ejected: Option<Ejection>,
     /// When the daemon tries again to put the scheduler in charge, s from now.
     pub retry_in_s: Option<f64>,
 }
 
-/// What the daemon does.
+/// The state of the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The daemon acts: tasks are scheduled by what it finds.
+    /// The daemon acts: its policy schedules the tasks.
     Acting,
-    /// The daemon only looks.
+    /// The daemon only observes; it changes nothing.
     Observing,
-    /// The kernel took the scheduler out: tasks are with the kernel's own scheduler.
+    /// The kernel has ejected the scheduler: the kernel's own scheduler runs all tasks.
     Ejected,
 }
 
-/// One time that the kernel took the scheduler out.
+/// An ejection of the scheduler by the kernel.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Ejection {
     /// How long ago this was, s.
     pub ago_s: f64,
-    /// The kernel's reason, in the kernel's words, which may name processes; ordinary users are only told
-    /// that root can see it.
+    /// The kernel's reason, in the kernel's words, which may name processes; ordinary users get a text that
+    /// refers them to root instead.
     pub reason: String,
 }
 
@@ -117,11 +117,11 @@ pub struct Ejection {
 pub struct Rounds {
     /// How many rounds came at the end of a second.
     pub regular: u64,
-    /// How many rounds came early, for a process that is new to the user; told to root only.
+    /// How many rounds came early, for a process that is new to the user; null for ordinary users.
     pub early: Option<u64>,
     /// How many seconds passed without a round, because the daemon was stopped or had no CPU.
     pub missed: u64,
-    /// How long the longest round took, ns; told to root only.
+    /// How long the longest round took, ns; null for ordinary users.
     pub longest_ns: Option<u64>,
 }
 
@@ -160,11 +160,11 @@ pub struct Task {
     pub level: Option<u8>,
     /// The distance from the device, in half edges.
     pub distance: Option<u16>,
-    /// What was taken off the distance, in half edges.
+    /// How much was taken off the distance, in half edges.
     pub shortcut: Option<u16>,
-    /// How many input events a second the process receives; null if no device tells.
+    /// How many input events a second the process receives; null if no device reports it.
     pub input_per_s: Option<f64>,
-    /// How many screens a second the process draws; null if no device tells.
+    /// How many screens a second the process draws; null if no device reports it.
     pub output_per_s: Option<f64>,
     /// The CPU time that the threads of the process have together in an epoch, ms.
     pub quantum_ms: Option<f64>,
@@ -192,7 +192,7 @@ pub enum TaskClass {
     Interactive,
     /// All other tasks, by fair shares.
     Other,
-    /// Tasks that get only CPU time that no other task wants.
+    /// Tasks that get only CPU time that no other task needs.
     Idle,
 }
 
@@ -217,8 +217,8 @@ pub struct Step {
     pub name: String,
     /// The process' level.
     pub level: Option<u8>,
-    /// How often the process of the step before waited for this one lately, halved each second; null where a
-    /// device told of this one instead.
+    /// How often the process of the step before waited for this one lately, halved each second; null if a
+    /// device reported this process instead.
     pub weight: Option<u32>,
     /// How many input events a second this process receives itself.
     pub input_per_s: Option<f64>,

@@ -1,34 +1,34 @@
-//! Which reservations fit: on each CPU the sum of their shares is bounded, and so is what a user without
-//! privileges may have.
+//! Admission of reservations: the sum of their shares is bounded on each CPU. The sum of the shares of each
+//! user without privileges is bounded, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::share::{MILLION, Sum, largest};
 use crate::{Covers, Limit, Refused, Reservation, Terms};
 
-/// How many reservations there can be at once; slots have the numbers below it.
+/// How many reservations there can be at once. The number of a slot is lower than this.
 pub const SLOTS_MAX: u32 = 256;
 
-/// For which user a reservation is made.
+/// The owner of a reservation, which decides the limits that hold for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Owner {
     /// A user with privileges: only the bound of each CPU holds.
     Privileged,
     /// Another user, by number: the limits for users hold, too.
     User(u32),
-    /// A shared server, for the time by which it blocks reserved tasks: so much less can be reserved of its
-    /// CPU.
+    /// A shared server, for the time for which it blocks reserved tasks. Tasks cannot reserve this time on
+    /// its CPU.
     Server,
 }
 
 /// How much may be reserved. Shares are in millionths of a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// What may be reserved of each CPU.
+    /// The share of each CPU that may be reserved.
     pub of_each_cpu_ppm: u32,
-    /// What all users without privileges together may reserve of each CPU.
+    /// The share of each CPU that all users without privileges together may reserve.
     pub users_of_each_cpu_ppm: u32,
-    /// What one user without privileges may reserve on all CPUs together, of one CPU.
+    /// The share that one user without privileges may reserve on all CPUs together; 1 000 000 is one CPU.
     pub of_a_user_ppm: u32,
     /// How many reservations one user without privileges may have.
     pub of_a_user: u32,
@@ -50,18 +50,18 @@ impl Default for Limits {
 pub struct Ask<'a> {
     /// How much time, and how often.
     pub terms: Terms,
-    /// For which threads.
+    /// The threads for which time is to be reserved.
     pub covers: Covers,
     /// The process that these threads belong to.
     pub tgid: u32,
-    /// For which user.
+    /// The owner of the reservation.
     pub owner: Owner,
     /// The CPUs that the threads may run on.
     pub allowed: &'a [u32],
     /// The CPU that the thread runs on, or ran on last.
     pub runs_on: Option<u32>,
-    /// The CPU that is wanted; otherwise the first that fits: the CPU that the thread runs on, then by
-    /// number.
+    /// The only CPU that may be chosen. Without it, the first CPU with room is chosen: first the CPU that the
+    /// thread runs on, then the others by number.
     pub cpu: Option<u32>,
 }
 
@@ -82,8 +82,8 @@ impl Entry {
     }
 }
 
-/// The reservations that were admitted. What is reserved is always the sum of what there is, so nothing can
-/// be left of a reservation that was closed.
+/// The admitted reservations. Every check sums up their shares anew, so a closed reservation leaves nothing
+/// behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     limits: Limits,
@@ -92,19 +92,19 @@ pub struct Admission {
 }
 
 impl Admission {
-    /// No reservation yet, on these CPUs.
+    /// An admission for these CPUs, without reservations.
     pub fn new(cpus: impl IntoIterator<Item = u32>, limits: Limits) -> Admission {
         let cpus = cpus.into_iter().collect();
         Admission { limits, cpus, by_slot: BTreeMap::new() }
     }
 
-    /// What may be reserved of a CPU, in millionths: the bound less what shared servers may take.
+    /// The share of a CPU that may be reserved, in millionths: the bound less the shares of shared servers.
     pub fn room_ppm(&self, cpu: u32) -> u32 {
         let blocking = Sum::of(self.terms(|entry| entry.is_on(cpu) && entry.owner == Owner::Server));
         self.limits.of_each_cpu_ppm.min(MILLION).saturating_sub(blocking.ppm())
     }
 
-    /// What is reserved of a CPU for tasks, in millionths, rounded up.
+    /// The share of a CPU that is reserved for tasks, in millionths, rounded up.
     pub fn reserved_ppm(&self, cpu: u32) -> u32 {
         Sum::of(self.terms(|entry| entry.is_on(cpu) && entry.owner != Owner::Server)).ppm()
     }
@@ -112,7 +112,7 @@ impl Admission {
     /// Admits a reservation, or refuses it and changes nothing.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the reservation is refused.
     pub fn open(&mut self, ask: &Ask<'_>) -> Result<Reservation, Refused> {
         ask.terms.check()?;
         if let Some(slot) = self.covering(ask.covers, ask.tgid) {
@@ -129,11 +129,11 @@ impl Admission {
         Ok(reservation)
     }
 
-    /// Gives a reservation other terms on its CPU, or refuses them and changes nothing. Returns the terms
-    /// that it had.
+    /// Gives a reservation other terms on its CPU, or refuses them and changes nothing. Returns the previous
+    /// terms.
     ///
     /// # Errors
-    /// Why not.
+    /// The reason why the terms are refused.
     pub fn change(&mut self, slot: u32, terms: Terms) -> Result<Terms, Refused> {
         terms.check()?;
         let Entry { reservation, owner, .. } = *self.by_slot.get(&slot).ok_or(Refused::NoSlot { slot })?;
@@ -160,7 +160,7 @@ impl Admission {
         self.by_slot.values().map(|entry| entry.reservation)
     }
 
-    /// The slot of a reservation that has a thread in common with this one.
+    /// The slot of a reservation that has a thread in common with these threads; `tgid` is their process.
     fn covering(&self, covers: Covers, tgid: u32) -> Option<u32> {
         let is_common = |entry: &Entry| match (entry.reservation.covers, covers) {
             (Covers::Thread { tid }, Covers::Thread { tid: other }) => tid == other,
@@ -187,8 +187,8 @@ impl Admission {
         self.by_slot.values().filter(|entry| is_meant(entry)).map(|entry| entry.reservation.terms).collect()
     }
 
-    /// Whether terms fit onto a CPU beside what is there; `instead` is the slot of a reservation that they
-    /// would replace.
+    /// Checks that terms fit onto a CPU beside its other reservations. `instead` is the slot of a reservation
+    /// that the terms would replace.
     fn check_cpu(&self, cpu: u32, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
         let full = |limit, beside: Vec<Terms>, room_ppm| Refused::Full {
             limit,
@@ -209,7 +209,7 @@ impl Admission {
         Ok(())
     }
 
-    /// What is reserved of a CPU but for one slot, and what may be. A server stands beside other servers.
+    /// The terms on a CPU except for one slot, and their bound. Terms of servers count only beside a server.
     fn beside(&self, cpu: u32, owner: Owner, instead: Option<u32>) -> (Vec<Terms>, u32) {
         let is_beside = |entry: &Entry| entry.is_on(cpu) && !entry.is_in(instead);
         match owner {
@@ -221,7 +221,7 @@ impl Admission {
         }
     }
 
-    /// As [`Admission::beside`], of users without privileges alone.
+    /// As [`Admission::beside`], but only for users without privileges.
     fn users_beside(&self, cpu: u32, instead: Option<u32>) -> (Vec<Terms>, u32) {
         let is_beside = |entry: &Entry| {
             entry.is_on(cpu) && !entry.is_in(instead) && matches!(entry.owner, Owner::User(_))
@@ -229,7 +229,7 @@ impl Admission {
         (self.terms(is_beside), self.limits.users_of_each_cpu_ppm.min(self.room_ppm(cpu)))
     }
 
-    /// What a user without privileges has reserved but for one slot.
+    /// The terms of all reservations of a user without privileges, except for one slot.
     fn own_beside(&self, owner: Owner, instead: Option<u32>) -> Vec<Terms> {
         self.terms(|entry| entry.owner == owner && !entry.is_in(instead))
     }
@@ -247,7 +247,7 @@ impl Admission {
         }
     }
 
-    /// Whether a user may have these terms beside what the user has.
+    /// Checks that a user may have these terms beside the user's other reservations.
     fn check_user(&self, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
         let Owner::User(_) = owner else { return Ok(()) };
         let own = self.own_beside(owner, instead);
@@ -264,14 +264,14 @@ impl Admission {
         Ok(())
     }
 
-    /// Why a reservation fits onto none of some CPUs: the refusal of the CPU that has most left.
+    /// The refusal for a reservation that fits onto none of the CPUs: that of the CPU with the most room.
     fn nowhere(&self, cpus: &[u32], ask: &Ask<'_>) -> Refused {
         let refusals = cpus.iter().filter_map(|&cpu| self.check_cpu(cpu, ask.owner, ask.terms, None).err());
         let fitting = |refused: &Refused| match *refused {
             Refused::Full { fits_ns, .. } => fits_ns,
             _ => 0,
         };
-        // Of several that have the same left, the first counts.
+        // Of several CPUs with the same room, the first counts.
         let best = refusals.reduce(|best, next| if fitting(&next) > fitting(&best) { next } else { best });
         best.unwrap_or(Refused::NoCpu)
     }

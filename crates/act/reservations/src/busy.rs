@@ -1,28 +1,28 @@
-//! Which budget a thread needs: what it ran in each of many periods, and what follows from that.
+//! The budget that a thread needs, from its run time in each of many periods.
 
-/// In so many of a hundred periods the budget is enough, and what is added to it, percent.
+/// The budget covers the run time of so many of a hundred periods; the margin is added to that, percent.
 const QUANTILE_PERCENT: usize = 99;
 const MARGIN_PERCENT: u64 = 10;
-/// A budget is at least this, or a tenth of the period where that is less, ns: a thread that did little while
-/// it was looked at does more when it gets more work, and a switch costs as much.
+/// A budget is at least this, or a tenth of the period if that is less, ns. A thread that did little during
+/// the measurement may get more work later, and switching to the thread takes time, too.
 const FLOOR_NS: u64 = 100_000;
-/// Budgets are whole ones of these, ns.
+/// Budgets are multiples of this, ns.
 const ROUND_NS: u64 = 1_000;
-/// By how much a budget grows that was used up, percent, and how large it gets, percent of the period.
+/// An exhausted budget grows by this, percent, up to `MOST_PERCENT` of the period.
 const GROWTH_PERCENT: u64 = 50;
 const MOST_PERCENT: u64 = 50;
 
-/// What was measured of a thread.
+/// The measured run times of a thread.
 #[derive(Clone, Debug, Default)]
 pub struct Busy {
-    /// The run time in each of the steps, as far as one period goes, ns.
+    /// The run time of each reading, scaled to one period, ns.
     ran_ns: Vec<u64>,
 }
 
 impl Busy {
-    /// Takes the run time between two readings.
+    /// Takes the run time between two readings, which are `elapsed_ns` apart.
     pub fn take(&mut self, ran_ns: u64, elapsed_ns: u64, period_ns: u64) {
-        // A reading that came early says too little of a period. One that came late tells of several.
+        // A reading that came early covers too little of a period. A late reading covers several periods.
         if elapsed_ns >= period_ns / 4 * 3 {
             let of_a_period = u128::from(ran_ns) * u128::from(period_ns) / u128::from(elapsed_ns.max(1));
             self.ran_ns.push(u64::try_from(of_a_period).unwrap_or(u64::MAX));
@@ -34,7 +34,7 @@ impl Busy {
         self.ran_ns.iter().any(|&ran_ns| ran_ns > 0)
     }
 
-    /// What the thread runs in a period in 99 of 100 cases, ns.
+    /// The run time that the thread does not exceed in 99 of 100 periods, ns.
     pub fn high_ns(&self) -> u64 {
         let mut sorted = self.ran_ns.clone();
         sorted.sort_unstable();
@@ -42,7 +42,7 @@ impl Busy {
         sorted.get(rank - 1).copied().unwrap_or(0)
     }
 
-    /// The budget that fits.
+    /// The budget that the thread needs in each period, ns.
     pub fn budget_ns(&self, period_ns: u64) -> u64 {
         let wanted_ns = self.high_ns().saturating_mul(100 + MARGIN_PERCENT) / 100;
         let floor_ns = FLOOR_NS.min(period_ns / 10).max(1);
@@ -50,13 +50,13 @@ impl Busy {
     }
 }
 
-/// The budget that follows one that was used up, ns.
+/// The next budget after a budget that was exhausted, ns.
 pub fn larger_budget_ns(budget_ns: u64, period_ns: u64) -> u64 {
     let most_ns = most_budget_ns(period_ns).max(budget_ns);
     (budget_ns.saturating_mul(100 + GROWTH_PERCENT) / 100).min(most_ns)
 }
 
-/// The largest budget that growing comes to, ns.
+/// The largest budget that is reached by growth, ns.
 pub const fn most_budget_ns(period_ns: u64) -> u64 {
     period_ns / 100 * MOST_PERCENT
 }

@@ -1,8 +1,8 @@
 //! Ceilings: the clients that give a shared server its rank, and the CPU time that it may take by this rank.
 //!
-//! A server has the highest rank of the tasks that can ask it for service, and a budget in each of the
-//! shortest of their periods: the time for which reserved tasks wait for the server is bounded by that. What
-//! the server takes beyond its budget, it takes in the class that it would have without a ceiling.
+//! A server has the highest rank of the tasks that can ask it for service. In each of the shortest of their
+//! periods it has a budget, which bounds the time for which reserved tasks wait for the server. Beyond its
+//! budget, the server runs in the class that it would have without a ceiling.
 
 use std::collections::VecDeque;
 
@@ -35,7 +35,7 @@ pub struct Client {
     pub period_ns: u64,
 }
 
-/// The clients by which a server is ranked: those with the shortest periods, the shortest first.
+/// The clients by which a server is ranked: the clients with the shortest periods, the shortest first.
 pub fn ranked(clients: impl IntoIterator<Item = Client>) -> Vec<Client> {
     let mut all: Vec<Client> = clients.into_iter().collect();
     all.sort_unstable_by_key(|client| (client.period_ns, client.slot));
@@ -43,14 +43,14 @@ pub fn ranked(clients: impl IntoIterator<Item = Client>) -> Vec<Client> {
     all
 }
 
-/// What was measured of a server since it was last asked for.
+/// The measurement of a server since the previous measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Served {
-    /// How many requests the server did.
+    /// How many requests the server completed.
     pub requests: u64,
-    /// The most that one request took, ns.
+    /// The longest CPU time of one request, ns.
     pub longest_ns: u64,
-    /// The most that the requests of one period took together, ns.
+    /// The longest CPU time of all requests in one period, ns.
     pub most_ns: u64,
 }
 
@@ -64,13 +64,13 @@ pub enum Bound {
     },
     /// A little more than the server was measured to take, and at most a tenth of the period.
     Measured {
-        /// The most of one period, in each of the latest seconds in which there were requests, ns.
+        /// The most CPU time in one period, ns, for each of the latest seconds in which there were requests.
         seconds: VecDeque<u64>,
     },
 }
 
 impl Bound {
-    /// The bound that was given, or a measured bound without a measurement yet.
+    /// A bound that was given, or a measured bound without a measurement yet.
     pub fn new(given_ns: Option<u64>) -> Bound {
         match given_ns {
             Some(most_ns) => Bound::Given { most_ns },

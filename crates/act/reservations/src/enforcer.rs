@@ -1,4 +1,4 @@
-//! What gives reserved tasks their time.
+//! The interface of the enforcers, which give reserved tasks their time.
 
 use std::io;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Reservation, Served, Terms};
 
-/// What was measured of a reservation since it was opened.
+/// The measurement of a reservation since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Measured {
     /// How many periods have ended.
@@ -19,21 +19,21 @@ pub struct Measured {
     pub stolen_ns: u64,
     /// In how many periods the budget was used up.
     pub exhausted: u64,
-    /// The most that a task that wanted its whole budget lacked of it in one period, ns.
+    /// The largest shortfall in one period for a task that was ready to use its whole budget, ns.
     pub worst_short_ns: u64,
-    /// The most that a period began late, ns.
+    /// The longest delay of the beginning of a period, ns.
     pub worst_late_ns: u64,
     /// How often a task was found on another CPU than the reservation's.
     pub misplaced: u64,
 }
 
-/// What enforces reservations: the scheduler's RESERVED class, or the kernel's SCHED_DEADLINE. Whatever opens
-/// a reservation has asked [`Admission`](crate::Admission) before.
+/// An enforcer of reservations: the scheduler's RESERVED class, or the kernel's SCHED_DEADLINE. Callers open
+/// only reservations that [`Admission`](crate::Admission) has admitted.
 pub trait Enforcer {
     /// Gives tasks their reservation.
     ///
     /// # Errors
-    /// Where the kernel refuses; the text is one line for the user. Nothing has changed then.
+    /// If the kernel refuses; the text is one line for the user. Nothing has changed then.
     fn open(&mut self, reservation: &Reservation) -> io::Result<()>;
 
     /// Gives a reservation other terms.
@@ -42,11 +42,11 @@ pub trait Enforcer {
     /// As [`Enforcer::open`].
     fn change(&mut self, slot: u32, terms: &Terms) -> io::Result<()>;
 
-    /// Makes a reservation the ceiling of a shared server: its tasks are ranked as the reservations of
-    /// `clients`, which are slots, are.
+    /// Makes a reservation the ceiling of a shared server: its tasks get the rank of the reservations in
+    /// `clients`, which are slots.
     ///
     /// # Errors
-    /// Where this enforcer knows no ceilings.
+    /// If this enforcer has no ceilings.
     fn rank_as(&mut self, _slot: u32, _clients: &[u32]) -> io::Result<()> {
         Err(io::Error::other(format!(
             "reservations are enforced by {}, which knows no ceilings: they need sched_ext (--actuator scx)",
@@ -54,7 +54,7 @@ pub trait Enforcer {
         )))
     }
 
-    /// What was measured of a shared server since this was last asked.
+    /// The measurement of a shared server since the previous call.
     fn served(&mut self, _slot: u32) -> Served {
         Served::default()
     }
@@ -62,11 +62,11 @@ pub trait Enforcer {
     /// Ends a reservation: its tasks are scheduled as before. A slot that is not in use is no error.
     fn close(&mut self, slot: u32);
 
-    /// There has been no reservation of late: what is kept ready for them may go. This is told once a second
-    /// at most, so that opening and closing without end attaches nothing each time.
+    /// There have been no reservations lately: the enforcer may release the resources that it keeps for them.
+    /// It is called once a second at most, so that frequent opening and closing does not attach each time.
     fn rest(&mut self) {}
 
-    /// What was measured of a reservation; `None` if there is none in this slot.
+    /// The measurement of a reservation; `None` if there is none in this slot.
     fn measured(&self, slot: u32) -> Option<Measured>;
 
     /// The enforcer's name.

@@ -1,6 +1,6 @@
-//! Reservations of CPU time: so much in every period, on one CPU, for a thread or a process. What a
-//! reservation is, which reservations fit ([`Admission`]), what enforces them ([`Enforcer`]), and which one
-//! would fit a task ([`propose()`]).
+//! Reservations of CPU time: so much in every period, on one CPU, for a thread or a process. The crate has
+//! the terms of reservations, their admission ([`Admission`]), their enforcers ([`Enforcer`]), and proposals
+//! for a task ([`propose()`]).
 
 mod admission;
 mod busy;

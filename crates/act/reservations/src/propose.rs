@@ -1,19 +1,19 @@
-//! What reservation would fit a task, by when it was woken and how long it ran.
+//! Proposes a reservation for a task from the times of its wake-ups and from its run times.
 
 use crate::terms::{OnExhaustion, PERIOD_MAX_NS, PERIOD_MIN_NS, Terms};
 
 /// The least number of wake-ups from which a period is taken.
 const WAKEUPS_MIN: usize = 20;
-/// Of so many of a hundred times that the task worked, the budget is enough.
+/// The budget is enough for so many of a hundred run times between wake-ups.
 const QUANTILE_PERCENT: usize = 99;
-/// What is added to that, percent.
+/// The margin that is added to that, percent.
 const MARGIN_PERCENT: u64 = 10;
 /// By how many percent an interval may differ from the period and still be regular.
 const TOLERANCE_PERCENT: u64 = 10;
-/// Budgets are rounded up to whole ones of these, periods to the nearest, ns.
+/// Budgets are rounded up to multiples of this, periods to the nearest multiple, ns.
 const ROUND_NS: u64 = 1_000;
 
-/// When a task was woken and how long it ran, in order of time.
+/// The times at which a task was woken, and its run times, in order of time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Activity {
     /// When the task was woken, ns.
@@ -29,7 +29,7 @@ impl Activity {
         self.ran_ns.push(0);
     }
 
-    /// The task ran. What it ran before its first wake-up does not count.
+    /// The task ran. Run time before the first wake-up does not count.
     pub fn ran(&mut self, ran_ns: u64) {
         if let Some(last) = self.ran_ns.last_mut() {
             *last += ran_ns;
@@ -60,16 +60,16 @@ pub struct Proposal {
     pub regular_percent: u64,
     /// How long the task ran from a wake-up to the next: the median, ns.
     pub ran_median_ns: u64,
-    /// The same, in 99 of 100 cases at most, ns.
+    /// The run time that 99 of 100 such times do not exceed, ns.
     pub ran_high_ns: u64,
-    /// The same, at most, ns.
+    /// The longest such time, ns.
     pub ran_most_ns: u64,
 }
 
 /// Why no reservation can be proposed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum NoProposal {
-    /// The task was woken too seldom to tell a period.
+    /// The task was woken too seldom for a period to be found.
     #[error("it was woken {wakeups} times, and a period takes {} at least: record longer", WAKEUPS_MIN)]
     TooFew {
         /// How often it was woken.
@@ -83,11 +83,11 @@ pub enum NoProposal {
     },
 }
 
-/// Proposes a reservation: the period is the median interval between wake-ups, and the budget what the task
-/// needs in nearly all periods, with a margin. Work after the last wake-up may be cut off, and is left out.
+/// Proposes a reservation: the period is the median interval between wake-ups. The budget is enough for
+/// nearly all periods, with a margin. Work after the last wake-up may be cut off, and is left out.
 ///
 /// # Errors
-/// Where the activity tells no period, or one that cannot be reserved.
+/// If the activity has too few wake-ups, or a period that is too long to be reserved.
 pub fn propose(activity: &Activity) -> Result<Proposal, NoProposal> {
     let wakeups = activity.wakeups();
     if wakeups < WAKEUPS_MIN {
@@ -102,7 +102,7 @@ pub fn propose(activity: &Activity) -> Result<Proposal, NoProposal> {
     if interval_ns > PERIOD_MAX_NS {
         return Err(NoProposal::TooSeldom { interval_ns });
     }
-    // A task that is woken more often than a period can be gets the time of several wake-ups together.
+    // A task may be woken more often than the shortest period allows. It gets the time of several wake-ups.
     let together = PERIOD_MIN_NS.div_ceil(interval_ns);
     let period_ns = ((interval_ns * together + ROUND_NS / 2) / ROUND_NS * ROUND_NS).min(PERIOD_MAX_NS);
     let ran_high_ns = quantile(&ran, QUANTILE_PERCENT);
@@ -131,7 +131,7 @@ fn quantile(sorted: &[u64], percent: usize) -> u64 {
 mod tests {
     use super::*;
 
-    /// A task that is woken at each interval and then runs for so long.
+    /// A task that is woken at each interval and then runs for the time of `ran_us`, us.
     fn activity(intervals_us: impl IntoIterator<Item = u64>, ran_us: impl Fn(usize) -> u64) -> Activity {
         let mut activity = Activity::default();
         let mut time_us = 5;

@@ -1,5 +1,5 @@
-//! Real rate: a controller that finds out how much of a CPU a task needs from the fill level of a queue that
-//! it serves, and keeps the queue half full (Steere and others 1999, in the paper's words "real-rate").
+//! Real rate: a controller that finds how much of a CPU a task needs, from the fill level of its queue. It
+//! keeps the queue half full (Steere and others 1999, in the paper's words "real-rate").
 //!
 //! The fill level sums up how far the task is behind or ahead of its partner. So the controller is a PI
 //! controller of the share's logarithm. The distance from half full changes the share at a rate (the integral
@@ -48,7 +48,7 @@ const DIFFERS: f64 = 0.03;
 /// takes.
 const TAKES: f64 = 0.7;
 
-/// Which end of a queue a task has.
+/// The end of a queue that a task has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
     /// The task takes from the queue: the fuller the queue, the more CPU time the task needs.

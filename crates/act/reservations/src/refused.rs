@@ -6,7 +6,7 @@ use crate::terms::{BUDGET_MIN_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, exact_us};
 /// Why a reservation is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Refused {
-    /// There is no budget, or one that is longer than the period.
+    /// The budget is too small, or longer than the period.
     #[error(
         "a budget of {} in a period of {} cannot be: it is at least {} and at most the period",
         exact_us(*.budget_ns), exact_us(*.period_ns), exact_us(BUDGET_MIN_NS)
@@ -26,7 +26,7 @@ pub enum Refused {
         /// The period that was asked for, ns.
         period_ns: u64,
     },
-    /// The task may run on no CPU on which time is reserved.
+    /// The task may run on no CPU on which time can be reserved.
     #[error("the task may run on no CPU on which time can be reserved: widen its affinity (`taskset`)")]
     NoCpu,
     /// The task may not run on the CPU that was asked for.
@@ -35,16 +35,16 @@ pub enum Refused {
         /// The CPU that was asked for.
         cpu: u32,
     },
-    /// Too little is left of what may be reserved.
+    /// Too little of the share that may be reserved is left.
     #[error(
         "{}: {}", limit.words(*.reserved_ppm, *.room_ppm), fitting(*.fits_ns, *.period_ns)
     )]
     Full {
-        /// What too little is left of.
+        /// The limit that the reservation would exceed.
         limit: Limit,
-        /// What is reserved of it, millionths of a CPU.
+        /// The share that is reserved already, millionths of a CPU.
         reserved_ppm: u32,
-        /// What may be reserved of it, millionths of a CPU.
+        /// The share that may be reserved, millionths of a CPU.
         room_ppm: u32,
         /// The largest budget that fits, ns; 0 if none does.
         fits_ns: u64,
@@ -77,15 +77,15 @@ pub enum Refused {
     },
 }
 
-/// A limit that reservations reach.
+/// A limit of the shares that may be reserved.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Limit {
-    /// What may be reserved of a CPU: of all CPUs where the task may run, the one that has most left.
+    /// The share of this CPU that may be reserved. Of all CPUs where the task may run, it has the most room.
     Cpu(u32),
-    /// What users without privileges may reserve of this CPU: of all CPUs where the task may run, the one
-    /// that has most left for them.
+    /// The share of this CPU that users without privileges may reserve. Of all CPUs where the task may run,
+    /// it has the most room for them.
     UsersOfCpu(u32),
-    /// What one user without privileges may reserve, on all CPUs together.
+    /// The share that one user without privileges may reserve, on all CPUs together.
     User,
 }
 
@@ -98,7 +98,7 @@ impl Limit {
         }
     }
 
-    /// What is reserved and what may be, in words for the user.
+    /// The reserved share and the limit, in words for the user.
     fn words(self, reserved_ppm: u32, room_ppm: u32) -> String {
         let (reserved, room) = (percent(reserved_ppm), percent(room_ppm));
         match self {
@@ -123,7 +123,7 @@ impl Limit {
     }
 }
 
-/// A share in percent, with as many digits as it needs of two.
+/// A share in percent, with at most two decimal places.
 fn percent(ppm: u32) -> String {
     let hundredths = u64::from(ppm) * 10_000 / u64::from(MILLION);
     let (whole, rest) = (hundredths / 100, hundredths % 100);

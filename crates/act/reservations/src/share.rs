@@ -59,8 +59,8 @@ impl Sum {
     }
 }
 
-/// The largest budget of a period that fits beside some reservations into a share in millionths, ns; 0 if no
-/// budget that can be had does.
+/// The largest budget of a period that fits beside these reservations into a share in millionths, ns; 0 if it
+/// is less than [`BUDGET_MIN_NS`].
 pub(crate) fn largest(beside: &[Terms], room_ppm: u32, period_ns: u64) -> u64 {
     let fits = |budget_ns| {
         let more = Terms { budget_ns, period_ns, ..Terms::NOTHING };

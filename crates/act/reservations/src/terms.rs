@@ -64,7 +64,7 @@ impl Terms {
     /// Checks the limits that hold for every reservation.
     ///
     /// # Errors
-    /// Which limit the terms exceed.
+    /// The limit that the terms exceed.
     pub const fn check(&self) -> Result<(), Refused> {
         let Terms { budget_ns, period_ns, .. } = *self;
         if period_ns < PERIOD_MIN_NS || period_ns > PERIOD_MAX_NS {

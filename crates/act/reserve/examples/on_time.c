@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
-/* Works 1 ms in every 10 ms with a reservation of 2 ms, for a second, and says what it got. */
+/* Works 1 ms in every 10 ms with a reservation of 2 ms, for a second, and prints its slot and periods. */
 #include <spry-reserve.h>
 #include <stdio.h>
 #include <time.h>

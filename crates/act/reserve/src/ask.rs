@@ -1,4 +1,4 @@
-//! Asks the daemon: one line of JSON there, one line back.
+//! Sends a question to the daemon, one line of JSON, and reads the answer, one line.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -34,7 +34,7 @@ pub(crate) fn ask(question: &Value) -> Result<Value, Error> {
     }
 }
 
-/// Connects to root's own socket where this user may, else to that of all users.
+/// Connects to root's own socket if this user may open it, else to the socket for all users.
 fn connect(socket: &Path) -> Result<UnixStream, Error> {
     let mut root = socket.as_os_str().to_owned();
     root.push(".root");

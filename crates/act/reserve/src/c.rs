@@ -1,4 +1,4 @@
-//! The same for C: what `include/spry-reserve.h` declares.
+//! The library's interface for C, as `include/spry-reserve.h` declares it.
 
 use std::ffi::{c_char, c_int};
 use std::ptr;
@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::{Error, OnExhaustion, Reservation, State, Terms};
 
-/// What is not known.
+/// An unknown value.
 const UNKNOWN: u64 = u64::MAX;
 
 /// The header's `struct spry_reserve_state`.
@@ -52,7 +52,7 @@ fn terms(budget_ns: u64, period_ns: u64, on_exhaustion: c_int) -> Terms {
     Terms { budget, period, on_exhaustion }
 }
 
-/// Writes why into the caller's text, as much as fits.
+/// Writes the error's text into the caller's buffer, as much as fits.
 ///
 /// # Safety
 /// `why` is null, or `size` bytes may be written there.
@@ -72,7 +72,7 @@ unsafe fn tell(error: &Error, why: *mut c_char, size: usize) {
     }
 }
 
-/// The C program's reservation, or null and why not.
+/// The reservation for the C program. If there is none, it is null, and the reason is in `why`.
 ///
 /// # Safety
 /// As [`tell`].
@@ -87,7 +87,7 @@ unsafe fn opened(done: Result<Reservation, Error>, why: *mut c_char, size: usize
     }
 }
 
-/// 0, or -1 and why.
+/// The return value for the C program: 0, or -1 with the reason in `why`.
 ///
 /// # Safety
 /// As [`tell`].
@@ -152,13 +152,13 @@ pub unsafe extern "C" fn spry_reserve_set(
     why: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller promises that it is there.
+    // SAFETY: the caller promises that the reservation was not released, if it is not null.
     let done = unsafe { reservation.as_mut() }.map(|own| own.set(terms(budget_ns, period_ns, on_exhaustion)));
     // SAFETY: the caller promises the same.
     unsafe { ended(done.unwrap_or(Err(Error::Ended)), why, size) }
 }
 
-/// Says what a reservation is, and what its threads got.
+/// Writes the state of a reservation, and the CPU time of its threads, into `state`.
 ///
 /// # Safety
 /// As [`spry_reserve_set`]; `state` points to the header's structure.
@@ -170,10 +170,10 @@ pub unsafe extern "C" fn spry_reserve_ask(
     why: *mut c_char,
     size: usize,
 ) -> c_int {
-    // SAFETY: the caller promises that it is there.
+    // SAFETY: the caller promises that the reservation was not released, if it is not null.
     let own = unsafe { reservation.as_ref() };
     let done = own.map_or(Err(Error::Ended), Reservation::state).map(|now| {
-        // SAFETY: the caller promises that it may be written.
+        // SAFETY: the caller promises that `state` may be written.
         unsafe { state.write(now.into()) };
     });
     // SAFETY: the caller promises the same.

@@ -1,4 +1,4 @@
-//! Reserves CPU time for the program that links to this library: a budget in every period, asked of Spry's
+//! Reserves CPU time for the program that links to this library: a budget in every period, from Spry's
 //! daemon (docs/reservations.md).
 //!
 //! ```no_run
@@ -19,8 +19,8 @@
 //! }
 //! ```
 //!
-//! The reservation ends when it is dropped, or with its thread or process. `include/spry-reserve.h` has the
-//! same for C.
+//! The reservation ends when it is dropped, or with its thread or process. `include/spry-reserve.h` declares
+//! the interface for C.
 
 mod ask;
 mod c;
@@ -44,10 +44,10 @@ pub const SOCKET_VARIABLE: &str = "SPRY_SOCKET";
 /// What a thread does when its budget is used up.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnExhaustion {
-    /// It waits for the next period.
+    /// The thread waits for the next period.
     #[default]
     Wait,
-    /// It goes on as a thread without a reservation until the next period.
+    /// The thread goes on as a thread without a reservation until the next period.
     Demote,
 }
 
@@ -82,7 +82,7 @@ pub enum Error {
     NoDaemon(PathBuf),
     /// The daemon's socket is closed to this user.
     Denied(PathBuf),
-    /// The daemon refuses; the text gives the CPU time that is left and what would fit.
+    /// The daemon refuses; the text gives the CPU time that is left and the budget that would fit.
     Refused(String),
     /// The daemon gave an answer that does not belong to the question.
     Unexpected,
@@ -136,7 +136,7 @@ impl From<io::Error> for Error {
 pub struct State {
     /// The number by which `spry reservations` shows it.
     pub slot: u32,
-    /// The CPU that admitted it.
+    /// The CPU on which the time is reserved.
     pub cpu: u32,
     /// How many periods have ended.
     pub periods: u64,
@@ -223,7 +223,7 @@ impl Reservation {
     /// The reservation, and how much CPU time its threads got.
     ///
     /// # Errors
-    /// [`Error::Ended`] if the daemon does not know it any more.
+    /// [`Error::Ended`] if the daemon no longer lists the reservation.
     pub fn state(&self) -> Result<State, Error> {
         let answer = ask(&json!({ "ask": "reservations" }))?;
         let all = answer["reservations"]["reservations"].as_array().ok_or(Error::Unexpected)?;

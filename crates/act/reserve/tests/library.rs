@@ -9,12 +9,12 @@ use std::thread;
 
 use spry_test_run::c;
 
-/// What the daemon says to each question of a program that opens, asks, sets and releases.
+/// The daemon's answers to a program that opens, changes and releases a reservation.
 const OPENED: &str = r#"{"opened":{"slot":7,"cpu":1,"budget_ns":1,"period_ns":2,"on_exhaustion":"wait","enforcer":"scx","notes":[]}}"#;
 const DONE: &str = r#"{"done":{"text":"released"}}"#;
 const REFUSED: &str = r#"{"error":{"kind":"malformed","text":"a budget is more than 0 and at most the period, not 20ms of 10ms"}}"#;
 
-/// A reservation of all threads of which is the question, as the daemon lists it.
+/// The daemon's list of reservations; the reservation in slot 7 is for the threads `covers`.
 fn listed(covers: &str) -> String {
     format!(
         r#"{{"reservations":{{"scope":"own","enforcer":"scx","reservations":[{{"slot":6,"cpu":0,"covers":{{"thread":{{"tid":1}}}},"periods":1,"got_ns":1,"asked_ns":1,"deviation_ns":0}},{{"slot":7,"cpu":1,"covers":{covers},"tgid":9,"comm":"x","uid":0,"periods":99,"got_ns":5,"asked_ns":7,"deviation_ns":-2,"stolen_ns":null,"exhausted":null,"worst_short_ns":null,"worst_late_ns":3}}]}}}}"#

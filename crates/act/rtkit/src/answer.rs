@@ -1,4 +1,4 @@
-//! The interface org.freedesktop.RealtimeKit1: what a call asks for, and the answers that need no daemon.
+//! The interface org.freedesktop.RealtimeKit1: reads calls, and answers calls that need no daemon.
 
 use spry_control::rtkit::{Asked, NICE_MIN, PRIORITY_MAX, What};
 
@@ -9,10 +9,10 @@ use crate::wire::{Malformed, Message, Number, Values};
 pub const NAME: &str = "org.freedesktop.RealtimeKit1";
 const PATH: &str = "/org/freedesktop/RealtimeKit1";
 const PROPERTIES: &str = "org.freedesktop.DBus.Properties";
-/// The longest time without a pause that a client may let its real-time threads run, us, as rtkit has it.
-/// Clients set their own limit by it; Spry does not ask for one.
+/// The longest time that a client's real-time threads may run without a pause, us, as in rtkit. Clients
+/// set their own limit by it; Spry does not require one.
 const RTTIME_MAX_US: i64 = 200_000;
-/// The highest priority that the kernel knows.
+/// The highest real-time priority of the kernel.
 const KERNEL_PRIORITY_MAX: u32 = 99;
 
 const XML: &str = include_str!("interface.xml");
@@ -23,7 +23,7 @@ const TABLE: [(&str, Number); 3] = [
     ("MinNiceLevel", Number::Int32(NICE_MIN)),
 ];
 
-/// An error of the bus' own names, below `org.freedesktop.DBus.Error.`.
+/// An error, by its name on the bus without the prefix `org.freedesktop.DBus.Error.`.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Failure {
     pub name: &'static str,
@@ -37,11 +37,11 @@ pub enum Call {
     Answered(Values),
     /// A request for a thread: the process (the caller's if `None`), the thread, and the nice value.
     Thread { what: What, process: Option<u32>, tid: u32, nice: i32 },
-    /// The end of what was asked for before. Only root may ask for it.
+    /// The end of all that earlier requests changed. Only root may ask for it.
     Reset,
 }
 
-/// The error that the caller may not have what it asked for.
+/// The error that the caller may not make this request.
 pub fn denied(text: &str) -> Failure {
     failure("AccessDenied", text)
 }

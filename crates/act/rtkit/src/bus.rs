@@ -11,25 +11,25 @@ use crate::wire::{self, Kind, MESSAGE_MAX, Malformed, Message, PREFIX, Sent, Val
 
 /// The system bus, unless the environment names another.
 const ADDRESS: &str = "unix:path=/run/dbus/system_bus_socket";
-/// How long the bus may take for an answer of its own, or to take a message.
+/// How long the bus may take to answer a call, or to accept a message.
 const PATIENCE: Duration = Duration::from_secs(5);
-/// So many calls may wait while the bus is asked; further ones are not answered.
+/// The most calls that are kept while this process waits for an answer of the bus; others get no answer.
 const WAITING: usize = 64;
-/// So many callers are remembered.
+/// The size of the cache of callers; a full cache is cleared.
 const KNOWN: usize = 512;
-/// The longest line of the bus' greeting, bytes.
+/// The longest line of the handshake with the bus, bytes.
 const LINE_MAX: usize = 256;
 
-/// The name was not had.
+/// Why the bus did not give this process the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refused {
-    /// Another program has it.
+    /// Another program has the name.
     Taken,
-    /// The bus' rules forbid it.
+    /// The bus' policy forbids it.
     Denied,
 }
 
-/// The process at the other end of a connection, as the bus knows it.
+/// The process at the other end of a connection, as the bus reports it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Caller {
     pub uid: u32,
@@ -41,7 +41,7 @@ pub struct Caller {
 pub struct Bus {
     stream: UnixStream,
     received: Vec<u8>,
-    /// How many bytes of a message that is too long are still to come.
+    /// How many bytes of a message that is too long are still to be skipped.
     passed_over: usize,
     waiting: VecDeque<Message>,
     callers: BTreeMap<String, Caller>,
@@ -75,7 +75,7 @@ pub fn connect(address: Option<&str>) -> io::Result<UnixStream> {
 }
 
 impl Bus {
-    /// Says as which user this process connects, and begins.
+    /// Authenticates this process as a user, and begins the connection.
     ///
     /// # Errors
     /// If the bus refuses, or does not answer.
@@ -118,10 +118,10 @@ impl Bus {
         })
     }
 
-    /// Which process sent a message: the bus says it, and no message.
+    /// The process that sent a message. Only the bus' report of it counts, not the contents of the message.
     ///
     /// # Errors
-    /// If the bus does not answer; `Ok(None)` if the sender has gone.
+    /// If the bus does not answer; `Ok(None)` if the sender has disconnected.
     pub fn caller(&mut self, sender: &str) -> io::Result<Option<Caller>> {
         if let Some(&caller) = self.callers.get(sender) {
             return Ok(Some(caller));
@@ -134,7 +134,7 @@ impl Bus {
         let uid = number("GetConnectionUnixUser")?;
         let tgid = number("GetConnectionUnixProcessID")?;
         let (Some(uid), Some(tgid)) = (uid, tgid) else { return Ok(None) };
-        // The bus gives the name of a connection to no other one.
+        // The bus gives the unique name of a connection to no other connection, so entries stay valid.
         if self.callers.len() >= KNOWN {
             self.callers.clear();
         }
@@ -142,7 +142,7 @@ impl Bus {
         Ok(Some(Caller { uid, tgid }))
     }
 
-    /// Asks the bus itself. Calls that come meanwhile wait.
+    /// Calls a method of the bus itself, and waits for the answer. Calls that come meanwhile are queued.
     fn ask(&mut self, member: &str, values: &Values) -> io::Result<Message> {
         let serial = self.send(Sent::ToBus { member }, values)?;
         loop {
@@ -155,7 +155,7 @@ impl Bus {
         }
     }
 
-    /// The next call that is there now; waits only for the rest of a message that has begun.
+    /// The next call that has arrived as a whole; `None` if there is none. It does not wait.
     ///
     /// # Errors
     /// If the bus has ended.
@@ -176,10 +176,10 @@ impl Bus {
         }
     }
 
-    /// Sends a message, and returns its number.
+    /// Sends a message, and returns its serial number.
     ///
     /// # Errors
-    /// If the bus does not take it.
+    /// If the bus does not accept the message in time.
     pub fn send(&mut self, sent: Sent<'_>, values: &Values) -> io::Result<u32> {
         self.serial = self.serial.wrapping_add(1).max(1);
         self.stream.write_all(&wire::written(self.serial, sent, values))?;
@@ -210,8 +210,8 @@ impl Bus {
         }
     }
 
-    /// Takes a whole message off what was received. What is longer than messages are here, or is none, is
-    /// passed over.
+    /// Takes the first whole message out of the received bytes. Messages that are malformed or longer than
+    /// [`MESSAGE_MAX`] are skipped; a length that cannot be is an error.
     fn whole(&mut self) -> io::Result<Option<Message>> {
         while let Some(prefix) = self.received.first_chunk::<PREFIX>() {
             let broken = |_: Malformed| io::Error::from(io::ErrorKind::InvalidData);

@@ -1,4 +1,4 @@
-//! What this process gives up before it reads a byte of the bus'.
+//! Drops this process' privileges before it reads a byte from the bus.
 
 use std::io;
 
@@ -10,7 +10,7 @@ const DESCRIPTORS: u64 = 16;
 /// The further system calls that it needs to answer.
 const CALLS: [libc::c_long; 2] = [libc::SYS_sendmsg, libc::SYS_writev];
 
-/// From then on the process is this user's, without any right of root's.
+/// Makes this the user of the process, which has no privilege of root any more.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -20,7 +20,7 @@ pub fn become_user(uid: u32, gid: u32) -> Result<()> {
     Ok(())
 }
 
-/// Allows only the system calls that answering takes. Must be called when the connection exists.
+/// Allows only the system calls that are needed to answer. Must be called after the connection is made.
 ///
 /// # Errors
 /// If the kernel has no system call filters.

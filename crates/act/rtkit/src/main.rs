@@ -1,9 +1,9 @@
 //! `spry-rtkit`: answers org.freedesktop.RealtimeKit1 on the system bus, in rtkit's place.
 //!
-//! The daemon is root and reads no bus; it starts this process, which gives up all rights before it reads a
-//! byte of the bus'. Each request for a thread goes to the daemon as five numbers, through a socket that is
-//! the standard input, and the daemon checks all of them itself. User and process of a caller are those that
-//! the bus names.
+//! The daemon is root and reads no bus; it starts this process, which drops all privileges before it reads a
+//! byte from the bus. Each request for a thread goes to the daemon as five numbers, through a socket that is
+//! the standard input. The daemon checks all of them itself. The user and the process of a caller are taken
+//! from the bus.
 
 mod answer;
 mod bus;
@@ -54,10 +54,10 @@ fn front() -> Result<()> {
     end(&line, why)
 }
 
-/// Tells the daemon why this process ends.
+/// Reports to the daemon why this process ends.
 fn end(line: &OwnedFd, why: Ended) -> Result<()> {
     let last = Asked { what: What::End, uid: 0, tgid: 0, tid: why as u32, nice: 0 };
-    // If the daemon has ended, nothing is left to tell.
+    // If the daemon has ended, no report is needed.
     _ = rustix::net::send(line, &<[u8; REQUEST]>::from(last), SendFlags::NOSIGNAL);
     Ok(())
 }
@@ -91,7 +91,7 @@ impl Front<'_> {
             }
             let mut polls = [poll::readable(&self.bus), poll::readable(self.line)];
             poll::wait(&mut polls, None)?;
-            // The daemon says nothing that was not asked for, so it has ended.
+            // The daemon sends only answers, and none is due here: an event means that the daemon has ended.
             if !polls[1].revents().is_empty() {
                 return Ok(());
             }
@@ -117,7 +117,7 @@ impl Front<'_> {
         Ok(())
     }
 
-    /// Asks the daemon. What one user asks beyond a burst does not reach it.
+    /// Passes a request on to the daemon. A user's requests beyond a burst are refused here.
     fn hand_on(&mut self, sender: &str, call: &Call) -> io::Result<Result<(), Failure>> {
         let Some(caller) = self.bus.caller(sender)? else {
             return Ok(Err(answer::denied("the bus does not tell which process asks")));

@@ -18,15 +18,15 @@ pub struct Malformed;
 pub enum Kind {
     /// A call of a method.
     Call,
-    /// What a call returns.
+    /// The result of a call.
     Return,
-    /// Why a call failed.
+    /// The error of a call that failed.
     Error,
     /// A signal, which has no answer.
     Signal,
 }
 
-/// A message that was received. Texts that it does not have are empty, and numbers 0.
+/// A message that was received. Absent texts are empty, and absent numbers 0.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Message {
     pub kind: Kind,
@@ -139,7 +139,7 @@ impl Message {
                 self.answers = cursor.u32()?;
                 return Ok(());
             }
-            // The number of descriptors that came along; none is taken.
+            // The number of descriptors that belong to the message; they are ignored.
             (9, "u") => return cursor.u32().map(drop),
             _ => return Err(Malformed),
         };
@@ -332,9 +332,9 @@ pub enum Number {
 pub enum Sent<'a> {
     /// A call of one of the bus' own methods.
     ToBus { member: &'a str },
-    /// What a call returns.
+    /// The result of a call.
     Return { to: &'a Message },
-    /// Why a call failed.
+    /// The error of a call that failed.
     Error { to: &'a Message, name: &'a str },
 }
 

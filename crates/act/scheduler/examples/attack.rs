@@ -1,46 +1,46 @@
 //! Programs that try to get more than their share of the CPU, as an ordinary user can write them. They go on
 //! until they are killed.
 //!
-//! `attack KIND NUMBER [NICE]`, where KIND and NUMBER are one of these. "For so long" means US microseconds.
+//! `attack KIND NUMBER [NICE]`, where KIND and NUMBER are one of these. Each spin takes US microseconds.
 //!
-//! `threads US`, `forks US`: a relay, in which each thread or process spins for so long, begins the next, and
-//! ends.
-//! `threads-early US`, `forks-early US`: each begins the next first, then spins, and ends.
-//! `children US`: a process begins one child after another, each of which spins for so long.
-//! `daemons US`: the same, but each child's parent has ended before the child spins.
-//! `ring US`: a hundred threads, each of which spins for so long when it is its turn, and wakes the next.
+//! `threads US`, `forks US`: a relay, in which each thread or process spins, begins the next thread or
+//! process, and ends.
+//! `threads-early US`, `forks-early US`: a relay, in which each member begins the next first, then spins.
+//! `children US`: a process begins one child after another, and each child spins.
+//! `daemons US`: as `children`, but each child's parent has ended before the child spins.
+//! `ring US`: a hundred threads, each of which spins when it is its turn, and wakes the next thread.
 //! `siblings US`: a relay of processes, each of which is its parent's sibling (CLONE_PARENT).
-//! `exec US`: a process spins for so long, forks, and the child becomes this program anew.
-//! `sleepers US`: a hundred processes, each of which spins for so long and sleeps for a millisecond.
-//! `naps US`: a process spins for so long and sleeps for 50 us.
+//! `exec US`: a process spins and forks, and the child becomes this program anew.
+//! `sleepers US`: a hundred processes, each of which spins and then sleeps for a millisecond.
+//! `naps US`: a process spins and sleeps for 50 us in turn.
 //! `idlers US`: a hundred processes, each of which is of SCHED_IDLE between two spins.
-//! `idler US`: one such process.
-//! `idle-forks US`: a relay of processes, each of which is of SCHED_IDLE when it begins the next.
-//! `idle-crowd COUNT`: so many threads of SCHED_IDLE spin on.
-//! `bomb US`: processes spin for so long and fork, until there are 400 of them; some end and begin the next.
-//! `policy TID`: another task becomes BATCH and OTHER again, without end.
+//! `idler US`: one process of the kind of `idlers`.
+//! `idle-forks US`: a relay of processes, each of which is of SCHED_IDLE when it begins the next process.
+//! `idle-crowd COUNT`: COUNT threads of SCHED_IDLE spin without end.
+//! `bomb US`: processes spin and fork until there are 400 of them; then some end while others fork.
+//! `policy TID`: another task becomes BATCH and OTHER in turn, without end.
 //! `masks TID`: another task is allowed on the first CPU, then on all CPUs, without end.
-//! `nice TID`: another task becomes nicer and less nice again, without end (of the same user's, within its
-//! limit).
-//! `crowd COUNT`: so many threads of one process spin on.
-//! `bound COUNT`: the same, and they may use the first two CPUs only.
-//! `self-batch COUNT`: so many threads, each of which becomes BATCH and OTHER each half millisecond.
-//! `ttys COUNT`: so many pseudo terminals get characters without end that the kernel's threads throw away.
-//! `light US`: a process spins for so long and sleeps for 100 ms.
-//! `pump COUNT`: so many threads spin on the first CPU, and one of nice 19 on the second.
-//! `idle-bound CPUS`: two processes of SCHED_IDLE spin on each of the first CPUs, and one wherever it may.
-//! `sets COUNT`: so many threads spin on, each of which may use another set of CPUs and changes it now and
-//! then.
-//! `asleep COUNT`: so many threads wake now and then, each of which may use another set of CPUs. As many
-//! others as there are CPUs spin on.
-//! `hops COUNT`: so many processes spin for 2.9 ms on the first CPU, and wake from a short sleep on the
-//! second.
+//! `nice TID`: another task of the same user becomes nicer and less nice in turn, without end, within the
+//! user's limit.
+//! `crowd COUNT`: COUNT threads of one process spin without end.
+//! `bound COUNT`: as `crowd`, but the threads may use the first two CPUs only.
+//! `self-batch COUNT`: COUNT threads, each of which becomes BATCH and OTHER in turn each half millisecond.
+//! `ttys COUNT`: COUNT pseudo-terminals get characters without end, which kernel threads discard.
+//! `light US`: a process spins and sleeps for 100 ms in turn.
+//! `pump COUNT`: COUNT threads spin on the first CPU, and one thread of nice 19 on the second CPU.
+//! `idle-bound CPUS`: two processes of SCHED_IDLE spin on each of the first CPUS CPUs, and one on any CPU.
+//! `sets COUNT`: COUNT threads spin without end. Each of them may use a set of CPUs of its own, and changes
+//! the set each 20 ms.
+//! `asleep COUNT`: COUNT threads wake each 50 ms, each of which may use another set of CPUs. As many other
+//! threads as there are CPUs spin without end.
+//! `hops COUNT`: COUNT processes spin for 2.9 ms on the first CPU, and wake from a short sleep on the second
+//! CPU.
 //! `loop CPU`: an endless loop on one CPU.
-//! `idle-loop CPU`: the same of SCHED_IDLE.
+//! `idle-loop CPU`: an endless loop of SCHED_IDLE on one CPU.
 //!
-//! `attack as UID COMMAND [ARGUMENT...]`: a command of another user's, in a session of its own.
+//! `attack as UID COMMAND [ARGUMENT...]`: a command of another user, in a session of its own.
 //! `attack on CPU COMMAND [ARGUMENT...]`: a command on one CPU.
-//! `attack within COUNT COMMAND [ARGUMENT...]`: a command on the first CPUs.
+//! `attack within COUNT COMMAND [ARGUMENT...]`: a command on the first COUNT CPUs.
 
 mod common;
 
@@ -61,7 +61,7 @@ use spry_sys::{Signal, memory, process, signal};
 
 use common::{spin, work};
 
-/// When a member of a relay begins the next one.
+/// The time at which a member of a relay begins the next member.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Next {
     AtTheEnd,
@@ -240,7 +240,7 @@ fn become_of_other(tid: u32, policy: Policy) {
 }
 
 fn bomb(run: Duration) -> ! {
-    // All processes share this number: how many of them exist.
+    // All processes share this number, which is the number of processes that exist.
     let alive = &memory::shared::<std::sync::atomic::AtomicU64>(1).expect("no memory")[0];
     // The kernel reaps ended children itself from then on.
     signal::ignore(Signal::CHILD);
@@ -311,7 +311,7 @@ fn self_batch(count: u32) -> ! {
     }
 }
 
-/// Floods a terminal that discards its input; a thread of the kernel's does that work.
+/// Floods a terminal that discards its input; a kernel thread does that work.
 fn flood_terminal() -> Result<()> {
     let master = std::fs::File::options().read(true).write(true).open("/dev/ptmx").context("/dev/ptmx")?;
     // SAFETY: the descriptors are this process' own and stay open; structures outlive the calls.
@@ -377,7 +377,7 @@ fn sets(count: u32) -> ! {
             loop {
                 bits = bits.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
                 let first = (bits >> 33) as u32 % number;
-                // The set has every second CPU of some CPUs, so that sets differ.
+                // The set has its first CPU and a random part of the later CPUs, so that sets differ.
                 allow_all(0, (first..number).filter(|cpu| bits >> (40 + cpu % 16) & 1 == 1 || *cpu == first));
                 spin(Duration::from_millis(20));
             }
@@ -388,8 +388,8 @@ fn sets(count: u32) -> ! {
     }
 }
 
-/// The numbers of the threads begin at 1. Bit N of a number allows its thread on CPU N + 1; CPU 0 is free to
-/// all.
+/// The numbers of the threads begin at 1. Bit N of a number allows its thread on CPU N + 1; CPU 0 is allowed
+/// for all threads.
 fn asleep(count: u32) -> ! {
     for bits in 1..=count {
         drop(thread::Builder::new().stack_size(64 << 10).spawn(move || {

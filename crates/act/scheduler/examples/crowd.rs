@@ -1,9 +1,9 @@
-//! Runs many endless loops at once, and says how long each loop waits for the CPU at most, and how much CPU
-//! time all of them get.
+//! Runs many endless loops at once. Prints the longest wait of a loop for the CPU, and the CPU time of all
+//! loops together.
 //!
 //! `crowd COUNT SECONDS [NICE] [HOGS] [THREADS]`: besides the COUNT loops, HOGS loops named `hog` run, to
-//! which another program may give a place. With THREADS, so many loops are threads of one process. All loops
-//! begin when all of them exist and, if the standard input is a pipe, the standard input has ended.
+//! which another program may give a place. With THREADS, each process has that many loops as threads. All
+//! loops begin when all of them exist and, if the standard input is a pipe, the standard input has ended.
 
 mod common;
 
@@ -21,8 +21,8 @@ use spry_sys::{Signal, process, signal};
 
 use common::shared;
 
-/// What a loop says of itself: when it last had the CPU, the longest time without the CPU, and how much CPU
-/// time it had; ns.
+/// The measurements of a loop: the last time at which it had the CPU, the longest time without the CPU, and
+/// its CPU time; ns.
 #[repr(C)]
 struct Loop {
     last_ns: AtomicU64,
@@ -30,11 +30,11 @@ struct Loop {
     ran_ns: AtomicU64,
 }
 
-/// The time between two looks at the clock counts as time without the CPU if it is longer than this, ns.
+/// A time between two readings of the clock counts as time without the CPU if it is longer, ns.
 const GAP_NS: u64 = 20_000;
 
 /// A gate behind which all loops wait until it is opened. It opens for all at once, without a lock that one
-/// loop has to hand to the next.
+/// loop has to pass to the next.
 struct Gate(&'static AtomicU32);
 
 impl Gate {
@@ -44,7 +44,7 @@ impl Gate {
 
     fn pass(&self) {
         while self.0.load(Ordering::SeqCst) == 0 {
-            // It may end early: then the gate is looked at again.
+            // The wait may end early: then the gate is checked again.
             _ = futex::wait(self.0, futex::Flags::empty(), 0, None);
         }
     }
@@ -70,7 +70,7 @@ fn spin(own: &Loop, start: Instant) -> ! {
 
 fn wait_and_spin(gate: &Gate, own: &Loop, epoch: Instant) -> ! {
     // The first write takes a page fault, which holds the lock of the page that all loops share. A loop that
-    // lost the CPU meanwhile would keep the others asleep.
+    // lost the CPU meanwhile would keep the other loops asleep.
     own.ran_ns.store(0, Ordering::Relaxed);
     gate.pass();
     own.last_ns.store(epoch.elapsed().as_nanos() as u64, Ordering::Relaxed);
@@ -122,7 +122,7 @@ fn main() -> Result<()> {
     }
     gate.open();
     println!("started after {} ms", created.as_millis());
-    // A program that gives places gets a second to see the loops.
+    // A program that gives places gets a second to find the loops.
     thread::sleep(Duration::from_secs(1));
     let before: Vec<u64> = loops.iter().map(|own| own.ran_ns.load(Ordering::Relaxed)).collect();
     loops.iter().for_each(|own| own.longest_ns.store(0, Ordering::Relaxed));

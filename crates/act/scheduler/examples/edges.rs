@@ -1,4 +1,4 @@
-//! Shows which process depends on which on this machine, second by second.
+//! Prints the dependencies between the processes of this machine, second by second.
 
 use std::time::Duration;
 

@@ -1,6 +1,6 @@
-//! A loop that says how long it waited for the CPU after it could be given a place. `late FILE SECONDS`: the
-//! loop runs for a second, writes its process' number into the file, by which another program may give it a
-//! place, and then runs for SECONDS.
+//! A loop that prints its longest wait for the CPU before and after it could be given a place. `late FILE
+//! SECONDS`: the loop runs for a second, and writes its process' number into the file. Another program may
+//! then give it a place. After that the loop runs for SECONDS.
 
 mod common;
 
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-/// Runs for so long. Returns the longest time between two looks at the clock.
+/// Runs for the time `run`. Returns the longest time between two readings of the clock.
 fn spin(run: Duration) -> Duration {
     let begin = Instant::now();
     let (mut last, mut longest) = (begin, Duration::ZERO);

@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use spry_sys::clock::monotonic_ns;
 
-/// A program that gives places has this time to see the threads.
+/// A program that gives places has this time to find the threads.
 const BEFORE: Duration = Duration::from_secs(1);
 const SLEEP: Duration = Duration::from_millis(5);
 const WORK_NS: u64 = 1_000_000;

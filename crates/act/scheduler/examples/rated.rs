@@ -1,7 +1,7 @@
 //! A producer and a consumer with a pipe between them: `rated produce PHASE... | rated consume`, where a
 //! phase is `RATE:WORK_US:SECONDS`. The producer writes RATE blocks of 1 KiB a second, and the consumer works
-//! so long for each. For each phase the producer says how full the pipe was, without the first BEFORE (5)
-//! seconds.
+//! for WORK_US on each block. For each phase the producer prints the pipe's fill levels, without the first
+//! BEFORE (5) seconds.
 
 mod common;
 

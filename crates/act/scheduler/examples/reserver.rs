@@ -1,8 +1,8 @@
-//! Opens and closes reservations without end, for tests of what is left of them: `reserver SECONDS`.
+//! Opens and closes reservations, for a test that none of them leaves data behind: `reserver SECONDS`.
 //!
-//! A hundred times a second a thread begins, and time is reserved for it; 50 ms later, every other time, the
-//! reservation is released and the thread ends, and otherwise the thread ends with its reservation. Each ten
-//! seconds, and at the end, a line says what the daemon has of memory, descriptors, and maps.
+//! A hundred times a second a thread begins, and time is reserved for it. 50 ms later the thread ends. Every
+//! other time, its reservation is released first; otherwise the thread ends with its reservation. Each ten
+//! seconds, and at the end, a line has the daemon's memory, descriptors, and maps.
 
 use std::collections::VecDeque;
 use std::fs;
@@ -19,7 +19,7 @@ use spry_reservations::{Covers, OnExhaustion, Terms};
 use spry_sys::process;
 
 const SOCKET: &str = "/run/spry/sched.sock";
-/// How many are opened in a second, and how many of them are there at once.
+/// The number of reservations opened in a second, and the most of them at once.
 const A_SECOND: u32 = 100;
 const AT_ONCE: usize = 5;
 
@@ -46,7 +46,7 @@ fn owner() -> Result<Owner> {
     Ok(Owner { tid: receiver.recv().context("its number")?, ends, thread })
 }
 
-/// Each time other terms: 5 to 40 % of 1 to 8 ms, so that some do not fit.
+/// The terms of a round: 5 to 40 % of 1 to 8 ms, other terms each time, so that some do not fit.
 fn terms(round: u32) -> Terms {
     let period_ns = 1_000_000 << (round % 4);
     let budget_ns = period_ns / 100 * u64::from(5 + round * 7 % 36);
@@ -54,7 +54,7 @@ fn terms(round: u32) -> Terms {
     Terms { budget_ns, period_ns, on_exhaustion }
 }
 
-/// What the daemon has: resident memory, KiB; descriptors; the memory of maps, KiB.
+/// The daemon's resources: resident memory, KiB; descriptors; the memory of maps, KiB.
 fn memory(daemon: u32) -> Result<String> {
     let status = fs::read_to_string(format!("/proc/{daemon}/status")).context("the daemon")?;
     let rss = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap_or_default();
@@ -86,7 +86,7 @@ fn main() -> Result<()> {
                 released += 1;
             }
             ends.store(true, Ordering::Relaxed);
-            // What the thread leaves is the scheduler's.
+            // A reservation that the thread still has is left to the scheduler.
             drop(thread);
         }
         let owner = owner()?;

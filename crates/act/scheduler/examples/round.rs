@@ -1,5 +1,5 @@
-//! Measures what one round of the policy costs: from reading the mapped arrays to the last verdict's word,
-//! with 1,000 processes that have 12 edges each.
+//! Measures the time of one round of the policy, from reading the mapped arrays to the last verdict's word.
+//! There are 1,000 processes that have 12 edges each.
 
 use std::os::fd::AsRawFd;
 use std::time::Instant;
@@ -15,7 +15,7 @@ use spry_scheduler::verdict_word::VerdictWord;
 const PROCESSES: u32 = 1_000;
 const ROUNDS: usize = 1_000;
 
-/// The first of numbers that no process has: they are above the kernel's limit.
+/// The first process number of this example. Its numbers are above the kernel's limit, so all are free.
 const FIRST: u32 = 5_000_000;
 
 /// A generator of random numbers (xorshift), which are the same in each run.
@@ -31,7 +31,7 @@ impl Numbers {
 }
 
 /// The name of a node of this example. Its place in the array lies above the places of the processes that
-/// there are.
+/// exist.
 const fn name(at: u32, base: u32) -> u32 {
     (1 << 16) | (base + at)
 }
@@ -46,7 +46,7 @@ fn map<Element>(collector: &Collector, name: &str, len: usize) -> Result<*mut El
     Ok(place.cast())
 }
 
-/// Writes into the nodes what the kernel's programs would have written in a second.
+/// Writes the data into the nodes that the kernel's programs would have written in a second.
 fn fill(nodes: *mut spry_node, base: u32, numbers: &mut Numbers) {
     for at in 0..PROCESSES {
         let mut edges = [spry_edge { on: 0, count: 0 }; EDGES_MAX];

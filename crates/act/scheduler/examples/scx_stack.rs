@@ -7,10 +7,10 @@
 //! `NAME=reserve:BUDGET_US:PERIOD_US:wait` (or `:demote`, and perhaps `:CPU`). WHICH is a process' name or
 //! number, or the path of a file that will hold a process' number.
 //!
-//! With `--programs` it prints for each of Spry's BPF programs how many instructions the kernel's verifier
-//! went through, and ends. With `--counts` it writes the file four times a second. The file has the corrected
-//! errors in the counts of queues (tasks), and the longest run of housekeeping (ns). It also has how often a
-//! task over its cgroup's limit got a CPU for no time.
+//! With `--programs` it prints for each of Spry's BPF programs the number of instructions that the kernel's
+//! verifier went through, and ends. With `--counts` it writes the file four times a second. The file has the
+//! corrected errors in the counts of queues (tasks), and the longest run of housekeeping (ns). It also has
+//! the number of times that a task over its cgroup's limit got a CPU for no time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -81,8 +81,8 @@ fn parse_reserve(name: &str, text: &str) -> Result<Reserve> {
     Ok(Reserve { name: name.chars().take(15).collect(), cpu, terms })
 }
 
-/// Opens reservations for new processes and closes those of processes that have ended. `open` has each
-/// process' slot.
+/// Opens reservations for new processes and closes the reservations of processes that have exited. `open` has
+/// each process' slot.
 fn reserve(enforcer: &mut dyn Enforcer, rules: &[Reserve], open: &mut BTreeMap<u32, u32>) -> Result<()> {
     if rules.is_empty() {
         return Ok(());
@@ -143,7 +143,7 @@ fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
     Ok(all.into_values().collect())
 }
 
-/// Prints how many instructions the verifier went through for each of Spry's BPF programs that is loaded.
+/// Prints the number of instructions that the verifier checked, for each loaded BPF program of Spry.
 fn programs() {
     for program in ProgInfoIter::default() {
         let name = program.name.to_string_lossy();

@@ -1,10 +1,10 @@
-//! A shared server, and clients that ask it: one thread serves all connections of a socket, in the order in
-//! which they are ready.
+//! A shared server, and its clients: one thread serves all connections of a socket, in the order in which
+//! they are ready.
 //!
-//! `service serve SOCKET` works as long as each request says, in CPU time, and answers.
-//! `service ask NAME SOCKET WORK_US PERIOD_US SECONDS [BEFORE_S]` asks once in each period and waits for the
-//! answer; it prints how late the answers were, without those of the first BEFORE_S seconds (3).
-//! `service flood SOCKET WORK_US SECONDS` asks again and again, with several requests on their way.
+//! `service serve SOCKET` works for the CPU time that a request contains, and answers.
+//! `service ask NAME SOCKET WORK_US PERIOD_US SECONDS [BEFORE_S]` sends a request in each period and waits
+//! for the answer. It prints the latencies of the answers, except in the first BEFORE_S seconds (3).
+//! `service flood SOCKET WORK_US SECONDS` sends requests without end, several of them unanswered.
 
 mod common;
 
@@ -16,7 +16,7 @@ use anyhow::{Context, Result, bail};
 use spry_sys::clock::{monotonic_ns, sleep_until, thread_cpu_ns};
 use spry_sys::poll::{self, PollFd};
 
-/// How many requests a flood has on their way.
+/// The most unanswered requests of a flood.
 const AHEAD: usize = 64;
 
 fn work(for_ns: u64) {

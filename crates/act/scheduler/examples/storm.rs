@@ -24,9 +24,9 @@ use spry_sys::{Signal, process, signal};
 
 use common::{reap, shared, start};
 
-/// How many loops are moved between CPUs or cgroups.
+/// The number of loops that are moved between CPUs or cgroups.
 const LOOPS: usize = 8;
-/// How many processes of a fork storm live at once, and how long each of them works.
+/// The number of processes of a fork storm that exist at once, and the work of each of them.
 const BROOD: usize = 50;
 const WORK: Duration = Duration::from_micros(200);
 /// The time between the starts of two X clients.
@@ -45,7 +45,7 @@ impl Dice {
     }
 }
 
-/// Endless loops, and how many rounds each of them has made.
+/// Endless loops, and the number of rounds that each of them has made.
 struct Loops {
     tgids: Vec<u32>,
     rounds: &'static [AtomicU64],
@@ -68,7 +68,7 @@ impl Loops {
         self.rounds.iter().map(|rounds| rounds.load(Ordering::Relaxed)).collect()
     }
 
-    /// How many loops do not run at all in two seconds.
+    /// The number of loops that do not run at all in two seconds.
     fn stuck(&self) -> usize {
         let before = self.counts();
         thread::sleep(Duration::from_secs(2));
@@ -168,7 +168,7 @@ fn cgroups(until: Instant) -> Result<String> {
         write(&format!("{}/cgroup.procs", places[index % 3]), tgid)?;
     }
     let stuck = loops.stuck();
-    // After the storm the kernel's and the scheduler's counts of the groups must be right: three groups of
+    // After the storm the kernel's and the scheduler's counts of the groups must be right. Three groups of
     // the same weight have a third of the CPU each.
     let before = loops.counts();
     thread::sleep(Duration::from_secs(3));
@@ -185,7 +185,7 @@ fn cgroups(until: Instant) -> Result<String> {
     Ok(format!("moves {count}\nstuck {stuck}\nparts {parts}"))
 }
 
-/// Does what one X client does: it connects, makes a window, shows it, draws, and ends.
+/// Acts as one X client: it connects, makes a window, shows it, draws, and ends.
 fn client(socket: &str) -> Result<()> {
     let mut stream = UnixStream::connect(socket).with_context(|| socket.to_owned())?;
     stream.write_all(&[b'l', 0, 11, 0, 0, 0, 0, 0, 0, 0, 0, 0])?;
@@ -272,7 +272,7 @@ fn main() -> Result<()> {
         _ => {}
     }
     let seconds = args.next().map_or(Ok(2), |text| text.parse()).context("a number of seconds")?;
-    // The sleeper is a process of its own: a thread of the storm's process would wait for the lock on the
+    // The sleeper is a process of its own. A thread of the storm's process would wait for the lock on the
     // memory that each fork takes.
     let mut sleeper = Command::new(std::env::current_exe()?)
         .arg("sleeper")

@@ -28,8 +28,8 @@ pub struct Verdict {
     pub class: Class,
     /// The level within the interactive class; the lowest level goes first.
     pub level: u8,
-    /// The quantum within the interactive class, us: how long all threads of the process may run together
-    /// before threads of other processes do.
+    /// The quantum within the interactive class, us: the time for which all threads of the process together
+    /// may run before threads of other processes.
     pub quantum_us: u32,
 }
 

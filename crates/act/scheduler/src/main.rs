@@ -1,4 +1,4 @@
-//! `spry-sched`, the daemon that keeps programs which a person is using on time.
+//! `spry-sched`, the daemon that lets programs in use run on time.
 
 use std::process::ExitCode;
 

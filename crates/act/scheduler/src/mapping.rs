@@ -20,7 +20,7 @@ impl Mapping {
     /// Maps the first `bytes` bytes of a BPF array's memory, for reading and writing.
     pub(crate) fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Mapping> {
         let protection = libc::PROT_READ | libc::PROT_WRITE;
-        // SAFETY: a new mapping of a file that is open; the kernel chooses where.
+        // SAFETY: a new mapping of a file that is open; the kernel chooses the address.
         let start = unsafe {
             libc::mmap(std::ptr::null_mut(), bytes, protection, libc::MAP_SHARED, map.as_raw_fd(), 0)
         };
@@ -39,7 +39,7 @@ impl Mapping {
     /// The memory as a slice of `len` elements. The element type consists of atomics.
     ///
     /// # Safety
-    /// Any bytes must be a valid `Element`. All that both the kernel and the daemon change must be atomic.
+    /// Any bytes must be a valid `Element`. Data that the kernel and the daemon both change must be atomic.
     pub(crate) unsafe fn slice<Element>(&self, len: usize) -> &[Element] {
         assert!(len * size_of::<Element>() <= self.bytes);
         // SAFETY: the slice lies within the mapping, which is page-aligned and lives as long as `self`; the

@@ -1,5 +1,5 @@
-//! The mapped array of nodes. In each, BPF programs write what they know of a process, and the daemon
-//! writes its verdict.
+//! The mapped array of nodes. Into each node, BPF programs write a process' dependencies and run time, and
+//! the daemon writes its verdict.
 
 use std::io;
 use std::os::fd::BorrowedFd;
@@ -17,8 +17,8 @@ pub const NODES_MAX: usize = spry_limits_SPRY_NODES_MAX as usize;
 /// The greatest number of edges of a node between two rounds of the daemon.
 pub const EDGES_MAX: usize = crate::intf::spry_limits_SPRY_EDGES_MAX as usize;
 
-/// The name of a node: the node's index, and how often that index was used before. A name that is reused
-/// therefore differs from the earlier one.
+/// The name of a node: the node's index, and a count of the index's uses. So the name of a reused index
+/// differs from the earlier name.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct NodeRef(u32);
 
@@ -102,8 +102,8 @@ impl Node {
         VerdictWord::from_bits(self.verdict.load(Ordering::Relaxed))
     }
 
-    /// The processes for which this process has waited since the last call, and how often.
-    /// Sets the counts to 0.
+    /// The processes for which this process has waited since the last call, with the numbers of waits. Sets
+    /// the counts to 0.
     pub(crate) fn take_edges(&self) -> impl Iterator<Item = (NodeRef, u32)> + '_ {
         self.edges.iter().filter_map(|edge| {
             // The count is read before the exchange, since an exchange always moves the cache
@@ -153,7 +153,7 @@ impl Nodes {
     }
 
     /// Writes a verdict into a node, if the node still has this name. Returns the verdict that the node had
-    /// before; without a change, the new one.
+    /// before; without a change, the new verdict.
     pub fn set_verdict(&self, name: NodeRef, word: VerdictWord) -> VerdictWord {
         let Some(node) = self.at(name) else { return word };
         if node.verdict() == word || self.owner(name).is_none() {
@@ -179,7 +179,7 @@ impl Nodes {
         self.counts().lost_edges.load(Ordering::Relaxed)
     }
 
-    /// How often since the programs were loaded a process that needed a node got none.
+    /// The number of times that a process needed a node and got none, since the programs were loaded.
     pub fn lost_nodes(&self) -> u64 {
         self.counts().lost_nodes.load(Ordering::Relaxed)
     }

@@ -11,11 +11,11 @@ use crate::intf::{
 };
 
 /// The level, and the quantum in us, of a process that a manual override makes interactive and on which the
-/// policy has no verdict. They are those of the best client of a display.
+/// policy has no verdict. They are the values of a display's best client.
 const LEVEL_BY_HAND: u8 = 1;
 const QUANTUM_BY_HAND_US: u32 = 200_000;
 
-/// The word of a verdict. `enum spry_verdict_bits` in `bpf/common/intf.h` says which bits have which part.
+/// The word of a verdict. `enum spry_verdict_bits` in `bpf/common/intf.h` has the bits of each part.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct VerdictWord(u64);
 

@@ -1,5 +1,5 @@
-//! Each header of the BPF programs compiles alone: it includes what it uses, so other headers may include it
-//! in any order.
+//! Each header of the BPF programs compiles alone: it includes all that it uses, so other headers may include
+//! it in any order.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::process::Command;
 
 use scx_cargo::ClangInfo;
 
-/// What clang says of a header that is compiled by itself; `None` if clang has nothing to say.
+/// Clang's errors on a header that is compiled by itself; `None` if there are none.
 fn compile(clang: &ClangInfo, header: &Path) -> Option<String> {
     let arch = clang.kernel_target().expect("an architecture that kernels have");
     let ours = Path::new(env!("OUT_DIR")).join("scx_utils-bpf_h");

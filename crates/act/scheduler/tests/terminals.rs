@@ -1,5 +1,5 @@
-//! Which sessions are remote, and how large a terminal is, as the running machine tells it. These tests need
-//! root.
+//! Tests of the recognition of remote sessions, and of the sizes of terminals, on the running machine. They
+//! need root.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};
@@ -18,8 +18,8 @@ const NOBODY: u32 = 65534;
 /// The tests that make connections run one after the other, since all connections belong to this process.
 static CONNECTIONS: Mutex<()> = Mutex::new(());
 
-/// Whether a child that has given up root's rights is said to be remote: a child that opens a connection to a
-/// port, or a child that inherits this process' connections.
+/// Whether a child that has given up root's rights counts as remote. The child opens a connection to a port,
+/// or it inherits this process' connections.
 fn is_remote_child(connect: Option<u16>) -> bool {
     let mut ready = [0; 2];
     // SAFETY: the call writes two descriptors, for which there is room.
@@ -29,12 +29,12 @@ fn is_remote_child(connect: Option<u16>) -> bool {
         0 => {
             if connect.is_some() {
                 for fd in (3..64).filter(|fd| !ready.contains(fd)) {
-                    // SAFETY: the child closes what it inherited, so that it has only connections of its own.
+                    // SAFETY: the child closes inherited descriptors: it has only connections of its own.
                     unsafe { libc::close(fd) };
                 }
             }
             let own = connect.map(|port| TcpStream::connect((HERE, port)));
-            // SAFETY: the child gives up root's rights, says so, and waits for its end.
+            // SAFETY: the child gives up root's rights, reports this, and waits for its end.
             unsafe {
                 assert_eq!(libc::setresuid(NOBODY, NOBODY, NOBODY), 0, "as root");
                 libc::write(ready[1], c"x".as_ptr().cast(), 1);
@@ -59,7 +59,7 @@ fn is_remote_child(connect: Option<u16>) -> bool {
 }
 
 /// A stand-in for another machine: a network of its own, which a cable (veth) joins to this machine's
-/// network. It is gone when this is dropped.
+/// network. It ends when this is dropped.
 struct Elsewhere {
     process: Child,
 }
@@ -96,7 +96,7 @@ impl Elsewhere {
         elsewhere
     }
 
-    /// Connects from the other machine to a port of this one.
+    /// Connects from the other machine to a port of this machine.
     fn connect(&self, port: u16) -> Child {
         let there = self.process.id().to_string();
         let script = format!("exec 3<>/dev/tcp/{HERE}/{port}; sleep 60");
@@ -115,8 +115,8 @@ impl Drop for Elsewhere {
     }
 }
 
-/// Runs a test of this file again, in a network of its own that has no way out. Returns whether the present
-/// run is that one.
+/// Runs a test of this file again, in a network of its own without a way out. Returns whether the present run
+/// is that second run.
 fn is_in_own_network(test: &str) -> bool {
     const MARK: &str = "SPRY_OWN_NETWORK";
     if std::env::var_os(MARK).is_some() {

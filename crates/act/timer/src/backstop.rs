@@ -41,12 +41,12 @@ impl Backstop {
         Ok(Backstop { timer: timerfd_create(TimerfdClockId::Monotonic, flags)?, armed_ns: None })
     }
 
-    /// Arms the timer for a time by [`now_ns`], which [`Timers::backstop_ns`](crate::Timers::backstop_ns)
-    /// says; `None` disarms it. A time in the past expires at once. It costs a system call only if the time
-    /// differs from the previous one.
+    /// Arms the timer for a time of [`now_ns`]'s clock; [`Timers::backstop_ns`](crate::Timers::backstop_ns)
+    /// returns it. `None` disarms the timer. A time in the past expires at once. A system call is made only
+    /// if the time differs from the previous one.
     ///
     /// # Errors
-    /// Those of `timerfd_settime(2)`; none is known for a valid timer.
+    /// The errors of `timerfd_settime(2)`; none is known for a valid timer.
     pub fn arm(&mut self, at_ns: Option<u64>) -> io::Result<()> {
         if self.armed_ns == at_ns {
             return Ok(());
@@ -65,7 +65,7 @@ impl Backstop {
     }
 }
 
-/// A time in ns as the kernel takes it.
+/// A time in ns as the kernel's structure.
 fn timespec(ns: u64) -> Timespec {
     Timespec { tv_sec: (ns / NS_PER_S) as i64, tv_nsec: (ns % NS_PER_S) as i64 }
 }

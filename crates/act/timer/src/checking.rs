@@ -1,6 +1,6 @@
-//! Whether checks pay: what is counted, what it costs, and the paper's break-even rule (section 4.3.2).
+//! Decides whether checks pay, by their counts, their costs, and the paper's break-even rule (section 4.3.2).
 
-/// What a queue has counted.
+/// The counts of a queue.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
     /// N_h: timers that fired when the kernel's timer expired.
@@ -11,7 +11,7 @@ pub struct Counts {
     pub checks: u64,
 }
 
-/// What checks and expiries cost on a machine, in ns of CPU time.
+/// The costs of checks and expiries on a machine, in ns of CPU time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Costs {
     /// C_h: a timer that the kernel's timer fires, with the sleep and the wake-up around it.
@@ -22,7 +22,7 @@ pub struct Costs {
     pub check_ns: u64,
 }
 
-/// What the paper found on its Pentium 4 of 1.5 GHz.
+/// The costs that the paper measured on its Pentium 4 of 1.5 GHz.
 impl Default for Costs {
     fn default() -> Costs {
         Costs { hard_ns: 8_000, soft_ns: 1_000, check_ns: 150 }
@@ -31,7 +31,7 @@ impl Default for Costs {
 
 impl Costs {
     /// Whether checks that fire so many timers cost less than the backstops that they save:
-    /// `N_s / N_c > C_c / (C_h - C_s)`. They never do if a backstop is the cheaper one.
+    /// `N_s / N_c > C_c / (C_h - C_s)`. They never do if a backstop costs no more than a check that fires.
     pub fn pay(&self, soft: u64, checks: u64) -> bool {
         let saved_ns = u128::from(self.hard_ns.saturating_sub(self.soft_ns)) * u128::from(soft);
         saved_ns > u128::from(self.check_ns) * u128::from(checks)

@@ -1,4 +1,4 @@
-//! What checks and expiries cost on this machine.
+//! Measures what checks and expiries cost on this machine.
 
 use std::hint::black_box;
 use std::io;
@@ -13,7 +13,7 @@ use crate::{Backstop, Costs, Terms, Timers, Trigger, now_ns};
 /// How often each operation is measured.
 const CHECKS: u64 = 2_000;
 const EXPIRIES: u64 = 32;
-/// How long a sleep lasts that is measured, in ns.
+/// The length of each measured sleep, in ns.
 const SLEEP_NS: u64 = 30_000;
 
 fn cpu_ns() -> u64 {

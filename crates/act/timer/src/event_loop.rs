@@ -26,13 +26,13 @@ const EVENTS: usize = 256;
 /// A descriptor that is ready.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ready {
-    /// What the descriptor was added with.
+    /// The token with which the descriptor was added.
     pub token: u64,
-    /// For what it is ready: [`READABLE`], [`WRITABLE`] and the other bits of `epoll_ctl(2)`.
+    /// The events that have come: [`READABLE`], [`WRITABLE`] and the other bits of `epoll_ctl(2)`.
     pub flags: u32,
 }
 
-/// A set of descriptors and a queue of timers of one thread, which sleeps until one of either is due.
+/// A set of descriptors and a queue of timers of one thread. It sleeps until a descriptor or a timer is due.
 ///
 /// ```
 /// use std::time::Duration;
@@ -78,11 +78,11 @@ impl<T> Loop<T> {
         Ok(Loop { timers, backstop, remote, orders, epoll, events: Vec::with_capacity(EVENTS) })
     }
 
-    /// Waits for a descriptor too. `flags` are those of `epoll_ctl(2)`, such as [`READABLE`]; `token` names
-    /// it in [`Ready`], and may be anything below `u64::MAX - 1`.
+    /// Adds a descriptor to wait for. `flags` are the events of `epoll_ctl(2)`, such as [`READABLE`]; `token`
+    /// names the descriptor in [`Ready`], and may be anything below `u64::MAX - 1`.
     ///
     /// # Errors
-    /// The token is too great, or `epoll_ctl(2)` fails: the descriptor was added already, or cannot be
+    /// The token is too large, or `epoll_ctl(2)` fails: the descriptor was added already, or cannot be
     /// waited for.
     pub fn add(&self, descriptor: impl AsFd, token: u64, flags: u32) -> io::Result<()> {
         if token >= ORDERS {
@@ -93,7 +93,7 @@ impl<T> Loop<T> {
         Ok(epoll::add(&self.epoll, descriptor, EventData::new_u64(token), flags)?)
     }
 
-    /// Waits for a descriptor no longer.
+    /// Removes a descriptor from the set.
     ///
     /// # Errors
     /// The descriptor was not added.
@@ -101,7 +101,7 @@ impl<T> Loop<T> {
         Ok(epoll::delete(&self.epoll, descriptor)?)
     }
 
-    /// Arms and cancels timers of this loop from other threads.
+    /// A handle with which other threads arm and cancel timers of this loop.
     pub fn remote(&self) -> Remote<T> {
         self.remote.clone()
     }
@@ -127,7 +127,7 @@ impl<T> Loop<T> {
     /// without events. Pass the result to [`fire`](Loop::fire).
     ///
     /// # Errors
-    /// Those of `timerfd_settime(2)` and `epoll_wait(2)`; none is known for a loop that was made.
+    /// The errors of `timerfd_settime(2)` and `epoll_wait(2)`; none is known for a valid loop.
     pub fn wait(&mut self, ready: &mut Vec<Ready>) -> io::Result<Trigger> {
         self.obey();
         self.backstop.arm(self.timers.backstop_ns())?;
@@ -146,7 +146,7 @@ impl<T> Loop<T> {
                     trigger = Trigger::Backstop;
                     self.backstop.note_expiry();
                 }
-                // They are obeyed below, whatever ended the sleep.
+                // The orders are carried out below, whatever ended the sleep.
                 ORDERS => {}
                 token => ready.push(Ready { token, flags: flags.bits() }),
             }
@@ -155,7 +155,7 @@ impl<T> Loop<T> {
         Ok(trigger)
     }
 
-    /// Does what other threads have ordered.
+    /// Carries out the orders of other threads.
     #[inline]
     fn obey(&mut self) {
         if self.remote.may_have_orders() {
@@ -165,7 +165,7 @@ impl<T> Loop<T> {
 }
 
 impl<T: Clone> Loop<T> {
-    /// Reads the clock and fires all timers that are due, after a [`wait`](Loop::wait). What is called may
+    /// Reads the clock and fires all timers that are due, after a [`wait`](Loop::wait). The callback may
     /// arm and cancel timers.
     pub fn fire(&mut self, trigger: Trigger, fired: impl FnMut(&mut Timers<T>, Fired<T>)) {
         fire_due(&mut self.timers, now_ns(), trigger, fired);

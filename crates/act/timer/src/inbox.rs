@@ -1,4 +1,4 @@
-//! Messages from other threads to a thread that sleeps until it is told.
+//! Messages from other threads to a thread that sleeps until it is woken.
 
 use crate::sync::{AtomicBool, Mutex, Ordering, PoisonError};
 
@@ -6,7 +6,7 @@ use crate::sync::{AtomicBool, Mutex, Ordering, PoisonError};
 #[derive(Debug)]
 pub(crate) struct Inbox<M> {
     messages: Mutex<Vec<M>>,
-    /// The reader was told, or will be, and has not taken the messages since.
+    /// Whether the reader was woken, or will be, and has not taken the messages since.
     is_told: AtomicBool,
 }
 
@@ -15,11 +15,11 @@ impl<M> Inbox<M> {
         Inbox { messages: Mutex::new(Vec::new()), is_told: AtomicBool::new(false) }
     }
 
-    /// Leaves a message. Returns whether the caller must tell the reader, which may be asleep; otherwise a
-    /// previous caller does.
+    /// Adds a message. Returns whether the caller must wake the reader, which may be asleep; otherwise a
+    /// previous caller wakes it.
     pub(crate) fn push(&self, message: M) -> bool {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner).push(message);
-        // After the message: a reader that takes this mark back finds the message.
+        // The flag is set after the message is added: a reader that clears the flag finds the message.
         !self.is_told.swap(true, Ordering::AcqRel)
     }
 
@@ -29,10 +29,10 @@ impl<M> Inbox<M> {
         self.is_told.load(Ordering::Relaxed)
     }
 
-    /// Takes all messages; `taken` must be empty, and its memory is used for the next ones. Only the reader
+    /// Takes all messages; `taken` must be empty, and its memory is used for later messages. Only the reader
     /// calls this.
     pub(crate) fn take(&self, taken: &mut Vec<M>) {
-        // Before the messages: one that is missed here was left later, and its sender tells the reader.
+        // The flag is cleared first: a message missed here came later, and its sender wakes the reader.
         if self.is_told.swap(false, Ordering::AcqRel) {
             std::mem::swap(&mut *self.messages.lock().unwrap_or_else(PoisonError::into_inner), taken);
         }

@@ -65,8 +65,8 @@
 //!
 //! A check costs C_c, a timer that a check fires C_s, a timer that the backstop fires C_h. Checks pay if
 //! `N_s / N_c > C_c / (C_h - C_s)` (section 4.3.2), where N_c checks fired N_s timers.
-//! [`Timers::wants_check`] keeps that account: it tells the caller at which trigger points to read the clock,
-//! and leaves them out while they do not pay.
+//! [`Timers::wants_check`] applies this rule: it returns whether to read the clock at a trigger point. It
+//! leaves checks out while they do not pay.
 
 #[cfg(feature = "epoll")]
 mod backstop;

@@ -1,4 +1,4 @@
-//! The backstop as a source of mio's.
+//! The backstop as an event source of mio.
 
 use std::io;
 use std::os::fd::AsRawFd;

@@ -22,22 +22,22 @@ pub enum Trigger {
 pub struct Fired<T> {
     /// The timer. The handle still names it if it is periodic.
     pub handle: Handle,
-    /// What the timer was armed with.
+    /// The value with which the timer was armed.
     pub value: T,
     /// The deadline that has passed, in ns.
     pub deadline_ns: u64,
-    /// How long ago that was, in ns.
+    /// The time from the deadline until now, in ns.
     pub late_ns: u64,
 }
 
-/// An entry of a heap: a time, which arming of a timer it is of, and its slot. Void if the slot's number of
-/// arming differs.
+/// An entry of a heap: a time, the sequence number of the timer's arming, and the timer's slot. It is void if
+/// the slot has another sequence number.
 type Entry = Reverse<(u64, u64, u32)>;
 
-/// How many void entries a heap may have beside as many as it has valid ones.
+/// A heap may have as many void entries as valid entries, and this many more.
 const VOID_ENTRIES: usize = 64;
 
-/// A queue of firm timers that belongs to one thread; `T` is what a timer is armed with.
+/// A queue of firm timers that belongs to one thread; `T` is the type of the timers' values.
 #[derive(Debug)]
 pub struct Timers<T> {
     /// No timer is due before this time.
@@ -48,7 +48,7 @@ pub struct Timers<T> {
     wheel: Wheel,
     /// The timers that are not in the wheel, by deadline.
     by_deadline: BinaryHeap<Entry>,
-    /// Those of them that have a limit, by limit.
+    /// The timers in `by_deadline` that have a limit, by limit.
     by_limit: BinaryHeap<Entry>,
     /// How many timers are in the heaps.
     near: usize,
@@ -123,7 +123,7 @@ impl<T> Timers<T> {
         Ok(())
     }
 
-    /// Takes a timer out of the queue. Returns what it was armed with; `None` if it has ended.
+    /// Takes a timer out of the queue. Returns its value; `None` if it has ended.
     pub fn cancel(&mut self, handle: Handle) -> Option<T> {
         let index = self.slots.index_of(handle)?;
         self.unplace(index);
@@ -132,8 +132,8 @@ impl<T> Timers<T> {
         value
     }
 
-    /// Whether a timer may be due: a check, which is one comparison. It counts as one of N_c. If it says yes,
-    /// [`Timers::take`] has the timers, or finds that the earliest one was cancelled or is due later within
+    /// Whether a timer may be due: a check, which is one comparison. It counts as one of N_c. If it is true,
+    /// [`Timers::take`] returns the timers, or finds that the earliest was cancelled or is due later within
     /// its last period.
     #[inline]
     pub fn poll(&mut self, now_ns: u64) -> bool {
@@ -141,9 +141,9 @@ impl<T> Timers<T> {
         now_ns >= self.next_ns
     }
 
-    /// Whether the program should read the clock and [`poll`](Timers::poll) at this trigger point. It says no
-    /// while checks do not pay and no soft timer waits; from time to time it tries some again. Call it at
-    /// each trigger point at which the time is not known anyway.
+    /// Whether the program should read the clock and [`poll`](Timers::poll) at this trigger point: not while
+    /// checks do not pay and no soft timer waits. From time to time some checks are tried again. Call it at
+    /// each trigger point at which the program does not have the time anyway.
     #[inline]
     pub fn wants_check(&mut self) -> bool {
         if self.checking.passes() {
@@ -181,7 +181,7 @@ impl<T> Timers<T> {
         self.slots.index_of(handle).map(|index| self.slots.get(index).terms.deadline_ns)
     }
 
-    /// What a timer was armed with, to change it; `None` if it has ended.
+    /// The value of a timer, to change it; `None` if the timer has ended.
     pub fn value_mut(&mut self, handle: Handle) -> Option<&mut T> {
         let index = self.slots.index_of(handle)?;
         self.slots.value_mut(index)
@@ -197,17 +197,17 @@ impl<T> Timers<T> {
         self.slots.count == 0
     }
 
-    /// What the queue has counted since it was made.
+    /// The counts since the queue was made.
     pub fn counts(&self) -> Counts {
         self.counts
     }
 
-    /// What checks and expiries cost, as far as is known.
+    /// The costs of checks and expiries, as set by [`Timers::set_costs`], or else the paper's.
     pub fn costs(&self) -> Costs {
         self.checking.costs
     }
 
-    /// Says what checks and expiries cost on this machine. The next decision about checks uses it.
+    /// Sets the costs of checks and expiries on this machine. The next decision about checks uses them.
     pub fn set_costs(&mut self, costs: Costs) {
         self.checking.costs = costs;
     }
@@ -242,7 +242,7 @@ impl<T> Timers<T> {
         self.wheel.period = period;
     }
 
-    /// Lets a timer wait where its deadline belongs.
+    /// Puts a timer into the heaps if it is due in the current period or earlier, else into the wheel.
     fn place(&mut self, index: u32) {
         let deadline_ns = self.slots.get(index).terms.deadline_ns;
         if period_of(deadline_ns) > self.wheel.period {
@@ -254,7 +254,7 @@ impl<T> Timers<T> {
         }
     }
 
-    /// Lets a timer wait in the heaps.
+    /// Puts a timer into the heaps.
     fn bring_near(&mut self, index: u32) {
         let slot = self.slots.get_mut(index);
         slot.place = Place::Near;
@@ -267,7 +267,7 @@ impl<T> Timers<T> {
         self.next_ns = self.next_ns.min(terms.deadline_ns);
     }
 
-    /// Takes a timer out of where it waits. Its entries in heaps become void with its number of arming.
+    /// Takes a timer out of the wheel or the heaps. Heap entries become void with its next sequence number.
     fn unplace(&mut self, index: u32) {
         match self.slots.get(index).place {
             Place::Nowhere => {}
@@ -298,7 +298,7 @@ impl<T> Timers<T> {
         SOFT
     }
 
-    /// Drops the void entries of a heap if there are many. Each was made by a call that this pays for.
+    /// Drops the void entries of a heap if there are many. The calls that made these entries pay for this.
     fn tidy(&mut self) {
         let most = 2 * self.near + VOID_ENTRIES;
         for heap in [&mut self.by_deadline, &mut self.by_limit] {
@@ -308,7 +308,7 @@ impl<T> Timers<T> {
         }
     }
 
-    /// Computes anew before when no timer is due.
+    /// Computes anew the time before which no timer is due.
     fn look_ahead(&mut self) {
         let near_ns = self.by_deadline.peek().map_or(SOFT, |&Reverse((deadline_ns, ..))| deadline_ns);
         let far_ns = self.wheel.first().map_or(SOFT, |(_, start_ns)| start_ns);

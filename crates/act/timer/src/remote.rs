@@ -11,15 +11,15 @@ use crate::inbox::Inbox;
 use crate::terms::{Refused, SOFT};
 use crate::{Handle, Terms, Timers, now_ns};
 
-/// What another thread asks of a loop.
+/// An order of another thread to a loop.
 #[derive(Debug)]
 enum Order<T> {
     Arm { terms: Terms, value: T },
     Cancel(Handle),
 }
 
-/// Arms and cancels timers of a [`Loop`](crate::Loop) from any thread; a clone does the same. A loop that
-/// sleeps is woken; one that works sees it at its next trigger point.
+/// Arms and cancels timers of a [`Loop`](crate::Loop) from any thread; a clone serves the same loop. A loop
+/// that sleeps is woken; a loop that works carries out the order at its next trigger point.
 #[derive(Debug)]
 pub struct Remote<T>(Arc<Shared<T>>);
 
@@ -42,7 +42,7 @@ impl<T> Remote<T> {
         Ok(Remote(Arc::new(Shared { inbox: Inbox::new(), wakes })))
     }
 
-    /// Arms a timer. A deadline that has passed when the loop sees it fires at once.
+    /// Arms a timer. If the deadline has passed when the loop gets the order, the timer fires at once.
     ///
     /// # Errors
     /// The terms cannot be kept; see [`Refused`].
@@ -67,19 +67,19 @@ impl<T> Remote<T> {
     }
 
     /// Cancels a timer by a handle that the loop's thread has passed on. The timer may still fire before the
-    /// loop sees this.
+    /// loop carries this out.
     pub fn cancel(&self, handle: Handle) {
         self.order(Order::Cancel(handle));
     }
 
     fn order(&self, order: Order<T>) {
         if self.0.inbox.push(order) {
-            // It fails only when the counter is full, and a full counter has woken the loop.
+            // The write fails only when the counter is full, and a full counter has woken the loop.
             _ = rustix::io::write(&self.0.wakes, &1_u64.to_ne_bytes());
         }
     }
 
-    /// Whether [`obey`](Orders::obey) has something to do.
+    /// Whether there may be orders for [`obey`](Orders::obey).
     #[inline]
     pub(crate) fn may_have_orders(&self) -> bool {
         self.0.inbox.may_have_messages()
@@ -92,7 +92,7 @@ impl<T> AsFd for Remote<T> {
     }
 }
 
-/// The loop's side: orders that were taken, and their memory.
+/// The loop's memory for orders that it has taken.
 #[derive(Debug)]
 pub(crate) struct Orders<T>(Vec<Order<T>>);
 
@@ -101,7 +101,7 @@ impl<T> Orders<T> {
         Orders(Vec::new())
     }
 
-    /// Does what other threads have ordered.
+    /// Carries out the orders of other threads.
     pub(crate) fn obey(&mut self, remote: &Remote<T>, timers: &mut Timers<T>) {
         remote.0.inbox.take(&mut self.0);
         let now_ns = now_ns();

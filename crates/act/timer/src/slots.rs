@@ -22,7 +22,7 @@ impl Handle {
         (self.generation as u64) << 32 | self.index as u64
     }
 
-    /// The handle of a number from [`Handle::to_bits`]. Any other number names no timer, or another one.
+    /// The handle of a number from [`Handle::to_bits`]. Any other number names no timer, or another timer.
     pub const fn from_bits(bits: u64) -> Handle {
         Handle { index: bits as u32, generation: (bits >> 32) as u32 }
     }
@@ -45,7 +45,7 @@ pub(crate) struct Slot<T> {
     generation: u32,
     pub(crate) place: Place,
     pub(crate) terms: Terms,
-    /// In which order timers of one deadline were armed; it also names this arming of the timer.
+    /// The order in which the timers of one deadline were armed; it also names this arming of the timer.
     pub(crate) sequence: u64,
     /// The neighbours in a bucket of the wheel; `next` is also the next free slot.
     pub(crate) previous: u32,

@@ -1,9 +1,9 @@
 //! Sleeps and intervals for tasks of tokio, with an overshoot each.
 //!
-//! tokio's own timers are due at full milliseconds. Here a time is a number of nanoseconds, and a task is
-//! woken at the latest an overshoot after it, as far as the runtime has a thread to run it. The end of a
-//! sleep is a trigger point, at which all tasks that are due are woken. A program with long pieces of work
-//! adds others with [`Time::check`]. A timerfd is the backstop.
+//! tokio's own timers are due at full milliseconds. Here a time is a number of nanoseconds. A task is woken
+//! at most an overshoot later, as far as the runtime has a thread to run it. The end of a sleep is a trigger
+//! point, at which all tasks that are due are woken. A program with long pieces of work adds other trigger
+//! points with [`Time::check`]. A timerfd is the backstop.
 //!
 //! ```
 //! use std::time::Duration;
@@ -38,11 +38,11 @@ use tokio::task::{JoinHandle, coop};
 use crate::terms::{Refused, SOFT};
 use crate::{Backstop, Counts, Handle, Terms, Timers, Trigger, now_ns};
 
-/// The sleeps of a runtime's tasks. A clone is the same.
+/// The sleeps of a runtime's tasks. A clone shares them.
 #[derive(Clone, Debug)]
 pub struct Time(Arc<Started>);
 
-/// Ends the driver when the last user is gone.
+/// Aborts the driver when the last [`Time`], sleep or interval is dropped.
 #[derive(Debug)]
 struct Started {
     shared: Arc<Shared>,
@@ -55,7 +55,7 @@ impl Drop for Started {
     }
 }
 
-/// What all threads of the runtime share.
+/// The data that all threads of the runtime share.
 #[derive(Debug)]
 struct Shared {
     state: Mutex<State>,
@@ -69,7 +69,7 @@ struct Shared {
 struct State {
     timers: Timers<Waker>,
     backstop: Backstop,
-    /// For when the backstop is armed; [`SOFT`] if it is not.
+    /// The time for which the backstop is armed, ns; [`SOFT`] if it is not armed.
     armed_ns: u64,
 }
 
@@ -106,7 +106,7 @@ impl Time {
         Ok(Time(Arc::new(Started { shared, driver })))
     }
 
-    /// Sleeps until a deadline, and at most an overshoot longer. A deadline in the past has been reached.
+    /// Sleeps until a deadline, and at most an overshoot longer. If the deadline has passed, it ends at once.
     /// `Duration::MAX` is infinite: such a sleep ends at a trigger point alone.
     pub fn sleep_until(&self, deadline: Instant, overshoot: Duration) -> Sleep {
         let terms = Terms::firm(self.ns_at(deadline), ns(overshoot));
@@ -128,10 +128,10 @@ impl Time {
         self.interval_from(now_ns().saturating_add(ns(period)), period, overshoot)
     }
 
-    /// The same with the first tick at a time, which may lie in the past.
+    /// As [`interval`](Time::interval), with the first tick at a given time, which may lie in the past.
     ///
     /// # Errors
-    /// Those of [`interval`](Time::interval).
+    /// The errors of [`interval`](Time::interval).
     pub fn interval_at(
         &self,
         first: Instant,
@@ -152,7 +152,7 @@ impl Time {
         Ok(Interval { wait: Wait::new(self, terms), period_ns })
     }
 
-    /// A moment by the clock of the timers; one before the start is the start.
+    /// A moment by the clock of the timers, ns. A moment before the start counts as the start.
     fn ns_at(&self, moment: Instant) -> u64 {
         let after_ns = ns(moment.saturating_duration_since(self.0.shared.start));
         self.0.shared.start_ns.saturating_add(after_ns)
@@ -168,13 +168,13 @@ impl Time {
         }
     }
 
-    /// What was counted since the start.
+    /// The counts since the start.
     pub fn counts(&self) -> Counts {
         self.0.shared.state().timers.counts()
     }
 }
 
-/// A time in ns; what does not fit is infinite.
+/// A time in ns; [`SOFT`], which is infinite, if it does not fit into 64 bits.
 fn ns(time: Duration) -> u64 {
     u64::try_from(time.as_nanos()).unwrap_or(SOFT)
 }
@@ -222,7 +222,7 @@ impl State {
         self.armed_ns = SOFT;
     }
 
-    /// Arms a timer that wakes a task; nothing if the queue is full.
+    /// Arms a timer that wakes a task; `None` if the queue is full.
     fn arm_for(&mut self, now_ns: u64, terms: Terms, waker: &Waker) -> Option<Handle> {
         let armed = self.timers.arm(now_ns, terms, waker.clone());
         if terms.limit_ns() < self.armed_ns {
@@ -231,22 +231,22 @@ impl State {
         armed.ok()
     }
 
-    /// Arms the backstop if it must expire earlier than it would. So it may expire for a sleep that has ended
-    /// at a trigger point meanwhile: once an overshoot at most, where moving it would be a system call for
-    /// each check that wakes a task.
+    /// Arms the backstop if it must expire earlier than it is armed for. It is not moved to a later time, as
+    /// that would cost a system call for each check that wakes a task. So it may expire for a sleep that has
+    /// ended already, at most once in an overshoot.
     fn arm(&mut self) {
         let Some(limit_ns) = self.timers.backstop_ns().filter(|&limit_ns| limit_ns < self.armed_ns) else {
             return;
         };
-        // It fails for no valid timerfd, and this one is valid.
+        // Arming fails for no valid timerfd, and this one is valid.
         if self.backstop.arm(Some(limit_ns)).is_ok() {
             self.armed_ns = limit_ns;
         }
     }
 }
 
-/// Ends when its deadline has passed; made by [`Time::sleep_until`] and [`Time::sleep`]. Dropping it cancels
-/// it.
+/// A future that ends when its deadline has passed; made by [`Time::sleep_until`] and [`Time::sleep`].
+/// Dropping it cancels the sleep.
 #[derive(Debug)]
 #[must_use = "a sleep does nothing unless it is awaited"]
 pub struct Sleep(Wait);
@@ -272,7 +272,7 @@ impl Interval {
         poll_fn(|context| self.poll_tick(context)).await
     }
 
-    /// The same for a caller that polls. After a tick, the task is woken for the next one in any case.
+    /// As [`tick`](Interval::tick), for a caller that polls. A tick arms the next one unless that is due.
     pub fn poll_tick(&mut self, context: &mut Context<'_>) -> Poll<Duration> {
         let deadline_ns = self.wait.terms.deadline_ns;
         let next_ns = deadline_ns.saturating_add(self.period_ns);
@@ -294,12 +294,12 @@ impl Wait {
         Wait { time: time.clone(), terms, handle: None }
     }
 
-    /// Returns the time if the deadline has passed. Then it waits for the next deadline, if there is one.
+    /// Returns the time if the deadline has passed. Then the next deadline is armed, if there is one.
     fn poll(&mut self, context: &mut Context<'_>, next_ns: Option<u64>) -> Poll<u64> {
         let shared = &self.time.0.shared;
         let mut state = shared.state();
         if let Some(armed) = self.handle.and_then(|handle| state.timers.value_mut(handle)) {
-            // It has not fired, so no clock need be read. The old waker is dropped when the lock is free.
+            // The timer has not fired, so no clock need be read. The old waker is dropped without the lock.
             let other = (!armed.will_wake(context.waker())).then(|| context.waker().clone());
             let _old = other.map(|waker| std::mem::replace(armed, waker));
             drop(state);
@@ -316,7 +316,7 @@ impl Wait {
             return Poll::Pending;
         }
         drop(state);
-        // A task that is always late lets others run from time to time.
+        // A task that is always late lets other tasks run from time to time.
         if pin!(coop::cooperative(ready(()))).poll(context).is_pending() {
             return Poll::Pending;
         }

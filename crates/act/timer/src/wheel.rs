@@ -26,7 +26,7 @@ pub(crate) const fn period_of(time_ns: u64) -> u64 {
 #[derive(Clone, Copy, Debug)]
 struct Bucket {
     head: u32,
-    /// No timer in the bucket has an earlier limit. It may be too early after one was cancelled.
+    /// No timer in the bucket has an earlier limit. It may be too early after a timer was cancelled.
     limit_ns: u64,
 }
 
@@ -67,12 +67,12 @@ impl Wheel {
         })
     }
 
-    /// A time before which no timer of the bucket must fire, in ns.
+    /// A time, in ns, before which no timer of the bucket reaches its limit.
     pub(crate) fn limit_ns(&self, bucket: u16) -> u64 {
         self.buckets[usize::from(bucket)].limit_ns
     }
 
-    /// Lets a timer of a later period wait.
+    /// Puts a timer of a later period into its bucket.
     pub(crate) fn insert<T>(&mut self, slots: &mut Slots<T>, index: u32) {
         let terms = slots.get(index).terms;
         let period = period_of(terms.deadline_ns);

@@ -1,4 +1,4 @@
-//! The queue against a naive model: a list that is searched from end to end.
+//! Tests the queue against a naive model: a list that is searched from end to end.
 
 use proptest::prelude::*;
 use proptest::test_runner::RngSeed;
@@ -21,7 +21,7 @@ impl Model {
     }
 }
 
-/// What a test asks of the queue.
+/// A step of a test.
 #[derive(Clone, Debug)]
 enum Step {
     Arm {

@@ -1,4 +1,4 @@
-//! What a queue promises, each with a case of its own.
+//! Tests the guarantees of a queue, each with a case of its own.
 
 use spry_timer::{Costs, Handle, PERIOD_NS, Refused, SOFT, Terms, Timers, Trigger};
 

@@ -1,4 +1,4 @@
-//! A queue that has grown to its size allocates no more: counted by an allocator.
+//! Tests that a queue that has grown to its size allocates no more, with an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;

@@ -1,5 +1,5 @@
-//! The book of what is set for the machine: what each setting was at first, and the values that processes
-//! hold, the latest last. Each change is in the book before it is made.
+//! The book of the machine's settings: the first value of each setting, and the values that processes hold,
+//! the latest last. Each change is in the book before it is made.
 
 use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
@@ -23,7 +23,7 @@ const BOOT_ID: &str = "/proc/sys/kernel/random/boot_id";
 /// How long the lock may be held by another process: it is held for some system calls only.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// What became of a setting that was given back.
+/// The outcome for a setting that was given back.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Back {
@@ -37,21 +37,21 @@ pub enum Back {
     Failed(Setting, String),
 }
 
-/// What was set, by setting.
+/// The settings that processes hold.
 #[derive(Default, Serialize, Deserialize)]
 struct Book {
-    /// The boot of which the book tells.
+    /// The boot during which the settings were made, by the kernel's boot id.
     boot: String,
-    /// In the order in which they were set.
+    /// The settings, in the order in which they were set.
     entries: Vec<Entry>,
 }
 
 /// A setting that processes hold.
 #[derive(Serialize, Deserialize)]
 struct Entry {
-    /// What was in force before.
+    /// The value that was in force before.
     before: Setting,
-    /// What they set, the latest last. It is in force.
+    /// The values that processes hold, the latest last. The latest value is in force.
     claims: Vec<Claim>,
 }
 
@@ -61,7 +61,7 @@ struct Claim {
     setting: Setting,
 }
 
-/// A process that holds settings, and its guardian. Its file is locked as long as one of them lives.
+/// A process that holds settings, and its guardian. Its file is locked while one of the two runs.
 #[derive(Debug)]
 pub(crate) struct Holder {
     place: PathBuf,
@@ -70,8 +70,8 @@ pub(crate) struct Holder {
 }
 
 impl Holder {
-    /// Makes a holder that holds nothing yet. What processes left that were killed with their guardians is
-    /// given back first.
+    /// Makes a holder that holds nothing yet. First gives back the settings of processes that were killed
+    /// together with their guardians.
     pub(crate) fn new(place: &Path) -> Result<Holder, TuneError> {
         make(place)?;
         let _lock = lock(place)?;
@@ -98,7 +98,7 @@ impl Holder {
         self.file.as_fd()
     }
 
-    /// Puts a setting in force, and holds it. Returns what was in force. If the value is in force already and
+    /// Puts a setting in force, and holds it. Returns the old setting. If the value is in force already and
     /// no process holds it, it is left alone.
     pub(crate) fn set(&self, setting: &Setting) -> Result<Setting, TuneError> {
         let _lock = lock(&self.place)?;
@@ -110,7 +110,7 @@ impl Holder {
         match setting.write().and_then(|()| setting.in_force()) {
             Ok(found) if found == *setting => Ok(now),
             done => {
-                // If it was not written, this changes nothing.
+                // If the setting was not written, this changes nothing.
                 _ = now.write();
                 book.forget(&self.name, setting);
                 book.save(&self.place)?;
@@ -129,14 +129,14 @@ impl Holder {
         let backs = book.release(&self.name);
         book.save(&self.place)?;
         if !book.holds(&self.name) {
-            // The file may be gone already.
+            // The file may have been removed already.
             _ = fs::remove_file(self.place.join(&self.name));
         }
         Ok(backs)
     }
 }
 
-/// Gives back what processes left that were killed together with their guardians; `place` is
+/// Gives back the settings of processes that were killed together with their guardians; `place` is
 /// [`Kernel::state`](crate::Kernel::state).
 ///
 /// # Errors
@@ -150,14 +150,14 @@ pub fn restore(place: &Path) -> Result<Vec<Back>, TuneError> {
     open(place).map(|(_, backs)| backs)
 }
 
-/// Whether a process holds a setting, as far as this user may know.
+/// Whether a process holds a setting, as far as this user may read the book.
 pub(crate) fn is_held(place: &Path, setting: &Setting) -> bool {
     let book: Option<Book> =
         fs::read(place.join(BOOK)).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
     book.is_some_and(|book| book.entries.iter().any(|entry| entry.before.is_about_the_same(setting)))
 }
 
-/// Reads the book, and gives back what dead holders have left. The caller holds the lock.
+/// Reads the book, and gives back the settings of holders that have ended. The caller holds the lock.
 fn open(place: &Path) -> Result<(Book, Vec<Back>), TuneError> {
     let path = place.join(BOOK);
     let boot = fs::read_to_string(BOOT_ID).unwrap_or_default().trim().to_owned();
@@ -167,7 +167,7 @@ fn open(place: &Path) -> Result<(Book, Vec<Back>), TuneError> {
         Err(error) => return Err(at(&path)(error)),
     };
     if book.boot != boot {
-        // Since then the kernel was started with its own settings.
+        // The book is from an earlier boot: since then the kernel has started with its own settings.
         book = Book { boot, entries: Vec::new() };
     }
     let mut backs = Vec::new();
@@ -179,16 +179,16 @@ fn open(place: &Path) -> Result<(Book, Vec<Back>), TuneError> {
         book.save(place)?;
     }
     for holder in dead.iter().filter(|holder| !book.holds(holder)) {
-        // A holder that was killed early has no file.
+        // The file may be missing already.
         _ = fs::remove_file(place.join(holder));
     }
     Ok((book, backs))
 }
 
-/// The holders that have ended: those in the book, and those that held nothing yet.
+/// The holders that have ended: holders in the book, and holders that have a file but no settings yet.
 fn dead(place: &Path, book: &Book) -> Result<Vec<String>, TuneError> {
     let claims = book.entries.iter().flat_map(|entry| &entry.claims);
-    // The latest one is given back first.
+    // The settings of the latest holder are given back first.
     let mut names: Vec<String> = claims.rev().map(|claim| claim.holder.clone()).collect();
     for entry in fs::read_dir(place).map_err(at(place))? {
         let name = entry.map_err(at(place))?.file_name().to_string_lossy().into_owned();
@@ -205,13 +205,13 @@ fn dead(place: &Path, book: &Book) -> Result<Vec<String>, TuneError> {
     Ok(dead)
 }
 
-/// Whether a holder or its guardian lives.
+/// Whether a holder or its guardian still runs.
 fn is_alive(path: &Path) -> bool {
     File::open(path).is_ok_and(|file| flock(&file, FlockOperation::NonBlockingLockExclusive).is_err())
 }
 
 impl Book {
-    /// The entry of a setting; `now` is in force. There is none if this value needs no entry.
+    /// The entry of a setting; `now` is in force. `None` if there is no entry and `now` is the wanted value.
     fn entry(&mut self, setting: &Setting, now: &Setting) -> Option<&mut Entry> {
         let at = self.entries.iter().position(|entry| entry.before.is_about_the_same(setting));
         let at = match at {
@@ -223,7 +223,7 @@ impl Book {
             Some(at) => {
                 let entry = &mut self.entries[at];
                 if entry.claims.last().is_some_and(|claim| claim.setting != *now) {
-                    // Something else has changed it: what was set before is nothing to come back to.
+                    // Something else has changed the setting, so its earlier values are not restored.
                     *entry = Entry { before: now.clone(), claims: Vec::new() };
                 }
                 at
@@ -243,11 +243,11 @@ impl Book {
         self.entries.retain(|entry| !entry.claims.is_empty());
     }
 
-    /// Gives back what a holder has set, the latest first. What the kernel refuses stays in the book.
+    /// Gives back a holder's settings, the latest first. Settings that the kernel refuses stay in the book.
     fn release(&mut self, holder: &str) -> Vec<Back> {
         let mut backs = Vec::new();
         for entry in self.entries.iter_mut().rev() {
-            // A holder may have set it twice.
+            // A holder may have set the setting twice.
             while let Some(at) = entry.claims.iter().rposition(|claim| claim.holder == holder) {
                 let back = entry.release(at);
                 let has_failed = matches!(back, Back::Failed(..));
@@ -265,7 +265,7 @@ impl Book {
         self.entries.iter().flat_map(|entry| &entry.claims).any(|claim| claim.holder == holder)
     }
 
-    /// Replaces the book at once: whatever ends this process, the old book or the new one is there.
+    /// Replaces the book atomically: if this process is killed, either the old book or the new book is there.
     fn save(&mut self, place: &Path) -> Result<(), TuneError> {
         let (path, new) = (place.join(BOOK), place.join("book.new"));
         let bytes = serde_json::to_vec(self).map_err(|error| at(&path)(error.into()))?;
@@ -274,7 +274,7 @@ impl Book {
 }
 
 impl Entry {
-    /// Takes back the claim at this place.
+    /// Releases the claim with this index.
     fn release(&mut self, place: usize) -> Back {
         let ours = self.claims[place].setting.clone();
         if place + 1 < self.claims.len() {
@@ -286,7 +286,7 @@ impl Entry {
             Ok(now) if now == below => Ok(Back::Restored(below.clone())),
             Ok(now) if now == ours => below.write().map(|()| Back::Restored(below.clone())),
             Ok(now) => {
-                // What was set before is nothing to come back to.
+                // Something else has changed the setting, so its earlier values are not restored.
                 self.claims.clear();
                 return Back::Changed(now);
             }
@@ -306,7 +306,7 @@ impl Entry {
     }
 }
 
-/// Makes the directory of the book. Users may enter the one above, where the daemon's socket is.
+/// Makes the directory of the book. Users may enter its parent directory, where the daemon's socket is.
 fn make(place: &Path) -> Result<(), TuneError> {
     if let Some(above) = place.parent() {
         DirBuilder::new().recursive(true).mode(0o755).create(above).map_err(at(above))?;

@@ -45,9 +45,9 @@ pub enum TuneError {
          ask for that, or set the machine's slice with --all, as root"
     )]
     OtherSlice {
-        /// What was asked for, us.
+        /// The slice that was asked for, us.
         asked_us: u64,
-        /// What the kernel gives, us.
+        /// The slice that the kernel gives, us.
         given_us: u64,
     },
     /// A slice would end only at a tick that comes later.
@@ -56,7 +56,7 @@ pub enum TuneError {
          ask for {tick_us} us or more"
     )]
     Tick {
-        /// What was asked for, us.
+        /// The quantum that was asked for, us.
         quantum_us: u64,
         /// The time between ticks, us.
         tick_us: u64,
@@ -70,12 +70,12 @@ pub enum TuneError {
         instead(*.asked_hz)
     )]
     FixedTick {
-        /// What was asked for, Hz.
+        /// The tick that was asked for, Hz.
         asked_hz: u64,
-        /// The kernel's own, Hz.
+        /// The kernel's own tick, Hz.
         own_hz: u64,
     },
-    /// A scheduler loaded by sched_ext has all fair tasks.
+    /// A sched_ext scheduler schedules all fair tasks.
     #[error(
         "the sched_ext scheduler {0} schedules all ordinary tasks, by slices of its own: \
          end it first (`spry sched stop`, if it is Spry's)"
@@ -90,9 +90,9 @@ pub enum TuneError {
          {tick_us} us: ask for a multiple of that"
     )]
     WholeTicks {
-        /// What was asked for, us.
+        /// The quantum that was asked for, us.
         asked_us: u64,
-        /// What the kernel makes of it, us.
+        /// The quantum to which the kernel rounds it, us.
         given_us: u64,
         /// The time between ticks, us.
         tick_us: u64,
@@ -105,12 +105,12 @@ pub enum TuneError {
         /// The error of the kernel.
         error: io::Error,
     },
-    /// The kernel makes another value of what was written.
+    /// The kernel keeps another value than was written.
     #[error("{} is {} after {} was written into it; it is what it was again", .now.path, .now.value, .asked.value)]
     Kept {
-        /// What was written.
+        /// The setting that was written.
         asked: Setting,
-        /// What was read back.
+        /// The setting that was read back.
         now: Setting,
     },
     /// A file of the book could not be made, read or written.
@@ -124,7 +124,7 @@ pub enum TuneError {
     /// The kernel refuses a request that is not about a file.
     #[error("{what}: {error}")]
     Kernel {
-        /// What the request should have done.
+        /// The purpose of the request.
         what: &'static str,
         /// The error of the kernel.
         error: io::Error,
@@ -132,7 +132,7 @@ pub enum TuneError {
 }
 
 impl TuneError {
-    /// Whether the arguments ask for something that no kernel can do.
+    /// Whether the arguments are invalid on every kernel.
     pub fn is_wrong_usage(&self) -> bool {
         matches!(self, TuneError::Limit { .. } | TuneError::AllRoundRobin)
     }
@@ -145,7 +145,7 @@ fn instead(hz: u64) -> String {
     format!("ask for slices of that length, which need no tick (--quantum-us {quantum_us}{all})")
 }
 
-/// What can be done about a setting that is refused.
+/// The advice for a setting that the kernel refuses.
 pub(crate) fn hint(error: &io::Error) -> &'static str {
     match error.kind() {
         io::ErrorKind::PermissionDenied => " (it needs root, and a kernel that is not locked down)",

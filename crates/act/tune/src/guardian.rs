@@ -1,4 +1,4 @@
-//! The guardian: a process that outlives its caller, and gives back what the caller has set for the machine.
+//! The guardian: a process that outlives its caller, and gives back the machine's settings that it made.
 
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, OwnedFd};
@@ -11,19 +11,19 @@ use spry_sys::{poll, process, schedule};
 
 use crate::book::{Back, Holder};
 
-/// How long a new guardian may take to say that it is ready.
+/// How long a new guardian may take to report that it is ready.
 const BIRTH: Duration = Duration::from_secs(5);
-/// How long it may take to end when nothing is left to give back.
+/// How long the caller waits for the guardian to exit.
 const FAREWELL: Duration = Duration::from_secs(1);
-/// How often it tries to give back what the kernel refuses, and how long it waits in between.
+/// How often the guardian tries to give back settings, and how long it waits in between.
 const TRIES: (u32, Duration) = (5, Duration::from_millis(200));
 
-/// A guardian, as its caller holds it. When this is dropped, the guardian gives back what is still held, and
-/// ends.
+/// The caller's side of a guardian. When it is dropped, the guardian gives back the settings that are still
+/// held, and exits.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     tgid: u32,
-    /// The guardian sees the end of it.
+    /// The connection to the guardian, which acts when it is closed.
     line: Option<UnixStream>,
 }
 
@@ -57,7 +57,7 @@ impl Drop for Guardian {
     }
 }
 
-/// What the guardian does all its life. Returns the status that its process ends with.
+/// The main function of the guardian. Returns the exit status of its process.
 fn guard(holder: &Holder, caller: &OwnedFd, line: &UnixStream) -> i32 {
     detach(&[holder.lock_fd(), caller.as_fd(), line.as_fd()], c"spry-tune-guard");
     schedule::leave_real_time();
@@ -71,6 +71,6 @@ fn guard(holder: &Holder, caller: &OwnedFd, line: &UnixStream) -> i32 {
         }
         sleep(TRIES.1);
     }
-    // What is left is in the book, and the next process gives it back.
+    // The settings that are left are in the book, and the next process gives them back.
     1
 }

@@ -1,4 +1,4 @@
-//! The knobs of the running kernel, by its files and its answers.
+//! Reads the knobs of the running kernel from its files and by its system calls.
 
 use std::fs::{self, OpenOptions};
 use std::io;
@@ -20,8 +20,8 @@ pub(crate) const HRTICK: &str = "HRTICK";
 const UNSEEN: &str =
     "whether this kernel's HRTICK is on can be seen by root alone, if the kernel is not locked down";
 
-/// Where the kernel's knobs and the book of what is set are. The default is the running kernel; tests have
-/// directories of their own.
+/// The directories of the kernel's knobs, and of the book of settings. The default is the running kernel;
+/// tests have directories of their own.
 #[derive(Clone, Debug)]
 pub struct Kernel {
     /// The directory of the fair class' knobs.
@@ -58,7 +58,7 @@ pub(crate) enum Ends {
     Unknown(&'static str),
 }
 
-/// The kernel's answer to a slice that a task asks for.
+/// The kernel's result for a slice that a task asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Tried {
     /// The slice of the calling thread before, ns.
@@ -115,7 +115,7 @@ impl Kernel {
         }
     }
 
-    /// The name of a sched_ext scheduler that has all ordinary tasks.
+    /// The name of a sched_ext scheduler that schedules all ordinary tasks.
     pub(crate) fn sched_ext_scheduler(&self) -> Option<String> {
         let read = |name: &str| fs::read_to_string(self.sched_ext.join(name)).unwrap_or_default();
         let has_all = read("state").trim() == "enabled" && read("switch_all").trim() != "0";
@@ -134,7 +134,7 @@ pub(crate) fn tick_us() -> u64 {
     clock::tick_ns().div_ceil(1000)
 }
 
-/// Asks the kernel for a slice, from a temporary thread, and returns what the kernel made of it.
+/// Asks the kernel for a slice, from a temporary thread. Returns the slices before and after.
 ///
 /// # Errors
 /// If the calling thread is in a class without slices.

@@ -2,8 +2,8 @@
 //! machine, and that of the round-robin class. They are set while a command runs and given back afterwards,
 //! also if the process that set them is killed.
 //!
-//! [`Wish`] is what is asked for, [`Plan`] what this kernel can do of it, and [`Tuned`] what is in force.
-//! What is set for the machine is written into a book first (`book.rs`). Several processes may set the same
+//! [`Wish`] is the request, [`Plan`] is its settings on this kernel, and [`Tuned`] is the settings in force.
+//! Settings of the machine are written into a book first (`book.rs`). Several processes may set the same
 //! knob at once: the latest value is in force, and the last process gives back the first value. A guardian
 //! (`guardian.rs`) does that for a process that is killed. If both are killed, the next one does it.
 //!

@@ -1,4 +1,4 @@
-//! What this kernel can do of what is asked for, decided before anything is set.
+//! The settings that fulfil a wish on this kernel, decided before anything is set.
 
 use spry_setting::Setting;
 
@@ -6,35 +6,35 @@ use crate::error::TuneError;
 use crate::kernel::{self, Ends, Kernel, Tried};
 use crate::wish::{Class, Reach, Wish};
 
-/// A slice of a command, and of what it starts.
+/// A slice of a command, and of the tasks that it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Slice {
-    /// What this process has, ns.
+    /// The slice of this process, ns.
     pub before_ns: u64,
-    /// What the command gets, ns.
+    /// The slice that the command gets, ns.
     pub now_ns: u64,
 }
 
-/// What is to be set.
+/// The settings that fulfil a wish.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Plan {
     /// The slice of the command. The command takes it itself, between fork and exec.
     pub slice: Option<Slice>,
-    /// What is set for the machine, in this order.
+    /// The settings of the machine, in the order in which they are made.
     pub settings: Vec<Setting>,
     /// The quantum that round-robin tasks must have afterwards, us.
     pub(crate) round_robin_us: Option<u64>,
     /// The tick that was asked for and is the kernel's own, Hz.
     pub tick_hz: Option<u64>,
-    /// What the user should know.
+    /// Notes for the user, one line each.
     pub notes: Vec<String>,
 }
 
 impl Plan {
-    /// Decides what is to be set. Changes nothing.
+    /// Decides which settings fulfil a wish. Changes nothing.
     ///
     /// # Errors
-    /// If this kernel cannot do it; the error says why, and what can be done.
+    /// If this kernel cannot do it; the error gives the reason, and what the user can do.
     pub fn of(wish: &Wish, kernel: &Kernel) -> Result<Plan, TuneError> {
         let mut plan = Plan::default();
         if let Some(asked_hz) = wish.tick_hz {
@@ -81,12 +81,12 @@ impl Plan {
     }
 }
 
-/// The slice of the command, if the kernel gives what is asked for.
+/// The slice of the command, if the kernel gives the quantum that is asked for.
 fn slice(quantum_us: u64, tried: Tried) -> Result<Slice, TuneError> {
     match tried.given_ns {
         0 => Err(TuneError::NoSlices),
         given if given == quantum_us * 1000 => Ok(Slice { before_ns: tried.before_ns, now_ns: given }),
-        // A kernel that does not know slices, and tells the machine's.
+        // A kernel without slices of single tasks reports the machine's slice.
         given if given == tried.before_ns => Err(TuneError::NoSlices),
         given => Err(TuneError::OtherSlice { asked_us: quantum_us, given_us: given / 1000 }),
     }

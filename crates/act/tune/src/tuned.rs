@@ -14,7 +14,7 @@ use crate::plan::Plan;
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Scope {
-    /// The command, and what it starts.
+    /// The command, and the tasks that it starts.
     Command,
     /// The whole machine.
     Machine,
@@ -37,7 +37,7 @@ pub enum Value {
 /// A knob, with its value before and now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Knob {
-    /// What it is: `slice`, `base slice`, `round-robin quantum`, `HRTICK`, `tick`.
+    /// Its name: `slice`, `base slice`, `round-robin quantum`, `HRTICK`, `tick`.
     pub name: &'static str,
     /// Which tasks it is for.
     pub scope: Scope,
@@ -47,7 +47,7 @@ pub struct Knob {
     pub now: Value,
 }
 
-/// A plan that is in force. When this is dropped, or its process is killed, what was set for the machine is
+/// A plan that is in force. When this is dropped, or its process is killed, the settings of the machine are
 /// given back.
 #[derive(Debug)]
 pub struct Tuned {
@@ -59,11 +59,11 @@ pub struct Tuned {
 }
 
 impl Tuned {
-    /// Puts a plan in force. If something is to be set for the machine, the process is forked first: its copy
+    /// Puts a plan in force. If the plan has settings of the machine, the process is forked first: its copy
     /// is the guardian.
     ///
     /// # Errors
-    /// If the kernel refuses a setting, or makes something else of it. What was set until then is given back.
+    /// If the kernel refuses a setting, or keeps another value. Settings made before are given back.
     pub fn new(plan: Plan, kernel: &Kernel) -> Result<Tuned, TuneError> {
         let mut tuned = Tuned { plan, knobs: Vec::new(), guardian: None, holder: None };
         if let Some(slice) = tuned.plan.slice {
@@ -104,12 +104,12 @@ impl Tuned {
         if given_us == asked_us { Ok(()) } else { Err(TuneError::WholeTicks { asked_us, given_us, tick_us }) }
     }
 
-    /// What was set, and what was in force before.
+    /// The knobs that were set, with the values that were in force before.
     pub fn knobs(&self) -> &[Knob] {
         &self.knobs
     }
 
-    /// What the user should know.
+    /// Notes for the user, one line each.
     pub fn notes(&self) -> &[String] {
         &self.plan.notes
     }
@@ -120,7 +120,7 @@ impl Tuned {
         slice.into_iter().collect()
     }
 
-    /// Gives back what was set for the machine. Returns what became of each setting.
+    /// Gives back the settings of the machine. Returns the outcome for each setting.
     ///
     /// # Errors
     /// If the book cannot be read or written.
@@ -132,7 +132,7 @@ impl Tuned {
 impl Drop for Tuned {
     fn drop(&mut self) {
         if let Some(holder) = &self.holder {
-            // What could not be given back is in the book: the guardian tries again, then the next process.
+            // Settings that are left stay in the book: the guardian tries again, then the next process.
             _ = holder.give_back();
         }
         self.guardian = None;

@@ -1,4 +1,4 @@
-//! What is asked for, and the limits of it.
+//! The wish: the quantum or the tick that is asked for, and their limits.
 
 use std::ops::RangeInclusive;
 
@@ -21,13 +21,13 @@ pub enum Class {
 /// Which tasks of the fair class get the quantum.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reach {
-    /// The command, and what it starts.
+    /// The command, and the tasks that it starts.
     Command,
     /// All tasks that have no quantum of their own.
     Machine,
 }
 
-/// What is asked for.
+/// The request of the user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Wish {
     /// The quantum, us, as [`quantum_us`] reads it.

@@ -1,4 +1,4 @@
-//! Admission, held against a model that counts in parts of a common multiple of all its periods.
+//! Tests admission against a model that counts in parts of a common multiple of all its periods.
 
 use super::*;
 use crate::{BUDGET_MIN_NS, OnExhaustion};
@@ -49,12 +49,12 @@ impl Noise {
     }
 }
 
-/// The reservations by slot, as the model has them.
+/// The model's reservations by slot: the CPU, the owner and the terms.
 #[derive(Default)]
 struct Model(BTreeMap<u32, (u32, Owner, Terms)>);
 
 impl Model {
-    /// The time that is reserved for some, ns in the common multiple of the periods.
+    /// The time reserved by `more` and the meant reservations, ns in the common multiple of the periods.
     fn sum_ns(&self, more: Terms, is_meant: impl Fn(u32, u32, Owner) -> bool) -> u64 {
         let meant = self.0.iter().filter(|(slot, (cpu, owner, _))| is_meant(**slot, *cpu, *owner));
         let all = meant.map(|(_, (_, _, terms))| *terms).chain([more]);
@@ -138,7 +138,7 @@ fn it_admits_as_the_model_does_and_a_refusal_changes_nothing() {
     assert!(admitted > 2_000 && refused > 2_000 && changed > 200, "{admitted} {refused} {changed}");
 }
 
-/// The budget that a refusal says would fit is admitted, and 1 ns more is not. The admission stays as it was.
+/// Checks that the largest budget of a refusal is admitted, and 1 ns more is not. The admission stays as is.
 fn what_would_fit_fits(admission: &mut Admission, ask: &Ask<'_>, why: Refused) {
     let (fits_ns, cpu) = match why {
         Refused::Full { fits_ns, limit: limit @ (Limit::Cpu(_) | Limit::UsersOfCpu(_)), .. } => {
@@ -158,7 +158,7 @@ fn what_would_fit_fits(admission: &mut Admission, ask: &Ask<'_>, why: Refused) {
 
 #[test]
 fn sixty_thousand_opens_and_closes_leave_exactly_nothing() {
-    // As many as 100 a second for 10 minutes, with periods that have no common multiple worth the name.
+    // Up to 100 a second for 10 minutes; the least common multiple of the periods is very large.
     let (mut admission, mut noise) = (admission(), Noise(0x5eed_0002));
     let empty = admission.clone();
     let mut open = Vec::new();
@@ -239,7 +239,7 @@ fn a_user_has_a_quarter_of_a_cpu_and_four_reservations() {
     }
     let fifth = admission.open(&of(anna, 5, terms(50_000, 1_000_000)));
     assert_eq!(fifth, Err(Refused::UserCount { most: 4 }));
-    // Two further users have what users may have of a CPU, and root has what is left.
+    // Two further users get the share that users may have of a CPU, and root gets the rest.
     admission.open(&of(Owner::User(1001), 6, terms(250_000, 1_000_000))).unwrap();
     let third = Ask { cpu: Some(0), ..of(Owner::User(1002), 7, terms(100_000, 1_000_000)) };
     let refused = admission.open(&third).unwrap_err();
@@ -257,7 +257,7 @@ fn what_servers_may_take_cannot_be_reserved() {
     let server = admission.open(&server).unwrap();
     let refused = admission.open(&ask(1, terms(800_000, 1_000_000))).unwrap_err();
     assert!(matches!(refused, Refused::Full { room_ppm: 700_000, fits_ns: 700_000, .. }), "{refused:?}");
-    // A server stands beside what is reserved, too, and a refusal changes nothing.
+    // A server is also admitted beside a task's reservation, and a refusal changes nothing.
     let task = admission.open(&ask(1, terms(700_000, 1_000_000))).unwrap();
     admission.change(server.slot, terms(200_001, 1_000_000)).unwrap_err();
     admission.change(server.slot, terms(100_000, 1_000_000)).unwrap();

@@ -1,10 +1,10 @@
-//! The controller, held against a simulated queue: a partner that puts in at some rate, and a task that runs
-//! its budget at the begin of each period and takes out at some rate while it runs.
+//! Tests the controller with a simulated queue. A partner fills the queue at some rate. A task runs its
+//! budget at the beginning of each period, and drains the queue at some rate while it runs.
 
 use super::*;
 
 const MS: u64 = 1_000_000;
-/// The simulation's step, and how often the controller looks.
+/// The simulation's step, and the interval of the controller's observations.
 const STEP_NS: u64 = MS / 4;
 const LOOK_NS: u64 = 10 * MS;
 
@@ -20,8 +20,8 @@ struct Plant {
     room: f64,
 }
 
-/// What came of a stretch of time: the least and the most fill, and how often the fill went across half by
-/// more than a tenth to both sides.
+/// The result of a stretch of time: the least and the highest fill level, and how often the level went across
+/// half by more than a tenth on both sides.
 #[derive(Debug)]
 struct Seen {
     least: f64,
@@ -43,8 +43,8 @@ impl Plant {
         }
     }
 
-    /// Runs for a time. `fills` is how many queues the partner fills in a second, `needs` the share of a CPU
-    /// with which the task keeps up with that.
+    /// Runs for a time. `fills` is how many whole queues the partner fills in a second. `needs` is the share
+    /// of a CPU with which the task keeps up with that.
     fn run(&mut self, seconds: f64, fills: f64, needs: f64) -> Seen {
         let until_ns = self.now_ns + (seconds * 1e9) as u64;
         let (step_s, drains) = (STEP_NS as f64 / 1e9, fills / needs);
@@ -126,7 +126,7 @@ fn control_keeps_to_the_admitted_share_and_lowers_it_again() {
     plant.room = 0.25;
     let seen = plant.run(10.0, 3.0, 0.5);
     assert!(seen.share_most <= 0.25 && plant.fill > 0.9, "{seen:?} {}", plant.fill);
-    // It wants the room, so little is left of it; then it wants less as soon as it needs less.
+    // The task needs the whole room, so the share is near it. The share falls soon after the need falls.
     let share = plant.control.terms().budget_ns as f64 / plant.control.terms().period_ns as f64;
     assert!(share >= 0.2, "{share}");
     plant.run(4.0, 3.0, 0.1);

@@ -1,11 +1,11 @@
-//! Calls that are right, and calls that are not.
+//! Tests valid calls and invalid calls.
 
 use super::*;
 use crate::wire::{Sent, written};
 
 const CALLER: Caller = Caller { uid: 1000, tgid: 77 };
 
-/// A call, as the bus hands it on.
+/// A call, as the bus delivers it.
 fn sent(interface: &str, member: &str, values: &Values) -> Message {
     let bytes = written(1, Sent::ToBus { member }, values);
     let mut message = Message::read(&bytes).expect("a message");
@@ -50,7 +50,7 @@ fn numbers_beyond_the_limits_are_refused_as_rtkit_refuses_them() {
 fn arguments_of_other_types_are_refused() {
     assert_eq!(name(&thread("MakeThreadRealtime", "ti", &[78], 1)), "InvalidArgs");
     assert_eq!(name(&thread("MakeThreadRealtimeWithPID", "tu", &[78], 1)), "InvalidArgs");
-    // What is said to be there is not.
+    // The arguments do not match the signature.
     assert_eq!(name(&thread("MakeThreadRealtime", "tu", &[], 1)), "InvalidArgs");
     assert_eq!(name(&thread("MakeThreadRealtime", "tu", &[1, 2], 1)), "InvalidArgs");
     assert_eq!(name(&sent(NAME, "MakeThreadRealtime", &Values::default())), "InvalidArgs");

@@ -1,4 +1,4 @@
-//! Messages that are written and read, and bytes that are none.
+//! Tests messages that are written and read, and bytes that are no message.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What the examples that load the machine share: processes, and memory that the processes share.
+//! Common parts of the examples that load the machine: processes, and memory that the processes share.
 // Each example is a program of its own and uses only a part of this module.
 #![allow(dead_code)]
 
@@ -11,8 +11,8 @@ use anyhow::{Context, Result, ensure};
 use spry_sys::settle::Setting;
 use spry_sys::{Signal, process};
 
-/// Work of about 2 us on a CPU that executes an instruction a nanosecond. Loops do it between two looks at
-/// the clock: in the lab, a look takes as much of the host's time as thousands of plain instructions.
+/// Work of about 2 us on a CPU that executes an instruction a nanosecond. Loops do it between two readings of
+/// the clock. In the lab, a reading takes as much of the host's time as thousands of plain instructions.
 pub fn work() {
     let (mut a, mut b, mut c, mut d) = (black_box(1_u64), 2_u64, 3_u64, 4_u64);
     for _ in 0..24 {
@@ -26,7 +26,7 @@ pub fn work() {
     black_box((a, b, c, d));
 }
 
-/// Works for so long.
+/// Works for the time `run`.
 pub fn spin(run: Duration) {
     let begin = Instant::now();
     while begin.elapsed() < run {

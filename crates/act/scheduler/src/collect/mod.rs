@@ -1,4 +1,4 @@
-//! The collection: loads the BPF programs that observe which process depends on which, and adds their edges
+//! The collection: loads the BPF programs that observe dependencies between processes, and adds their edges
 //! to the policy's graph.
 
 mod news;
@@ -23,11 +23,11 @@ use ttys::Ttys;
 /// The compiled BPF programs of the collection.
 static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o"));
 
-/// The two programs that observe wake-ups, each with what it counts as waiting. One of them is loaded.
+/// The two programs that observe wake-ups, each with its definition of waiting. One of them is loaded.
 const HOOKS: [(&str, Waits); 2] =
     [("spry_sched_waking", Waits::Asleep), ("spry_try_to_wake_up", Waits::Tested)];
 
-/// What the collection has counted since the previous drain.
+/// The counts of the collection since the previous drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
 pub struct Drained {
@@ -45,7 +45,7 @@ pub struct Collector {
     object: Object,
     /// The links of the attached programs. They are dropped before the object, to which they belong.
     links: Vec<Link>,
-    /// What counts as waiting: being asleep, or also being tested for a wake-up.
+    /// The definition of waiting: being asleep, or also being tested for a wake-up.
     waits: Waits,
     nodes: Nodes,
     ttys: Ttys,
@@ -59,7 +59,7 @@ pub struct Collector {
 }
 
 impl Collector {
-    /// Loads the collection's programs, and attaches those that this kernel can run.
+    /// Loads the collection's programs, and attaches the programs that this kernel can run.
     ///
     /// # Errors
     /// If the privilege to load BPF programs is missing, or the kernel has no type information.
@@ -139,12 +139,12 @@ impl Collector {
         Ok(())
     }
 
-    /// What the collection counts as waiting: as requested, if the kernel can show it.
+    /// The tasks that the collection counts as waiting: as requested, if the kernel can show them.
     pub const fn waits(&self) -> Waits {
         self.waits
     }
 
-    /// Warnings for the user about what this kernel does not show.
+    /// Warnings for the user about data that this kernel does not show.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
@@ -188,8 +188,8 @@ impl Collector {
         Drained { gone, ttys: self.ttys.take(&self.nodes), lost_edges }
     }
 
-    /// The secret factor in the hash that finds the bucket of a process. The scheduler's programs
-    /// must use the same.
+    /// The secret factor in the hash that finds the bucket of a process. The scheduler's programs must use
+    /// the same factor.
     pub const fn bucket_secret(&self) -> u32 {
         self.bucket_secret
     }
@@ -205,7 +205,7 @@ impl Collector {
     }
 
     /// The node of a process, made if it has none. A process that never waited for another process, and for
-    /// which none waited, can still be in use. `None` if there is no such process, no free node, or on
+    /// which no process waited, can still be in use. `None` if there is no such process, no free node, or on
     /// kernels before 6.2.
     pub fn ensure(&mut self, tgid: Tgid) -> Option<NodeRef> {
         if let Some(name) = self.find(tgid).filter(|&name| self.nodes.owner(name) == Some(tgid)) {
@@ -228,7 +228,7 @@ impl Collector {
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
         let found = self.object.progs().find(|program| program.name() == name);
         let found = found.ok_or_else(|| anyhow!("the program {name} is missing"))?;
-        // SAFETY: the object keeps its programs open, and is borrowed as long as the answer.
+        // SAFETY: the object keeps its programs open, and is borrowed as long as the result.
         Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
     }
 
@@ -244,7 +244,7 @@ impl Collector {
 fn map<'object>(object: &'object Object, name: &str) -> Result<BorrowedFd<'object>> {
     let found = object.maps().find(|map| map.name() == name);
     let found = found.ok_or_else(|| anyhow!("the map {name} is missing"))?;
-    // SAFETY: the object keeps its maps open, and is borrowed as long as the answer.
+    // SAFETY: the object keeps its maps open, and is borrowed as long as the result.
     Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })
 }
 
@@ -275,7 +275,7 @@ fn secret() -> u32 {
 }
 
 fn set_knobs(open: &mut OpenObject, knobs: &spry_collect_knobs) -> Result<()> {
-    // SAFETY: plain data without padding that is read as the bytes it is made of.
+    // SAFETY: the knobs are plain data without padding, read as their own bytes.
     let bytes = unsafe {
         std::slice::from_raw_parts((&raw const *knobs).cast::<u8>(), size_of::<spry_collect_knobs>())
     };

@@ -8,7 +8,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use libbpf_rs::{MapHandle, RingBufferBuilder};
 
-/// How long the thread may go on after this is dropped.
+/// The longest time for which the thread goes on after `News` is dropped.
 const LINGER: Duration = Duration::from_secs(2);
 
 /// A thread that waits for messages of the BPF programs about terminals.
@@ -30,7 +30,7 @@ impl News {
             let added = builder.add(&map, told).is_ok();
             let Some(ring) = added.then(|| builder.build().ok()).flatten() else { return };
             while !watched.load(Ordering::Relaxed) {
-                // An error means that the wait was interrupted; the next one is the same.
+                // An error means that the wait was interrupted; the loop then waits again.
                 let _ = ring.poll(LINGER);
             }
         };

@@ -12,7 +12,7 @@ use crate::nodes::{NodeRef, Nodes};
 
 const TTYS_MAX: usize = spry_limits_SPRY_TTYS_MAX as usize;
 
-/// How many bits of a device number are the minor number.
+/// The number of bits of the minor number in a device number.
 const MINOR_BITS: u32 = 20;
 
 /// A `struct spry_tty`. Both BPF programs and the daemon change it.
@@ -25,7 +25,7 @@ struct Tty {
     typed: AtomicU32,
     keyed: AtomicU32,
     shown: AtomicU32,
-    /// When the terminal was last typed at, ns; only BPF programs use this.
+    /// The time at which characters were last typed into the terminal, ns; only BPF programs use this.
     typed_ns: AtomicU64,
 }
 

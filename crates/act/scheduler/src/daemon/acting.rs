@@ -36,10 +36,10 @@ pub struct Acting {
     since_ns: u64,
     retry: Retry,
     ejections: u64,
-    /// How often the actuator has changed.
+    /// Number of changes of the actuator.
     changes: u64,
     ejected: Option<(u64, String)>,
-    /// Why the actuator refused the latest verdicts, if it did so.
+    /// The latest failure: of sched_ext at the start, of verdicts, of overrides or of the tuning.
     trouble: Option<String>,
 }
 
@@ -47,7 +47,7 @@ impl Acting {
     /// Starts an actuator; none if the daemon only observes.
     ///
     /// # Errors
-    /// If the requested actuator is not available; `auto` takes what is available.
+    /// If the requested actuator is not available; `auto` takes an actuator that is available.
     pub fn start(
         args: &RunArgs,
         constants: &Constants,
@@ -216,7 +216,7 @@ impl Acting {
         }
     }
 
-    /// How often the actuator has changed.
+    /// Number of changes of the actuator.
     pub const fn changes(&self) -> u64 {
         self.changes
     }

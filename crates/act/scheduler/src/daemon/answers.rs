@@ -15,7 +15,7 @@ use super::system::own_cpu_ns;
 use super::views::Sight;
 
 impl Daemon {
-    /// The status, with what the user `uid` may see.
+    /// The status, reduced to the data that the user `uid` may see.
     pub(super) fn status(&mut self, uid: u32) -> Status {
         if uid != 0 {
             return self.status_of_own(uid);
@@ -73,7 +73,7 @@ impl Daemon {
         privacy::status(status, for_all, &own)
     }
 
-    /// Why a process is in use or is not, with what the user `uid` may see.
+    /// The reasons why a process is in use or is not, reduced to the data that the user `uid` may see.
     pub(super) fn explain(&mut self, uid: u32, tid: u32) -> Result<Explanation, Refusal> {
         let no_process = || no_process(uid, tid);
         let tgid = process::of_thread(tid).ok_or_else(no_process)?;

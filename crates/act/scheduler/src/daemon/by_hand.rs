@@ -1,4 +1,4 @@
-//! Manual overrides: which processes were put into a class by a user, and which users may do that.
+//! Manual overrides: the processes that users have put into a class, and the users' permissions for that.
 
 use std::collections::BTreeMap;
 
@@ -95,8 +95,8 @@ impl ByHand {
         }
     }
 
-    /// Removes the overrides of processes that have exited, and returns these: their numbers may be
-    /// other processes' now.
+    /// Removes the overrides of processes that have exited, and returns these processes. Their numbers may
+    /// belong to other processes now.
     #[must_use]
     pub fn prune(&mut self) -> Vec<Tgid> {
         let lives = |tgid: Tgid, hand: &Placed| {

@@ -9,12 +9,12 @@ use spry_policy::{Place, Server, Tgid, Whose};
 
 use super::process;
 
-/// What is shown of devices beside the policy's standings.
+/// The data on devices that is shown besides the policy's standings.
 #[derive(Clone, Copy, Debug)]
 pub struct Telling<'a> {
     /// The server processes of devices.
     pub servers: &'a [Server],
-    /// How many times a second each process has drawn lately. Processes that have not drawn are left out.
+    /// The recent drawing rate of each process, 1/s. Processes that have not drawn are left out.
     pub frames_per_s: &'a BTreeMap<Tgid, f64>,
 }
 
@@ -35,7 +35,7 @@ pub fn name(place: Place) -> String {
     }
 }
 
-/// The devices for the status, each with its user. `others` are those that are no terminals.
+/// The devices for the status, each with its user. `others` are the devices that are no terminals.
 pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device, Whose)> {
     let others = others.into_iter().map(|status| {
         let whose = whose(&status);

@@ -1,6 +1,6 @@
-//! The process that answers on the system bus for the daemon (`spry-rtkit`): it is started, heard, and
-//! restarted with exponential back-off. The daemon reads messages of 20 bytes from it, a bounded
-//! number each second.
+//! The process that answers on the system bus for the daemon (`spry-rtkit`): its start, its messages, and its
+//! restarts with exponential back-off. The daemon reads messages of 20 bytes from it, a bounded number each
+//! second.
 
 use std::env;
 use std::fs;
@@ -25,9 +25,9 @@ const ADDRESS: &str = "DBUS_SYSTEM_BUS_ADDRESS";
 /// The first and the longest pause before a restart. Each pause is twice the last one.
 const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_MOST: Duration = Duration::from_secs(60);
-/// After a run of this length the next pause is the first one again, ns.
+/// After a run of this length, ns, the next pause is as short as the first.
 const CALM_NS: u64 = 60_000_000_000;
-/// How many messages are read in a second.
+/// The most messages that are read in a second.
 const MESSAGES_A_SECOND: u32 = 50;
 const SECOND_NS: u64 = 1_000_000_000;
 
@@ -39,7 +39,7 @@ struct Running {
     since_ns: u64,
 }
 
-/// The process that answers on the bus, and when it is started next.
+/// The process that answers on the bus, and the time of its next start.
 #[derive(Debug)]
 pub struct Front {
     uid: u32,
@@ -51,7 +51,7 @@ pub struct Front {
     due_ns: u64,
     ends: u32,
     heard: (u64, u32),
-    /// Why no process answers, as a text for root.
+    /// The reason why no process answers, as a text for root.
     trouble: Option<String>,
 }
 
@@ -71,18 +71,18 @@ impl Front {
         Ok(Front { uid, gid, program, running, ending, due_ns: 0, ends: 0, heard: (0, 0), trouble })
     }
 
-    /// The descriptor of its next message; `None` if it has sent too many in this second.
+    /// The descriptor for its next message; `None` if it does not run, or sent too many in this second.
     pub fn poll(&self, now_ns: u64) -> Option<PollFd<'_>> {
         let may_hear = self.may_hear(now_ns);
         self.running.as_ref().filter(|_| may_hear).map(|running| poll::readable(&running.line))
     }
 
-    /// When the process is to be started, on the monotonic clock, ns.
+    /// The time of its next start, on the monotonic clock, ns; `u64::MAX` while it runs.
     pub fn due_ns(&self) -> u64 {
         if self.running.is_some() { u64::MAX } else { self.due_ns }
     }
 
-    /// A warning with the reason why it does not answer, if it does not.
+    /// If the process does not answer, a warning with the reason.
     pub fn warning(&self) -> Option<String> {
         self.trouble.as_ref().map(|why| format!("org.freedesktop.RealtimeKit1 is not answered: {why}"))
     }
@@ -92,7 +92,7 @@ impl Front {
         second != now_ns / SECOND_NS || count < MESSAGES_A_SECOND
     }
 
-    /// Starts the process if that is due, and returns its next request. Does not wait.
+    /// Starts the process if its start is due, and returns its next request. Does not wait.
     pub fn turn(&mut self, now_ns: u64) -> Option<Asked> {
         if self.running.is_none() && now_ns >= self.due_ns {
             self.begin(now_ns);
@@ -101,7 +101,7 @@ impl Front {
             return None;
         }
         let running = self.running.as_ref()?;
-        // One byte more than a message has, so that a longer one is recognised as malformed.
+        // One byte more than a message has, so that a longer message is recognised as malformed.
         let mut bytes = [0; REQUEST + 1];
         let count = match recv(&running.line, &mut bytes[..], RecvFlags::DONTWAIT) {
             Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => return None,
@@ -131,7 +131,7 @@ impl Front {
     /// Sends the answer to the latest request.
     pub fn answer(&self, answered: &Answered) {
         if let Some(running) = &self.running {
-            // If the process has ended, the next turn finds that.
+            // If the process has ended, the next turn detects it.
             _ = send(&running.line, &answered.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
         }
     }

@@ -46,21 +46,21 @@ pub use self::system::say;
 use self::system::{Only, own_cpu_ns};
 use crate::deadline::{self, Deadline};
 
-/// The file that the daemon which acts on this machine holds locked, wherever its socket is.
+/// The file that the acting daemon of this machine holds locked, wherever its socket is.
 const ACTING_LOCK: &str = "/run/spry/acting.lock";
 
 /// The state of the daemon.
 struct Daemon {
     began_ns: u64,
     began_cpu_ns: u64,
-    /// How often the actuator had changed when the enforcer of reservations was chosen.
+    /// Number of changes of the actuator when the enforcer of reservations was chosen.
     changes: u64,
     /// Whether display servers get ceilings (`reserve/ceilings.rs`).
     lifts_displays: bool,
     /// Warnings from the daemon's start, for the user.
     warnings: Vec<String>,
     rounds: Rounds,
-    /// This field is dropped before those below it: tasks return to the kernel's scheduler before
+    /// This field is dropped before the fields below it: tasks return to the kernel's scheduler before
     /// anything else ends.
     acting: Acting,
     /// The reservations. They end as early as the actuator above.
@@ -74,7 +74,7 @@ struct Daemon {
     front: Option<Front>,
 }
 
-/// What the daemon does after it has answered a request.
+/// The daemon's next step after it has answered a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 enum Then {
@@ -82,7 +82,7 @@ enum Then {
     Stop,
 }
 
-/// Runs the daemon until it is told to stop. Afterwards the kernel schedules all tasks again.
+/// Runs the daemon until a request or a signal stops it. Afterwards the kernel schedules all tasks again.
 ///
 /// # Errors
 /// If it cannot start: privilege is missing, another daemon runs, or the requested actuator is not available.
@@ -152,8 +152,8 @@ impl Daemon {
             changes: 0,
             lifts_displays: args.ceilings == CeilingsArg::Displays,
             warnings,
-            // The first round is due a second after this moment, since none was due while the
-            // programs were loaded.
+            // The first round is due a second after this moment, since no round was due while the programs
+            // were loaded.
             second: Second::new(constants.clone()),
             rounds: Rounds::new(Policy::new(constants), monotonic_ns()),
             senses,
@@ -219,7 +219,7 @@ impl Daemon {
     }
 
     /// Starts the process that answers on the system bus if that is due, and handles its next request. The
-    /// time counts as the requesting user's. The numbers of requests, for each person and for all, bound it.
+    /// time counts as the requesting user's. Limits on the requests of each person and of all bound it.
     fn hear_front(&mut self, server: &mut Server, now_ns: u64) {
         let Some(front) = &mut self.front else { return };
         let Some(asked) = front.turn(now_ns) else { return };
@@ -247,7 +247,7 @@ impl Daemon {
         due
     }
 
-    /// Does all that is due once a second besides the policy's round.
+    /// Does all work that is due once a second besides the policy's round.
     fn second(&mut self, server: &mut Server) {
         for tgid in self.by_hand.prune() {
             self.acting.forget_hand(tgid);

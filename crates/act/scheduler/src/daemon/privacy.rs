@@ -1,12 +1,12 @@
-//! Reduces answers to what an ordinary user may see: the caller's own part. The rest is left out or null.
+//! Reduces answers to an ordinary user's permitted data: the caller's own part. The rest is left out or null.
 //!
-//! The functions are pure; they ask [`Own`] what belongs to the caller. An answer that was made from the
+//! The functions are pure; [`Own`] decides which data belongs to the caller. An answer that was made from the
 //! caller's own data passes unchanged, except for measurements of the daemon and the process of a device.
 //! Anything else in an answer is removed here.
 
 use spry_control::{Explanation, Scope, Status, Step, Task, TaskClass};
 
-/// Answers what belongs to the caller.
+/// Decides which processes and devices belong to the caller.
 pub trait Own {
     /// Whether a process is entirely the caller's.
     fn has_process(&self, tgid: u32) -> bool;
@@ -19,7 +19,7 @@ pub trait Own {
 /// The text that ordinary users see in place of the kernel's reason, which may name processes.
 const REASON: &str = "the reason may name processes, and is root's to see";
 
-/// Reduces a status to the caller's part. `for_all` are the warnings that reveal nothing about any user.
+/// Reduces a status to the caller's part. `for_all` are the warnings without data on any user.
 pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Own) -> Status {
     status.scope = Scope::Own;
     status.tasks.retain(|task| own.has_process(task.tgid));
@@ -56,7 +56,7 @@ pub fn explanation(mut explanation: Explanation, own: &impl Own) -> Option<Expla
     Some(explanation)
 }
 
-/// Reduces what is said of the caller's process to what follows from the caller's own devices and processes.
+/// Reduces the data on the caller's process to data from the caller's own devices and processes.
 fn redact(task: &mut Task, own: &impl Own) {
     if is_own_way(&task.path, own) {
         let others = |step: &&mut Step| step.tgid.is_some_and(|tgid| !own.has_process(tgid));

@@ -13,7 +13,7 @@ use spry_sys::process::{stat_fields, stat_name};
 pub struct Process {
     /// The process' name.
     pub comm: String,
-    /// When the process started, in the kernel's ticks since boot. Together with the number it identifies a
+    /// The start of the process, in the kernel's ticks since boot. Together with the number it identifies a
     /// process even after its exit.
     pub start_ticks: u64,
     /// The CPU on which the process runs, or ran last.

@@ -1,5 +1,5 @@
-//! Reservations: which users may have them for which tasks, and when they end. `spry-reservations` decides
-//! whether one fits, and the enforcer enforces it.
+//! Reservations: the users' permissions to have them for tasks, and their ends. `spry-reservations` decides
+//! whether a reservation fits, and the enforcer enforces it.
 
 mod by_bus;
 mod ceilings;
@@ -51,7 +51,7 @@ struct Found {
     runs_on: Option<u32>,
 }
 
-/// All reservations, and what admits and enforces them.
+/// All reservations, with their admission and their enforcer.
 pub struct Reservations {
     admission: Admission,
     /// `None` if the daemon only observes.
@@ -59,7 +59,7 @@ pub struct Reservations {
     held: BTreeMap<u32, Held>,
     /// The shared servers, with their ceilings.
     servers: Vec<ceilings::Server>,
-    /// The reservations that follow pipes, and when the pipes were last read.
+    /// The reservations that follow pipes, and the time at which the pipes were last read, ns.
     driven: BTreeMap<u32, real_rate::Driven>,
     looked_ns: u64,
     /// The requests from the system bus.
@@ -85,7 +85,7 @@ impl Reservations {
     /// Starts without reservations. Without an enforcer, all requests are refused.
     pub fn new(args: &RunArgs, enforcer: Option<Box<dyn Enforcer>>) -> Reservations {
         let percent = |share: u8| u32::from(share) * PERCENT_PPM;
-        // A user on the bus can have as many as rtkit allows.
+        // A user on the bus can have as many reservations as rtkit allows.
         let by_bus = if args.rtkit.is_some() { by_bus::THREADS as u32 } else { 0 };
         let limits = Limits {
             of_each_cpu_ppm: percent(args.reservable),
@@ -105,7 +105,7 @@ impl Reservations {
         }
     }
 
-    /// Sets the enforcer of future reservations. All present ones must have ended.
+    /// Sets the enforcer of future reservations. All present reservations must have ended.
     pub fn enforce_by(&mut self, enforcer: Box<dyn Enforcer>) {
         self.enforcer = Some(enforcer);
     }
@@ -206,7 +206,7 @@ impl Reservations {
         }
     }
 
-    /// The answer to a request, with notes on how the reservation differs from it.
+    /// The answer to a request, with notes on the reservation's differences from the request.
     fn opened(&self, slot: u32, cpu: u32, asked: Terms) -> Opened {
         let enforcer = self.enforcer_name();
         let notes = if enforcer == deadline::NAME { deadline::notes(&asked, cpu) } else { Vec::new() };
@@ -225,7 +225,7 @@ impl Reservations {
         let own = |held: &Held| uid == 0 || held.uid == uid;
         let found = self.held.iter().find(|(slot, held)| is_meant(**slot, held) && own(held));
         let Some((&slot, held)) = found else {
-            // An ordinary user must not learn whether another user has it.
+            // An ordinary user must not learn whether another user has such a reservation.
             let text = match which {
                 Which::Slot(slot) => Refused::NoSlot { slot }.to_string(),
                 Which::Tid(tid) => {
@@ -239,7 +239,7 @@ impl Reservations {
         Ok(text)
     }
 
-    /// The reservations that a user may see, with what their tasks have had.
+    /// The reservations that a user may see, with the CPU time that their tasks have had.
     pub fn list(&self, uid: u32) -> spry_control::Reservations {
         let seen = self.held.iter().filter(|(_, held)| uid == 0 || held.uid == uid);
         spry_control::Reservations {
@@ -342,8 +342,8 @@ impl Reservations {
     }
 }
 
-/// Finds the task of a request. The descriptor is opened first: all that is read afterwards is about its
-/// task, unless that has exited by the time of the reservation.
+/// Finds the task of a request. The descriptor is opened first. So all data that is read afterwards is about
+/// its task, unless the task has exited by the time of the reservation.
 fn find(uid: u32, covers: Covers) -> Result<Found, Refusal> {
     let number = covers.number();
     let gone = || no_process(uid, number);

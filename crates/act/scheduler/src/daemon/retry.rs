@@ -1,18 +1,18 @@
-//! When to start an actuator again that the kernel has removed: exponential back-off with three tries.
+//! The times at which a removed actuator is started again: exponential back-off with three tries.
 
 /// The pause before each try, ns.
 const PAUSES_NS: [u64; 3] = [1_000_000_000, 5_000_000_000, 25_000_000_000];
-/// After an actuator has worked for so long, all tries are available again, ns.
+/// After an actuator has worked for this time, ns, all tries are available again.
 const CALM_NS: u64 = 600_000_000_000;
 
-/// How many tries were used, and when the next try is due.
+/// The number of tries that were used, and the time at which the next try is due, ns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Retry {
     used: usize,
     due_ns: Option<u64>,
 }
 
-/// What to do after an actuator has failed.
+/// The step after an actuator has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Next {
@@ -23,8 +23,8 @@ pub enum Next {
 }
 
 impl Retry {
-    /// Notes that the actuator failed, after it had worked since `since_ns`; if it could not even start,
-    /// this is `now_ns`.
+    /// Records that the actuator failed, after it had worked since `since_ns`; if it could not even start,
+    /// `since_ns` is `now_ns`.
     pub fn failed(&mut self, since_ns: u64, now_ns: u64) -> Next {
         if now_ns.saturating_sub(since_ns) >= CALM_NS {
             self.used = 0;
@@ -34,7 +34,7 @@ impl Retry {
         self.due_ns.map_or(Next::GiveUp, Next::TryAt)
     }
 
-    /// When the next try is due, if one is planned.
+    /// The time at which the next try is due, if a try is planned, ns.
     pub const fn due_ns(&self) -> Option<u64> {
         self.due_ns
     }

@@ -1,4 +1,4 @@
-//! The rounds of the policy. Input is what devices and the collection have reported; output is a verdict on
+//! The rounds of the policy. Input is the reports of devices and of the collection; output is a verdict on
 //! each process in use.
 
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use super::second::Second;
 use super::senses::Senses;
 use crate::actuator::Verdict;
 
-/// If a round is late by this many periods, the daemon is taken to have been stopped.
+/// If a round is late by this many periods, the daemon counts as having been stopped.
 const LATE_PERIODS: u64 = 2;
 
 /// The policy with its state between rounds.
@@ -59,7 +59,7 @@ impl Rounds {
         self.trigger.ask(now_ns);
     }
 
-    /// When the next round is due.
+    /// The time at which the next round is due, on the monotonic clock, ns.
     pub fn due_ns(&self) -> u64 {
         self.trigger.due_ns(self.policy.constants())
     }
@@ -75,7 +75,7 @@ impl Rounds {
             self.policy.forget(tgid);
         }
         // The daemon and its helpers are removed from the graph. They and the servers wait for each other,
-        // but no user uses anything by that.
+        // but these waits show no use by a person.
         let helpers = senses.helpers();
         let is_own = |tgid: Tgid| tgid == self.me || helpers.contains(&tgid);
         helpers.iter().chain([&self.me]).for_each(|&own| self.graph.remove(own));
@@ -142,7 +142,7 @@ impl Rounds {
         &self.policy
     }
 
-    /// How many rounds of each kind there were, and the longest.
+    /// The numbers of rounds of each kind, and the duration of the longest round.
     pub const fn counts(&self) -> Counts {
         Counts {
             regular: self.regular,

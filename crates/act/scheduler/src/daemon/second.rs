@@ -2,8 +2,8 @@
 //! and each user's part of it.
 //!
 //! Each user's part comes from a separate round of the policy over that user's devices and processes. All
-//! input of this round is taken once a second. So nothing in a user's part depends on what other users do:
-//! neither ranks, nor paths, nor the times of early rounds.
+//! input of this round is taken once a second. So nothing in a user's part depends on the activity of other
+//! users: neither ranks, nor paths, nor the times of early rounds.
 
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,7 +19,7 @@ use super::process;
 use super::senses::{Gathered, Senses};
 use super::shares::{Shares, Watched};
 
-/// For how long CPU time is measured each second after a request, ns.
+/// The time after a request for which CPU time is measured each second, ns.
 const ASKED_LATELY_NS: u64 = 10_000_000_000;
 
 /// The state at the end of a second.
@@ -32,15 +32,15 @@ pub struct Second {
     servers: Vec<Server>,
     samples: Vec<Sample>,
     terminals: Terminals,
-    /// How many times each process drew in that second.
+    /// The number of frames that each process drew in that second.
     frames_per_s: BTreeMap<Tgid, f64>,
     devices: Vec<(Device, Whose)>,
-    /// The parts of users that have asked since the end of that second, by user.
+    /// The parts of users that sent requests since the end of that second, by user.
     parts: BTreeMap<u32, BTreeMap<Tgid, Standing>>,
-    /// CPU time, as shown to ordinary users. It is measured separately from root's, since what is measured
-    /// for root depends on what is in use.
+    /// CPU time, as shown to ordinary users. It is measured separately from root's, since root's measurement
+    /// depends on the processes in use.
     shares: Shares,
-    /// The users that asked in the latest second with requests, and when the last request came.
+    /// The users that sent requests since the latest measurement, and the time of the last request, ns.
     askers: BTreeSet<u32>,
     asked_ns: Option<u64>,
 }
@@ -76,7 +76,7 @@ impl Second {
         Second { policy: Policy::new(constants), ..Second::default() }
     }
 
-    /// Takes over the data of a second that is over. `is_left_out` says which processes are the daemon's own.
+    /// Takes over the data of a second that is over. `is_left_out` is true for the daemon's own processes.
     pub fn end(&mut self, senses: &mut Senses, graph: Graph, is_left_out: impl Fn(Tgid) -> bool) {
         let Gathered { servers, samples, ttys, gone, frames } = senses.gathered();
         for &tgid in &gone {
@@ -102,8 +102,8 @@ impl Second {
         &self.graph
     }
 
-    /// Measures CPU time, if an ordinary user has asked lately. Returns the users for which that was done,
-    /// and the time that it took for each, ns.
+    /// Measures CPU time, if an ordinary user sent a request recently. Returns the users for which CPU time
+    /// was measured, and the time that this took for each, ns.
     pub fn measure(&mut self, now_ns: u64, clock: impl Fn() -> u64) -> (BTreeSet<u32>, u64) {
         let is_lately = |asked_ns: u64| now_ns.saturating_sub(asked_ns) < ASKED_LATELY_NS;
         if !self.asked_ns.is_some_and(is_lately) {
@@ -116,7 +116,7 @@ impl Second {
         (askers, each_ns)
     }
 
-    /// Notes that a user asks. Returns what belongs to the user now.
+    /// Records a user's request. Returns the present devices and processes of the user.
     pub fn asked(&mut self, uid: u32, now_ns: u64) -> Owned {
         self.asked_ns = Some(now_ns);
         self.askers.insert(uid);
@@ -188,7 +188,7 @@ pub struct Part<'a> {
     pub standings: &'a BTreeMap<Tgid, Standing>,
     /// The graph of dependencies, of all users' processes.
     pub graph: &'a Graph,
-    /// What devices reported, about all users' processes.
+    /// The devices' reports on all users' processes.
     pub telling: Telling<'a>,
     /// CPU time of all users' processes.
     pub shares: &'a mut Shares,
@@ -203,8 +203,8 @@ mod tests {
     const OWN: u32 = 1000;
     const OTHER: u32 = 1001;
 
-    /// Display :1 is the caller's, display :2 is another user's. Processes with numbers that begin with 1 are
-    /// the caller's; those that begin with 2 are the other user's. Programs of both users draw and receive
+    /// Display :1 is the caller's, display :2 is another user's. Processes with numbers 10 to 19 are the
+    /// caller's, processes with numbers 20 to 29 the other user's. Programs of both users draw and receive
     /// keys. The caller's terminal runs an editor, for which a program of the other user waits, too.
     fn second(others_keys: u32) -> Second {
         let device = |number, uid| Device { place: Place::Display(number), whose: Whose::User(uid) };

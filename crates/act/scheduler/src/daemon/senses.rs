@@ -21,26 +21,26 @@ pub struct Senses {
     devices: Devices,
     terminals: Terminals,
     machine: terminals::System,
-    /// How many times a second each process drew between the latest two readings of devices.
+    /// The drawing rate of each process between the latest two readings of devices, 1/s.
     frames_per_s: BTreeMap<Tgid, f64>,
     gathered: Gathered,
     lost_edges: u64,
     warnings: Vec<String>,
 }
 
-/// What devices and the collection have reported since the end of the latest second. It is the same as if the
-/// daemon had read them only once in that time.
+/// The reports of devices and of the collection since the end of the latest second. They are the same as if
+/// the daemon had read them only once in that time.
 #[derive(Debug, Default)]
 pub struct Gathered {
     /// The server processes of devices other than terminals.
     pub servers: Vec<Server>,
-    /// What these devices report about other processes.
+    /// These devices' reports on other processes.
     pub samples: Vec<Sample>,
     /// The characters that passed through each terminal.
     pub ttys: BTreeMap<terminals::Device, Activity>,
     /// Processes that have exited or called exec.
     pub gone: Vec<Tgid>,
-    /// How many times each process drew.
+    /// The number of frames that each process drew.
     pub frames: BTreeMap<Tgid, u32>,
 }
 
@@ -63,20 +63,20 @@ impl Gathered {
     }
 }
 
-/// What the inputs have reported since the last round.
+/// The reports of the inputs since the last round.
 #[derive(Debug, Default)]
 pub struct Learnt {
     /// The server processes of devices.
     pub servers: Vec<Server>,
-    /// What devices report about other processes.
+    /// The devices' reports on other processes.
     pub samples: Vec<Sample>,
     /// Processes that have exited or called exec.
     pub gone: Vec<Tgid>,
 }
 
 impl Senses {
-    /// Opens the collection and the devices. Without the collection the daemon knows only which processes
-    /// devices report, not on which others these depend.
+    /// Opens the collection and the devices. Without the collection the daemon has only the processes that
+    /// devices report, not the processes on which these depend.
     ///
     /// # Errors
     /// If devices cannot be looked for at all.
@@ -120,7 +120,7 @@ impl Senses {
         })
     }
 
-    /// Updates the graph, and returns what else the inputs have reported.
+    /// Updates the graph, and returns all other reports of the inputs.
     pub fn learn(&mut self, graph: &mut Graph) -> Learnt {
         let mut learnt = Learnt::default();
         let mut ttys = Vec::new();
@@ -143,12 +143,12 @@ impl Senses {
         learnt
     }
 
-    /// How many times a second each process has drawn lately.
+    /// The recent drawing rate of each process, 1/s.
     pub const fn frames_per_s(&self) -> &BTreeMap<Tgid, f64> {
         &self.frames_per_s
     }
 
-    /// What was reported since the last call, at the end of a second.
+    /// The reports since the last call, at the end of a second.
     pub fn gathered(&mut self) -> Gathered {
         mem::take(&mut self.gathered)
     }
@@ -188,7 +188,7 @@ impl Senses {
         &self.warnings
     }
 
-    /// Warnings for root, including those of devices.
+    /// Warnings for root, including warnings of devices.
     pub fn warnings(&self) -> Vec<String> {
         let devices = self.devices.status().into_iter();
         let devices = devices.flat_map(|status| {
@@ -238,7 +238,7 @@ mod tests {
         }
     }
 
-    /// What terminals report about a second, if the daemon reads them in these parts, one after the other.
+    /// The report on a second, if the daemon reads the devices in these parts, one after the other.
     fn second_of(takes: &[(Seen, Vec<Activity>)]) -> (Vec<Sample>, Vec<Server>, u32) {
         let mut gathered = Gathered::default();
         takes.iter().for_each(|(seen, ttys)| gathered.add(seen, &[], ttys, &[]));
@@ -250,7 +250,7 @@ mod tests {
 
     #[test]
     fn samples_taken_in_parts_add_up_as_if_taken_at_once() {
-        // 40 characters at one moment are more than what counts in a part of a second.
+        // 40 characters at one moment are more than the number that counts in a part of a second.
         let whole = second_of(&[(drawn(3), vec![typed(1, 40), typed(2, 60)])]);
         let parts = second_of(&[
             (drawn(1), vec![typed(1, 40)]),

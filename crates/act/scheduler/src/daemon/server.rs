@@ -1,4 +1,4 @@
-//! The control socket: its connections, their requests, and limits on what one user can request.
+//! The control socket: its connections, their requests, and limits on the requests of one user.
 
 use std::collections::BTreeMap;
 use std::fs::{self, Permissions};
@@ -16,25 +16,25 @@ use spry_display::{Patience, People};
 use spry_sys::message::refuse_files;
 use spry_sys::poll::{PollFd, PollFlags};
 
-/// The greatest number of connections, and how many of these are reserved for root.
+/// The greatest number of connections, and the number of them that are reserved for root.
 const CONNECTIONS_MAX: usize = 64;
 const CONNECTIONS_FOR_ROOT: usize = 8;
 /// The greatest number of connections of one user other than root.
 const CONNECTIONS_OF_ONE: usize = 8;
-/// How many callers may wait to be accepted; further callers wait in connect(). The kernel refuses the
+/// The most callers that wait to be accepted; further callers wait in connect(). The kernel refuses the
 /// waiting callers one by one when the daemon ends.
 const BACKLOG: i32 = 64;
-/// How much of the daemon's time in a second the requests of one user other than root may take, ns. The
-/// daemon runs before other processes, so no user may make it work for long.
+/// The daemon's time in a second that the requests of one user other than root may take, ns. The daemon runs
+/// before other processes, so no user may make it work for long.
 const TIME_OF_ONE_NS: u64 = 5_000_000;
 /// The least that is charged, ns: for a request; for a turn of the daemon's loop in which a caller sent
 /// anything; and for each byte.
 const QUESTION_NS: u64 = 50_000;
 const TURN_NS: u64 = 50_000;
 const READ_NS_A_BYTE: u64 = 10;
-/// How much of the daemon's time in a second the requests of all users other than root may take together, ns.
+/// The daemon's time in a second that the requests of all users other than root together may take, ns.
 const TIME_OF_ALL_NS: u64 = 20_000_000;
-/// What is charged for accepting or refusing a connection, ns; and the limit for this in a second.
+/// The charge for accepting or refusing a connection, ns; and the limit of these charges in a second.
 const ADMISSION_NS: u64 = 40_000;
 const ADMITTING_NS: u64 = 2_000_000;
 /// Limits for one turn of the daemon's loop: connections accepted; lines read for each caller; bytes read for
@@ -42,8 +42,8 @@ const ADMITTING_NS: u64 = 2_000_000;
 const ADMISSIONS_A_TURN: usize = 16;
 const LINES_A_TURN: usize = 4;
 const READ_A_TURN: usize = 4096;
-/// How many unsent bytes there may be for one user, and for all together. Connections that
-/// exceed this are closed.
+/// The most unsent bytes for one user, and for all users together. Connections that exceed this are
+/// closed.
 const UNREAD_OF_ONE: usize = 4 << 20;
 const UNREAD_OF_ALL: usize = 16 << 20;
 
@@ -74,7 +74,7 @@ struct Connection {
     is_over: bool,
 }
 
-/// How much of the daemon's time users took in one second.
+/// The daemon's time that users took in one second.
 #[derive(Clone, Debug, Default)]
 struct Spent {
     second: u64,
@@ -101,7 +101,7 @@ pub struct Server {
     spent: Spent,
     next: u64,
     people: People,
-    /// A time limit for closing connections, which may take long. It is dropped after them.
+    /// A time limit for closing connections, which may take long. It is dropped after the connections.
     patience: Patience,
 }
 
@@ -146,7 +146,7 @@ impl Server {
     /// If the socket cannot be made.
     pub fn listen(path: &Path) -> Result<Server> {
         Ok(Server {
-            // Every user may connect: for each request it is checked whether the caller may change something.
+            // Every user may connect: each request is checked for whether the caller may change something.
             everybodys: Door::open(path.to_owned(), 0o666)?,
             roots: Door::open(spry_control::root_socket(path), 0o600)?,
             connections: BTreeMap::new(),
@@ -157,8 +157,8 @@ impl Server {
         })
     }
 
-    /// The descriptors to wait for, in the second of `now_ns`. If a caller has used up its part of it, only
-    /// answers that it has not taken are sent to it. The daemon wakes at least once a second.
+    /// The descriptors to wait for, in the second of `now_ns`. If a caller has used up its part of this
+    /// second, it only receives answers that it has not taken yet. The daemon wakes at least once a second.
     pub fn polls(&self, now_ns: u64) -> impl Iterator<Item = PollFd<'_>> {
         let admits = if self.admits(now_ns) { PollFlags::IN } else { PollFlags::empty() };
         let doors = [self.roots.poll(PollFlags::IN), self.everybodys.poll(admits)];
@@ -174,8 +174,8 @@ impl Server {
         doors.into_iter().chain(clients)
     }
 
-    /// Accepts connections, reads from callers, and returns their requests. The limits are those of the
-    /// second in which `now_ns` lies.
+    /// Accepts connections, reads from callers, and returns their requests. The limits are for the second in
+    /// which `now_ns` lies.
     pub fn questions(&mut self, now_ns: u64) -> Vec<Question> {
         self.begin_second(now_ns);
         self.people.refresh(Instant::now());
@@ -241,7 +241,7 @@ impl Server {
         self.spent.second != now_ns / SECOND_NS || self.spent.admitting_ns < ADMITTING_NS
     }
 
-    /// Sends an answer. What the caller does not take at once is kept until it does.
+    /// Sends an answer. Bytes that the caller does not take at once are kept until it takes them.
     pub fn answer(&mut self, caller: Caller, answer: &Answer) {
         let Some(connection) = self.connections.get_mut(&caller) else { return };
         let Ok(line) = serde_json::to_vec(answer) else { return };
@@ -281,7 +281,7 @@ impl Server {
         self.connections.insert(Caller(self.next), connection);
     }
 
-    /// The next whole line of a caller. `room` is how many bytes may still be read for it.
+    /// The next whole line of a caller. `room` is the number of bytes that may still be read for it.
     fn line(&mut self, caller: Caller, room: &mut usize) -> Option<Vec<u8>> {
         let connection = self.connections.get_mut(&caller)?;
         loop {
@@ -313,8 +313,8 @@ impl Server {
     fn question(&mut self, caller: Caller, line: &[u8], now_ns: u64) -> Option<Question> {
         let uid = self.connections.get(&caller)?.uid;
         self.spent(uid, QUESTION_NS, now_ns);
-        // The first request beyond the limit in a second is refused. Further ones stay unread
-        // until the next second.
+        // The first request beyond the limit in a second is refused. Further requests stay unread until the
+        // next second.
         if !self.has_time_for(uid, now_ns) {
             self.refuse(caller, RefusalKind::Busy, "too many questions in this second: ask again later");
             return None;

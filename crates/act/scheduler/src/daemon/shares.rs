@@ -1,4 +1,4 @@
-//! CPU time of processes, and how long their threads wait for a CPU.
+//! CPU time of processes, and the waits of their threads for a CPU.
 
 use std::collections::{HashMap, HashSet};
 use std::fs;
@@ -9,13 +9,13 @@ use super::process;
 
 /// The shortest time over which a share is measured, ns.
 const WINDOW_LEAST_NS: u64 = 400_000_000;
-/// The time between two measurements of all processes, ns: while no client watches, and while one does.
+/// The time between two measurements of all processes, ns: without a watching client, and with one.
 const CENSUS_NS: u64 = 10_000_000_000;
 const CENSUS_WATCHED_NS: u64 = 900_000_000;
 /// Measuring all processes may take one part in this many of a CPU. With tens of thousands of processes it
 /// is done less often.
 const CENSUS_PART: u64 = 200;
-/// For how many threads of a process waits are measured.
+/// The most threads of a process of which waits are measured.
 const THREADS_MAX: usize = 64;
 
 /// The measurements of one process.
@@ -28,7 +28,7 @@ struct Measure {
     dispatch_us: Option<f64>,
 }
 
-/// How long a process' threads waited for a CPU, and how often a wait ended, as the kernel counts them.
+/// The sum of the waits of a process' threads for a CPU, and their number, as the kernel counts them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Waits {
     waited_ns: u64,
@@ -39,7 +39,7 @@ struct Waits {
 #[derive(Debug, Default)]
 pub struct Shares {
     known: HashMap<Tgid, Measure>,
-    /// When all processes were last measured, and how long that took, ns.
+    /// The time of the last measurement of all processes, and its duration, ns.
     census_ns: Option<u64>,
     census_cost_ns: u64,
 }
@@ -94,8 +94,8 @@ impl Shares {
         self.census_ns = Some(now_ns);
     }
 
-    /// Measures how long the threads of processes wait for a CPU. This takes a few system calls for each
-    /// thread, so it is done only for processes that are shown.
+    /// Measures the waits of processes' threads for a CPU. This takes a few system calls for each thread, so
+    /// it is done only for processes that are shown.
     pub fn measure_waits(&mut self, who: impl IntoIterator<Item = Tgid>) {
         for tgid in who {
             let Some(measure) = self.known.get_mut(&tgid) else { continue };
@@ -114,7 +114,7 @@ impl Shares {
         self.known.get(&tgid)?.share
     }
 
-    /// How long a process' threads took from becoming runnable to running, us: the recent average.
+    /// The recent mean time from becoming runnable to running, of a process' threads, us.
     pub fn dispatch_us(&self, tgid: Tgid) -> Option<f64> {
         self.known.get(&tgid)?.dispatch_us
     }

@@ -21,7 +21,7 @@ use spry_sys::schedule::{Children, Policy, set_policy};
 /// The daemon's `oom_score_adj`: it is nearly the last process to be killed when memory runs out. If it takes
 /// all memory itself, it is still killed.
 const OOM_SCORE: i32 = -900;
-/// How long the daemon waits for the guardian of a killed daemon to end, ns, and the time between two checks.
+/// The longest wait for the end of a killed daemon's guardian, ns, and the time between two checks.
 const LEAVING_NS: u64 = 5_000_000_000;
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
@@ -31,7 +31,7 @@ pub fn say(text: &str) {
     _ = writeln!(std::io::stderr(), "spry-sched: {line}");
 }
 
-/// Checks that the daemon runs as root, which observing the scheduler and acting on it need.
+/// Checks that the daemon runs as root, which is needed to observe the scheduler and to act on it.
 ///
 /// # Errors
 /// If it does not.

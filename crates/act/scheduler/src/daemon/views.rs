@@ -1,4 +1,4 @@
-//! The view of processes for users: which are in use, and why.
+//! The view of processes for users: the processes in use, and the reasons.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,13 +17,13 @@ use crate::actuator::Class;
 const OTHERS_SHARE_LEAST: f64 = 0.01;
 const OTHERS_MAX: usize = 40;
 /// The most processes in use that are shown, by level. For the first WAITS_MAX of them the view includes
-/// how long they wait.
+/// their waits for a CPU.
 const IN_USE_MAX: usize = 1000;
 const WAITS_MAX: usize = 32;
 /// The most steps of a path that are shown.
 const STEPS_MAX: usize = 40;
 
-/// The data for answers: those of all users, or one user's part.
+/// The data for answers: the data of all users, or one user's part.
 pub(super) struct Sight<'a> {
     pub constants: &'a Constants,
     pub standings: &'a BTreeMap<Tgid, Standing>,
@@ -36,8 +36,8 @@ pub(super) struct Sight<'a> {
 }
 
 impl Sight<'_> {
-    /// The processes that the caller may see, in this order: those in use, by level; those with a manual
-    /// override; others that use CPU time.
+    /// The processes that the caller may see, in this order: processes in use, by level; processes with a
+    /// manual override; other processes that use CPU time.
     pub fn tasks(&mut self, is_among: impl Fn(Tgid) -> bool) -> Vec<Task> {
         let standings = self.standings.values().filter(|standing| is_among(standing.tgid));
         let mut in_use: Vec<(u8, Tgid)> = standings.map(|standing| (standing.level, standing.tgid)).collect();
@@ -135,7 +135,7 @@ impl Sight<'_> {
         }
     }
 
-    /// Why a process is in use, or why not.
+    /// The reasons why a process is in use, or is not.
     pub fn explain(&mut self, tgid: Tgid) -> Option<Explanation> {
         self.shares.measure([tgid], monotonic_ns());
         self.shares.measure_waits([tgid]);
@@ -205,8 +205,8 @@ fn parts(shortcut: u16, draws: bool, constants: &Constants) -> Vec<Credit> {
         let members = all.into_iter().enumerate().filter(move |(at, _)| set & (1 << at) != 0);
         members.map(|(_, (kind, half_edges))| Credit { kind, half_edges })
     };
-    // Only a process that draws can be among those that draw most, and a process that draws always has the
-    // credit for drawing. The same holds for input.
+    // Only a process that draws can be among the processes that draw most, and a process that draws always
+    // has the credit for drawing. The same holds for input.
     let is_possible = |set: &usize| {
         (set & 1 != 0) == draws
             && (set & 2 == 0 || set & 1 != 0)

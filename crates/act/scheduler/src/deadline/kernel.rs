@@ -17,13 +17,13 @@ const TICK_MAX_NS: u64 = 10_000_000;
 /// The shortest budget that the kernel takes, ns.
 const BUDGET_MIN_NS: u64 = 1_024;
 
-/// Makes the kernel recount what is reserved. Linux 6.18 goes on counting threads that have left the class
+/// Makes the kernel recount the reserved time. Linux 6.18 goes on counting threads that have left the class
 /// until it rebuilds its scheduling domains. Reading this setting makes it recount.
 pub fn recount() {
     _ = fs::read(RT_RUNTIME);
 }
 
-/// Notes for the user on how a reservation by SCHED_DEADLINE differs from the request.
+/// Notes for the user on the differences of a reservation by SCHED_DEADLINE from the request.
 pub fn notes(terms: &Terms, cpu: u32) -> Vec<String> {
     let mut notes = vec![format!(
         "SCHED_DEADLINE stands in for the reserved class: the time is counted on CPU {cpu}, but the thread \

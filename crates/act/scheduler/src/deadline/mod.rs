@@ -25,7 +25,7 @@ pub const NAME: &str = "deadline";
 /// The path of the journal of changed threads.
 pub const JOURNAL: &str = "/run/spry/reserve.journal";
 
-/// A thread with a reservation, and how to undo it.
+/// A thread with a reservation, and the data to undo it.
 #[derive(Clone, Copy, Debug)]
 struct Held {
     id: TaskId,
@@ -62,14 +62,14 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Undoes changes that an earlier daemon may have left, and returns how many. Nothing else is done before
-    /// the first reservation.
+    /// Undoes changes that an earlier daemon may have left, and returns their numbers. Nothing else is done
+    /// before the first reservation.
     pub fn start(path: PathBuf) -> (Deadline, Restored) {
         let left = restore_left(&path).unwrap_or_default();
         (Deadline { path, guarded: None, by_slot: BTreeMap::new() }, left)
     }
 
-    /// The journal and a guardian that is alive. Nothing is changed without one.
+    /// The journal and a guardian that is alive. Nothing is changed without a guardian.
     fn guarded(&mut self) -> io::Result<&mut Guarded> {
         let guarded = match self.guarded.take() {
             Some(guarded) if guarded.guardian.is_alive() => guarded,

@@ -1,8 +1,8 @@
-//! How strongly the processes in use are raised: so much that the other tasks still get their share of the
-//! CPU. The daemon finds the right strength by measuring that share.
+//! The strength with which processes in use are raised. It leaves the other tasks their share of the CPU. The
+//! daemon finds the right strength by measuring that share.
 //!
 //! Weights alone do not determine it. Beside a program of nice -20, one loop gets 1 % of the CPU and twenty
-//! loops get 19 %. If sessions are scheduled as groups, each session counts as one.
+//! loops get 19 %. If sessions are scheduled as groups, each session counts as one loop.
 
 use std::fs;
 
@@ -48,7 +48,7 @@ pub struct Seen {
 /// The search for the right strength of the processes in use, round after round.
 #[derive(Debug, Default)]
 pub struct Balance {
-    /// How many steps of the nice value the processes in use are below the strongest setting.
+    /// The number of nice steps by which the processes in use are below the strongest setting.
     steps: u32,
     last: Option<Machine>,
     /// The CPU time of the processes in use since `last`, ns.
@@ -56,8 +56,8 @@ pub struct Balance {
 }
 
 impl Balance {
-    /// Updates the strength after a round. Returns how many steps of the nice value it is below the strongest
-    /// setting, `most` at most. `share_percent` is the share that the other tasks shall have.
+    /// Updates the strength after a round. Returns the number of nice steps by which it is below the
+    /// strongest setting, `most` at most. `share_percent` is the share that the other tasks shall have.
     pub fn round(&mut self, seen: Seen, share_percent: u32, most: u32) -> u32 {
         self.in_use_ns += seen.in_use_ns;
         let last = *self.last.get_or_insert(seen.machine);

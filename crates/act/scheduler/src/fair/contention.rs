@@ -1,4 +1,4 @@
-//! Whether tasks that are not in use want the CPU, and how many threads in use want the same CPU.
+//! The contention: whether tasks that are not in use want the CPU, and how many threads in use share a CPU.
 
 use std::fs;
 
@@ -7,7 +7,7 @@ const NEW: u64 = 96;
 /// The unit of the averages, which are in 256ths.
 const ONE: u64 = 256;
 
-/// Moving averages of how many threads are runnable, in use and not, on the whole machine.
+/// Moving averages of numbers of runnable threads: not in use, on all CPUs; in use, on each CPU.
 #[derive(Debug, Default)]
 pub struct Contention {
     others: u64,
@@ -15,8 +15,8 @@ pub struct Contention {
 }
 
 impl Contention {
-    /// Adds a sample: how many threads are runnable, including the calling one, and how many
-    /// of them are in use.
+    /// Adds a sample: the number of runnable threads, including the calling thread, and the number of them
+    /// that are in use.
     pub fn add(&mut self, runnable: u32, in_use: u32, cpus: u32) {
         let others = u64::from(runnable.saturating_sub(1).saturating_sub(in_use)) * ONE;
         let mix = |old: u64, new: u64| (old * (ONE - NEW) + new * NEW) / ONE;
@@ -29,13 +29,13 @@ impl Contention {
         self.others >= ONE / 2
     }
 
-    /// How many threads in use want the same CPU on average, at least 1.
+    /// The average number of threads in use that want the same CPU, at least 1.
     pub fn in_use(&self) -> u32 {
         (((self.in_use + ONE / 2) / ONE) as u32).max(1)
     }
 }
 
-/// How many threads are runnable on this machine now, including the calling one.
+/// The number of threads that are runnable on this machine now, including the calling thread.
 pub fn runnable() -> Option<u32> {
     let text = fs::read_to_string("/proc/loadavg").ok()?;
     text.split_whitespace().nth(3)?.split_once('/')?.0.parse().ok()

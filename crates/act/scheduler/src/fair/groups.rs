@@ -1,7 +1,7 @@
 //! Groups of tasks. If the kernel shares the CPU among groups first, a nice value counts only within a group.
 //!
 //! There are three cases. First, a manager (systemd) shares the CPU by control groups. Then no process is
-//! moved; the groups on the path from the root to a process in use are raised, except those in which other
+//! moved. The groups on the path from the root to a process in use are raised, except groups in which other
 //! processes use the CPU. Second, there is no such manager, and the kernel makes a group of each session
 //! (autogroup). With control groups of version 1, processes in use are moved to a group of Spry's, which has
 //! their weight. Third, with version 2 or without a hierarchy, their sessions are raised.
@@ -24,8 +24,8 @@ const PROCESSES: &str = "cgroup.procs";
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 /// The least real-time budget that is of use, us in each second.
 const LEAST_REAL_TIME_US: i64 = 10_000;
-/// How often a real-time budget is requested before Spry gives up its group, and the time
-/// between two requests.
+/// The number of requests for a real-time budget before Spry gives up its group, and the time between two
+/// requests.
 const BUDGETING: u32 = 25;
 const BUDGETING_EVERY: Duration = Duration::from_millis(20);
 /// The name of Spry's group. The daemon's process number is added, and a further number if
@@ -35,7 +35,7 @@ const OWN: &str = "spry-in-use";
 const WEIGHT: &str = "cpu.weight";
 /// The file with a group's weight in version 1, where one ordinary task has 1024.
 const SHARES: &str = "cpu.shares";
-/// The greatest weight in version 2. That of version 1 is more than Spry uses.
+/// The greatest weight in version 2. The greatest weight in version 1 is more than Spry uses.
 const WEIGHT_MAX: u64 = 10_000;
 /// A managed group is raised if its processes in use had this part of the group's CPU time, percent.
 const OWN_PERCENT: u64 = 50;
@@ -50,7 +50,7 @@ enum Version {
     Two,
 }
 
-/// How Spry treats groups on this machine.
+/// Spry's treatment of groups on this machine.
 #[derive(Debug)]
 enum Manner {
     /// Nothing is changed: there are no groups that share the CPU, or Spry may not change them.
@@ -63,7 +63,7 @@ enum Manner {
     Path { raised: BTreeMap<PathBuf, u32>, used: BTreeMap<PathBuf, u64> },
 }
 
-/// What the handling of groups needs of a process in use.
+/// The data on a process in use that the handling of groups needs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Member {
     /// The number of the process.
@@ -75,7 +75,7 @@ pub struct Member {
     pub used_ns: u64,
 }
 
-/// The groups of the processes in use, and how Spry treats them.
+/// The groups of the processes in use, and Spry's treatment of groups.
 #[derive(Debug)]
 pub struct Groups {
     root: PathBuf,
@@ -87,7 +87,7 @@ pub struct Groups {
 }
 
 impl Groups {
-    /// Determines how this machine groups tasks. This makes Spry's group, if there shall be one, and
+    /// Determines the grouping of tasks on this machine. This makes Spry's group, if there shall be one, and
     /// changes nothing else.
     pub fn find(
         journal: &mut Journal,
@@ -123,13 +123,13 @@ impl Groups {
         groups
     }
 
-    /// Determines which kind of program manages control groups here.
+    /// Determines the kind of program that manages control groups here.
     fn manager(&self) -> Manager {
         match self.version {
             // Existing groups have weights already, and tasks in no group belong to no manager.
             Version::One => Manager::Nobody,
             Version::Two if has_cpu(&self.root.join("cgroup.subtree_control")) => Manager::Weighing,
-            // Spry's group would be the first with a weight among all processes of the hierarchy.
+            // Spry's group would be the first group with a weight among all processes of the hierarchy.
             Version::Two => Manager::Naming,
         }
     }
@@ -178,7 +178,7 @@ impl Groups {
     }
 }
 
-/// Which kind of program manages control groups here.
+/// The kind of program that manages control groups here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Manager {
     /// No program manages control groups.
@@ -189,8 +189,8 @@ enum Manager {
     Weighing,
 }
 
-/// Gives Spry's group a real-time budget, if the kernel budgets real-time tasks by group: half of
-/// all, or what other groups leave of that. A group that was just removed keeps its budget until its
+/// Gives Spry's group a real-time budget, if the kernel budgets real-time tasks by group. It is half of all,
+/// or a smaller part if other groups leave less. A group that was just removed keeps its budget until its
 /// last task has exited.
 fn budget_real_time(root: &Path, directory: &Path) -> io::Result<()> {
     let Some(all_us) = number_in(&root.join(REAL_TIME)) else { return Ok(()) };
@@ -267,7 +267,7 @@ fn fill(root: &Path, directory: &Path, members: &[Member], version: Version) {
     }
 }
 
-/// Raises the sessions of processes in use, and restores the sessions that have none any more.
+/// Raises the sessions of processes in use, and restores the sessions without such processes.
 fn raise_sessions(members: &[Member], nice: i32, raised: &mut BTreeMap<String, u32>, journal: &mut Journal) {
     let mut wanted: BTreeMap<String, (u32, i32)> = BTreeMap::new();
     for member in members.iter().filter(|member| !member.is_real_time) {
@@ -291,8 +291,8 @@ fn raise_sessions(members: &[Member], nice: i32, raised: &mut BTreeMap<String, u
     }
 }
 
-/// Of the groups on the paths to processes in use, those that shall be raised: groups in which no other
-/// process uses much of the CPU.
+/// The groups on the paths to processes in use that shall be raised: groups in which no other process uses
+/// much of the CPU.
 fn worthy(
     root: &Path,
     version: Version,
@@ -328,7 +328,7 @@ fn usage_ns(path: &Path) -> Option<u64> {
     Some(usage_us * 1_000)
 }
 
-/// Raises the groups in `wanted`, and restores those that are raised but no longer in it.
+/// Raises the groups in `wanted`, and restores raised groups that are no longer in it.
 fn raise_paths(
     wanted: &BTreeSet<PathBuf>,
     factor: u64,

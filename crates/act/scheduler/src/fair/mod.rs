@@ -1,6 +1,6 @@
-//! The fall-back actuator, which applies the policy's verdicts by means that every kernel has: nice values,
-//! slices, weights of groups, timer slack and, for the display server, a low real-time priority. A container
-//! has some of them.
+//! The fall-back actuator, which applies the policy's verdicts by means that every kernel has. They are nice
+//! values, slices, weights of groups, timer slack and, for the display server, a low real-time priority. A
+//! container has some of them.
 //!
 //! No task is lowered. The processes in use are raised, but only so much that the other tasks still have
 //! their share. Every change is written into the [journal](crate::guardian::journal) first, and a guardian
@@ -36,7 +36,7 @@ use threads::{Hand, Tally, Threads};
 
 /// The default path of the journal.
 pub const JOURNAL: &str = "/run/spry/fair.journal";
-/// The most threads of which the state is read in a round, to count those in use that want a CPU.
+/// The most threads of which the state is read in a round, to count runnable threads in use.
 const STATES_MAX: usize = 64;
 
 /// The settings of the fall-back actuator.
@@ -75,7 +75,7 @@ pub struct Fair {
     processes: BTreeMap<Tgid, Process>,
     groups: Groups,
     balance: Balance,
-    /// How many steps of the nice value the processes in use are below the strongest setting.
+    /// The number of nice steps by which the processes in use are below the strongest setting.
     steps: u32,
     by_hand: BTreeMap<Tgid, (TaskId, Class)>,
     contention: Contention,
@@ -86,8 +86,8 @@ pub struct Fair {
 }
 
 impl Fair {
-    /// Undoes changes that an earlier daemon may have left, starts the guardian, and tries what the kernel
-    /// permits. Of all processes, only the daemon itself is raised yet.
+    /// Undoes changes that an earlier daemon may have left, starts the guardian, and probes the permissions
+    /// of the kernel. Of all processes, only the daemon itself is raised yet.
     ///
     /// # Errors
     /// If another daemon or its guardian is active, or no guardian can be started.
@@ -146,12 +146,12 @@ impl Fair {
         self.guardian.as_ref().map(|guardian| Tgid(guardian.tgid()))
     }
 
-    /// How many changes of the latest round succeeded and failed.
+    /// The numbers of changes of the latest round that succeeded and failed.
     pub const fn tally(&self) -> Tally {
         self.tally
     }
 
-    /// Starts a new guardian if the old one was killed: nothing may be changed without one.
+    /// Starts a new guardian if the old one was killed: nothing may be changed without a guardian.
     fn guarded(&mut self) -> anyhow::Result<()> {
         if self.guardian.as_ref().is_some_and(Guardian::is_alive) {
             return Ok(());
@@ -195,7 +195,7 @@ impl Fair {
         }
     }
 
-    /// What each process shall have, by verdicts and manual overrides; the lowest level comes first.
+    /// The settings for each process, by verdicts and manual overrides; the lowest level comes first.
     fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
         self.by_hand.retain(|_, (leader, _)| leader.is_alive());
         let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
@@ -225,8 +225,8 @@ impl Fair {
         wants
     }
 
-    /// Measures the CPU time of the processes in use and of other tasks, and sets how strongly the processes
-    /// in use are raised.
+    /// Measures the CPU time of the processes in use and of other tasks, and sets the strength with which the
+    /// processes in use are raised.
     fn weigh(&mut self) {
         let (Some(all), Some(machine)) = (runnable(), Machine::now()) else { return };
         let mut left = STATES_MAX;
@@ -295,7 +295,7 @@ impl Actuator for Fair {
         let named: BTreeSet<Tgid> = wants.iter().map(|(tgid, _)| *tgid).collect();
         let gone: Vec<Tgid> = self.processes.keys().filter(|tgid| !named.contains(tgid)).copied().collect();
         self.take_back(&gone);
-        // A real-time task must leave Spry's group first if this has no real-time budget.
+        // A real-time task must leave Spry's group first if the group has no real-time budget.
         self.group(&wants);
         let mut tally = Tally::default();
         for &(tgid, want) in &wants {

@@ -12,12 +12,12 @@ pub const SERVER_LEVEL: u8 = 0;
 pub const NICE_FIRST: i32 = -20;
 /// The greatest nice value of a thread in use, if other threads in use are ahead of it.
 pub const NICE_LAST: i32 = -8;
-/// How many steps of the nice value a process is below the best client, by the number of levels that it is
+/// The number of nice steps by which a process is below the best client, by the number of levels that it is
 /// behind. A step is a factor of 1.25 in weight. Over six levels, the program to which the user has turned
-/// and the one before share the CPU 80 to 20.
+/// and the previous program share the CPU 80 to 20.
 pub const NICE_BEHIND: [i32; 10] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10];
 /// The best client's slice, ns: the shortest that the kernel takes. On kernels with slices (6.12 and later),
-/// a woken thread with a shorter slice preempts the running one at once.
+/// a woken thread with a shorter slice preempts the running thread at once.
 pub const SLICE_FIRST_NS: u64 = 100_000;
 /// The longest slice of a thread in use, ns. Each level behind the best client doubles the slice up to this.
 pub const SLICE_LAST_NS: u64 = 800_000;
@@ -32,7 +32,7 @@ const WEIGHTS: [u64; 21] = [
     4_904, 3_906, 3_121, 2_501, 1_991, 1_586, 1_277, 1_024,
 ];
 
-/// What the kernel permits Spry on this machine.
+/// The changes that the kernel permits Spry on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Allowed {
     /// The lowest nice value that Spry can give.
@@ -43,7 +43,7 @@ pub struct Allowed {
     pub slice: bool,
 }
 
-/// What a process shall have, before its threads' own settings are considered.
+/// The settings that a process shall have, before its threads' own settings are considered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Want {
     /// For the display server: a real-time policy, within the guardian's limits.
@@ -59,8 +59,8 @@ pub enum Want {
     Idle,
 }
 
-/// What a process shall have by its verdict; `None`: nothing is changed. `best` is the lowest level among
-/// clients, and `nice_first` the best client's nice value.
+/// The settings that a process shall have by its verdict; `None`: nothing is changed. `best` is the lowest
+/// level among clients, and `nice_first` the best client's nice value.
 pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> Option<Want> {
     let raised = |behind: usize| {
         let steps = NICE_BEHIND[behind.min(NICE_BEHIND.len() - 1)];
@@ -77,8 +77,8 @@ pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> 
     }
 }
 
-/// The settings for a thread that had `before`; `None`: the thread is not changed. A thread that has asked
-/// for less than others, or is real-time already, is not raised.
+/// The settings for a thread that had `before`; `None`: the thread is not changed. A thread that has chosen
+/// less than others, or is real-time already, is not raised.
 pub fn settings(before: Settings, want: Want) -> Option<Settings> {
     if before.policy != OTHER {
         return None;

@@ -1,11 +1,11 @@
-//! Tries what the kernel permits on this machine, on a thread that is made for this and then ends.
+//! Probes the kernel's permissions on this machine, with a thread that is made for this and then ends.
 
 use std::thread;
 
 use super::plan::{Allowed, SERVER_PRIORITY, SLICE_FIRST_NS};
 use crate::guardian::settings::{OTHER, ROUND_ROBIN, Settings, base_slice_ns};
 
-/// What is permitted, and a warning for each means that is not.
+/// The permitted changes, and a warning for each change that is not permitted.
 pub fn probe() -> (Allowed, Vec<String>) {
     let tried = thread::Builder::new().name("probe".to_owned()).spawn(try_all).map(thread::JoinHandle::join);
     match tried {

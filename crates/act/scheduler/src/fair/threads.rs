@@ -9,7 +9,7 @@ use crate::guardian::journal::Journal;
 use crate::guardian::settings::{ROUND_ROBIN, Settings, TaskId, set_slack_ns, stat_of};
 use crate::guardian::{DEMOTED, undo};
 
-/// How many changes of a round succeeded and failed.
+/// The numbers of changes of a round that succeeded and failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// Threads that have the wanted settings.
@@ -20,7 +20,7 @@ pub struct Tally {
     pub unjournaled: usize,
 }
 
-/// A thread of the process, and what Spry has done with it.
+/// A thread of the process, and Spry's change to it.
 #[derive(Debug)]
 enum Thread {
     /// A thread that Spry has changed: `record` is its number in the journal, `before` its settings before,
@@ -30,7 +30,7 @@ enum Thread {
     Left { id: TaskId, seen: Settings, why: Why },
 }
 
-/// Why Spry has not changed a thread.
+/// The reason why Spry has not changed a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
     /// The thread needs no change, or another program has changed it since.
@@ -43,18 +43,18 @@ enum Why {
 #[derive(Debug, Default)]
 pub struct Threads {
     threads: BTreeMap<u32, Thread>,
-    /// What the process was to have in the latest round.
+    /// The settings that the process was to have in the latest round.
     want: Option<Want>,
 }
 
-/// What a round needs to change threads.
+/// The data that a round needs to change threads.
 #[derive(Debug)]
 pub struct Hand<'a> {
     /// The journal, into which each change is written first.
     pub journal: &'a mut Journal,
-    /// The slice of threads that have asked for none, ns.
+    /// The slice of threads that have requested none, ns.
     pub base_slice_ns: u64,
-    /// How many changes of this round succeeded and failed.
+    /// The numbers of changes of this round that succeeded and failed.
     pub tally: Tally,
 }
 
@@ -171,7 +171,7 @@ impl Threads {
         }
     }
 
-    /// How many of the first `most` threads are runnable now, and how many were checked.
+    /// The numbers of runnable threads among the first `most` threads, and of threads that were checked.
     pub fn runnable(&self, most: usize) -> (u32, usize) {
         let looked = self.threads.iter().take(most);
         let is_running = |(_, thread): &(&u32, &Thread)| match thread {

@@ -24,7 +24,7 @@ pub const GROUPS_MAX: usize = 256;
 /// The greatest number of display servers that can be real-time at once.
 pub const WATCHED_MAX: usize = 16;
 const PATH_MAX: usize = 440;
-/// How long to wait for the lock on the journal: the guardian of an earlier daemon may still be ending.
+/// The longest wait for the lock on the journal: an earlier daemon's guardian may still be ending.
 const LOCK_PATIENCE: Duration = Duration::from_secs(3);
 
 /// The first part of the journal's memory, before the records.
@@ -47,7 +47,7 @@ pub struct Watched {
     /// The process; 0: this entry is free.
     pub tgid: AtomicU32,
     pad: u32,
-    /// When the guardian took the real-time policy away, ns of the monotonic clock; 0: the process has it.
+    /// The time of the demotion to an ordinary policy, ns of the monotonic clock; 0: it is real-time.
     pub demoted_ns: AtomicU64,
 }
 
@@ -112,7 +112,7 @@ pub struct TaskChange {
     pub id: TaskId,
     /// The settings that the thread had before.
     pub before: Settings,
-    /// The settings that Spry has given to the thread: the present ones, and those that it is about to give.
+    /// The settings that Spry has given to the thread: the present settings, and the next settings.
     pub ours: [Settings; 2],
 }
 
@@ -127,7 +127,7 @@ pub struct Journal {
     free: Vec<u32>,
 }
 
-// SAFETY: the mapping belongs to no thread, and what is not atomic in it is written through `&mut` only.
+// SAFETY: the mapping belongs to no thread, and its data that are not atomic are written through `&mut` only.
 unsafe impl Send for Journal {}
 
 impl Journal {
@@ -200,7 +200,7 @@ impl Journal {
         Ok(journal)
     }
 
-    /// Stores what undoing the changes needs: the kernel's own slice, ns, and when the daemon started, in
+    /// Stores the data for undoing the changes: the kernel's own slice, ns, and the start of the daemon, in
     /// ticks of `/proc` (10 ms) since boot.
     pub fn begin(&mut self, base_slice_ns: u64, since: u64) {
         let head = self.map.cast::<Head>().as_ptr();
@@ -211,7 +211,7 @@ impl Journal {
         }
     }
 
-    /// When the daemon started, in ticks of `/proc` (10 ms) since boot.
+    /// The start of the daemon, in ticks of `/proc` (10 ms) since boot.
     pub fn since(&self) -> u64 {
         self.head().since
     }

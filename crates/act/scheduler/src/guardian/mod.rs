@@ -37,8 +37,8 @@ const BIRTH: Duration = Duration::from_secs(5);
 /// time between two of them.
 const FAREWELL: (u32, Duration) = (100, Duration::from_millis(2));
 
-/// The daemon's handle of its guardian. Dropping it asks the guardian to exit, which it does if
-/// nothing is left to undo.
+/// The daemon's handle of its guardian. Dropping it requests the exit of the guardian, which exits if nothing
+/// is left to undo.
 #[derive(Debug)]
 pub struct Guardian {
     tgid: u32,
@@ -64,7 +64,7 @@ impl Guardian {
         Ok(guardian)
     }
 
-    /// Waits until the guardian reports that it is detached: what kills the daemon then no longer
+    /// Waits until the guardian reports that it is detached: an event that kills the daemon then no longer
     /// kills the guardian.
     fn wait(&self) -> io::Result<()> {
         let Some(mut line) = self.line.as_ref() else { return Ok(()) };
@@ -83,7 +83,7 @@ impl Guardian {
         matches!(process::try_wait(self.tgid), Ok(None))
     }
 
-    /// Tells the guardian that there is a new process to watch.
+    /// Notifies the guardian that there is a new process to watch.
     pub fn look(&self) {
         if let Some(mut line) = self.line.as_ref() {
             _ = line.write_all(&[1]);
@@ -147,8 +147,8 @@ fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
     }
 }
 
-/// Writes to the kernel's log what was undone after the daemon was killed. No other process of Spry's is
-/// left to report it.
+/// Writes the changes that were undone to the kernel's log, after the daemon was killed. No other process of
+/// Spry's is left to report them.
 fn log(restored: Restored) {
     let Restored { restored, theirs, groups, .. } = restored;
     let threads = restored + theirs;

@@ -10,14 +10,14 @@ use super::journal::{GroupChange, GroupKind, Journal};
 use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
 use super::undo::{Undone, undo};
 
-/// The timer slack of a thread that has not asked for another, ns.
+/// The timer slack of a thread that has not requested another slack, ns.
 const USUAL_SLACK_NS: u64 = 50_000;
-/// How often moving the tasks out of a directory is tried, and the time between two tries. Tasks in it
-/// may fork meanwhile.
+/// The number of attempts to move the tasks out of a directory, and the time between two attempts. Tasks in
+/// it may fork meanwhile.
 const EMPTYING: u32 = 1_000;
 const EMPTYING_EVERY: Duration = Duration::from_millis(2);
 
-/// How many changes of a journal were undone.
+/// The numbers of changes of a journal that were undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
     /// Threads that have their former settings again.
@@ -145,7 +145,7 @@ fn empty_and_remove(path: &Path) {
         if !path.exists() || fs::remove_dir(path).is_ok() {
             return;
         }
-        // A process that is just exiting is in no list, but the directory cannot be removed until it is gone.
+        // A process that is just exiting is in no list, but until its end the directory cannot be removed.
         sleep(EMPTYING_EVERY);
     }
 }

@@ -9,12 +9,12 @@ use spry_kernel::PF_KTHREAD;
 use spry_sys::attributes::Attributes;
 use spry_sys::{process, schedule};
 
-/// The settings of a thread: what `sched_setattr` sets, and the timer slack. They are plain numbers, since
-/// the journal stores them.
+/// The settings of a thread: the values of `sched_setattr`, and the timer slack. They are plain numbers,
+/// since the journal stores them.
 #[repr(C)]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Settings {
-    /// The policy: `SCHED_OTHER` or another one.
+    /// The policy: `SCHED_OTHER` or another policy.
     pub policy: u32,
     /// 1: the thread's children do not inherit the policy, a nice value below 0, or the slice.
     pub reset_on_fork: u32,
@@ -22,11 +22,11 @@ pub struct Settings {
     pub nice: i32,
     /// The priority under a real-time policy, 1 to 99; otherwise 0.
     pub priority: u32,
-    /// The slice that the thread has asked the fair scheduler for, ns; 0: the kernel's own. Kernels before
-    /// 6.12 have only 0.
+    /// The slice that the thread has requested from the fair scheduler, ns; 0: the kernel's own slice.
+    /// Kernels before 6.12 have only 0.
     pub slice_ns: u64,
-    /// The timer slack, ns: by how much the thread's timers may be late. It is 0 while the policy
-    /// is a real-time one.
+    /// The timer slack: the most by which the thread's timers may be late, ns. It is 0 while the policy is a
+    /// real-time policy.
     pub slack_ns: u64,
 }
 
@@ -39,7 +39,7 @@ pub struct TaskId {
     pub tid: u32,
     /// The number of the thread's process.
     pub tgid: u32,
-    /// When the thread started, in ticks of `/proc` (10 ms) since boot.
+    /// The thread's start, in ticks of `/proc` (10 ms) since boot.
     pub start: u64,
 }
 
@@ -52,7 +52,7 @@ pub struct Stat {
     pub is_kernel: bool,
     /// The thread's session.
     pub session: u32,
-    /// When the thread started, in ticks of `/proc` (10 ms) since boot.
+    /// The thread's start, in ticks of `/proc` (10 ms) since boot.
     pub start: u64,
 }
 
@@ -68,7 +68,7 @@ pub const ROUND_ROBIN: u32 = libc::SCHED_RR as u32;
 pub const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
 
 impl Settings {
-    /// The settings of a thread. `base_slice_ns` is the slice of threads that have asked for none. The slack
+    /// The settings of a thread. `base_slice_ns` is the slice of threads that have requested none. The slack
     /// is 0 if Spry may not read it.
     ///
     /// # Errors
@@ -118,15 +118,15 @@ impl Settings {
         attributes.give(tid)
     }
 
-    /// These settings with slack 0, to compare all others.
+    /// These settings with slack 0, to compare all other settings.
     #[must_use]
     pub const fn without_slack(self) -> Settings {
         Settings { slack_ns: 0, ..self }
     }
 }
 
-/// The fair scheduler's own slice, ns: that of a thread which has asked for none; 0 if the kernel does not
-/// report it. A thread made for this asks, since the calling thread may have another slice.
+/// The fair scheduler's own slice, ns: the slice of a thread that has requested none; 0 if the kernel does
+/// not report it. A new thread reads it, since the calling thread may have another slice.
 pub fn base_slice_ns() -> u64 {
     let ask = || {
         let own = Settings::scheduling_of(0, 0).ok()?;
@@ -188,7 +188,7 @@ impl TaskId {
         Ok(TaskId { tid, tgid, start: stat_of(tgid, tid)?.start })
     }
 
-    /// Whether this thread still exists, and its number belongs to no other.
+    /// Whether this thread still exists, and its number belongs to no other thread.
     #[must_use]
     pub fn is_alive(self) -> bool {
         stat_of(self.tgid, self.tid).is_ok_and(|stat| stat.start == self.start)

@@ -7,8 +7,8 @@ use spry_sys::schedule;
 
 use super::settings::{DEADLINE, OTHER, ROUND_ROBIN, Settings, TaskId, set_slack_ns};
 
-/// The settings to which the guardian demotes a display server that takes too much of the CPU as a real-time
-/// task: an ordinary task with the greatest weight.
+/// The settings of a display server that the guardian has demoted to an ordinary task with the greatest
+/// weight. The server took too much of the CPU as a real-time task.
 pub const DEMOTED: Settings =
     Settings { policy: OTHER, reset_on_fork: 1, nice: -20, priority: 0, slice_ns: 0, slack_ns: 0 };
 
@@ -75,7 +75,7 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
 /// then all other settings are given.
 fn give(then: Settings, now: Settings, id: TaskId) -> io::Result<()> {
     if then.policy == DEADLINE {
-        // If the thread has got a reservation since, it keeps that. Only its nice value is given back.
+        // If the thread has got a reservation since, it keeps it. Only its nice value is given back.
         return schedule::set_nice(id.tid, then.nice);
     }
     let rest = Settings { reset_on_fork: now.reset_on_fork, ..then };

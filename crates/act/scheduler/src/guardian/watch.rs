@@ -1,5 +1,5 @@
 //! Keeps a real-time display server from occupying the whole machine. The guardian measures the server's CPU
-//! time, at a higher priority, and makes it an ordinary task if that is too much.
+//! time, at a higher priority, and makes it an ordinary task if it uses too much.
 
 use std::sync::atomic::Ordering;
 
@@ -16,7 +16,7 @@ pub const LOOK_EVERY_NS: u64 = 100_000_000;
 pub const WINDOW_NS: u64 = 500_000_000;
 /// The part of the window that a server may use as a real-time task, percent of one CPU.
 pub const BUSY_PERCENT: u64 = 60;
-/// For how long a demoted server stays an ordinary task before it may be real-time again, ns.
+/// The time for which a demoted server stays an ordinary task before it may be real-time again, ns.
 pub const PENANCE_NS: u64 = 10_000_000_000;
 
 const SAMPLES: usize = (WINDOW_NS / LOOK_EVERY_NS) as usize;
@@ -52,7 +52,7 @@ impl Usage {
 }
 
 impl Watch {
-    /// Measures all watched processes, and demotes those that used too much. Returns whether there are
+    /// Measures all watched processes, and demotes processes that used too much. Returns whether there are
     /// processes to watch.
     pub fn look(&mut self, journal: &Journal, now_ns: u64) -> bool {
         let mut any = false;
@@ -77,7 +77,7 @@ impl Watch {
     }
 }
 
-/// Makes those threads of a process ordinary tasks that still have the real-time policy from Spry.
+/// Makes the threads of a process that still have the real-time policy from Spry ordinary tasks.
 fn demote(journal: &Journal, tgid: u32) {
     for (_, task) in journal.tasks().filter(|(_, task)| task.id.tgid == tgid) {
         let ours = task.ours.iter().find(|ours| ours.policy == ROUND_ROBIN);

@@ -1,8 +1,8 @@
 //! Threads that wake to end turns, on kernels that give BPF programs no timers.
 //!
 //! A thread of the daemon goes before all other tasks, so a CPU on which it wakes decides again. Each CPU has
-//! one such thread. The BPF program sets how often they wake. With thousands of tasks a round of the daemon
-//! takes seconds, so the daemon could not set this in time.
+//! one such thread. The BPF program sets the time between their wake-ups. With thousands of tasks a round of
+//! the daemon takes seconds, so the daemon could not set this in time.
 
 use std::ptr::NonNull;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use rustix::process::setpriority_process;
 use rustix::thread::{CpuSet, sched_setaffinity};
 use rustix::time::{ClockId, clock_gettime};
 
-/// The time between two checks of a thread for whether it is wanted, while it is not.
+/// While a thread is not wanted: the time between two checks of whether it is wanted.
 const LOOK: Duration = Duration::from_millis(100);
 /// A thread uses at most 1/PART of its CPU. Up to 3 % it has the daemon's class (`each_percent`); beyond that
 /// it would wait among all other tasks.
@@ -40,15 +40,15 @@ unsafe impl Send for Period {}
 
 impl Period {
     fn get(self) -> u32 {
-        // SAFETY: this is a word of mapped memory, aligned as in C, that only BPF writes; it lives as
-        // `Beats::of_cpus` says.
+        // SAFETY: this is a word of mapped memory, aligned as in C, that only BPF writes; it stays mapped as
+        // `Beats::of_cpus` requires.
         unsafe { AtomicU32::from_ptr(self.0.as_ptr()) }.load(Ordering::Relaxed)
     }
 }
 
 impl Beats {
-    /// Starts a thread for each of `count` CPUs. That is done before they are needed, since the machine may
-    /// not be able to make threads then. A CPU without such a thread still has its ticks.
+    /// Starts a thread for each of `count` CPUs. That is done before the threads are needed, since the
+    /// machine may not be able to make threads then. A CPU without such a thread still has its ticks.
     ///
     /// # Safety
     /// `period_ns` points to a word of mapped memory that outlives the returned value.
@@ -85,8 +85,8 @@ fn beat(cpu: usize, period: Period, is_over: &AtomicBool) {
     if sched_setaffinity(None, &only).is_err() {
         return;
     }
-    // The BPF program recognises the thread by this nice value (`has_own_part`). On Linux each
-    // thread has its own.
+    // The BPF program recognises the thread by this nice value (`has_own_part`). On Linux each thread has its
+    // own nice value.
     if setpriority_process(None, -20).is_err() {
         return;
     }

@@ -17,7 +17,7 @@ pub(super) unsafe trait Request {}
 
 // SAFETY: two words.
 unsafe impl Request for spry_ensure {}
-// SAFETY: eight words and two longer ones, all of them named.
+// SAFETY: eight words and two longer fields, all of them named.
 unsafe impl Request for spry_reserve {}
 
 /// A BPF program, to be called with a request of type `R`.

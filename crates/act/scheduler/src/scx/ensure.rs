@@ -1,5 +1,5 @@
-//! Makes nodes for processes without one. A process that never waited for another process, and for which none
-//! waited, can still be in use.
+//! Makes nodes for processes without one. A process that never waited for another process, and for which no
+//! process waited, can still be in use.
 
 use std::os::fd::BorrowedFd;
 

@@ -1,4 +1,4 @@
-//! Facts about the machine that the scheduler needs: which CPUs share a last-level cache, and what
+//! Facts about the machine that the scheduler needs: the CPUs of each last-level cache, and the features that
 //! this kernel lacks.
 
 use std::collections::BTreeMap;

@@ -39,9 +39,9 @@ pub struct ScxOptions {
     pub background_share: u32,
     /// The rule by which a woken interactive task preempts another interactive task.
     pub wake: WakeRule,
-    /// Which class the loading process has.
+    /// The class of the loading process.
     pub own_class: OwnClass,
-    /// What the loader prints to standard error.
+    /// The loader's output to standard error.
     pub log: Log,
 }
 
@@ -54,7 +54,7 @@ pub enum OwnClass {
     Other,
 }
 
-/// What the loader prints.
+/// The output of the loader.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Log {
     /// Only the warnings of libbpf.
@@ -77,21 +77,21 @@ impl Default for ScxOptions {
 /// The loaded scheduler. It schedules all tasks until this is dropped.
 pub struct Scx {
     /// Threads that end turns on kernels without timers. They read the scheduler's memory, so they are
-    /// dropped before it.
+    /// dropped before the scheduler.
     _beats: Option<Beats>,
     link: Option<Link>,
-    /// Keeps a program attached by which the scheduler sees that processes in use give the kernel work.
+    /// Keeps the program attached that reports to the scheduler the work that processes in use queue.
     _sees_work: Link,
     skel: SchedSkel<'static>,
     nodes: Nodes,
     ensurer: Ensurer,
     has_timers: bool,
     known: HashMap<Tgid, NodeRef>,
-    /// Processes with a verdict in their nodes. The next round removes it if it has no
-    /// verdict on the process.
+    /// Processes with a verdict in their nodes. The next round removes the verdict if it has none on the
+    /// process.
     judged: Vec<Tgid>,
     by_hand: HashMap<Tgid, Class>,
-    /// How many processes have come into use since the BPF programs were last told to search their queues.
+    /// The number of processes that have come into use since BPF programs last had to search their queues.
     came_into_use: u32,
     warnings: Vec<String>,
     tuning: Option<Tuning>,
@@ -109,7 +109,7 @@ impl Scx {
         );
         say(options.log);
         // The scheduler borrows from this object for as long as it lives. The object is never freed; a
-        // process loads one or a few.
+        // process loads one or a few schedulers.
         let object: &'static mut MaybeUninit<OpenObject> = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut skel = open(object, options)?;
         let cpus = configure(&mut skel, options, collector.bucket_secret())?;
@@ -198,7 +198,7 @@ impl Scx {
     }
 }
 
-/// Sets what libbpf prints.
+/// Sets the messages that libbpf prints.
 fn say(log: Log) {
     fn all(_: PrintLevel, text: String) {
         eprint!("{text}");

@@ -61,8 +61,8 @@ pub(super) struct ReservedClass {
     is_measured: bool,
 }
 
-/// For how many periods the costs of a switch are measured, and the reservation of the thread that measures.
-/// It has 5 % of a CPU, twice for a fifteenth of a second.
+/// The number of periods in which the costs of a switch are measured, and the reservation of the thread that
+/// measures. The thread has 5 % of a CPU, twice for a fifteenth of a second.
 const MEASURED: u32 = 30;
 const MEASURING: spry_reserve = spry_reserve {
     what: spry_reserve_what_SPRY_RESERVE_OPENS,
@@ -141,8 +141,8 @@ impl ReservedClass {
         }
     }
 
-    /// Attaches the programs that observe switches and interrupts, if they are not. The first time, measures
-    /// the costs of a switch.
+    /// Attaches the programs that observe switches and interrupts, if they are not attached. The first time,
+    /// measures the costs of a switch.
     fn see(&mut self) -> io::Result<()> {
         if !self.seen.is_empty() {
             return Ok(());
@@ -157,7 +157,7 @@ impl ReservedClass {
     /// Measures three costs of this machine, ns: from the switch to a task until its first instruction; from
     /// its last instruction until an interrupt is seen; and from the interrupt's end until its next
     /// instruction. A thread with a small reservation reads the clock again and again, and compares its times
-    /// with those that the scheduler saw.
+    /// with the times that the scheduler recorded.
     fn measure(&self) -> io::Result<()> {
         let bss = self.bss().as_ptr();
         // SAFETY: words of mapped memory, aligned as in C, that live as long as `self`; all code reads and
@@ -279,8 +279,8 @@ impl Enforcer for ReservedClass {
     }
 }
 
-/// Words in the scheduler's memory for the measurement: the number of the measuring thread, which the daemon
-/// writes, and the times that the scheduler saw, ns.
+/// Words in the scheduler's memory for the measurement. They are the number of the measuring thread, which
+/// the daemon writes, and the times that the scheduler recorded, ns.
 struct Words<'a> {
     measures: &'a AtomicU32,
     switched: &'a AtomicU64,
@@ -359,7 +359,7 @@ fn median(mut all: Vec<u64>) -> u64 {
 
 /// Attaches a program to its tracepoint, until the returned descriptor is closed.
 fn attach(program: BorrowedFd<'_>) -> io::Result<OwnedFd> {
-    // SAFETY: a call of libbpf's with a descriptor; no name is needed, the program knows its tracepoint.
+    // SAFETY: a call of libbpf's with a descriptor; no name is needed, the program has its tracepoint.
     let link = unsafe { bpf_raw_tracepoint_open(ptr::null(), program.as_raw_fd()) };
     if link < 0 {
         return Err(io::Error::from_raw_os_error(-link));

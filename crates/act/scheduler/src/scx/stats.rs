@@ -8,7 +8,7 @@ use crate::actuator::Class;
 pub struct ClassStats {
     /// CPU time of the class' tasks, ns.
     pub ran_ns: u64,
-    /// How often tasks of the class got a CPU after a wait.
+    /// The number of times that tasks of the class got a CPU after a wait.
     pub waits: u64,
     /// The sum of the waits of the class' tasks for a CPU, ns.
     pub waited_ns: u64,
@@ -23,16 +23,16 @@ pub struct Stats {
     pub below_turns: u64,
     /// The number of these turns that ended early because a task of a higher class woke.
     pub early_yields: u64,
-    /// How often a woken task preempted the running task at once.
+    /// The number of times that a woken task preempted the running task at once.
     pub preemptions: u64,
-    /// How often a CPU was made to decide, because of a task or by its timer.
+    /// The number of times that a CPU was made to decide, because of a task or by its timer.
     pub kicks: u64,
-    /// How often a CPU's timer was set.
+    /// The number of times that a CPU's timer was set.
     pub timers: u64,
     /// The corrected errors in the counts of queues, in tasks. The number stays 0 on one CPU, where the
     /// kernel reports each task that it takes out of a queue.
     pub miscounted: u64,
-    /// How often a task that was parked for long, because of its cgroup's `cpu.max`, got a CPU for no time.
+    /// The number of times that a task parked for long (because of `cpu.max`) got a CPU for no time.
     pub passed_by: u64,
     /// The longest run of the scheduler's housekeeping, ns.
     pub housekeeping_longest_ns: u64,

@@ -20,7 +20,7 @@ use spry_policy::Tgid;
 
 use world::{Child, LONG, World, child, get, nap, pipe, put, shared, terminal, until};
 
-/// Two processes: one reads what the other writes; the writer sleeps after each write.
+/// Two processes: one reads the bytes that the other writes; the writer sleeps after each write.
 fn reader_and_writer(ends: [RawFd; 2]) -> (Child, Child) {
     let reader = child(|| while get(ends[0]) > 0 {});
     let writer = child(|| {
@@ -61,7 +61,7 @@ fn a_full_pipe_s_reader_depends_on_its_waiting_writer() {
     let reader = child(|| {
         let mut bytes = [0_u8; 4096];
         loop {
-            // The process sleeps first, so that there is something to read and it never waits for that.
+            // The process sleeps first, so that there are bytes to read and it never waits for them.
             nap(5);
             // SAFETY: the call writes at most as many bytes as the array has.
             unsafe { libc::read(ends[0], bytes.as_mut_ptr().cast(), bytes.len()) };
@@ -80,8 +80,8 @@ fn each_wake_up_is_counted_once() {
     let one = child(|| {
         nap(100);
         for _ in 0..TIMES {
-            // The process waits until the other one has gone to sleep. Otherwise the question is often there
-            // before that, on another CPU.
+            // The process waits until the other process has gone to sleep. Otherwise the question often
+            // arrives before that, on another CPU.
             nap(1);
             put(there[1]);
             get(back[0]);
@@ -112,7 +112,7 @@ fn who_talks_to_nobody_has_no_node_and_alarms_are_nobodys_doing() {
     nap(300);
     world.look();
     assert_eq!(world.collector.find(sleeper.0), None);
-    // A process of which only a device has told is given a node.
+    // A process that only a device has reported is given a node.
     let name = world.collector.ensure(sleeper.0).expect("it lives");
     assert_eq!(world.collector.nodes().owner(name), Some(sleeper.0));
     let tgid = sleeper.0;
@@ -243,7 +243,7 @@ fn a_terminal_s_reader_and_typist_are_tied_and_a_writer_is_not() {
     nap(1000);
     world.look();
     assert_eq!(world.weight(holder.0, writer.0), 0);
-    // The collection tells of the first key at once, by an event; it does not do so for keys that follow
+    // The collection reports the first key at once, by an event; it does not do so for keys that follow
     // soon.
     assert!((1..30).contains(&rung.load(Ordering::Relaxed)), "{rung:?}");
     let is_it = |seen: &&Activity| seen.holder == Some(holder.0) && seen.reader == Some(reader.0);

@@ -1,6 +1,6 @@
-//! Tests of pseudo-terminals in another file system than that below `/dev/pts`. Any user can mount such a
-//! file system in a namespace. Its terminals have the same numbers, but are taken for no terminal of a
-//! person's.
+//! Tests of pseudo-terminals in another file system than that of `/dev/pts`. Any user can mount such a
+//! file system in a namespace. Its terminals have the same numbers, but do not count as terminals of a
+//! person.
 
 use std::ffi::CString;
 use std::os::fd::RawFd;
@@ -9,7 +9,7 @@ use spry_display::terminals::Activity;
 
 use crate::world::{Child, World, child, get, nap, terminal};
 
-/// The number of a terminal, asked at its holder's end.
+/// The number of a terminal, read at its holder's end.
 fn number(holder: RawFd) -> libc::c_int {
     let mut number = -1;
     // SAFETY: the call writes one number, for which there is room.

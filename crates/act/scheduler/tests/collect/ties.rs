@@ -1,4 +1,4 @@
-//! Tests of which wake-ups say that one process waits for another, and which do not.
+//! Tests of the wake-ups by which one process waits for another, and of wake-ups without dependency.
 
 use std::ffi::CString;
 use std::fs::{File, OpenOptions};
@@ -39,7 +39,7 @@ fn a_client_depends_on_its_server_and_a_server_on_no_client() {
     });
     for credentials in [0, 1] {
         let client = child(|| {
-            // The kernel gives a name to a socket that wants credentials when the socket connects.
+            // The kernel gives a name to a socket that requests credentials when the socket connects.
             // SAFETY: the call takes only numbers.
             let socket = unsafe { libc::socket(libc::AF_UNIX, libc::SOCK_STREAM, 0) };
             want_credentials(socket, credentials);
@@ -53,7 +53,7 @@ fn a_client_depends_on_its_server_and_a_server_on_no_client() {
     }
 }
 
-/// Asks the kernel for the sender's credentials of what a socket receives, or stops asking.
+/// Requests the sender's credentials with the data that a socket receives, or ends the request.
 fn want_credentials(socket: RawFd, on: libc::c_int) {
     let (level, name, size) = (libc::SOL_SOCKET, libc::SO_PASSCRED, size_of::<libc::c_int>() as u32);
     // SAFETY: the call reads a number that outlives it.
@@ -67,7 +67,7 @@ fn connected(socket: RawFd, path: &str) -> UnixStream {
     for (to, from) in address.sun_path.iter_mut().zip(path.bytes()) {
         *to = from as libc::c_char;
     }
-    // SAFETY: the address is as large as is said, and nothing else owns the descriptor.
+    // SAFETY: the address has the given size, and nothing else owns the descriptor.
     unsafe {
         assert_eq!(libc::connect(socket, (&raw const address).cast(), size_of_val(&address) as u32), 0);
         UnixStream::from_raw_fd(socket)
@@ -162,7 +162,7 @@ fn what_watches_files_depends_on_nothing_that_changes_them() {
     let _ = std::fs::remove_dir_all(&directory);
 }
 
-/// A file system of this test's in user space. It tells the attributes of its root directory, and knows no
+/// A file system of this test in user space. It returns the attributes of its root directory, and has no
 /// other file.
 struct Fuse {
     place: CString,
@@ -186,8 +186,8 @@ impl Fuse {
         Fuse { place, device }
     }
 
-    /// Answers requests without end (linux/fuse.h): INIT, GETATTR, and for every other request that it is
-    /// not implemented.
+    /// Answers requests without end (linux/fuse.h): INIT and GETATTR; every other request gets the error that
+    /// it is not implemented.
     fn serve(&self) {
         let mut request = [0_u8; 1 << 17];
         while (&self.device).read(&mut request).is_ok() {
@@ -211,7 +211,7 @@ impl Fuse {
             answer.extend(error.to_ne_bytes());
             answer.extend(&request[8..16]);
             answer.extend(body);
-            // The kernel refuses an answer to a request that it has taken back, or that wants no answer.
+            // The kernel refuses an answer to a request that it has taken back, or that needs no answer.
             let _ = (&self.device).write(&answer);
         }
     }

@@ -1,16 +1,16 @@
-//! Tests that one user cannot take all nodes: processes of another user are seen all the same.
+//! Tests that one user cannot take all nodes: processes of another user are still seen.
 
 use std::fs;
 
 use crate::world::{Child, World, child, get, nap, pipe, put};
 
-/// Two users without a name; GREEDY wants all nodes.
+/// Two users without a name; GREEDY tries to take all nodes.
 const GREEDY: u32 = 61_001;
 const OTHER: u32 = 61_002;
 /// The first of the user numbers that the greedy user has in a namespace.
 const SUBORDINATE: u32 = 900_000;
-/// How many nodes there are, and how many pairs of processes the greedy user starts, each of which wants a
-/// node.
+/// The number of nodes, and the number of pairs of processes that the greedy user starts. Each of these
+/// processes needs a node.
 const ROOM: u32 = 512;
 const PAIRS: u32 = 400;
 
@@ -23,7 +23,7 @@ fn become_user(user: u32) {
     }
 }
 
-/// Starts pairs of processes, of which one waits for the other; `prepare` is called in each process.
+/// Starts pairs of processes, in which one waits for the other; `prepare` is called in each process.
 fn pairs(prepare: impl Fn(u32)) {
     for pair in 0..PAIRS {
         let ends = pipe();
@@ -45,7 +45,7 @@ fn pairs(prepare: impl Fn(u32)) {
     nap(600_000);
 }
 
-/// Starts two processes of the other user, of which one waits for the other.
+/// Starts two processes of the other user; one of them waits for the other.
 fn other_pair() -> (Child, Child) {
     let ends = pipe();
     let reader = child(|| {
@@ -61,8 +61,8 @@ fn other_pair() -> (Child, Child) {
     (reader, writer)
 }
 
-/// Waits until a crowd of processes has as many nodes as it can get, then looks whether another user gets
-/// some.
+/// Waits until a crowd of processes has as many nodes as it can get, then checks that another user gets
+/// nodes.
 fn another_is_seen_beside(world: &mut World, crowd: Child) {
     world.wait("the crowd wants more than it gets", |world| world.collector.nodes().lost_nodes() > 300);
     nap(1_000);
@@ -85,7 +85,7 @@ fn a_user_with_very_many_processes_leaves_half_of_the_nodes() {
     another_is_seen_beside(&mut world, crowd);
 }
 
-/// A crowd of which each pair of processes has a number of its own, in a user namespace that `maker` made.
+/// A crowd of pairs of processes with their own user numbers, in a user namespace that `maker` made.
 fn crowd_in_a_namespace(maker: u32) -> Child {
     let (made, mapped) = (pipe(), pipe());
     let crowd = child(|| {
@@ -93,7 +93,7 @@ fn crowd_in_a_namespace(maker: u32) -> Child {
             become_user(maker);
         }
         // SAFETY: the calls take only numbers. A process that became another user's is dumpable by root
-        // alone, so it is root that writes the map of users.
+        // alone, so root writes the map of users.
         assert_eq!(unsafe { libc::unshare(libc::CLONE_NEWUSER) }, 0);
         put(made[1]);
         get(mapped[0]);

@@ -1,4 +1,4 @@
-//! What the tests of the collection share: the collection with what it has seen, and processes for it to see.
+//! Common parts of the tests of the collection: the collection, its reports, and processes that it observes.
 
 use std::os::fd::RawFd;
 use std::time::{Duration, Instant};
@@ -72,7 +72,7 @@ pub(crate) fn child(part: impl FnOnce()) -> Child {
     match unsafe { libc::fork() } {
         0 => {
             part();
-            // SAFETY: ends the child without what the parent would do at its end.
+            // SAFETY: ends the child without the cleanup that the parent does at its end.
             unsafe { libc::_exit(0) }
         }
         tid => Child(Tgid(tid as u32)),
@@ -112,7 +112,7 @@ pub(crate) fn terminal() -> (RawFd, RawFd) {
 
 /// A page of memory that this process and its children share.
 pub(crate) fn shared() -> *mut libc::c_void {
-    // SAFETY: a new mapping, which nothing takes away.
+    // SAFETY: a new mapping, which is never removed.
     let page = unsafe {
         let (protection, flags) =
             (libc::PROT_READ | libc::PROT_WRITE, libc::MAP_SHARED | libc::MAP_ANONYMOUS);

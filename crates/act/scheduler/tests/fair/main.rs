@@ -200,7 +200,7 @@ fn if_both_are_killed_the_next_start_restores() {
     let usual = victim.settings();
     let mut daemon = place.daemon(&[verdict(victim.tgid(), 1)]);
     let guardian = place.guardian();
-    // SAFETY: the calls take only numbers; the guardian is known by its daemon, which lives.
+    // SAFETY: the calls take only numbers; the guardian's number is from its daemon, which still runs.
     unsafe { libc::kill(guardian as libc::pid_t, libc::SIGKILL) };
     daemon.kill();
     sleep(SECOND / 5);

@@ -1,4 +1,4 @@
-//! What the tests of the fall-back actuator share: processes to act on, and daemons to kill.
+//! Common parts of the tests of the fall-back actuator: processes to act on, and daemons to kill.
 
 use std::io::{Read, Write};
 use std::os::fd::OwnedFd;
@@ -68,7 +68,7 @@ impl Drop for Victim {
 pub struct Forked(pub libc::pid_t);
 
 impl Forked {
-    /// Runs `life` in a child. By a byte, the child tells when `life` has done its work; then it waits to be
+    /// Runs `life` in a child. The child sends a byte when `life` has done its work; then it waits to be
     /// killed.
     pub fn new(life: impl FnOnce(&mut dyn FnMut())) -> Forked {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
@@ -118,15 +118,15 @@ pub fn rest() -> ! {
     }
 }
 
-/// A journal of the test's own, which is removed with this. Other tests wait until then: processes that a
-/// test forks would hold the other tests' journals open.
+/// A journal of the test's own, which is removed when this is dropped. Other tests wait until then: processes
+/// that a test forks would hold the other tests' journals open.
 pub struct Place {
     options: FairOptions,
     _alone: MutexGuard<'static, ()>,
 }
 
 impl Place {
-    /// Makes the place. The test's process gets nice value 0, so that what the test starts has it, too.
+    /// Makes the place. The test's process gets nice value 0, so that programs that it starts have it, too.
     pub fn new() -> Place {
         static ALONE: Mutex<()> = Mutex::new(());
         static NEXT: AtomicU32 = AtomicU32::new(0);
@@ -181,7 +181,7 @@ pub fn verdict(tgid: u32, level: u8) -> Verdict {
     Verdict { tgid: Tgid(tgid), class: Class::Interactive, level, quantum_us: 200_000 }
 }
 
-/// Waits until the condition is true. Returns how long that took.
+/// Waits until the condition is true. Returns the duration of the wait.
 pub fn until(limit: Duration, what: &str, mut is_so: impl FnMut() -> bool) -> Duration {
     let began = Instant::now();
     while !is_so() {

@@ -1,4 +1,4 @@
-//! Tests of the book: what nests comes back, and what ends without a word is given back by the next.
+//! Tests of the book: nested settings are restored, and the settings of killed processes by the next process.
 
 use super::*;
 
@@ -46,7 +46,7 @@ impl Machine {
     }
 }
 
-/// The value that is in force again.
+/// The value that was restored.
 fn value(back: &Back) -> Option<&str> {
     match back {
         Back::Restored(setting) => Some(&setting.value),
@@ -67,7 +67,7 @@ fn what_was_first_is_back_when_the_last_has_ended() {
         for at in order {
             holders[at].give_back().expect("a book");
             left.retain(|&other| other != at);
-            // The latest that still holds it is in force.
+            // The value of the latest holder that is left is in force.
             let wanted = left.last().map_or("700".to_owned(), |last| (last + 1).to_string());
             assert_eq!(machine.slice(), wanted, "{order:?}, {at}");
         }
@@ -168,7 +168,7 @@ fn a_value_that_is_in_force_already_is_not_held() {
     machine.write("slice", "5");
     assert_eq!(first.give_back().expect("a book"), []);
     assert_eq!(machine.slice(), "5");
-    // A value that another process holds is: it stays in force after that process.
+    // A value that another process holds can be held, too: it stays in force after that process.
     let second = machine.holder("9");
     let third = machine.holder("9");
     second.give_back().expect("a book");

@@ -1,4 +1,4 @@
-//! Tests of what is in force: it is given back however its process ends.
+//! Tests of settings in force: they are given back however their process ends.
 
 use std::fs;
 use std::path::PathBuf;
@@ -72,12 +72,12 @@ fn wait_for(kernel: &Kernel, wanted: &str) {
     }
 }
 
-/// A process that has this in force and waits to be killed.
+/// A process that has the plan in force and waits to be killed.
 fn process(kernel: &Kernel) -> u32 {
     // SAFETY: the child takes no lock that another thread may hold.
     let child = unsafe {
         outlive::fork(|| {
-            // Otherwise locks of other tests would be held as long as it lives.
+            // Otherwise this process would hold locks of other tests until it exits.
             outlive::keep_only(&[]);
             let _tuned = tuned(kernel);
             std::thread::sleep(Duration::from_secs(100));
@@ -92,7 +92,7 @@ fn kill(child: u32) {
     process::wait(child).expect("it is ours");
 }
 
-/// The guardians that hold something in this directory.
+/// The children of a process: its guardians.
 fn guardians(parent: u32) -> Vec<u32> {
     let path = PathBuf::from(format!("/proc/{parent}/task/{parent}/children"));
     let text = fs::read_to_string(path).unwrap_or_default();

@@ -17,8 +17,8 @@ struct {
 	__type(value, struct spry_collected);
 } collected SEC(".maps");
 
-/* Indices of free nodes that were used before. The latest is used first, so that the nodes in use stay close
- * together in memory. */
+/* Indices of free nodes that were used before. The index that was freed last is used first, so that the nodes
+ * in use stay close together in memory. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK);
 	__uint(max_entries, SPRY_NODES_MAX);

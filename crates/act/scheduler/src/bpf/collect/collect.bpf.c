@@ -19,8 +19,8 @@ static __always_inline int wakes(struct task_struct *waiter)
 		return 0;
 	if (!is_task_context(waker) || is_signalled(waiter))
 		return 0;
-	/* Kernel threads act on behalf of others. Of their wake-ups only those count by which workers carry
-	 * characters between the ends of terminals. */
+	/* Kernel threads act on behalf of other tasks. Of their wake-ups only the wake-ups by workers that
+	 * carry characters between the ends of terminals count. */
 	if (waker->flags & PF_KTHREAD) {
 		if (waker->flags & PF_WQ_WORKER)
 			carried(waiter, waker->pid);
@@ -45,8 +45,8 @@ int BPF_PROG(spry_try_to_wake_up, struct task_struct *waiter)
 	return wakes(waiter);
 }
 
-/* A process calls exec: it counts as a new process, since the old program's dependencies say nothing
- * about the new program. */
+/* A process calls exec: it counts as a new process, since the old program's dependencies do not apply to the
+ * new program. */
 SEC("tp_btf/sched_process_exec")
 int BPF_PROG(spry_sched_process_exec, struct task_struct *task)
 {

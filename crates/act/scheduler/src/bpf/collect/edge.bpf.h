@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Edges between processes: an edge counts how often one process waited for another between two
- * rounds of the daemon. */
+/* Edges between processes: an edge counts the waits of one process for another between two rounds of the
+ * daemon. */
 #ifndef SPRY_EDGE_BPF_H
 #define SPRY_EDGE_BPF_H
 
@@ -82,7 +82,7 @@ __noinline u32 count_again(spry_ref ref, spry_ref on)
 #define SPRY_STRANGERS 1024
 
 /* Pairs of processes in which one wakes the other, but the woken process does not depend on the waker.
- * `found` is when that was found, in units of 256 ticks. A pair with the same hash replaces an entry. */
+ * `found` is the time of this finding, in units of 256 ticks. A pair with the same hash replaces an entry. */
 static struct stranger {
 	u64 pair;
 	u64 found;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The differences between kernels that the collection must bridge, except those that shared headers bridge.
- * Rust code probes what a kernel has. */
+/* The differences between kernels that the collection must bridge and that shared headers do not bridge. Rust
+ * code probes the features of a kernel. */
 #ifndef SPRY_KERNEL_BPF_H
 #define SPRY_KERNEL_BPF_H
 

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Ties: how the waker's system call shows which of two processes depends on the other. */
+/* Ties: the dependency between two processes, as the waker's system call shows it. */
 #ifndef SPRY_TIE_BPF_H
 #define SPRY_TIE_BPF_H
 
 #include "kernel.bpf.h"
 
 /*
- * What a wake-up shows about two processes.
+ * The dependency between two processes that a wake-up shows.
  *
- * A process that sleeps is woken by what it waits for: bytes in a pipe, an answer, a lock. But requests of
- * clients also wake a server, and each process that changes a file wakes the processes that watch it. These
- * do not depend on the waker. So the system call that the waker is in decides what the wake-up shows.
+ * A process that sleeps is woken by the event for which it waits: bytes in a pipe, an answer, a lock. But
+ * requests of clients also wake a server, and each process that changes a file wakes the processes that watch
+ * it. These do not depend on the waker. So the tie follows from the system call that the waker is in.
  */
 enum tie {
 	/* The wake-up shows no dependency. */
@@ -23,18 +23,18 @@ enum tie {
 	TIE_SERVER,
 };
 
-/* What a waker's system call shows about its wake-up. */
+/* The meaning of a wake-up, by the waker's system call. */
 enum call {
-	/* Nothing: the call opens, closes, changes or runs files. */
+	/* No dependency: the call opens, closes, changes or runs files. */
 	CALL_NONE,
 	/* The two processes share a lock, a queue or a semaphore. */
 	CALL_SHARED,
-	/* It depends on the file behind the call's first argument, or its third. */
+	/* The file behind the call's first argument decides, or the file behind its third. */
 	CALL_FILE,
 	CALL_THIRD_FILE,
 };
 
-/* What a system call with this number shows about a wake-up. */
+/* The meaning of a wake-up in a system call, by the call's number. */
 static __always_inline enum call call_of(u64 number)
 {
 	switch (number) {
@@ -76,7 +76,7 @@ static __always_inline enum call call_of(u64 number)
 }
 
 #if defined(__TARGET_ARCH_x86)
-/* What a system call of a 32-bit program with this number shows about a wake-up. */
+/* The meaning of a wake-up in a 32-bit program's system call, by the call's number. */
 static __always_inline enum call call_of_32(u64 number)
 {
 	switch (number) {
@@ -117,8 +117,8 @@ static __always_inline enum call call_of_32(u64 number)
 }
 #endif
 
-/* What the system call that a task is in shows about a wake-up. Sets `fd` to the file descriptor on
- * which the call acts. */
+/* The meaning of a wake-up in the system call that a task is in. Sets `fd` to the file descriptor on which
+ * the call acts. */
 static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 {
 	struct pt_regs *regs = (struct pt_regs *)bpf_task_pt_regs(task);
@@ -133,7 +133,7 @@ static __always_inline enum call current_call(struct task_struct *task, u32 *fd)
 		*fd = call == CALL_THIRD_FILE ? regs->dx : regs->di;
 	}
 #elif defined(__TARGET_ARCH_arm64)
-	/* On this architecture the numbers of 32-bit programs' system calls are not known. */
+	/* On this architecture the numbers of 32-bit programs' system calls are not defined here. */
 	if (regs->pstate & PSR_MODE32)
 		return CALL_NONE;
 	call = call_of(regs->syscallno);
@@ -163,8 +163,8 @@ static __always_inline bool is_of_server(struct unix_sock *sk)
 	return first;
 }
 
-/* The tie that a wake-up through a socket shows. Only Unix sockets tell clients and servers
- * apart, by their names. */
+/* The tie that a wake-up through a socket shows. Only the names of Unix sockets distinguish clients from
+ * servers. */
 static __always_inline enum tie tie_by_socket(struct file *file)
 {
 	struct socket *socket = BPF_CORE_READ(file, private_data);
@@ -191,9 +191,9 @@ static __always_inline bool is_open_to_all(u32 device)
 	       (major >= PTY_MASTER_MAJOR && major <= PTY_LAST_MAJOR);
 }
 
-/* Whether a wake-up through a file may come from a watch on it (inotify): the file is on a disk, or it has a
- * name and is watched. Any user may watch /dev. So a watch does not count for a device that itself wakes the
- * processes that wait for it (FUSE's, say). */
+/* Whether a wake-up through a file may come from a watch on it (inotify). That is so if the file is on a
+ * disk, or has a name and is watched. Any user may watch /dev. So a watch does not count for a device that
+ * itself wakes the processes that wait for it (for example FUSE's). */
 static __always_inline bool is_watched(struct file *file, struct inode *inode, u32 kind)
 {
 	u32 flags;
@@ -206,7 +206,7 @@ static __always_inline bool is_watched(struct file *file, struct inode *inode, u
 	return (flags & parent_watched()) || BPF_CORE_READ(inode, i_fsnotify_mask);
 }
 
-/* The tie that the current task's system call shows while the task wakes another. */
+/* The tie that the current task's system call shows while the task wakes another task. */
 static __noinline enum tie tie_of_waker(void)
 {
 	struct task_struct *waker = bpf_get_current_task_btf();

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * Terminals: which process typed into a terminal, which read from it and which wrote to it.
+ * Terminals: the processes that type into a terminal, read from it and write to it.
  *
  * Characters are put into a terminal by a keyboard's interrupt, or by the process that holds the other end of
  * a pseudo-terminal. They wait in the buffer of the receiving end until a kernel worker carries them on. So a
- * worker makes the wake-ups, not the process that filled the buffer. The kernel's work items show which
- * process that was, at no cost to system calls.
+ * worker makes the wake-ups, not the process that filled the buffer. The kernel's work items identify that
+ * process, at no cost to system calls.
  */
 #ifndef SPRY_TTY_BPF_H
 #define SPRY_TTY_BPF_H
 
 #include "edge.bpf.h"
 
-/* How many buffers of a terminal are counted; a line that a person typed is in the first. */
+/* The number of a terminal's buffers that are counted; a line that a person typed is in the first. */
 #define SPRY_TTY_BUFFERS 8
 
 /* Places for the work items of pseudo-terminals that are not below /dev/pts. */
 #define SPRY_OTHER_PTYS 512
 
-/* How many workers that carry characters are known at once. */
+/* The most workers that are recorded at once while they carry characters. */
 #define SPRY_ERRANDS_MAX 4096
 
 /* The terminals, by place. The daemon maps them. */
@@ -48,7 +48,7 @@ static struct pending {
 	u32 is_device;
 } pending[2 * SPRY_TTYS_MAX + SPRY_OTHER_PTYS];
 
-/* The characters that a kernel worker carries at the moment: where to, and from which process. */
+/* The characters that a kernel worker carries at the moment: their source and their destination. */
 struct errand {
 	/* The process that put the characters into the buffer. */
 	spry_ref by;
@@ -94,7 +94,7 @@ static __always_inline u32 place_of(u32 major, u32 minor)
 }
 
 /* Whether a pseudo-terminal is below /dev/pts. Any user can mount another file system of pseudo-terminals in
- * a namespace, with the same numbers. Characters in those do not count as a person's. */
+ * a namespace, with the same numbers. Characters in these do not count as a person's. */
 static __always_inline bool is_below_dev_pts(struct tty_struct *tty)
 {
 	struct dentry *dentry = (void *)BPF_CORE_READ(tty, driver_data);
@@ -171,7 +171,7 @@ int BPF_PROG(spry_queue_work, int cpu, void *queue, struct work_struct *work)
 	return 0;
 }
 
-/* How many characters wait in the first buffers of a terminal. */
+/* The number of characters that wait in the first buffers of a terminal. */
 static __always_inline u32 waiting_chars(struct tty_port *port)
 {
 	struct tty_buffer *buffer = BPF_CORE_READ(port, buf.head);
@@ -256,7 +256,7 @@ int BPF_PROG(spry_execute_end, struct work_struct *work)
 	return 0;
 }
 
-/* A kernel worker that carries characters wakes a process, which is the reader of what was typed or the
+/* A kernel worker that carries characters wakes a process, which is the reader of typed characters or the
  * holder of the terminal: counts edges. Typed characters wake all processes that poll the terminal, but only
  * the group in its foreground can read them. */
 static __noinline int carried(struct task_struct *waiter __arg_trusted, u32 worker)
@@ -286,7 +286,7 @@ static __noinline int carried(struct task_struct *waiter __arg_trusted, u32 work
 		seen->reader = ref;
 	if (by && by != ref) {
 		count_edge(ref, by, knobs.typed_weight);
-		/* The terminal's holder shows what the reader does, and so depends on it. */
+		/* The terminal's holder shows the reader's output, and so depends on the reader. */
 		count_edge(by, ref, knobs.typed_weight);
 	}
 	return 0;

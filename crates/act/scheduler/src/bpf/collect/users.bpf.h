@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Counts of nodes for each user: no user can take so many that another user finds none. */
+/* Counts of nodes for each user: no user can take so many nodes that another user finds none. */
 #ifndef SPRY_USERS_BPF_H
 #define SPRY_USERS_BPF_H
 
@@ -11,7 +11,7 @@
 /* User namespaces cannot be nested deeper than this. */
 #define USER_NAMESPACES_MAX 33
 
-/* How many nodes each user has, by the user's number. Entries stay, since a machine has few users. */
+/* The number of nodes of each user, by the user's number. Entries stay, since a machine has few users. */
 struct {
 	__uint(type, BPF_MAP_TYPE_HASH);
 	__uint(max_entries, SPRY_USERS_MAX);
@@ -22,7 +22,7 @@ struct {
 static u32 rest_has;
 
 /* The user to which a process' node is counted. A user namespace has thousands of user numbers, so all its
- * processes count for one user: the one that made the outermost namespace around them. If root made that, the
+ * processes count for one user: the user that made the outermost namespace around them. If root made it, the
  * namespace's own number in the kernel is used, which is higher than numbers of users. */
 static __noinline u32 user_of(struct task_struct *task)
 {

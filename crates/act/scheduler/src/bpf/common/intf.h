@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What the BPF programs and the daemon share: nodes of processes, edges between them, verdicts, terminals,
- * reservations and counters. */
+/* The interface between the BPF programs and the daemon: nodes of processes, edges between them, verdicts,
+ * terminals, reservations and counters. */
 #ifndef SPRY_INTF_H
 #define SPRY_INTF_H
 
@@ -12,22 +12,22 @@ typedef unsigned long long u64;
 #endif
 
 enum spry_limits {
-	/* How many processes can have a node at once; further ones are left out and counted. */
+	/* The most processes that can have a node at once; further processes are left out and counted. */
 	SPRY_NODES_MAX = 32768,
-	/* How many pseudo-terminals have a place of their own, by number: as many as the kernel allows by
+	/* Pseudo-terminals with numbers below this have places of their own: as many as the kernel allows by
 	 * default. Places for other terminals follow. */
 	SPRY_PTYS_MAX = 4096,
 	SPRY_TTYS_MAX = SPRY_PTYS_MAX + 512,
-	/* How many users have a count of their nodes; all further users share one count. */
+	/* The most users with a count of their own for nodes; all further users share one count. */
 	SPRY_USERS_MAX = 16384,
-	/* How many edges a node can have between two rounds of the daemon. A further edge replaces the one
-	 * with the least count. */
+	/* The most edges that a node can have between two rounds of the daemon. A further edge replaces the
+	 * edge with the least count. */
 	SPRY_EDGES_MAX = 12,
-	/* How many reservations there can be at once. */
+	/* The most reservations at once. */
 	SPRY_RESERVATIONS_MAX = 256,
-	/* How many reservations there can be on one CPU. */
+	/* The most reservations on one CPU. */
 	SPRY_RESERVED_OF_CPU = 32,
-	/* How many clients' reservations at most rank a shared server. */
+	/* The most clients' reservations by which a shared server is ranked. */
 	SPRY_CLIENTS_MAX = 8,
 };
 
@@ -44,11 +44,11 @@ enum spry_class {
 	SPRY_CLASSES = 7,
 };
 
-/* The name of a process' node: the node's index in the low half, and how often the index was used before in
- * the high half. 0 names no process. */
+/* The name of a process' node. The low half is the node's index, the high half is a count of the index's
+ * uses, which is never 0. 0 names no process. */
 typedef u32 spry_ref;
 
-/* An edge of a process' node: how often the process waited for the process `on`, since the daemon last
+/* An edge of a process' node. It counts the waits of the process for the process `on`, since the daemon last
  * took the count away. */
 struct spry_edge {
 	spry_ref on;
@@ -95,11 +95,11 @@ struct spry_collect_knobs {
 	u64 flush_to_ldisc;
 	/* The daemon's own process; it gets no node. */
 	u32 own_tgid;
-	/* What one key that a terminal's reader reads adds to the edges between this reader and the
+	/* The amount that one key read by a terminal's reader adds to the edges between this reader and the
 	 * terminal's holder. */
 	u32 typed_weight;
-	/* Whether a terminal's holder depends on all processes that write to the terminal, or only on the one
-	 * that reads there. */
+	/* Whether a terminal's holder depends on all processes that write to the terminal, or only on the
+	 * process that reads there. */
 	u32 writers_count;
 	/* Whether a process that takes data from a full pipe or socket depends on the process that
 	 * waits to write more. */
@@ -111,7 +111,7 @@ struct spry_collect_knobs {
 	u32 interrupt_mask;
 	/* The secret, odd factor in the hash that finds the bucket of a process (see bucket_of). */
 	u32 bucket_secret;
-	/* How many nodes there can be; tests set less than SPRY_NODES_MAX. */
+	/* The most nodes; tests set less than SPRY_NODES_MAX. */
 	u32 nodes_most;
 	/* The device number of the file system below /dev/pts, in the kernel's own form; 0
 	 * where there is none. */
@@ -121,13 +121,13 @@ struct spry_collect_knobs {
 
 /* The counters of the collection. */
 struct spry_collected {
-	/* How many indices of nodes were ever used; may exceed the length of the array a little. */
+	/* The number of node indices that were ever used; may exceed the length of the array a little. */
 	u32 used;
-	/* How many nodes belong to a process now. */
+	/* The number of nodes that belong to a process now. */
 	u32 taken;
-	/* How often a process that needed a node found none. */
+	/* The number of times that a process that needed a node found none. */
 	u64 lost_nodes;
-	/* How many edges were replaced by others, or found no room. */
+	/* The number of edges that were replaced by other edges, or found no room. */
 	u64 lost_edges;
 };
 
@@ -140,19 +140,19 @@ struct spry_tty {
 	/* The holder: the process that last wrote to the other end of a pseudo-terminal, and
 	 * shows the terminal. */
 	spry_ref holder;
-	/* The reader: the process that typed characters last woke. */
+	/* The reader: the process that was last woken by typed characters. */
 	spry_ref reader;
-	/* How many characters for the terminal's programs came from processes (`typed`), and from interrupts
-	 * of devices (`keyed`). */
+	/* The numbers of characters for the terminal's programs that came from processes (`typed`), and from
+	 * interrupts of devices (`keyed`). */
 	u32 typed;
 	u32 keyed;
-	/* How many characters the reader wrote. */
+	/* The number of characters that the reader wrote. */
 	u32 shown;
-	/* When characters for the terminal's programs last came, ns. */
+	/* The time at which characters for the terminal's programs last came, ns. */
 	u64 typed_ns;
 };
 
-/* What a reservation's task does when the budget is used up before the period ends. */
+/* The behaviour of a reservation's task when the budget is used up before the period ends. */
 enum spry_on_exhaustion {
 	/* The task waits for its next period. */
 	SPRY_EXHAUSTED_WAITS = 0,
@@ -169,9 +169,9 @@ struct spry_reservation {
 	u32 cpu;
 	/* A value of enum spry_on_exhaustion. */
 	u32 on_exhaustion;
-	/* When the current period began. Periods follow each other without gaps. */
+	/* The begin of the current period, ns. Periods follow each other without gaps. */
 	u64 begun_ns;
-	/* What is left of the budget in the current period; negative: a debt to the next period. */
+	/* The rest of the budget in the current period, ns; negative: a debt to the next period. */
 	long long left_ns;
 	/* Whether a task of the reservation slept in this period. Then the rest of the budget is not
 	 * carried to the next. */
@@ -179,12 +179,12 @@ struct spry_reservation {
 	/* Whether a task that had spent its budget waited for the current period. */
 	u32 awaited;
 	/*
-	 * Counts since the reservation was opened: periods that are over (`periods`). Of periods in which
-	 * the tasks wanted all of their budget: what they ran, and their budgets, ns (`got_ns`,
-	 * `asked_ns`). Periods in which the budget was used up (`exhausted`). The most by which a wanted
-	 * budget was missed, ns (`short_most_ns`). The longest delay from a period's begin until a task
-	 * that waited for it was chosen, ns (`late_most_ns`). How often a task could not run on the
-	 * reservation's CPU (`misplaced`).
+	 * Counts since the reservation was opened. `periods`: periods that are over. `got_ns` and `asked_ns`:
+	 * run time and budgets of the periods in which the tasks did not sleep, ns. `exhausted`: times at
+	 * which the budget was used up. `short_most_ns`: the most by which the run time of a period without
+	 * sleep was below the budget, ns. `late_most_ns`: the longest delay from a period's begin until a
+	 * task that waited for it was chosen, ns. `misplaced`: look-ups for a task that could not run on the
+	 * reservation's CPU.
 	 */
 	u64 periods;
 	u64 got_ns;

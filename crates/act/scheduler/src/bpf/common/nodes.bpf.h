@@ -39,8 +39,8 @@ struct {
 	__type(value, struct spry_bucket);
 } groups SEC(".maps");
 
-/* The bucket of a process, by its number. Users can choose numbers of processes, but only the daemon knows
- * the secret factor. So no user can fill the bucket of another user's process. */
+/* The bucket of a process, by its number. Users can choose numbers of processes, but only the daemon has the
+ * secret factor. So no user can fill the bucket of another user's process. */
 static __always_inline u32 bucket_of(u32 tgid)
 {
 	return tgid * bucket_secret >> (32 - SPRY_BUCKET_BITS);
@@ -72,7 +72,7 @@ static __always_inline struct spry_node *node_at(spry_ref ref)
 	return bpf_map_lookup_elem(&nodes, &key);
 }
 
-/* The node of a task's process; NULL if it has none, as most short-lived processes. */
+/* The node of a task's process; NULL if it has none, as is usual for short-lived processes. */
 static __always_inline struct spry_node *node_of(struct task_struct *task)
 {
 	spry_ref ref = find_ref(task->tgid);

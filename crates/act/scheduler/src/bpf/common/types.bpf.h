@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Includes for BPF programs: the kernel's types, helper functions, and what the programs
- * share with the daemon. */
+/* Includes for BPF programs: the kernel's types, helper functions, and the programs' interface to the
+ * daemon. */
 #ifndef SPRY_TYPES_BPF_H
 #define SPRY_TYPES_BPF_H
 

@@ -5,7 +5,7 @@
  * Purpose: no task starves below a busy class, and the kernel's watchdog does not end the scheduler.
  *
  * Rule: the turns of OTHER and of IDLE have 5 % of the time each (share_percent). The more tasks wait, the
- * shorter and more frequent turns are, so that each waiting task has one in time: within 0.4 s for up to 120
+ * shorter and more frequent turns are. So each waiting task has a turn in time: within 0.4 s for up to 120
  * tasks, else within 4.5 s. A turn that ends early lets the next turn begin earlier.
  *
  * Bound: a turn is 0.1 ms long at least and 2 ms at most. With so many tasks that turns cannot become
@@ -59,7 +59,7 @@ static __always_inline u64 below_pause_most(u32 which, u32 count, u64 used_ns, u
 	return each_ns - used_ns;
 }
 
-/* Whether a turn of a lower class is due. A CPU asks this at each decision while `count` tasks of the class
+/* Whether a turn of a lower class is due. A CPU calls this at each decision while `count` tasks of the class
  * wait behind a higher class. */
 static __always_inline bool below_due(struct below *b, u64 now, u32 which, u32 count, u64 interval_ns)
 {

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The start and the exit of tasks of OTHER: what a new task starts with, and what an exiting task owes.
+ * The start and the exit of tasks of OTHER: the virtual time of a new task, and the debt of an exiting task.
  *
  * Rule: a new task starts at the virtual time at which its creator is now. An exiting task that is ahead of
  * its class leaves its lead: a thread to its process, a process to its parent. If the parent has exited
- * before, a process leaves its lead to all tasks that its user started. New tasks that these start begin no
+ * before, a process leaves its lead to all tasks that its user started. New tasks of the recipients begin no
  * earlier than the lead. So a relay of short tasks has no more of the CPU than one task.
  *
  * Bound: a lead counts for up to 100 ms of run time.
  *
  * Difference from the thesis: Linux 2.4 splits a task's allocation at a fork, and returns the rest when the
- * child exits. That rule covers what a task has left, not what it owes.
+ * child exits. That rule covers the rest of a task's allocation, not its debt.
  */
 #ifndef SPRY_BIRTHS_BPF_H
 #define SPRY_BIRTHS_BPF_H
@@ -35,7 +35,7 @@ static __always_inline u64 *orphans_of(u32 line)
 	return &orphans[(line && !index ? 1 : index) & (LINES - 1)];
 }
 
-/* Run time of the task that runs on this CPU for which it has not been charged yet, ns. */
+/* The run time for which the task that runs on this CPU has not been charged yet, ns. */
 static __always_inline u64 uncharged(struct task_struct *p, struct thread_ctx *t)
 {
 	s64 ran_ns = ran_until_now(p) - t->charged_ns;
@@ -50,7 +50,7 @@ static __always_inline u64 owes(struct task_struct *p, struct thread_ctx *t)
 	return t->class == SPRY_CLASS_OTHER ? other_charge(p, t, uncharged(p, t)) : 0;
 }
 
-/* The earliest virtual time at which a new task may start, where an exited task left `left`. That value is
+/* The earliest virtual time at which a new task may start, after an exited task left `left`. That value is
  * counted in the first cache's virtual time, for nice 0; the new task may have another domain and weight. If
  * nothing was left, the result is behind every limit, so it changes nothing. */
 static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *t, u64 left,
@@ -66,9 +66,9 @@ static __always_inline u64 place_left(struct task_struct *p, struct thread_ctx *
 	return now + other_charge(p, t, (u64)ahead << VTIME_UNIT_SHIFT);
 }
 
-/* The virtual time at which a task starts that `creator` has just created: where the creator is. A creator
- * that is behind its class moves to the class, and so hands this advantage to the new task. So a relay of
- * tasks is behind as long as one task would be, and of many children only one has the advantage. */
+/* The virtual time at which a new task of `creator` starts: the creator's own. A creator that is behind its
+ * class moves to the class, so that only the new task keeps this advantage. So a relay of tasks is behind as
+ * long as one task would be, and of many children only one has the advantage. */
 static __always_inline u64 gives_place(struct task_struct *creator, struct thread_ctx *from,
 				       const struct where *at, u32 domain)
 {
@@ -82,12 +82,12 @@ static __always_inline u64 gives_place(struct task_struct *creator, struct threa
 	return at_least(place, now - CLASS_LEADS);
 }
 
-/* Records the creator, the line, the domain and the group of a new task. When the task exits, its
- * debt goes to these. */
+/* Records the creator, the line, the domain and the group of a new task. When the task exits, its debt goes
+ * to them. */
 static __always_inline void descends(struct task_struct *p, struct thread_ctx *t, struct task_struct *creator,
 				     const struct thread_ctx *from, const struct where *at)
 {
-	/* The line is that of the first ancestor, even if descendants change their user. */
+	/* A task has the line of its first ancestor, even if descendants change their user. */
 	t->line = from && from->line ? from->line : p->cred->uid.val;
 	t->creator = creator->tgid;
 	t->domain = domain_of(at);
@@ -119,7 +119,7 @@ static __always_inline void is_born(struct task_struct *p, struct thread_ctx *t,
 	set_key(p, KEY(SPRY_CLASS_OTHER, vtime));
 }
 
-/* The current task exits: charges it, and leaves its lead to its process, its parent or its line. */
+/* The current task exits: charges it, and passes its lead to its process, its parent or its line. */
 static __always_inline void dies(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t = find_thread(p), *heir = NULL;
@@ -151,7 +151,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	if (p->pid != p->tgid) {
 		heir = find_thread(p->group_leader);
 	} else {
-		/* The process also passes on what its threads left. */
+		/* The process also passes on the leads of its threads. */
 		if (t->left)
 			left = at_least(left, t->left);
 		if (parent && parent->tgid == t->creator)

@@ -2,24 +2,24 @@
 /*
  * Budgets of the classes above INTERACTIVE, and of each of their threads, in periods of 100 ms.
  *
- * On each CPU, what goes before INTERACTIVE has 20 % of the time together (servers_percent): DAEMON, KTHREAD,
- * and the turns of OTHER and of IDLE. Turns have 5 % each while tasks wait for them (share_percent). DAEMON
- * has 4 % in any case. DAEMON and KTHREAD share the rest as they come.
+ * On each CPU, DAEMON, KTHREAD and the turns of OTHER and of IDLE, which go before INTERACTIVE, have 20 % of
+ * the time together (servers_percent). Turns have 5 % each while tasks wait for them (share_percent). DAEMON
+ * has 4 % in any case. DAEMON and KTHREAD share the rest in the order in which they use it.
  */
 #ifndef SPRY_BUDGET_BPF_H
 #define SPRY_BUDGET_BPF_H
 
 #include "state.bpf.h"
 
-/* The part of a CPU that turns have now, percent. Turns of a class for which no task waits have none. */
+/* The part of a CPU that turns have now, percent. A class without waiting tasks has no turns. */
 static __always_inline u32 turns_percent(const struct cpu_ctx *c)
 {
 	return (c->below[BELOW_OTHER].due_ns ? share_percent : 0) +
 	       (c->below[BELOW_IDLE].due_ns ? share_percent : 0);
 }
 
-/* The time of the current period that DAEMON or KTHREAD may spend in all, ns, after what the other of
- * them and turns have. */
+/* The time of the current period that DAEMON or KTHREAD may spend in all, ns. It is the common part less the
+ * other class' time and the turns' part. */
 static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 {
 	u64 all_ns = budget_period_ns * (servers_percent - turns_percent(c)) / 100;
@@ -66,8 +66,8 @@ static __always_inline bool within_own_budget(const struct thread_ctx *t)
 	return t->spent_ns * 100 <= budget_period_ns * each_percent;
 }
 
-/* Whether a thread is within its own budget. If its period is over, the thread is, although it has not run
- * since and no new period has begun. */
+/* Whether a thread is within its own budget. After the end of its period it is, although it has not run since
+ * and no new period has begun. */
 static __always_inline bool within_renewed_budget(const struct thread_ctx *t)
 {
 	return scx_bpf_now() - t->spent_since_ns >= budget_period_ns || within_own_budget(t);

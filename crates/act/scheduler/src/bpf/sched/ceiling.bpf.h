@@ -2,14 +2,14 @@
 /*
  * Ceilings (Goel et al. 2002, 3.3.2): a shared server is ranked like the highest of its clients.
  *
- * Purpose: a task with a reservation that asks a server for service does not wait for tasks of lower rank.
+ * Purpose: a task with a reservation does not wait for tasks of lower rank when it uses a server.
  *
  * State: the server's reservation has the list of its clients' reservations, which the daemon writes.
  *
  * Rule: while the server has budget, its deadline is the earliest of its clients' deadlines. Its own
- * reservation bounds what it takes by this rank. What it takes beyond that, it takes in its own class. The
- * run time for each request is measured in all classes; a request lasts from one sleep of a server's
- * thread to the next.
+ * reservation bounds its run time at this rank. Its further run time is in its own class. The run time for
+ * each request is measured in all classes; a request lasts from one sleep of a server's thread to the
+ * next.
  */
 #ifndef SPRY_CEILING_BPF_H
 #define SPRY_CEILING_BPF_H
@@ -28,8 +28,8 @@ static __always_inline bool serves_by(const struct thread_ctx *t)
 	return t->reserved && is_server(reservation_at(t->reserved - 1));
 }
 
-/* When the current period of a client's reservation ends. The periods of a client that sleeps are not begun
- * in time, so whole periods are added until the end lies ahead. */
+/* The end of the current period of a client's reservation, ns. The periods of a client that sleeps are not
+ * begun in time, so whole periods are added until the end lies ahead. */
 static __always_inline u64 ends_ns(const struct spry_reservation *r, u64 now)
 {
 	u64 period_ns = r->period_ns, ends = r->begun_ns + period_ns;

@@ -7,9 +7,9 @@
  *
  * State: a cgroup or a session has a slot in a flat array; slot 0 is the root. A thread keeps the number of
  * its slot, so that no look-up is needed while tasks switch. A slot has its weight and the sum of the weights
- * in it that want to run now.
+ * of the group's members that want to run now.
  *
- * Rule: a group has its weight's part of what its parent has, as long as any of its tasks wants to run. A
+ * Rule: a group has its weight's part of its parent's CPU time, as long as any of its tasks wants to run. A
  * task's virtual time grows as if its weight were the task's part of its group's part. A task of the root
  * counts like a cgroup below the root. If no cgroup shares the CPU, the kernel makes a group of each session.
  * Such a session counts like a cgroup below the root.
@@ -24,8 +24,8 @@
 #include "state.bpf.h"
 
 #define SPRY_CGROUPS_MAX 4096
-/* The greatest depth at which a cgroup can have a slot. A deeper one, or one that finds no slot, has its
- * tasks counted in the nearest cgroup above it with a slot. So it has no more of the CPU than that cgroup. */
+/* The greatest depth at which a cgroup can have a slot. Tasks of a deeper cgroup, or of a cgroup without a
+ * free slot, are counted in the nearest cgroup above with a slot, and have no more CPU time than it. */
 #define CGROUP_DEPTH_MAX 16
 /* Deeper cgroups than this can be an ordinary user's. They can have only the first SLOTS_SHARED slots, so
  * that one user's many cgroups leave slots for the sessions of others. */
@@ -56,15 +56,15 @@ struct cgroup_slot {
 	/* The weight with which the group counts in its parent's sum; 0 while none of its tasks wants to
 	 * run. */
 	u32 counted;
-	/* The sum of the weights of those threads and child groups that want to run. */
+	/* The sum of the weights of the threads and child groups that want to run. */
 	u64 sum;
 	/* The group's virtual time in OTHER, as if the group were one task; units of 64 ns, counted in the
 	 * first cache's domain. */
 	u64 vtime;
-	/* How often the slot was given to another cgroup. A thread keeps its slot with this number. */
+	/* Number of times the slot was given to another cgroup. A thread keeps its slot with this number. */
 	u32 generation;
-	/* The cgroup's cpu.max, ns: its quota in each period (0: no limit) and the period's length; then what
-	 * it has used of the quota, and when the period began. */
+	/* The cgroup's cpu.max, ns: its quota in each period (0: no limit) and the period's length. Then the
+	 * used part of the quota, and the time at which the period began. */
 	u64 quota_ns;
 	u64 period_ns;
 	u64 used_ns;
@@ -76,8 +76,8 @@ struct cgroup_slot slots[SPRY_CGROUPS_MAX];
 /* Numbers of slots in use besides the root's, of cgroups with a limit, and of cgroups that found no slot. */
 u32 cgroups_used, cgroups_limited, cgroups_left_out;
 
-/* Counted up when a group's weight changes and when a task moves to another group. Charges from before have
- * another scale then. */
+/* Counted up when a group's weight changes and when a task moves to another group. Earlier charges then have
+ * another scale than later charges. */
 u32 weights_round;
 
 /* The highest number of a cgroup's slot that was ever used. */
@@ -86,8 +86,8 @@ u32 highest_slot;
 /* The kernel passes a quota longer than this, us, if there is no quota. */
 #define NO_QUOTA_US (1ull << 40)
 
-/* How many cgroups the map below can have. A cgroup without a slot of its own has the slot of a
- * cgroup above it there. */
+/* The most cgroups that the map below can have. A cgroup without a slot of its own has the slot of a cgroup
+ * above it there. */
 #define CGROUPS_KNOWN_MAX 65536
 
 /* The slot of a cgroup, by the cgroup's number. When a CPU decides it can read a task's cgroup, but not take
@@ -222,7 +222,7 @@ __noinline int activate(u32 slot)
 }
 
 /* No task of a group wants to run any more: the group, and each parent without other tasks, stops counting in
- * its parent's sum. A task that comes meanwhile may have seen the group counted, so the group's sum is
+ * its parent's sum. A task that wakes meanwhile may have seen the group counted, so the group's sum is
  * checked again afterwards. */
 __noinline int deactivate(u32 slot)
 {
@@ -262,12 +262,12 @@ static __always_inline void see_idle(struct task_group *group, u32 slot)
 	if (is_idle == s->is_idle)
 		return;
 	cgroup = group->css.cgroup;
-	/* If a cgroup shares the slot of a cgroup above it, its own state says nothing about that cgroup. */
+	/* If a cgroup shares the slot of a cgroup above it, its own state is not that cgroup's. */
 	if (cgroup && s->owner == cgroup->kn->id)
 		set_weight(s, s->weight_set, is_idle);
 }
 
-/* Updates which of the cgroups above a task's own are idle as a whole. */
+/* Updates for each cgroup above a task's own whether the cgroup is idle as a whole. */
 __noinline int see_idle_above(struct task_struct *p __arg_trusted)
 {
 	struct task_group *group = p->sched_task_group->parent;

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The interface of a scheduling class: what the scheduler passes to a class, and what the class answers.
+/* The interface of a scheduling class: the scheduler's arguments to a class, and the class' results.
  * docs/adding-a-class.md lists the functions of a class. */
 #ifndef SPRY_CLASS_BPF_H
 #define SPRY_CLASS_BPF_H
 
 #include "queue.bpf.h"
 
-/* On which occasion the scheduler asks a class for a task's order: the task wakes; the task is put into a
- * queue for another reason; or the task runs and its CPU decides which task to run. */
+/* The occasion of the scheduler's request for a task's order. The task wakes; or it is put into a queue for
+ * another reason; or it runs and its CPU decides which task to run. */
 enum asked { ASKED_AS_IT_WAKES, ASKED_AS_IT_IS_PUT, ASKED_WHICH_TO_RUN };
 
-/* The task for which the scheduler asks a class for an order. `t` is the task's context, NULL where there was
- * no memory for it. */
+/* A request for a task's order, the argument of a class' function. `t` is the task's context, NULL if there
+ * was no memory for it. */
 struct asking {
 	struct task_struct *p;
 	struct thread_ctx *t;
 	const struct where *at;
 	/* OTHER: the domain of virtual time in which the task is ordered. */
 	u32 domain;
-	/* Run time of the task since its order was last asked for, ns. */
+	/* Run time of the task since its order was last computed, ns. */
 	u64 ran_ns;
 	enum asked asked;
 };
@@ -53,12 +53,12 @@ struct running {
 	bool yields;
 };
 
-/* The answer of a class that is asked for its next task: the CPU takes that task (TAKES_NEXT); the running
- * task goes on (GOES_ON); the class has no task, and the next class is asked (ASKS_ON). */
+/* The result when a CPU looks for its next task in a class. TAKES_NEXT: the CPU takes that task. GOES_ON: the
+ * running task goes on. ASKS_ON: the class has no task, and the CPU tries the next class. */
 enum taken { TAKES_NEXT, GOES_ON, ASKS_ON };
 
 /* Takes the first task of a class' queues for a CPU, unless the running task is of the same class and its
- * order is lower. Most classes answer with this function. */
+ * order is lower. Most classes use this function. */
 static __always_inline enum taken take_next(const struct where *at, const struct running *r, u32 class)
 {
 	if (r->class == class && !r->yields && !goes_first(at, class, r->key))

@@ -4,15 +4,15 @@
  *
  * Purpose: programs that a person is using run before all other programs, and share the CPU among themselves.
  *
- * State: a process in use has a quantum of run time, which all its threads spend. The scheduler keeps what is
- * left of it, and the time at which it was given. A thread has a time, too (`given_ns`), by which it is
- * ordered: when the quantum on which it runs counts as given.
+ * State: a process in use has a quantum of run time, which all its threads spend. The scheduler keeps the
+ * rest of it, and the time at which it was given. A thread has a time, too (`given_ns`), by which it is
+ * ordered: the time at which its quantum counts as given.
  *
  * Rule: a process that has spent its quantum is given a new one at once. The thread with the oldest quantum
  * runs first. If quanta are equally old, the thread of the lowest level runs first, then the thread with the
- * most run time left. The quantum of a woken thread counts as given when that of the task was given which the
- * CPU serves. If the thread's process was given a quantum later, that time counts. If the CPU has come to
- * newer quanta meanwhile, the woken process' quantum is refilled in part.
+ * most run time left. The quantum of a woken thread counts as old as the quantum of the task that the CPU
+ * serves. If the thread's process was given a quantum later, that time counts. If the CPU has come to newer
+ * quanta meanwhile, the woken process' quantum is refilled in part.
  *
  * Bound: a task waits at most for one quantum of each other process in use, and for one slice more. The
  * number of threads of these processes does not count.
@@ -28,9 +28,9 @@
 #include "../common/nodes.bpf.h"
 #include "timer.bpf.h"
 
-/* The order of a task in INTERACTIVE has three parts, from the highest bits: when the quantum was given, in
- * units of 2.1 ms; the level; and how little of the quantum is left, in units of 66 us. With the knob
- * wake_more_left the last two change places. */
+/* The order of a task in INTERACTIVE has three parts, from the highest bits. They are: the time at which the
+ * quantum was given, units of 2.1 ms; the level; the complement of the quantum's rest, units of 66 us. With
+ * the knob wake_more_left the last two change places. */
 #define GIVEN_UNIT_SHIFT 21
 #define GIVEN_SHIFT	 18
 #define LEVELS		 64
@@ -52,12 +52,12 @@ struct in_use {
 	/* The name of the process' node. If the node has another name now, this entry belongs to no
 	 * process. */
 	spry_ref ref;
-	/* What is left of the process' quantum, ns. */
+	/* The rest of the process' quantum, ns. */
 	s64 left_ns;
-	/* When the process was given its quantum because it had spent the one before; 0: it
-	 * has not spent any. */
+	/* The time at which the process was given its quantum because it had spent the previous one, ns; 0:
+	 * it has not spent any. */
 	u64 given_ns;
-	/* When the quantum was last refilled, in whole or in part. */
+	/* The time of the last refill of the quantum, in whole or in part, ns. */
 	u64 made_up_ns;
 	/* The `given_ns` of the quantum during which an overdue thread of the process kept its
 	 * turn; see OVERDUE_NS. */
@@ -74,7 +74,7 @@ static __always_inline struct in_use *process_of(const struct thread_ctx *t)
 	return t->node && process->ref == t->node ? process : NULL;
 }
 
-/* What is left of the quantum that a thread spends, ns: its process' quantum, or its part of its parent's. */
+/* The rest of the quantum that a thread spends, ns: its process' quantum, or its part of its parent's. */
 static __always_inline s64 left_of(const struct thread_ctx *t)
 {
 	const struct in_use *process = process_of(t);
@@ -86,9 +86,9 @@ static __always_inline s64 left_of(const struct thread_ctx *t)
 
 /*
  * The rest of the quantum by which a thread is ordered among threads with equally old quanta, ns. Only the
- * thread's own run time is subtracted, and half of it is forgotten when the process' quantum is refilled. So
- * a player's thread that draws a picture precedes its thread that decodes the next ones. `ran_ns` is what the
- * thread ran without being charged for it yet.
+ * thread's own run time is subtracted, and half of this is forgotten when the process' quantum is refilled.
+ * So a player's thread that draws a picture precedes its thread that decodes the next pictures. `ran_ns` is
+ * the run time for which the thread has not been charged yet.
  */
 static __always_inline s64 own_left(struct thread_ctx *t, u64 ran_ns)
 {
@@ -122,8 +122,8 @@ static __always_inline u64 given_of(u64 key)
 	return (key & KEY_LOW) >> GIVEN_SHIFT << GIVEN_UNIT_SHIFT;
 }
 
-/* A CPU runs the task with the order `key`. If a thread wakes on this CPU, its quantum counts as given
- * when this task's was. */
+/* A CPU runs the task with the order `key`. If a thread wakes on this CPU, its quantum counts as old as this
+ * task's. */
 static __always_inline void interactive_serves(struct cpu_ctx *c, u64 key)
 {
 	c->given_ns = given_of(key);
@@ -177,8 +177,8 @@ static __always_inline bool is_interrupted(const struct where *at, const struct 
 	       scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0;
 }
 
-/* When the quantum of the task that this CPU serves was given. If no task of INTERACTIVE wants the CPU,
- * the answer is now. */
+/* The time at which the quantum of the task that this CPU serves was given, ns. If no task of INTERACTIVE
+ * wants the CPU, the result is `now`. */
 static __always_inline u64 served_since(const struct where *at, u64 now)
 {
 	struct task_struct *curr = running_on(at->cpu);
@@ -192,9 +192,9 @@ static __always_inline u64 served_since(const struct where *at, u64 now)
 
 /*
  * Orders a thread that wakes, or that was of another class before, among the threads of its CPU. Its quantum
- * counts as given when that of the task was given which the CPU serves. If its process was given a quantum
- * later, that time counts. If the CPU has come to newer quanta since the process' last refill, the process'
- * quantum is refilled in part.
+ * counts as old as the quantum of the task that the CPU serves. If its process was given a quantum later,
+ * that time counts. If the CPU has come to newer quanta since the process' last refill, the process' quantum
+ * is refilled in part.
  */
 static __always_inline void joins(struct thread_ctx *t, struct in_use *process, const struct where *at)
 {
@@ -326,7 +326,7 @@ __noinline u64 settle(u32 place)
 		struct in_use *process = t && !t->inherited ? process_of(t) : NULL;
 		u32 here = place;
 
-		/* Inside the loop the verifier no longer knows the range of `place`. */
+		/* Inside the loop the verifier has lost the range of `place`. */
 		barrier_var(here);
 		if (t && left_of(t) > 0)
 			left_ns = left_of(t);

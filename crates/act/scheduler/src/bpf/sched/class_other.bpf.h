@@ -2,13 +2,13 @@
 /*
  * OTHER: all tasks of no other class, weighted fair.
  *
- * Purpose: tasks that no person is using share what is left by nice values, by weights of
+ * Purpose: tasks of processes that are not in use share the rest of the time by nice values, by weights of
  * cgroups and by sessions.
  *
- * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of
- * the class (struct llc_ctx). A task behind the class has the smaller virtual time: it has had less of
- * the CPU, and runs earlier. A domain limits how far behind the class a task may be (`lag`), and how
- * far ahead (`ahead`).
+ * State: a thread has a virtual time, in units of 64 ns. Each place is a domain with a virtual time of the
+ * class (struct llc_ctx). A task behind the class has the smaller virtual time: it has had less of the CPU,
+ * and runs earlier. A domain has a limit for the distance of a task behind the class (`lag`), and a limit for
+ * the distance ahead of it (`ahead`).
  *
  * Rule: the task with the least virtual time runs first. It grows with the task's run time, divided by its
  * weight in its group. The class' virtual time grows with the run time of all, divided by the number of tasks
@@ -29,23 +29,23 @@
 #include "crowd.bpf.h"
 #include "park.bpf.h"
 
-/* How far behind the class a task may be while turns are short, units of 64 ns: with many waiting tasks, or
- * behind a higher class. */
+/* The limit for a task's distance behind the class while turns are short, units of 64 ns. Turns are short
+ * with many waiting tasks, or behind a higher class. */
 #define LAG_SHORT 1
 
 /* The class' virtual time is moved to at most this far ahead of the first waiting task's, in units of 64
  * ns. */
 #define CLASS_LEADS (2 * (slice_other_ns >> VTIME_UNIT_SHIFT))
 
-/* By this factor a task of a group may be put further ahead, while no higher class keeps OTHER waiting: each
- * task of a large group has little of the CPU. */
+/* The factor by which a task of a group may be put further ahead while no higher class keeps OTHER waiting.
+ * Each task of a large group has little of the CPU. */
 #define AHEAD_IN_GROUPS 5
 
 /*
- * Whether a task that had a turn pays from where the class is, and so loses the advantage of being
- * behind it. It does while turns are short: with many waiting tasks, and behind a higher class. A task
- * that ran and is put into a queue had a turn, too: a kernel thread interrupted it, as on real-time
- * kernels before most wake-ups.
+ * Whether a task that had a turn pays from the class' virtual time on, and so loses the advantage of being
+ * behind it. It does while turns are short: with many waiting tasks, and behind a higher class. A task that
+ * ran and is put into a queue had a turn, too. A kernel thread interrupted it, as on real-time kernels before
+ * most wake-ups.
  */
 static __always_inline bool pays_for_turn(const struct asking *a, const struct llc_ctx *l)
 {
@@ -65,8 +65,8 @@ static __always_inline void moves_on(struct llc_ctx *l, u64 by, u64 first)
 	l->vtime = at_least(l->vtime, vtime);
 }
 
-/* Moves the virtual time of a CPU's or a set's domain forward. One of the CPUs that serve the domain has run
- * a task of OTHER, which was charged `charge`, while `count` tasks waited there. */
+/* Moves the virtual time of a CPU's or a set's domain forward. A CPU that serves the domain has run a task of
+ * OTHER, which was charged `charge`, while `count` tasks waited there. */
 static __always_inline void serves_domain(u32 domain, u32 count, u64 charge)
 {
 	struct llc_ctx *l = llc_at(domain);
@@ -74,7 +74,7 @@ static __always_inline void serves_domain(u32 domain, u32 count, u64 charge)
 	moves_on(l, charge / (count + at_least(l->cpus, 1)), first_key(domain, SPRY_CLASS_OTHER));
 }
 
-/* Moves the virtual time forward of each set of CPUs that a CPU belongs to. The CPU has run a task of OTHER,
+/* Moves forward the virtual time of each set of CPUs that a CPU belongs to. The CPU has run a task of OTHER,
  * which was charged `charge`, while `count` tasks waited there. */
 __noinline int serves_sets(u32 cpu, u32 count, u64 charge)
 {
@@ -122,14 +122,14 @@ static __always_inline u64 first_of_domain(const struct where *at, u32 domain)
 	return is_apart(domain) ? first_key(domain, SPRY_CLASS_OTHER) : first_waiting(at, SPRY_CLASS_OTHER);
 }
 
-/* The virtual time at which a task stands, counted in a domain, before it is charged. A task without a
- * context has only its order. */
+/* The virtual time of a task before it is charged, counted in a domain. For a task without a context it is
+ * taken from the task's order. */
 static __always_inline u64 stands_at(struct task_struct *p, struct thread_ctx *t, u32 domain)
 {
 	return t ? vtime_in(t, domain) : p->scx.dsq_vtime & KEY_LOW;
 }
 
-/* The limit for how far ahead of its class a task may be put, units of 64 ns. */
+/* The limit for the distance ahead of its class at which a task may be put, units of 64 ns. */
 static __always_inline u64 ahead_of_class(const struct llc_ctx *l, const struct thread_ctx *t)
 {
 	u64 ahead = l->ahead;
@@ -201,7 +201,7 @@ static __always_inline void other_sleeps(struct task_struct *p, const struct whe
 }
 
 /*
- * Several CPUs: whether a task has run while no task of OTHER waited that its CPU could have run. The task
+ * Several CPUs: whether a task ran while no other task of OTHER that its CPU could run was waiting. The task
  * still runs, or it slept and wakes on an idle CPU. Such a task pays nothing, and does not move the class'
  * virtual time, which tasks that are bound to other CPUs use, too. If other tasks waited for the CPU on which
  * the task went to sleep, it pays.
@@ -224,8 +224,8 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 	struct llc_ctx *l = llc_at(a->domain), *of_cache = llc_at(a->at->llc);
 	u64 charge = a->t ? other_charge(a->p, a->t, a->ran_ns) : 0;
 
-	/* No other task could have had the time that this task ran alone. So much of its lead is forgiven,
-	 * but no more: the rest of the lead is for run time that other tasks wanted. */
+	/* No other task could have had the time that this task ran alone. Exactly this time is forgiven of
+	 * its lead: the rest of the lead is for run time that other tasks wanted. */
 	if (ran_alone(a))
 		return at_least(vtime - charge, l->vtime);
 	if (a->t)
@@ -240,7 +240,7 @@ static __always_inline u64 other_pays(const struct asking *a, u64 vtime)
 		class_served(a->at->cpu, charge);
 		group_is_served(a->t, l, a->ran_ns);
 	}
-	/* A task that had a short turn pays from where the class is. */
+	/* A task that had a short turn pays from the class' virtual time on. */
 	if (pays_for_turn(a, l))
 		vtime = at_least(vtime, l->vtime);
 	return vtime + charge;
@@ -254,8 +254,8 @@ static __always_inline void other_leaves(const struct asking *a)
 	a->t->domain = a->domain;
 }
 
-/* A kernel thread ran in KTHREAD: the run time moves its virtual time in OTHER forward, so that it owes this
- * time if it comes to OTHER. The class' virtual time does not move. */
+/* A kernel thread ran in KTHREAD: the run time moves its virtual time in OTHER forward. So it owes this time
+ * if it comes to OTHER. The class' virtual time does not move. */
 static __always_inline void other_owes(const struct asking *a)
 {
 	u64 now = llc_at(a->domain)->vtime;
@@ -265,7 +265,7 @@ static __always_inline void other_owes(const struct asking *a)
 }
 
 /*
- * Limits how far behind its class a task at `vtime` stands when it is put into a queue. A task that did not
+ * Limits the distance behind its class of a task at `vtime` that is put into a queue. A task that did not
  * sleep keeps its virtual time, but stands at most CLASS_LEADS behind the class. A task that slept stands at
  * most the domain's `lag` behind it, or where the first waiting task stands if that is further behind. If
  * that task's weight is large, its virtual time grows slowly, and the woken task would wait for it too long.
@@ -349,7 +349,7 @@ static __always_inline void starts_tick(const struct where *at)
 	timer_set(at->cpu, c, now, now + quantum_of_other());
 }
 
-/* The place from which a CPU would take its next task of OTHER: its cache's, or one beside it. */
+/* The place from which a CPU would take its next task of OTHER: its cache's, or a place beside it. */
 static __always_inline u32 place_of_first(const struct where *at)
 {
 	u32 beside;
@@ -361,18 +361,18 @@ static __always_inline u32 place_of_first(const struct where *at)
 											       : at->llc;
 }
 
-/* The longest time for which a task of a group may be put ahead for its slice, ns: for all waiting tasks
- * together, and for each of them. The longer that is, the longer the task waits for its next turn. */
+/* The longest time for which a task of a group may be put ahead for its slice, ns. The first is for all
+ * waiting tasks, the second for each. The longer this time, the longer the wait for the next turn. */
 #define GROUPS_WAIT_NS	    (25 * MS)
 #define GROUPS_WAIT_EACH_NS (4 * MS)
-/* With at most so many waiting tasks, slices of tasks in groups are not shortened: no task waits too long. */
+/* With at most this many waiting tasks, slices of tasks in groups are not shortened: waits are short. */
 #define GROUPS_FEW 2
 
 /*
  * The slice of the first waiting task of OTHER on a CPU, ns, where `count` tasks wait. The slice is no longer
- * than the task can pay for: a task is put ahead for its slice only up to a limit. It would have the rest for
- * nothing, and many threads of a group of little weight would exceed the group's part. The slice is also
- * short enough that the task does not wait too long for its next turn.
+ * than the task can pay for: a task is put ahead for its slice only up to a limit. The rest of the slice
+ * would be free, and many threads of a group of little weight would exceed the group's part. The slice is
+ * also short enough that the task does not wait too long for its next turn.
  */
 static __always_inline u64 slice_paid(const struct where *at, u32 count)
 {

@@ -6,8 +6,8 @@
  *
  * Rule: earliest deadline first, before all other classes. A task's deadline is the end of its reservation's
  * period. If two deadlines are equal, the task with less budget left runs first. A task that has spent its
- * budget waits for the next period in a queue that no CPU serves. If its reservation says so, it is demoted
- * instead: it runs in the class that it would have without the reservation.
+ * budget waits for the next period in a queue that no CPU serves. If its reservation is of the demoting kind,
+ * it is demoted instead: it runs in the class that it would have without the reservation.
  *
  * Bound: budgets. The daemon admits only reservations that fit on their CPU together.
  *
@@ -19,8 +19,8 @@
 #include "ceiling.bpf.h"
 #include "class.bpf.h"
 
-/* The order of a task in RESERVED has two parts: when the period ends, in units of 1.024 us, and what is left
- * of the budget, in units of 66 us. */
+/* The order of a task in RESERVED has two parts. They are the end of the period, in units of 1.024 us, and
+ * the rest of the budget, in units of 66 us. */
 #define DEADLINE_UNIT_SHIFT 10
 #define DEADLINE_SHIFT	    10
 #define BUDGET_UNIT_SHIFT   16
@@ -28,7 +28,7 @@
 
 /* The most tasks that are moved at once from the queue of tasks that wait for a period. */
 #define RELEASED_MOST 256
-/* The most tasks of a lower class' queue that are searched at once for demoted ones. */
+/* The most tasks of a lower class' queue that are searched at once for demoted tasks. */
 #define PROMOTED_MOST 1024
 
 /* Number of tasks looked at in the current search. It is in memory, since the verifier would follow each
@@ -190,8 +190,8 @@ static __always_inline void reserved_waits(struct task_struct *p, u64 key, const
 	}
 }
 
-/* Where a task of RESERVED goes now: place, queue, order and slice. Since the task was put into its queue,
- * its reservation may have a new period or may have spent its budget. */
+/* The destination of a task of RESERVED: place, queue, order and slice. Since the task was put into its
+ * queue, its reservation may have a new period or may have spent its budget. */
 static __always_inline struct goes_to where_to(struct task_struct *p, u32 cpu, u64 now)
 {
 	struct thread_ctx *t = find_thread(p);
@@ -240,7 +240,7 @@ __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 		struct goes_to to;
 		u32 here = place;
 
-		/* Inside the loop the verifier no longer knows the range of `place`. */
+		/* Inside the loop the verifier has lost the range of `place`. */
 		barrier_var(here);
 		if ((!looks_at_all && (s64)(now + lead_ns(cpu_at(cpu)) - begins_ns) < 0) ||
 		    released++ >= RELEASED_MOST)
@@ -253,9 +253,9 @@ __noinline int begin_periods(u32 cpu, u64 now, u32 looks_at_all)
 	return 0;
 }
 
-/* Moves tasks without budget out of the queue of RESERVED, until its first task has a budget: another
- * thread of the same reservation may have spent it. Returns until when this first task may run, ns; 0
- * if there is none. */
+/* Moves tasks without budget out of the queue of RESERVED, until its first task has a budget. Another thread
+ * of the same reservation may have spent it. Returns the time until which this first task may run, ns; 0 if
+ * there is none. */
 __noinline u64 settle_reserved(u32 cpu, u64 now)
 {
 	u32 place = reserved_place(cpu) & (SPRY_PLACES_MAX - 1);
@@ -292,7 +292,7 @@ __noinline u64 settle_reserved(u32 cpu, u64 now)
 }
 
 /* Moves demoted tasks up from a place's queue of a lower class, if their reservation has budget again. If the
- * reservation's CPU is offline, they go to the queues of its cache. */
+ * reservation's CPU is offline, the tasks go to the queues of its cache. */
 __noinline int promote_from(u32 cpu, u32 place, u32 queue, u64 now)
 {
 	struct task_struct *p;
@@ -394,8 +394,8 @@ static __always_inline void reserved_moves(u32 cpu, struct cpu_ctx *c, u64 now)
 		promote(cpu, llc_of(cpu), now);
 }
 
-/* Makes the CPU's timer fire for the next question to RESERVED: lead_ns before the next awaited period, or at
- * `until_ns`, when the budget of the chosen task ends (0: the task does not run on a reservation). */
+/* Sets the CPU's timer for the next decision on RESERVED: lead_ns before the next awaited period, or at
+ * `until_ns`. The budget of the chosen task ends then (0: the task does not run on a reservation). */
 static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u64 until_ns)
 {
 	u64 next = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD);
@@ -408,8 +408,8 @@ static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u6
 		timer_set_too(cpu, now, c->demoted_until_ns - lead_ns(c));
 }
 
-/* The running task goes on with the budget of its reservation, or begins to use it. Returns until when the
- * budget lasts, ns. */
+/* The running task goes on with the budget of its reservation, or begins to use it. Returns the time until
+ * which the budget lasts, ns. */
 static __always_inline u64 goes_on_until(struct spry_reservation *r, const struct thread_ctx *t,
 					 struct cpu_ctx *c, u64 now)
 {
@@ -418,11 +418,11 @@ static __always_inline u64 goes_on_until(struct spry_reservation *r, const struc
 		c->reserved_runs = t->reserved;
 		c->reserved_until_ns = now;
 	} else if ((s64)(now - c->stolen_until_ns) < SOON_NS) {
-		/* An interrupt caused this decision. Its end and the way back to the task are not charged. */
+		/* An interrupt caused this decision. Its end and the return to the task are not charged. */
 		c->reserved_until_ns = now + c->switch_way_ns + return_ns;
 	}
-	/* The budget is counted from when the task runs again. If the timer were set for earlier, a task with
-	 * little budget would be interrupted before it runs, again and again. */
+	/* The budget is counted from the time at which the task runs again. An earlier timer would interrupt
+	 * a task with little budget before it runs, again and again. */
 	return at_least(now, c->reserved_until_ns) + r->left_ns;
 }
 

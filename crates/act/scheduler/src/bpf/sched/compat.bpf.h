@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The differences between kernels that the scheduler must bridge. The code tests for what a kernel has,
+/* The differences between kernels that the scheduler must bridge. The code tests for features of a kernel,
  * never for its version. */
 #ifndef SPRY_COMPAT_BPF_H
 #define SPRY_COMPAT_BPF_H
@@ -53,11 +53,11 @@ static __always_inline u64 waited_of(struct task_struct *p)
 	return bpf_core_field_exists(p->sched_info.run_delay) ? p->sched_info.run_delay : 0;
 }
 
-/* From kernel 6.18 on, a function gives the task that runs on a CPU. On earlier kernels it is read from
- * the CPU's run queue. */
+/* From kernel 6.18 on, a function returns the task that runs on a CPU. On earlier kernels the task is read
+ * from the CPU's run queue. */
 struct rq *scx_bpf_cpu_rq___whole(s32 cpu) __ksym __weak;
 
-/* The task that runs on a CPU; NULL if the kernel does not say. */
+/* The task that runs on a CPU; NULL if the kernel does not report it. */
 static __always_inline struct task_struct *current_of(s32 cpu)
 {
 	struct rq *rq;

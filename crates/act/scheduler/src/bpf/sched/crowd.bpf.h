@@ -20,8 +20,8 @@ static __always_inline u64 quantum_of_other(void)
 }
 
 /* Sets the CPU's timer to the end of a slice of at most `slice_ns`. Without the timer, a slice that begins
- * between two ticks would end up to a tick late. With very many waiting tasks the slice is shorter, so that
- * each task has one in time. */
+ * between two ticks would end late, by up to a tick. With very many waiting tasks the slice is shorter, so
+ * that each task has a slice in time. */
 static __always_inline void in_time(const struct where *at, u32 queue, u64 slice_ns)
 {
 	u32 count = waiting(at, queue);

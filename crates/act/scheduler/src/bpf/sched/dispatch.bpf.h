@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* A CPU decides which task to run: it asks the classes from the highest to the lowest. */
+/* A CPU decides which task to run: it tries the classes from the highest to the lowest. */
 #ifndef SPRY_DISPATCH_BPF_H
 #define SPRY_DISPATCH_BPF_H
 
@@ -9,7 +9,7 @@
 #include "table.bpf.h"
 
 /* The running task gives way: the CPU remembers its order and slice. The kernel then calls spry_enqueue for
- * it, which puts it into a queue with these. */
+ * it, which puts it into a queue with this order and slice. */
 static __always_inline void give_way(const struct where *at, struct running *r)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -42,7 +42,7 @@ __noinline u32 turn_below(u32 cpu, u32 which, u32 queue, u32 count)
 	struct below *b = &c->below[which & (BELOWS - 1)];
 	u64 now = scx_bpf_now(), period_ns;
 
-	/* The more tasks wait, the shorter turns are, so their number must be right. */
+	/* The more tasks wait, the shorter turns are, so the number of tasks must be right. */
 	if (count > some_tasks)
 		count = really_waiting(&at, queue);
 	period_ns = below_period(count);
@@ -88,7 +88,7 @@ static __always_inline bool below_first(const struct where *at, const struct run
 	return false;
 }
 
-/* Asks the classes below RESERVED in their order, after turns that are due. Returns whether the CPU takes
+/* Tries the classes below RESERVED in their order, after turns that are due. Returns whether the CPU takes
  * another task than the running one. */
 static __always_inline bool decide_below(const struct where *at, struct running *r)
 {
@@ -114,8 +114,8 @@ static __always_inline bool decide_below(const struct where *at, struct running 
 	return false;
 }
 
-/* Asks RESERVED for a task. `now` and `until_ns` are set to the time of the decision and to the time until
- * which the budget of the chosen task lasts (0: there is none). */
+/* Looks for a task of RESERVED. Sets `now` to the time of the decision, and `until_ns` to the end of the
+ * chosen task's budget (0: there is none). */
 static __always_inline enum taken decide_reserved(const struct where *at, const struct running *r, u64 *now,
 						  u64 *until_ns)
 {
@@ -132,7 +132,7 @@ static __always_inline enum taken decide_reserved(const struct where *at, const 
 	return reserved_choose(at, r, *now, until_ns);
 }
 
-/* Decides for a CPU: asks RESERVED if there ever were reservations, then the other classes. Returns whether
+/* Decides for a CPU: tries RESERVED if there ever were reservations, then the other classes. Returns whether
  * the CPU takes another task than the running one. */
 static __always_inline bool decide(const struct where *at, struct running *r, bool with_reserved)
 {

@@ -39,11 +39,11 @@ static __always_inline u32 domain_of(const struct where *at)
 }
 
 /* The greatest difference with which a domain and its cache are compared, in units of 64 ns. The side that
- * had less of the CPU of late goes first until it has had as much; what was longer ago does not count. */
+ * recently had less of the CPU goes first until it has had as much; older differences do not count. */
 #define DOMAINS_APART (4 * (slice_other_ns >> VTIME_UNIT_SHIFT))
 
-/* The offset that is added to a domain's virtual times to compare them with those of its cache; 0 for a
- * cache's own domain. Brings the offset up to date first. */
+/* The offset that is added to a domain's virtual times to compare them with virtual times of its cache; 0 for
+ * a cache's own domain. Brings the offset up to date first. */
 __noinline u64 offset_of(u32 domain)
 {
 	struct llc_ctx *own = llc_at(domain);

@@ -2,7 +2,7 @@
 /*
  * Several CPUs: the handshake between CPUs that decide and CPUs that put tasks into queues.
  *
- * Purpose: no task is overlooked that is put into a queue while a CPU decides. Two tasks that wake at once
+ * Purpose: a deciding CPU overlooks no task that is put into a queue meanwhile. Two tasks that wake at once
  * are sent to two CPUs.
  *
  * State: each CPU publishes the class that it runs (`has`), as soon as it has decided and before the switch.
@@ -49,12 +49,12 @@ static __always_inline struct puts begin_to_decide(const struct where *at)
 	return seen;
 }
 
-/* How often a CPU decides again for a task that is counted in a queue but not found there. */
+/* The most times that a CPU decides again for a task that is counted in a queue but not found there. */
 #define LOOKS_MOST 3
 
 /*
- * Whether a CPU may have missed a task of a higher class than its decision: the count of a queue says that
- * there is one. The kernel inserts a task into its queue after spry_enqueue has counted it and looked for a
+ * Whether a CPU may have missed a task of a higher class than its decision. By the count of a queue there is
+ * such a task. The kernel inserts a task into its queue after spry_enqueue has counted it and looked for a
  * CPU. A CPU that decides in between does not find the task. But a count may also be wrong, or count tasks
  * that cannot run on this CPU. So the CPU decides again only a few times for each task that is put.
  */
@@ -77,7 +77,7 @@ static __always_inline bool misses(const struct where *at, u32 has)
 }
 
 /* Publishes the CPU's decision. If a task queued in the meantime would have changed it, the CPU kicks itself
- * to decide again. `takes` says whether the CPU has taken a task. */
+ * to decide again. `takes`: whether the CPU has taken a task. */
 static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
@@ -86,8 +86,8 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 	bool again;
 
 	if (c->local_key != ~0ull) {
-		/* A woken task was put into the local queue meanwhile, and runs first. The task that the
-		 * CPU has taken is behind it there, where no other CPU could take it: that task is ordered
+		/* A woken task was put into the local queue meanwhile, and runs first. The task that the CPU
+		 * has taken is behind it there, where no other CPU could take it: that task is ordered
 		 * anew. */
 		has = c->local_key >> KEY_SHIFT;
 		if (takes)
@@ -105,7 +105,7 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 	}
 }
 
-/* Notes that a task of a class is on its way to a CPU. */
+/* Records that a task of a class is on its way to a CPU. */
 static __always_inline void send_to(s32 cpu, u32 class)
 {
 	*(volatile u32 *)&cpu_at(cpu)->sent = class;

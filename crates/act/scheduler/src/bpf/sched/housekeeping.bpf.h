@@ -3,9 +3,9 @@
  * Housekeeping: each 200 ms, or a little earlier on demand, it brings the scheduler's counts and
  * limits up to date.
  *
- * It corrects the counts of queues. It sets how far behind and ahead of its class a task of OTHER may be, and
- * pulls back tasks that are too far ahead. It frees the places of unused sets of CPUs. A timer runs it; on
- * kernels without timers, decisions do.
+ * It corrects the counts of queues. It sets the limits for the distance of a task of OTHER behind and ahead
+ * of its class. It pulls back tasks that are too far ahead. It frees the places of unused sets of CPUs. A
+ * timer runs it; on kernels without timers, decisions do.
  */
 #ifndef SPRY_HOUSEKEEPING_BPF_H
 #define SPRY_HOUSEKEEPING_BPF_H
@@ -16,7 +16,7 @@
 #include "table.bpf.h"
 
 /* For each queue: the least error of its count since the count was last right, positive if the count was too
- * high; and how often an error was seen again since. */
+ * high. Then the number of times that an error was seen again since. */
 static struct {
 	s32 least;
 	u32 again;
@@ -78,8 +78,8 @@ static u32 weights_seen;
  * of a local variable separately. */
 static u32 pulled;
 
-/* How far ahead of its class a waiting task may stay, units of 64 ns. If weights have changed, that is at
- * most what one slice costs the task now. */
+/* The limit for the distance ahead of its class at which a waiting task may stay, units of 64 ns. If weights
+ * have changed, the limit is at most the task's present charge for one slice. */
 static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx *t, const struct llc_ctx *l,
 				       u32 is_reweighted)
 {
@@ -92,9 +92,9 @@ static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx 
  * Pulls back waiting tasks of OTHER that are further ahead of the class than the limit now allows.
  *
  * The limit was greater when they were put into the queue, since the class had more of the CPU then. They
- * would wait until all other tasks have come as far. If a crowd is kept waiting behind a higher class, they
- * are put at the class' virtual time: one more round of all tasks would be too late. If weights have changed,
- * a task stays ahead by at most what its last turn costs now. The tasks keep their order among themselves.
+ * would wait until all other tasks have come as far. If a crowd is kept waiting behind a higher class, its
+ * tasks are put at the class' virtual time. One more round of all tasks would be too late. If weights have
+ * changed, a task stays ahead by at most its present charge for one slice. The tasks keep their order.
  */
 __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 {
@@ -115,7 +115,7 @@ __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 		u32 here = place;
 		u64 vtime, stays = l->ahead;
 
-		/* Inside the loop the verifier no longer knows the range of `place`. */
+		/* Inside the loop the verifier has lost the range of `place`. */
 		barrier_var(here);
 		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled >= pulled_most)
 			break;
@@ -136,8 +136,8 @@ __noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
 }
 
 /*
- * For kernels without timers, where turns end at ticks: how often threads of the daemon wake, ns;
- * 0: they need not.
+ * The time between two wake-ups of the thread that the daemon has for each CPU, ns; 0: no wake-ups are
+ * needed. Only kernels without timers need them, where turns end at ticks.
  *
  * Each wake-up makes the thread's CPU decide, and so ends a turn. If only ticks ended turns, some of
  * thousands of tasks would wait longer than the kernel's watchdog allows. A turn of a class below a task in
@@ -151,8 +151,8 @@ u32 beat_ns;
 #define BEAT_LEAST_NS (MS / 5)
 #define BEAT_MOST_NS  (MS / 2)
 
-/* Sets how often threads of the daemon wake. `longest` is the length of the longest queue. `waits` says
- * whether a higher class keeps any tasks waiting. */
+/* Sets the interval at which threads of the daemon wake. `longest` is the length of the longest queue.
+ * `waits`: whether a higher class keeps any tasks waiting. */
 static __always_inline void set_beat(u32 longest, bool waits)
 {
 	u64 each_ns;
@@ -194,8 +194,8 @@ static __always_inline bool is_kept_waiting(u32 domain, u64 now, u64 least_ns)
 	return false;
 }
 
-/* Sets how far behind and ahead of its domain a task may be until the next housekeeping. Pulls back tasks
- * that are too far ahead. Returns whether a higher class keeps the domain's tasks waiting. */
+/* Sets the limits behind and ahead of a domain's class until the next housekeeping. Pulls back tasks that are
+ * too far ahead. Returns whether a higher class keeps the domain's tasks waiting. */
 __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 {
 	struct llc_ctx *l = llc_at(domain);
@@ -208,17 +208,17 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	bool waits = is_kept_waiting(domain, now, is_many ? kept_waiting_ns : 0);
 
 	l->vtime_before = l->vtime;
-	/* While the class has the CPU, the limit is not too small: with a smaller one, tasks of different
+	/* While the class has the CPU, the limit is not too small. With a smaller limit, tasks of different
 	 * weights would all stand at the limit. */
 	if (count && !waits)
 		least += age_many_ns / count >> VTIME_UNIT_SHIFT;
 	if (waits && least < turn)
 		least = turn;
 	/* While turns are short, no task may have several turns before each other task has had its first
-	 * one. */
+	 * turn. */
 	l->lag = waits || count > few_tasks ? LAG_SHORT : slice_other_ns >> VTIME_UNIT_SHIFT;
 	/* If a higher class has become busy since the last housekeeping, the class gets only its share from
-	 * now on. So it will advance that much less. */
+	 * now on. So it will advance proportionally less. */
 	if (waits && !l->waits && is_many)
 		come = come * share_percent / 100;
 	l->waits = waits;
@@ -257,7 +257,7 @@ static __always_inline void keep_counts(u64 now)
 	masks_housekeep();
 }
 
-/* Housekeeping on kernels without timers: the first decision after it is due does it. */
+/* Housekeeping on kernels without timers: the first decision after the due time does it. */
 static __always_inline void keep_house_in_passing(void)
 {
 	u64 now = scx_bpf_now(), kept = kept_ns;

@@ -7,11 +7,11 @@
 #include <scx/common.bpf.h>
 #include "../common/intf.h"
 
-/* The machine: how many CPUs and last-level caches it has, and each CPU's cache. */
+/* The machine: the numbers of its CPUs and last-level caches, and each CPU's cache. */
 const volatile u32 nr_cpus = 1;
 const volatile u32 nr_llcs = 1;
 const volatile u16 cpu_llc[512];
-/* How many CPUs each cache has, rounded up. */
+/* The mean number of CPUs of a cache, rounded up. */
 const volatile u32 cpus_of_llc = 1;
 /* The daemon's own process. */
 const volatile u32 daemon_tgid;
@@ -21,8 +21,8 @@ const volatile u32 bucket_secret = 1;
 /* Whether tasks of INTERACTIVE with equally old quanta are ordered by the rest of the quantum first, and by
  * the level only then. */
 const volatile bool wake_more_left = false;
-/* The longest slice of OTHER and of INTERACTIVE, ns. A slice ends at a tick, so one that is a little shorter
- * than the time between two ticks lasts for that time. */
+/* The longest slice of OTHER and of INTERACTIVE, ns. A slice ends at a tick, so a slice that is a little
+ * shorter than the time between two ticks lasts for that time. */
 const volatile u64 slice_other_ns = 3000000;
 const volatile u64 slice_interactive_ns = 20000000;
 /* The part of any second that OTHER has in turns while higher classes keep it waiting, percent; IDLE has as
@@ -39,10 +39,10 @@ const volatile u32 some_tasks = 30;
 const volatile u64 kept_waiting_ns = 20000000;
 /* If more tasks than this wait for a CPU, the timer ends their slices. */
 const volatile u32 exact_tasks = 12;
-/* If the counts say that more tasks than this wait, the kernel is asked for their number before slices
- * are made shorter. */
+/* If more tasks than this wait by the counts, the number of tasks is read from the kernel before slices are
+ * made shorter. */
 const volatile u32 crowd = 1000;
-/* The bounds of the limit for how far ahead of its class a task may be put, units of 64 ns. */
+/* The bounds of the limit for a task's distance ahead of its class, units of 64 ns. */
 const volatile u64 ahead_least = 1000;
 const volatile u64 ahead_most = 30000000;
 /* The most tasks of a queue that one housekeeping pulls back. */
@@ -53,15 +53,15 @@ const volatile u64 age_many_ns = 4500000000;
 const volatile u64 budget_period_ns = 100000000;
 const volatile u32 daemon_percent = 10;
 const volatile u32 kthread_percent = 20;
-/* The part of the period that all which goes before INTERACTIVE may have, percent: DAEMON, KTHREAD, and turns
- * of lower classes. Of it, DAEMON has daemon_least_percent in any case. */
+/* The common part of the period, percent, for DAEMON, KTHREAD and the turns of lower classes, which all go
+ * before INTERACTIVE. DAEMON has daemon_least_percent of the period in any case. */
 const volatile u32 servers_percent = 20;
 const volatile u32 daemon_least_percent = 4;
 /* Kernel workers that a process in use waits for are of KTHREAD until KTHREAD has used this part of
  * budget_period_ns on the CPU, percent. Then they are of OTHER. */
 const volatile u32 wanted_percent = 30;
-/* The part of the period, percent, that each kernel thread may have. Threads of DAEMON with a budget of their
- * own have it in any case. */
+/* The part of the period, percent, that each kernel thread may have. Threads of DAEMON with their own budget
+ * have it in any case. */
 const volatile u32 each_percent = 3;
 /* A rest of a reservation's budget that counts as none, ns. */
 const volatile u64 budget_tail_ns = 500;
@@ -71,8 +71,8 @@ const volatile u64 uncharged_ns = 60000;
 /* Housekeeping's period, ns. */
 const volatile u64 housekeeping_ns = 200000000;
 
-/* How often housekeeping checks the limits of cgroups (cpu.max), ns, while there are any. Then how long a
- * task is parked, ns, until it gets a CPU for no time (release.bpf.h). */
+/* The interval at which housekeeping checks the limits of cgroups (cpu.max), ns, while there are any. Then
+ * the time after which a parked task gets a CPU for no time, ns (release.bpf.h). */
 const volatile u64 limit_tick_ns = 10000000;
 const volatile u64 parked_most_ns = 8000000000;
 

@@ -2,7 +2,7 @@
 /*
  * Limits of cgroups (cpu.max), on kernels that pass them on to the scheduler.
  *
- * State: a limited cgroup has a quota of run time, a period, and what it has used (struct cgroup_slot).
+ * State: a limited cgroup has a quota of run time, its used part, and a period (struct cgroup_slot).
  *
  * Rule: each thread's run time is charged to its cgroup and to all cgroups above it. If one of these has
  * spent its quota, the thread is parked until the next period begins (park.bpf.h). Run time beyond the quota
@@ -13,12 +13,12 @@
 
 #include "cgroup.bpf.h"
 
-/* The numbers of the queues for parked tasks, one for each slot, follow those of all other queues. */
+/* The numbers of the queues for parked tasks, one for each slot, follow the numbers of all other queues. */
 #define PARKED_DSQS (SPRY_PLACES_MAX * QUEUES + 1)
 
-/* For each slot: whether it has a queue for parked tasks, and how often housekeeping still looks into it.
- * `parking_looks` says the latter for all slots together. A queue that is found empty is looked at once more,
- * because a task is announced here before it is in its queue. */
+/* For each slot: whether it has a queue for parked tasks, and the number of times that housekeeping still
+ * looks into it. `parking_looks` is the latter for all slots together. A queue that is found empty is looked
+ * at once more, because a task is announced here before it is in its queue. */
 static struct {
 	u8 has_queue;
 	u8 looks;
@@ -62,7 +62,7 @@ __noinline int charge_limits(u32 slot, u64 ran_ns)
 	return 0;
 }
 
-/* The slot of a cgroup that has spent its quota: the given one, or one above it; 0 if there is none. */
+/* The slot of a cgroup that has spent its quota: the given slot, or a slot above it; 0 if there is none. */
 __noinline int spent_slot(u32 slot)
 {
 	for (int depth = 0; slot && depth < CGROUP_DEPTH_MAX; depth++) {
@@ -83,14 +83,14 @@ static __always_inline void limit_charge(struct thread_ctx *t, u64 ran_ns)
 }
 
 /* The slot of the cgroup for which a thread must wait, because this cgroup has spent its quota. It is the
- * thread's own cgroup or one above; 0 if there is none. */
+ * thread's own cgroup or a cgroup above it; 0 if there is none. */
 static __always_inline u32 limited_by(struct thread_ctx *t)
 {
 	return cgroups_limited && t && t->slot >= 2 ? spent_slot(t->slot - 1) : 0;
 }
 
-/* Begins the next period of each limited cgroup, if the last one is over. What was used beyond the quota
- * stays as a debt, unless more than 100 periods have passed. */
+/* Begins the next period of each limited cgroup, if the last one is over. Run time beyond the quota stays as
+ * a debt, unless more than 100 periods have passed. */
 __noinline int limit_refill(u64 now)
 {
 	u32 i;

@@ -2,14 +2,14 @@
 /*
  * Sets of CPUs: the places of tasks that may use several CPUs, but not all.
  *
- * Purpose: in the queues of a cache, each CPU would go through all of these tasks that it may not run, with
- * the queue's lock held.
+ * Purpose: no CPU passes over these tasks, with the lock of a queue held, to find a task that it may run. In
+ * the queues of a cache it would.
  *
  * State: each set has a place, at which only the CPUs of the set look. Each user has sets of its own.
  *
- * Bound: 64 sets, of which a CPU serves 16; a user has at most 16 sets, 5 of them on one CPU; root has 32
- * and 10. So one user leaves places to others. If a task's set finds no place, the task waits in the place
- * of one CPU of the set.
+ * Bound: 64 sets, of which a CPU serves 16. A user has at most 16 sets, 5 of them on one CPU; root has 32 and
+ * 10. So one user leaves places to others. If a task's set finds no place, the task waits in the place of one
+ * CPU of the set.
  */
 #ifndef SPRY_MASK_BPF_H
 #define SPRY_MASK_BPF_H
@@ -19,10 +19,10 @@
 /* The state of a place: free; in use by a set; or no longer given to any task. */
 enum { MASK_FREE, MASK_USED, MASK_LEFT };
 
-/* For how many rounds of housekeeping a set without tasks keeps its place. */
+/* The number of rounds of housekeeping for which a set without tasks keeps its place. */
 #define MASK_KEPT 5
 
-/* How many sets a user may have in all, and on one CPU. Root's services may have more. */
+/* The most sets that a user may have in all, and on one CPU. Root's services may have more. */
 #define MASKS_OF_USER	     16
 #define MASKS_OF_ROOT	     32
 #define MASKS_OF_USER_ON_CPU 5
@@ -31,10 +31,10 @@ enum { MASK_FREE, MASK_USED, MASK_LEFT };
 /* The state of a set's place. */
 struct mask {
 	u32 state;
-	/* How often the place was given to another set. A task keeps the place with this number. */
+	/* Number of times the place was given to another set. A task keeps the place with this number. */
 	u32 generation;
-	/* Whether a task was put there since the last round of housekeeping, and in how many rounds none
-	 * was. */
+	/* Whether a task was put there since the last round of housekeeping, and the number of rounds in
+	 * which none was. */
 	u32 is_fresh;
 	u32 empty_times;
 	/* A CPU of the set. The set's domain of virtual time belongs to this CPU's cache. */
@@ -46,7 +46,7 @@ struct mask {
 
 struct mask masks[MASKS_MAX];
 
-/* How often a task's set found no place. */
+/* Number of times that a task's set found no place. */
 u64 masks_left_out;
 
 static __always_inline struct mask *mask_at(u32 index)
@@ -73,7 +73,7 @@ static __always_inline bool is_mask_of(const struct mask *m, struct task_struct 
 	return true;
 }
 
-/* How many sets one user has. */
+/* The number of sets of one user. */
 __noinline u32 masks_of(u32 owner)
 {
 	u32 i, count = 0;
@@ -88,7 +88,7 @@ __noinline u32 masks_of(u32 owner)
 	return count;
 }
 
-/* How many of the sets that a CPU serves belong to a user. */
+/* The number of a user's sets that a CPU serves. */
 __noinline u32 masks_on_cpu(u32 cpu, u32 owner)
 {
 	struct cpu_ctx *c = cpu_at(cpu);
@@ -121,7 +121,7 @@ static __always_inline bool mask_join(u32 cpu, u32 index)
 	return true;
 }
 
-/* Makes the CPUs of a set serve its place. Returns how many do. */
+/* Makes the CPUs of a set serve its place. Returns the number of CPUs that serve it. */
 __noinline u32 mask_publish(u32 index)
 {
 	struct mask *m = mask_at(index);
@@ -212,7 +212,7 @@ static __noinline u32 mask_for(struct task_struct *p, u32 owner)
 	return found < MASKS_MAX ? m->generation << MASK_BITS | found : 0;
 }
 
-/* The place in which a task waits that may use several CPUs, but not all: its set's, or its CPU's. */
+/* The place of a task that may use several CPUs, but not all: the place of its set, or of its CPU. */
 static __always_inline u32 masked_place(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t = make_thread(p);
@@ -243,7 +243,7 @@ void BPF_STRUCT_OPS(spry_set_cpumask, struct task_struct *p, const struct cpumas
 }
 
 /*
- * Frees the places of sets without tasks, in two steps: first no task is put there any more; some rounds
+ * Frees the places of sets without tasks, in two steps. First no task is put there any more. Some rounds
  * later, no CPU serves the place.
  *
  * A hypervisor may stop a CPU during all of this, while the CPU puts a task there. Then the CPUs of the set

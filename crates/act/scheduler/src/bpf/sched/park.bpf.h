@@ -67,8 +67,8 @@ static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u
 	tell_parked(p, slot, now);
 }
 
-/* Parks a thread instead of putting it into a queue, if its cgroup or one above has spent its quota.
- * Returns whether it did. */
+/* Parks a thread instead of putting it into a queue, if its cgroup or a cgroup above has spent its quota.
+ * Returns whether the thread was parked. */
 static __always_inline bool park(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
 				 u64 enq_flags)
 {
@@ -102,7 +102,7 @@ static __always_inline bool move_to_parked(struct bpf_iter_scx_dsq *it, struct t
 	return __COMPAT_scx_bpf_dsq_move_vtime(it, p, parked_dsq(slot), 0);
 }
 
-/* Parks the first tasks of OTHER in a place while their cgroups' quotas are spent: that happened after the
+/* Parks the first tasks of OTHER in a place while their cgroups' quotas are spent. This happened after the
  * tasks were put into the queue. Otherwise each of a cgroup's many threads would have one more turn. */
 __noinline int park_first(u32 place)
 {
@@ -116,7 +116,7 @@ __noinline int park_first(u32 place)
 		struct thread_ctx *t = find_thread(p);
 		u32 slot = limited_by(t), here = place;
 
-		/* Inside the loop the verifier no longer knows the range of `place`. */
+		/* Inside the loop the verifier has lost the range of `place`. */
 		barrier_var(here);
 		if (!slot || !t || parked_now >= PARKED_AT_ONCE)
 			break;

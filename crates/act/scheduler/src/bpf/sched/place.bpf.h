@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Where a task waits, and which CPU it gets: an idle one, or one that runs a task of a lower class. */
+/* The place in which a task waits, and the choice of its CPU: an idle CPU, or one with a lower class. */
 #ifndef SPRY_PLACE_BPF_H
 #define SPRY_PLACE_BPF_H
 
@@ -23,12 +23,12 @@ static __always_inline u32 place_of(struct task_struct *p, const struct where *a
 	return at->llc;
 }
 
-/* On which occasion a CPU is looked for: when the task wakes, or when it has been put into a queue. */
+/* The occasion on which a CPU is looked for: the task wakes, or it has been put into a queue. */
 enum looks { LOOKS_FIRST, LOOKS_AGAIN };
 
-/* Of the CPUs that a task may use, the one that runs the task of the lowest class below `class`; -1 if there
- * is none. A task on its way to a CPU counts as running there. If the task already waits in a queue, a task
- * on its way to the CPU `first` does not count: it may be this task. */
+/* Among the CPUs that a task may use, the CPU that runs the task of the lowest class below `class`; -1 if
+ * there is none. A task on its way to a CPU counts as running there. If the task already waits in a queue, a
+ * task on its way to the CPU `first` does not count: it may be this task. */
 static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 first, enum looks looks)
 {
 	u32 i, worst = class;
@@ -55,7 +55,7 @@ static __always_inline s32 cpu_to_take(struct task_struct *p, u32 class, s32 fir
 	return found;
 }
 
-/* Picks a CPU for a woken task: its reservation's CPU; else an idle one; else the CPU that runs the lowest
+/* Picks a CPU for a woken task: its reservation's CPU; else an idle CPU; else the CPU that runs the lowest
  * class below the task's. */
 s32 BPF_STRUCT_OPS(spry_select_cpu, struct task_struct *p, s32 prev_cpu, u64 wake_flags)
 {
@@ -93,8 +93,8 @@ static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
 }
 
 /*
- * Several CPUs: gives a woken task to its CPU at once, if that is idle and no task waits for it.
- * Returns whether it did.
+ * Several CPUs: gives a woken task to its CPU at once, if this CPU is idle and no task waits for it. Returns
+ * whether the CPU got the task.
  *
  * Otherwise the CPU would have to find the task in a queue. Another CPU, mostly the waker's, could take the
  * task from there first. Then both CPUs would wait for the locks of both run queues, and the task would
@@ -121,7 +121,7 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 }
 
 /* Gives a woken task to its CPU at once if it goes before the task that runs there, which is preempted.
- * Returns whether it did. */
+ * Returns whether the CPU got the woken task. */
 static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
 					u64 enq_flags)
 {
@@ -155,7 +155,7 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	if (scx_bpf_dsq_nr_queued(SCX_DSQ_LOCAL_ON | at->cpu) > 0) {
 		if (c->local_key <= key)
 			return false;
-		/* If that task stayed in the local queue behind this one, no other CPU could take it. */
+		/* If that task stayed in the local queue behind the new task, no other CPU could take it. */
 		if (nr_cpus > 1)
 			order_local_anew(at->cpu);
 	}
@@ -171,8 +171,8 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* Finds a CPU for a task that has been put into a queue, and makes it decide: an idle CPU, or one that runs a
- * task of a lower class. */
+/* Finds a CPU for a task that has been put into a queue, and makes it decide. It is an idle CPU, or a CPU
+ * that runs a task of a lower class. */
 static __always_inline void find_cpu_for(struct task_struct *p, u32 class, const struct where *at)
 {
 	struct task_struct *curr = running_on(at->cpu);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Queues: putting tasks in, taking tasks out, and finding which task is first. */
+/* Queues: putting tasks in, taking tasks out, and finding the first task. */
 #ifndef SPRY_QUEUE_BPF_H
 #define SPRY_QUEUE_BPF_H
 
 #include "domain.bpf.h"
 
-/* Takes the first task of a queue for this CPU. Returns whether there was one that this CPU may run. */
+/* Takes the first task of a queue for this CPU. Returns whether there was a task that this CPU may run. */
 static __always_inline bool take(u32 place, u32 queue)
 {
 	u32 *count = queued_at(place, queue);
@@ -28,7 +28,7 @@ static __always_inline void put(struct task_struct *p, u32 place, u32 queue, u64
 	scx_bpf_dsq_insert_vtime(p, dsq_at(place, queue), slice_ns, key, enq_flags);
 }
 
-/* Where a waiting task is moved: a place, one of its queues, an order and a slice. */
+/* The destination of a waiting task that is moved: a place, one of its queues, an order and a slice. */
 struct goes_to {
 	u32 place;
 	u32 queue;
@@ -102,8 +102,8 @@ __noinline u32 first_set(u32 cpu, u32 queue)
 	return found;
 }
 
-/* The place besides its cache's with the first task of a class for a CPU: the CPU's own place, or that
- * of one of its sets. */
+/* The place with the first task of a class for a CPU, apart from the place of its cache. It is the CPU's own
+ * place, or the place of one of its sets. */
 __noinline u32 first_beside(u32 cpu, u32 queue)
 {
 	u32 own = place_of_cpu(cpu), set;
@@ -129,8 +129,8 @@ static __always_inline u64 first_waiting(const struct where *at, u32 queue)
 	return nr_cpus == 1 ? first_key(at->llc, queue) : first_of_several(at->cpu, queue);
 }
 
-/* Takes the first task of a class for a CPU: from its cache, its own place or its sets. If there is none,
- * from other caches. */
+/* Takes the first task of a class for a CPU: from its cache, its own place or its sets. If these have no
+ * task, takes one from other caches. */
 __noinline u32 take_of_several(u32 cpu, u32 queue)
 {
 	u32 here = llc_of(cpu), beside = first_beside(cpu, queue), i;
@@ -153,7 +153,7 @@ __noinline u32 take_of_several(u32 cpu, u32 queue)
 	return false;
 }
 
-/* Takes the first task of a class for a CPU, which then runs that class. Returns whether there was one. */
+/* Takes the first task of a class for a CPU, which then runs that class. Returns whether it found one. */
 static __always_inline bool take_first(const struct where *at, u32 queue)
 {
 	if (nr_cpus == 1 ? !take(at->llc, queue) : !take_of_several(at->cpu, queue))

@@ -20,13 +20,13 @@
 #define RELEASED_OF_ONE	 32
 #define RELEASED_AT_ONCE 64
 #define RELEASE_AGAIN_NS MS
-/* One task is released for each part of this length, ns, of what is left of a cgroup's quota. Tasks that run
- * for less leave some of the quota for the next ones. */
+/* One task is released for each part of this length, ns, of the rest of a cgroup's quota. Tasks that run for
+ * less leave some of the quota for the next tasks. */
 #define RELEASE_EACH_NS (MS / 4)
 /* The most tasks that get a CPU for no time within one limit_tick_ns. */
 #define PASSING_AT_ONCE 16
 
-/* The slot at which the next round of housekeeping begins, and when tasks last got a CPU for no time. */
+/* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;
 static u64 passing_ns;
 
@@ -34,7 +34,7 @@ static u64 passing_ns;
  * They are in memory, since the verifier would follow each value of a local variable separately. */
 static u32 released, passing, of_one;
 
-/* How many tasks got a CPU for no time so far. */
+/* Number of tasks that got a CPU for no time so far. */
 u64 passed_by;
 
 /* Moves a parked task to a queue that CPUs serve. The iterator `it` stands at the task. */
@@ -65,7 +65,7 @@ static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct t
 	scx_bpf_kick_cpu(at.cpu, SCX_KICK_IDLE);
 }
 
-/* How many parked tasks of a cgroup are released for what is left of its quota. */
+/* The number of parked tasks of a cgroup that are released for the rest of its quota. */
 static __always_inline u32 released_for(u32 slot)
 {
 	struct cgroup_slot *s = slot_at(slot);
@@ -75,9 +75,9 @@ static __always_inline u32 released_for(u32 slot)
 		       RELEASED_OF_ONE);
 }
 
-/* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits how many. If another cgroup's
- * quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only tasks
- * that have been parked for 8 s get a CPU, for no time. Returns whether more tasks may go on now. */
+/* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits their number. If another
+ * cgroup's quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only
+ * tasks that have been parked for 8 s get a CPU, for no time. Returns whether more tasks may go on now. */
 __noinline u32 release_parked(u32 slot, u64 now)
 {
 	struct task_struct *p;
@@ -129,8 +129,8 @@ static __always_inline u32 look_at_parked(u32 slot, u64 now)
 	return release_parked(slot, now);
 }
 
-/* Begins the periods of limits that are due, and releases parked tasks. Returns after how long
- * to do so again, ns. */
+/* Begins the periods of limits that are due, and releases parked tasks. Returns the time until the next call,
+ * ns. */
 __noinline u64 limits_keep(u64 now)
 {
 	u32 i, last = highest_slot, more = 0, any = 0;
@@ -164,8 +164,8 @@ __noinline u64 limits_keep(u64 now)
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
-/* Switches a CPU to a task that has been parked for long, if there is one; the kick ends this as soon as the
- * task has the CPU. Returns whether there was one. */
+/* Switches a CPU to a task that has been parked for long, if there is one. The kick ends this as soon as the
+ * task has the CPU. Returns whether there was such a task. */
 __noinline u32 pass_by(u32 cpu)
 {
 	if (!take(llc_of(cpu), QUEUE_PASSING) && (nr_cpus == 1 || !take(place_of_cpu(cpu), QUEUE_PASSING)))
@@ -176,7 +176,7 @@ __noinline u32 pass_by(u32 cpu)
 	return true;
 }
 
-/* Switches a CPU to a task that has been parked for long, for no time. Returns whether there was one. */
+/* Switches a CPU to a task that has been parked for long, for no time. Returns whether it found one. */
 static __always_inline bool passes_by(const struct where *at)
 {
 	if (!*queued_at(at->llc, QUEUE_PASSING) &&

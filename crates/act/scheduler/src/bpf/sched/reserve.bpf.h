@@ -3,14 +3,14 @@
  * Reservations (Goel et al. 2002, 3.3.1): a thread, or all threads of a process together, have a budget of
  * CPU time in each period.
  *
- * State: budget, period, CPU and counts (struct spry_reservation). All times are those of
- * the monotonic clock.
+ * State: budget, period, CPU and counts (struct spry_reservation). All times are times of the monotonic
+ * clock.
  *
- * Rule: periods follow each other on a fixed grid. What the tasks run beyond the budget is subtracted from
- * the next budgets. What they could not run although they wanted to is added to the next one. What they did
- * not want, because they slept, is lost.
+ * Rule: periods follow each other on a fixed grid. The tasks' run time beyond the budget is subtracted from
+ * the next budgets. Budget that runnable tasks could not use is added to the next budget. Budget that was not
+ * used because the tasks slept is lost.
  *
- * Bound: debts last for at most 2 s. What is carried to the next period is at most one budget.
+ * Bound: debts last for at most 2 s. At most one budget is carried to the next period.
  *
  * Charging: a task is charged from the switch to it until the switch from it. Interrupts meanwhile are not
  * charged, up to a quarter of the budget in each period.
@@ -51,7 +51,7 @@ struct reserved_task {
 	u32 is_group;
 };
 
-/* The slot of a reservation, and when its thread or process was started. Another thread or process may get
+/* The slot of a reservation, and the start of its thread or process, ns. Another thread or process may get
  * the same number later. */
 struct reserved_by {
 	u64 began_ns;
@@ -70,8 +70,8 @@ static __always_inline struct spry_reservation *reservation_at(u32 slot)
 	return &reservations[slot & (SPRY_RESERVATIONS_MAX - 1)];
 }
 
-/* The slot of a task's reservation, plus 1; 0 if it has none. A reservation of the thread goes before
- * one of its process. */
+/* The slot of a task's reservation, plus 1; 0 if it has none. A reservation of the thread goes before a
+ * reservation of its process. */
 static __always_inline u32 find_reservation(struct task_struct *p)
 {
 	struct reserved_task thread = {.number = p->pid}, process = {.number = p->tgid, .is_group = 1};
@@ -137,15 +137,15 @@ static __always_inline u32 reserved_place(u32 cpu)
 	return nr_cpus == 1 ? 0 : place_of_cpu(cpu);
 }
 
-/* Whether a reservation's budget is used up. A rest of 500 ns or less (budget_tail_ns) counts as none, since
+/* Whether a reservation's budget is used up. A rest of 500 ns or less (budget_tail_ns) counts as spent, since
  * the switch to the task would take as long. */
 static __always_inline bool is_exhausted(const struct spry_reservation *r)
 {
 	return r->left_ns <= (s64)budget_tail_ns;
 }
 
-/* Updates a reservation's counts for the period that is over. A period in which its task slept says nothing
- * about lacking run time. */
+/* Updates a reservation's counts for the period that is over. A period in which its task slept does not count
+ * as a lack of run time. */
 static __always_inline void period_is_over(struct spry_reservation *r)
 {
 	s64 short_ns = r->budget_ns - r->ran_ns;
@@ -159,23 +159,23 @@ static __always_inline void period_is_over(struct spry_reservation *r)
 		r->short_most_ns = short_ns;
 }
 
-/* How long before a period's begin the timer must fire, ns, so that the task's first
- * instruction comes in time. */
+/* The time by which the timer must fire before a period's begin, ns, so that the task's first instruction
+ * comes in time. */
 static __always_inline u64 lead_ns(const struct cpu_ctx *c)
 {
 	return c->timer_way_ns + c->switch_way_ns + switch_ns;
 }
 
 /* Updates a moving average of a latency, ns: a new value counts for an eighth. Values above 50 us are left
- * out, since they say little about the next one. */
+ * out, since they do not predict the next value. */
 static __always_inline void way_took(u64 *way_ns, u64 took_ns)
 {
 	if (took_ns < 50000)
 		*way_ns = *way_ns ? *way_ns - (*way_ns >> 3) + (took_ns >> 3) : took_ns;
 }
 
-/* For how long a reservation's debt can keep its task waiting, ns. The kernel may hold a task on the CPU for
- * long. Without a bound, the task would then wait until the kernel's watchdog ends the scheduler. */
+/* The longest time for which a debt keeps a reservation's task waiting, ns. The kernel may hold a task on the
+ * CPU for long. Without a bound, the task would wait until the kernel's watchdog ends the scheduler. */
 #define DEBT_LASTS_NS (2000 * MS)
 
 /* The largest debt of a reservation, ns: its budgets of DEBT_LASTS_NS. */
@@ -184,8 +184,8 @@ static __always_inline u64 debt_most_ns(const struct spry_reservation *r)
 	return r->budget_ns * (DEBT_LASTS_NS / r->period_ns);
 }
 
-/* Begins a reservation's next period if the current one is over. It is over, too, if it will end before a
- * task that is chosen now runs. */
+/* Begins a reservation's next period if the current one is over. It also counts as over if it will end before
+ * a task that is chosen now runs. */
 __noinline int reservation_goes_on(u32 slot, u64 now)
 {
 	struct spry_reservation *r = reservation_at(slot);
@@ -196,8 +196,8 @@ __noinline int reservation_goes_on(u32 slot, u64 now)
 		return 0;
 	over = (u64)since_ns / r->period_ns;
 	period_is_over(r);
-	/* If more than one period has passed, no task of the reservation asked for the CPU meanwhile: the
-	 * rest of the budget is lost. */
+	/* If more than one period has passed, no task of the reservation wanted the CPU meanwhile: the rest
+	 * of the budget is lost. */
 	if (left_ns > 0 && (r->slept || over > 1))
 		left_ns = 0;
 	if (left_ns > (s64)r->budget_ns)
@@ -226,8 +226,8 @@ static __always_inline u64 next_period_ns(const struct spry_reservation *r)
 }
 
 /* Charges the reservation of the task that runs on a CPU, for the time until `now`. If the timer fired
- * before, only the time until then counts: what the kernel does afterwards is not the task's doing. The
- * kernel's own count of a task's run time is not used, since it grows only with the run queue's clock. */
+ * before, only the time until then counts: the kernel's work afterwards is not the task's. The kernel's own
+ * count of a task's run time is not used, since it grows only with the run queue's clock. */
 static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
 {
 	struct spry_reservation *r;
@@ -251,8 +251,8 @@ static __always_inline void reserved_charge(struct cpu_ctx *c, u64 now)
 		r->exhausted++;
 }
 
-/* Charges the ended period for what a running task ran before that period's end. Otherwise the next period
- * would pay for it, when the CPU switches from the task. */
+/* Charges the ended period for the run time of a running task before that period's end. Otherwise the next
+ * period would pay for it, when the CPU switches from the task. */
 static __always_inline void charge_old_period(struct cpu_ctx *c, const struct thread_ctx *t,
 					      const struct spry_reservation *r, u64 now)
 {
@@ -263,8 +263,8 @@ static __always_inline void charge_old_period(struct cpu_ctx *c, const struct th
 		reserved_charge(c, ended_ns);
 }
 
-/* At each switch of a CPU, while there are reservations: ends the charging of the task that ran, and begins
- * that of the next task. What the rest of the switch takes is not charged. */
+/* At each switch of a CPU, while there are reservations: ends the charging of the previous task, and begins
+ * the charging of the next task. The rest of the switch is not charged. */
 SEC("tp_btf/sched_switch")
 int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_struct *next)
 {
@@ -311,7 +311,7 @@ static __always_inline bool is_measuring(void)
 	return measures_tid && (u32)bpf_get_current_pid_tgid() == measures_tid;
 }
 
-/* What interrupts a task: the timer, another interrupt, or work deferred by an interrupt. */
+/* The kind of interruption: by the timer, by another interrupt, or by work deferred by an interrupt. */
 enum steals { STEALS_TIMER, STEALS_INTERRUPT, STEALS_AFTER };
 
 /* An interrupt begins on this CPU: if a task with a reservation runs, its charging stops. */
@@ -395,7 +395,7 @@ static __always_inline void timer_set_too(s32 cpu, u64 mono_ns, u64 at_ns)
 		timer_set(cpu, c, now, at_ns);
 }
 
-/* Opens, changes or closes a reservation for the daemon. `task` is the thread to open it for. */
+/* Opens, changes or closes a reservation for the daemon. `task` is the thread for which it is opened. */
 static __always_inline int reserve(struct spry_reserve *request, struct task_struct *task)
 {
 	struct spry_reservation *r = reservation_at(request->slot);

@@ -3,8 +3,8 @@
  * Tasks that come into use while they wait in a lower class.
  *
  * A task gets its order when it is put into a queue. The first click on a window wakes the window's program
- * before the daemon knows that this program is in use. Without this file, the program would wait among the
- * tasks of its old class.
+ * before the daemon has found that this program is in use. Without this file, the program would wait among
+ * the tasks of its old class.
  *
  * Rule: when the daemon has changed classes, it counts `news.classes` up. The next CPU that decides searches
  * all queues of OTHER and IDLE, and moves tasks that are in use now to INTERACTIVE.

@@ -3,50 +3,50 @@
  * The scheduler for sched_ext: a stack of scheduling classes, and an overview of the algorithm.
  *
  * PURPOSE. Processes that a person is using run on time, however loaded the machine is. The daemon finds
- * these processes: about once a second it writes a verdict for each of them, one word in a map, with the
+ * these processes. About once a second it writes a verdict for each of them, one word in a map, with the
  * class, the level and the quantum. The programs here read the verdicts and decide which task each CPU runs.
- * If the daemon stops, its latest verdicts stay in force. All else that a decision needs is kept here.
+ * If the daemon stops, its latest verdicts stay in force. The programs keep all other data of a decision.
  *
- * CLASSES. A CPU asks the classes in this order. The kernel's deadline and real-time tasks are
+ * CLASSES. A CPU tries the classes in this order. The kernel's deadline and real-time tasks are
  * above all of them.
  *
  *   class        tasks                                order in the class         bound
  *   RESERVED     a reservation with budget left       earliest end of period     the budget in each period
  *   DAEMON       Spry's own threads                   first come, first served   10 % of a CPU
  *   KTHREAD      kernel threads of nice 0 or less     first come, first served   20 % of a CPU, 3 % a thread
- *   INTERACTIVE  processes in use                     oldest quantum, level      what the others leave
+ *   INTERACTIVE  processes in use                     oldest quantum, level      the rest of the time
  *   OTHER        all other tasks                      least virtual time         5 % at least, in turns
  *   IDLE         SCHED_IDLE; by manual override       first come, first served   5 % at least, in turns
  *
- * Tasks of DAEMON and KTHREAD that exceed their bounds are of OTHER until the next period of 100 ms begins.
- * A task that has used up its reservation waits for the next period, or runs in the class that it would
- * have without it. The file class_NAME.bpf.h has the class NAME; table.bpf.h has the list; class.bpf.h has
- * what a class answers.
+ * Tasks of DAEMON and KTHREAD that exceed their bounds are of OTHER until the next period of 100 ms begins. A
+ * task that has used up its reservation waits for the next period, or runs in the class that it would have
+ * without it. The file class_NAME.bpf.h has the class NAME; table.bpf.h has the list; class.bpf.h has the
+ * interface of a class.
  *
- * ORDER. A task has one word that orders it among all tasks, its dsq_vtime: the class in the highest byte,
+ * ORDER. A task has one word that orders it among all tasks, its dsq_vtime. The class is in the highest byte,
  * the order within the class in the other bytes. The lowest word runs first. The comments call the word the
- * task's order. The function order() charges a task for its run time and then asks the task's class for a new
- * order. It is called when a task is put into a queue, and when a CPU decides whether the running task goes
+ * task's order. The function order() charges a task for its run time, then sets a new order by its class'
+ * rule. It is called when a task is put into a queue, and when a CPU decides whether the running task goes
  * on. A task of OTHER that ran less than 60 us since it was charged keeps its order instead.
  *
  * INTERACTIVE. All threads of a process spend one quantum. A process that has spent it is given the next one
- * at once. The time of that is the first part of the order of its threads. So the process goes behind every
- * process that was given its quantum earlier. Equally old quanta are ordered by the level (0 is the display
- * server's) and then by the run time that is left. A process with a long quantum has more of the CPU. No
- * process has a second quantum before each other waiting process has had one.
+ * at once. The time of this refill is the first part of the order of its threads. So the process goes behind
+ * every process that was given its quantum earlier. Equally old quanta are ordered by the level (0 is the
+ * display server's) and then by the run time that is left. A process with a long quantum has more of the CPU.
+ * No process has a second quantum before each other waiting process has had one.
  *
  * OTHER. A task's virtual time grows with its run time divided by its weight, and the least virtual time runs
  * first. The weight counts within the task's group, a cgroup or a session (cgroup.bpf.h). The class has a
- * virtual time, too: it grows with the run time of its tasks, divided by the number of tasks that want to
+ * virtual time, too. It grows with the run time of its tasks, divided by the number of tasks that want to
  * run. A task that wakes is placed near it: about a slice behind it at most (the lag), and ahead of it up to
  * a limit. A new task begins where its creator stands, and a task that exits passes its lead on
  * (births.bpf.h). So neither sleeping nor forking gains run time.
  *
- * TURNS. A strict order of classes would starve the lower ones. So OTHER has turns while higher classes keep
+ * TURNS. A strict order of classes would starve lower classes. So OTHER has turns while higher classes keep
  * it waiting, and IDLE has turns while any other class does (below.bpf.h). The turns of each take 5 % of the
- * time, 2 ms each at most. With up to 120 waiting tasks, each of them has a turn within 0.4 s; with more,
- * within 4.5 s, and the turns may then exceed their 5 %. RESERVED goes before turns. As long as turns keep to
- * their share, they have 20 % of a CPU together with DAEMON and KTHREAD (budget.bpf.h).
+ * time, 2 ms each at most. With up to 120 waiting tasks, each of them has a turn within 0.4 s. With more
+ * tasks, it is within 4.5 s, and the turns may then exceed their 5 %. RESERVED goes before turns. As long as
+ * turns keep to their share, they have 20 % of a CPU together with DAEMON and KTHREAD (budget.bpf.h).
  *
  * QUEUES. A place is a group of eight queues: one for each class, and two more (state.bpf.h). Each last-level
  * cache has a place, for tasks that may use all CPUs. Tasks that are bound to one CPU wait in the place of
@@ -54,7 +54,7 @@
  * A CPU takes the first task of the places that it serves. It looks at other caches when these have no task.
  * Each place counts OTHER's virtual time by itself, as a domain; domain.bpf.h compares two domains.
  *
- * THE WAY OF A TASK.
+ * THE PATH OF A TASK.
  *
  *   wakes        spry_select_cpu picks an idle CPU, or the CPU that runs the lowest class below the task's
  *   is put       spry_enqueue orders the task; one of four things follows:
@@ -62,23 +62,23 @@
  *                  woken_alone  its CPU is idle and no task waits: into the local queue
  *                  park         its cgroup has spent cpu.max: into a queue that no CPU serves (park.bpf.h)
  *                  waits        otherwise: into the queue of its class, and a CPU is looked for
- *   is chosen    spry_dispatch: decide() asks RESERVED, then gives a due turn, then asks the other classes
+ *   is chosen    spry_dispatch: decide() tries RESERVED, then a due turn, then the other classes
  *   runs         until its slice ends at a tick, the CPU's timer fires (timer.bpf.h), or a task preempts it
  *   is charged   in the next order(): its process' quantum, its virtual time, its group, its class' budget
  *   sleeps       spry_quiescent: its group no longer counts it
  *
  * CHANGES WHILE A TASK WAITS. Its order was set when it was put. When verdicts change, the next CPU that
  * decides moves tasks that are now in use up to INTERACTIVE (rise.bpf.h). Kernel workers that processes in
- * use need move up likewise (workers.bpf.h). Every 200 ms, housekeeping limits how far ahead waiting tasks of
- * OTHER stand (housekeeping.bpf.h).
+ * use need move up likewise (workers.bpf.h). Every 200 ms, housekeeping pulls waiting tasks of OTHER back if
+ * they stand too far ahead (housekeeping.bpf.h).
  *
- * SEVERAL CPUS. No CPU waits for a lock of the scheduler's own. Waking and deciding CPUs agree by a handshake
+ * SEVERAL CPUS. No CPU waits for a lock of the scheduler. Waking and deciding CPUs agree by a handshake
  * through memory (holder.bpf.h). A CPU that puts a task first counts the task, then reads which class each
  * CPU runs. A CPU that decides publishes its class first, then reads the counts again. At least one of them
  * sees the other; the deciding CPU then kicks itself to decide again. The count of a queue may be too high
  * for a moment, but a queue with a count of 0 is empty. Housekeeping corrects the counts.
  *
- * KERNELS. compat.bpf.h has what differs between kernels with sched_ext (6.12 and later). Real-time kernels
+ * KERNELS. compat.bpf.h handles differences of kernels with sched_ext (6.12 and later). Real-time kernels
  * give BPF no timers: turns end at ticks there, decisions do the housekeeping, and cpu.max does not hold. On
  * one CPU the verifier removes all code for several CPUs.
  *
@@ -102,8 +102,8 @@ UEI_DEFINE(uei);
 #include "housekeeping.bpf.h"
 
 /* Gives a task its first order, when it is first put into a queue. If the task is new, the order depends on
- * its creator, which is the current task. A child process of a task in use gets half of what its creator has
- * left of its quantum. Any other new task begins in OTHER where its creator stands. */
+ * its creator, which is the current task. A child process of a task in use gets half of the rest of its
+ * creator's quantum. Any other new task begins in OTHER where its creator stands. */
 static __always_inline void first_order(struct task_struct *p, struct thread_ctx *t, const struct where *at)
 {
 	struct task_struct *creator = bpf_get_current_task_btf();
@@ -232,8 +232,8 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 				reserved_where(prev, &waits_at);
 		}
 		running.key = order_again(prev, &waits_at);
-		/* The task ran next to nothing since it was charged, so it is taken to give up the CPU
-		 * voluntarily (by sched_yield, say). The next task of its class goes before it. */
+		/* The task hardly ran since it was charged, so it is taken to yield the CPU voluntarily (for
+		 * example by sched_yield). The next task of its class goes before it. */
 		running.yields = running.key;
 		if (!running.key) {
 			running.t = make_thread(prev);

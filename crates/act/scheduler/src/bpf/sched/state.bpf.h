@@ -8,12 +8,12 @@
 #include "knobs.bpf.h"
 
 #define SPRY_CPUS_MAX 512
-/* For how many tasks each CPU remembers the order that it gave them last. */
+/* The number of tasks for which each CPU keeps the last order that it gave them. */
 #define SPRY_RECENT 64
 /* Queues are grouped in places. Each last-level cache has one, and each CPU has one, for tasks that may run
  * nowhere else. Each set of CPUs to which tasks are bound has one; see mask.bpf.h. */
 #define SPRY_PLACES_MAX (4 * SPRY_CPUS_MAX)
-/* How many sets of CPUs can have a place at once, and how many of them one CPU can serve. */
+/* The most sets of CPUs that can have a place at once, and the most of them that one CPU can serve. */
 #define MASK_BITS    6
 #define MASKS_MAX    (1 << MASK_BITS)
 #define MASKS_OF_CPU 16
@@ -28,11 +28,11 @@
 
 /* The turns of a class that waits behind a higher class, on one CPU; see below.bpf.h. */
 struct below {
-	/* When the next turn of the class is due; 0: no task of it waits behind a higher class. */
+	/* The time of the class' next turn, ns; 0: no task of it waits behind a higher class. */
 	u64 due_ns;
-	/* Since when tasks of the class have waited behind a higher class. */
+	/* The time since which tasks of the class have waited behind a higher class, ns. */
 	u64 since_ns;
-	/* When the turn of the class that is under way began; 0: no turn is under way. */
+	/* The begin of the current turn of the class, ns; 0: no turn is under way. */
 	u64 began_ns;
 };
 
@@ -41,13 +41,13 @@ enum { BELOW_OTHER = 0, BELOW_IDLE = 1, BELOWS = 2 };
 /* Statistics of a class on one CPU. The daemon maps them with all of .bss. */
 struct class_stats {
 	u64 ran_ns;
-	/* How often tasks of the class waited for a CPU, and the sum of these waits, ns. */
+	/* The number of waits for a CPU by tasks of the class, and the sum of these waits, ns. */
 	u64 waits;
 	u64 waited_ns;
 };
 
-/* The order that a task of OTHER was last given, what its run time was then, and the values by which it
- * holds: verdict_round and the domain. */
+/* The last order of a task of OTHER, and the task's run time when this order was set, ns. The order holds for
+ * the given values of verdict_round and of the domain. */
 struct recent {
 	u64 task;
 	u64 charged_ns;
@@ -59,8 +59,8 @@ struct recent {
 /* The state of a CPU. */
 struct cpu_ctx {
 	struct below below[BELOWS];
-	/* The time at which the CPU must decide (0: none is wanted), and the time at which its timer
-	 * fires. */
+	/* The time at which the CPU must decide (0: no time is set), and the time at which its timer fires,
+	 * ns. */
 	u64 timer_ns;
 	u64 armed_ns;
 	/* The task that was running when this CPU last decided, and gave way. spry_enqueue puts it into a
@@ -77,7 +77,7 @@ struct cpu_ctx {
 	/* The order of the woken task that was last put into this CPU's local queue, before all queues; ~0
 	 * since the CPU last decided. */
 	u64 local_key;
-	/* INTERACTIVE: when the quantum was given of the task that this CPU served last. */
+	/* INTERACTIVE: the time at which the quantum of the last served task was given, ns. */
 	u64 given_ns;
 	/* The class that this CPU runs, and the class of a task that was sent to it. `missed_puts` and
 	 * `looks` belong to misses(). See holder.bpf.h. */
@@ -88,13 +88,13 @@ struct cpu_ctx {
 	/* The places of the sets of CPUs that this CPU serves. */
 	u32 masks_count;
 	u32 masks[MASKS_OF_CPU];
-	/* Budgets of DAEMON and KTHREAD on this CPU: when the current period began, and the run time of
-	 * each class in it. */
+	/* Budgets of DAEMON and KTHREAD on this CPU: the begin of the current period, and the run time of
+	 * each class in it, ns. */
 	u64 period_ns;
 	u64 spent_ns[SPRY_CLASSES];
 	struct class_stats classes[SPRY_CLASSES];
-	/* Reservations on this CPU: their number; the value of reserve_round when waiting tasks were last
-	 * looked at; and when the first period begins for which a demoted task waits (0: there is none). */
+	/* Reservations on this CPU: their number; the value of reserve_round at the last look at waiting
+	 * tasks; and the begin of the first period for which a demoted task waits, ns (0: there is none). */
 	u32 reserved_count;
 	u32 reserve_round;
 	u64 demoted_until_ns;
@@ -102,17 +102,17 @@ struct cpu_ctx {
 	 * reservation has been charged. */
 	u32 reserved_runs;
 	u64 reserved_until_ns;
-	/* On the monotonic clock: when the timer that was set last is to fire; and when it fired while a task
-	 * with a reservation ran (0: not since the task was last charged). */
+	/* On the monotonic clock, ns: the due time of the timer that was set last; and the time at which it
+	 * fired while a task with a reservation ran (0: not since the task was last charged). */
 	u64 expires_ns;
 	u64 stopped_ns;
 	/* Whether the timer has fired, and the CPU has not decided since. */
 	u32 fired;
-	/* How many nested interrupts are being handled that began while a task with a reservation ran, and
-	 * when the outermost began. */
+	/* The number of nested interrupts in progress, the first of which began while a task with a
+	 * reservation ran; and the begin of that outermost interrupt, ns. */
 	u32 stolen_depth;
 	u64 stolen_since_ns;
-	/* When the last interrupt of a task with a reservation ended. */
+	/* The end of the last interrupt of a task with a reservation, ns. */
 	u64 stolen_until_ns;
 	/* The number of the last thread of a program that ran here, kept while there are reservations. */
 	u32 ran_last;
@@ -124,12 +124,12 @@ struct cpu_ctx {
 	/* Whether the CPU is offline. */
 	u32 is_offline;
 	u32 pad;
-	/* Turns of lower classes: how many there were, and how many ended early because a task of a
+	/* Turns of lower classes: their number, and the number of turns that ended early because a task of a
 	 * higher class woke. */
 	u64 below_turns;
 	u64 early_yields;
-	/* How often a woken task preempted this CPU's task, how often a CPU was kicked, and how often
-	 * the timer was set. */
+	/* Counts of this CPU: preemptions of its task by a woken task, kicks of CPUs, and settings of the
+	 * timer. */
 	u64 preemptions;
 	u64 kicks;
 	u64 timers;
@@ -150,18 +150,18 @@ struct llc_ctx {
 	/* The offset that is added to virtual times of a CPU's or a set's domain for a comparison with tasks
 	 * of its cache; see domain.bpf.h. */
 	u64 offset;
-	/* The value of `vtime` at the last housekeeping; how far behind `vtime` a task may be (`lag`), and
-	 * how far ahead of it (`ahead`), units of 64 ns. */
+	/* The value of `vtime` at the last housekeeping; the limits for a task's distance behind `vtime`
+	 * (`lag`), and ahead of it (`ahead`); units of 64 ns. */
 	u64 vtime_before;
 	u64 lag;
 	u64 ahead;
 	/* Whether tasks of OTHER waited behind a higher class at the last housekeeping. */
 	u64 waits;
-	/* The number of the cache to which the domain belongs, and how many CPUs serve the domain. */
+	/* The number of the cache to which the domain belongs; the number of CPUs that serve it. */
 	u32 cache;
 	u32 cpus;
-	/* For a cache's domain: how many tasks were put into queues so far, of classes above OTHER and of the
-	 * others; see holder.bpf.h. */
+	/* For a cache's domain: the numbers of tasks that were put into queues so far, of classes above OTHER
+	 * and of the other classes; see holder.bpf.h. */
 	u32 puts[2];
 } __attribute__((aligned(64)));
 
@@ -184,21 +184,21 @@ struct thread_ctx {
 	u32 line;
 	/* The domain in which the thread's virtual time is counted. */
 	u32 domain;
-	/* INTERACTIVE, ns: the length of the process' quantum; when the thread's quantum counts as given, by
-	 * which it is ordered; when the thread was put into the queue; and the rest of its part of its
-	 * parent's quantum. See class_interactive.bpf.h. */
+	/* INTERACTIVE, ns: the length of the process' quantum; the time at which the thread's quantum counts
+	 * as given, by which it is ordered; the time at which the thread was put into the queue; and the rest
+	 * of its part of its parent's quantum. See class_interactive.bpf.h. */
 	u64 quantum_ns;
 	u64 given_ns;
 	u64 waits_ns;
 	u64 left_ns;
-	/* KTHREAD and DAEMON: the thread's run time in its current period, and when this period began, ns. */
+	/* KTHREAD and DAEMON: the thread's run time in its current period, and this period's begin, ns. */
 	u64 spent_ns;
 	u64 spent_since_ns;
-	/* For a kernel worker: until when a process in use waits for it, ns; 0: none does. See
-	 * workers.bpf.h. */
+	/* For a kernel worker: the time until which a process in use waits for it, ns; 0: no process waits.
+	 * See workers.bpf.h. */
 	u64 wanted_until_ns;
-	/* INTERACTIVE: the thread's own run time on its process' quantum, ns, and when that
-	 * quantum was refilled. */
+	/* INTERACTIVE: the thread's own run time on its process' quantum, ns, and the time of the last refill
+	 * of that quantum, ns. */
 	u64 own_ran_ns;
 	u64 own_quantum_ns;
 	/* The class and the level of the thread's last order. */
@@ -219,8 +219,8 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* Since when the thread has been parked, and its run time then, ns; and the order that it had before
-	 * (0: it is not parked). */
+	/* The time since which the thread has been parked, and its run time at that time, ns; and its order
+	 * before that (0: it is not parked). */
 	u64 parked_ns;
 	u64 parked_ran_ns;
 	u64 parked_key;
@@ -242,15 +242,15 @@ struct {
 struct cpu_ctx cpus[SPRY_CPUS_MAX];
 struct llc_ctx llcs[SPRY_PLACES_MAX];
 
-/* How many tasks wait in each queue, or a number that is too high. A count goes up before its task goes in,
- * so a queue with a count of 0 is empty. Kernels before 7.1 do not report when they take a task out because
- * its nice value or affinity changes. Housekeeping corrects a count that is too high. */
+/* The number of tasks that wait in each queue, or a number that is too high. A count goes up before its task
+ * goes in, so a queue with a count of 0 is empty. Kernels before 7.1 do not report when they take a task out
+ * because its nice value or affinity changes. Housekeeping corrects a count that is too high. */
 u32 queued[SPRY_PLACES_MAX * QUEUES] __attribute__((aligned(64)));
 
 /* The order of the first task of each queue; 0 where it is not known. */
 u64 first[SPRY_PLACES_MAX * QUEUES];
 
-/* How many reservations there are now, and whether there ever were any. Until then no code looks for them. */
+/* The number of reservations now, and whether there ever were any. Until then no code looks for them. */
 u32 reserved_all;
 u32 reserved_ever;
 
@@ -260,9 +260,9 @@ volatile u32 verdict_round = 1;
 
 /*
  * Events after which waiting tasks may belong to a higher class. The daemon counts `classes` up, after
- * verdict_round, when it has changed classes. `work` counts how often a process in use gave the kernel work.
- * `heeded` has the values up to which CPUs have acted. Each decision compares both fields as one word, since
- * it must be quick.
+ * verdict_round, when it has changed classes. `work` counts the times at which a process in use gave the
+ * kernel work. `heeded` has the values up to which CPUs have acted. Each decision compares both fields as one
+ * word, since it must be quick.
  */
 struct news {
 	u32 classes;
@@ -271,7 +271,7 @@ struct news {
 volatile struct news news;
 struct news heeded;
 
-/* Where a task waits, or where a CPU decides: the CPU, its last-level cache, and a place. */
+/* The location at which a task waits or a CPU decides: the CPU, its last-level cache, and a place. */
 struct where {
 	s32 cpu;
 	u32 llc;
@@ -284,8 +284,8 @@ static __always_inline struct cpu_ctx *cpu_at(s32 cpu)
 	return &cpus[cpu & (SPRY_CPUS_MAX - 1)];
 }
 
-/* Returns `value` after a write to memory and a read. The verifier then knows nothing of it, and follows
- * the code behind once, not once for each constant that the value can be. Only for programs that no
+/* Returns `value` after a write to memory and a read. The verifier then has no bounds of the value, and
+ * checks the following code once, not once for each constant that the value can be. Only for programs that no
  * interrupt interrupts. */
 static __always_inline u64 through_memory(u64 value)
 {
@@ -303,7 +303,7 @@ static __always_inline struct recent *recent_of(struct cpu_ctx *c, const struct 
 	return &c->recent[p->pid & (SPRY_RECENT - 1)];
 }
 
-/* Makes a CPU forget a task's order, so that the task is charged when its order is next asked for. */
+/* Makes a CPU forget a task's order, so that the task is charged when its order is next computed. */
 static __always_inline void forget_recent(struct cpu_ctx *c, const struct task_struct *p)
 {
 	struct recent *recent = recent_of(c, p);
@@ -377,7 +377,7 @@ static __always_inline u32 place_of_set(u32 cpu, u32 number)
 /* The functions that follow are global, since the verifier checks a global function only once and not again
  * in each state of its callers. */
 
-/* How many tasks of a class wait in the places of the sets of CPUs (mask.bpf.h) that a CPU serves. */
+/* The number of tasks of a class in the places of the sets of CPUs (mask.bpf.h) that a CPU serves. */
 __noinline u32 waiting_in_sets(u32 cpu, u32 queue)
 {
 	u32 i, count = 0;
@@ -391,8 +391,8 @@ __noinline u32 waiting_in_sets(u32 cpu, u32 queue)
 	return count;
 }
 
-/* How many tasks wait in a class' queues, in the places of a CPU's cache, of the CPU and of its sets; the
- * number may be too high. */
+/* The number of tasks that wait in a class' queues, in the places of a CPU's cache, of the CPU and of its
+ * sets. It may be too high. */
 static __always_inline u32 waiting(const struct where *at, u32 queue)
 {
 	u32 count = *queued_at(at->llc, queue);
@@ -405,8 +405,8 @@ static __always_inline u32 waiting(const struct where *at, u32 queue)
 	return count;
 }
 
-/* How many tasks wait in a class' queues that a CPU serves, as the kernel counts them: for callers that need
- * the right number. The places of sets have only the scheduler's own counts. */
+/* The number of tasks that wait in a class' queues that a CPU serves, as the kernel counts them: for callers
+ * that need the right number. The places of sets have only the scheduler's own counts. */
 static __always_inline u32 really_waiting(const struct where *at, u32 queue)
 {
 	s32 count = scx_bpf_dsq_nr_queued(dsq_at(at->llc, queue));
@@ -418,8 +418,8 @@ static __always_inline u32 really_waiting(const struct where *at, u32 queue)
 	return count > 0 ? count : 0;
 }
 
-/* Whether a task of a class above OTHER waits that a CPU could take: in the places that it serves, or in
- * those of other caches. */
+/* Whether a task of a class above OTHER that a CPU could take is waiting. It waits in a place that the CPU
+ * serves, or in a place of another cache. */
 static __always_inline bool any(const struct where *at, u32 queue)
 {
 	u32 i;
@@ -437,7 +437,7 @@ static __always_inline bool any(const struct where *at, u32 queue)
 }
 
 /* Whether tasks of DAEMON, KTHREAD or INTERACTIVE wait in a place. Two counts are read as one word, since
- * each switch asks this. */
+ * this is called at each switch. */
 static __always_inline bool has_above(u32 place)
 {
 	_Static_assert(SPRY_CLASS_KTHREAD == SPRY_CLASS_DAEMON + 1 && SPRY_CLASS_DAEMON % 2 == 0, "one word");
@@ -459,8 +459,8 @@ __noinline u32 has_above_in_sets(u32 cpu)
 	return above;
 }
 
-/* Whether a task of DAEMON, KTHREAD or INTERACTIVE waits that a CPU could take: in the places that it serves,
- * or in those of other caches. */
+/* Whether a task of DAEMON, KTHREAD or INTERACTIVE that a CPU could take is waiting. It waits in a place that
+ * the CPU serves, or in a place of another cache. */
 static __always_inline bool any_above(const struct where *at)
 {
 	u32 i;

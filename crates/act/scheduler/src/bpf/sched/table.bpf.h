@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The list of the classes, and the functions that ask the class of a task.
- * docs/adding-a-class.md explains them. */
+/* The list of the classes, and the functions that call the class of a task. docs/adding-a-class.md explains
+ * them. */
 #ifndef SPRY_TABLE_BPF_H
 #define SPRY_TABLE_BPF_H
 
@@ -13,7 +13,7 @@
 #include "limit.bpf.h"
 #include "verdict.bpf.h"
 
-/* The classes from the highest to the lowest; there are no others. RESERVED is asked before the turns of
+/* The classes from the highest to the lowest; there are no others. RESERVED is tried before the turns of
  * lower classes, the other classes after them. */
 #define SPRY_CLASS_LIST(CLASS)                                                                               \
 	CLASS(RESERVED, reserved)                                                                            \
@@ -112,8 +112,8 @@ static __always_inline u64 take_ran(struct task_struct *p, struct thread_ctx *t,
 	return ran_ns;
 }
 
-/* The remembered order of a task of OTHER that has run less than 60 us since it was charged (uncharged_ns); 0
- * if the task must be charged now. It must be if anything that its order depends on has changed. */
+/* The remembered order of a task of OTHER; 0 if the task must be charged now. It must be if it ran 60 us
+ * since it was charged (uncharged_ns), or if anything on which its order depends has changed. */
 static __always_inline u64 order_again(struct task_struct *p, const struct where *at)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);

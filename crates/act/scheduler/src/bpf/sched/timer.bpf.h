@@ -31,11 +31,11 @@ struct tuning {
 };
 volatile struct tuning tuning;
 
-/* When housekeeping was last done, and when it is wanted earlier than its period says; 0: it is not. */
+/* The time of the last housekeeping, and the requested time of an early one, ns; 0: none is requested. */
 static u64 kept_ns;
 static u64 early_ns;
 
-/* How long until housekeeping is due, ns; 0 if it is due now. */
+/* The time until housekeeping is due, ns; 0 if it is due now. */
 static __always_inline u64 housekeeping_in(u64 now)
 {
 	u64 due_ns = early_ns ?: kept_ns + housekeeping_ns;
@@ -43,8 +43,8 @@ static __always_inline u64 housekeeping_in(u64 now)
 	return (s64)(due_ns - now) > 0 ? due_ns - now : 0;
 }
 
-/* Asks for housekeeping at a certain time, earlier than its period says. It is not done twice within
- * half of its period. */
+/* Requests housekeeping at a certain time, before the end of its period. It is not done twice within half of
+ * its period. */
 static __always_inline void keep_house_early(u64 now, u64 at_ns)
 {
 	u64 least_ns = kept_ns + housekeeping_ns / 2;
@@ -71,7 +71,7 @@ static __always_inline void timer_arm(struct cpu_ctx *c, struct sched_timer *tim
 	c->timers++;
 	if (reserved_all) {
 		/* From kernel 7.0 on (1bfbc267ec91) a timer that is started here begins to count a moment
-		 * later, in an interrupt of its own. So the time is given as an absolute one. */
+		 * later, in an interrupt of its own. So the time is given as an absolute time. */
 		c->expires_ns = bpf_ktime_get_ns() + in_ns;
 		c->fired = 0;
 		bpf_timer_start(&timer->timer, c->expires_ns, BPF_F_TIMER_CPU_PIN | BPF_F_TIMER_ABS);

@@ -2,13 +2,13 @@
 /*
  * Kernel workers on which processes in use depend.
  *
- * Purpose: a process in use gives the kernel work, a key for a terminal say. A flood of other work may have
+ * Purpose: a process in use gives the kernel work, for example a key for a terminal. Other work may have
  * spent the budgets of kernel workers. Without this file, these workers would wait among the tasks of OTHER.
  *
- * Rule: for 10 ms after a process in use has queued work, kernel workers are wanted: they are of KTHREAD
+ * Rule: for 10 ms after a process in use has queued work, kernel workers are wanted. They are of KTHREAD
  * again, up to 30 % of the CPU for all kernel threads (wanted_percent). A worker is wanted if a process in
- * use wakes it. If other work has woken the worker before, the kernel wakes none for the new work. So the
- * next decision moves all waiting workers up. A worker that has more work first wakes the next worker. The
+ * use wakes it. If other work has woken the worker before, the kernel wakes no worker for the new work. So
+ * the next decision moves waiting workers up. A worker that has more work first wakes the next worker. The
  * wanted work is the last in the kernel's list, so workers that are woken by workers are wanted, too.
  */
 #ifndef SPRY_WORKERS_BPF_H
@@ -21,10 +21,10 @@
 /* The most tasks of a queue that are looked at. */
 #define WORKERS_MOST 256
 
-/* For how long workers are wanted after a process in use has queued work, ns. */
+/* The time for which workers are wanted after a process in use has queued work, ns. */
 #define WANTED_NS (10 * MS)
 
-/* Until when workers are wanted, ns. */
+/* The time until which workers are wanted, ns. */
 static u64 work_wanted_until_ns;
 
 SEC("tp_btf/workqueue_queue_work")

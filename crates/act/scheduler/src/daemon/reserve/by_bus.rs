@@ -1,4 +1,4 @@
-//! Requests from the system bus, where programs ask for real-time priorities. A thread gets a reservation,
+//! Requests from the system bus, where programs request real-time priorities. A thread gets a reservation,
 //! with a budget that follows its run time, or a nice value.
 
 use std::collections::BTreeMap;
@@ -17,21 +17,21 @@ use crate::daemon::process::Process;
 
 /// The period of reservations from the bus, ns.
 const PERIOD_NS: u64 = 10_000_000;
-/// Budgets, ns. BEGINNING_NS is the first one, small enough that the threads of a starting session fit.
-/// GROWN_NS is the first one if a thread waits when its budget is used up, and the least to which a budget
-/// grows. LEAST_NS is the smallest that is tried.
+/// Budgets, ns. BEGINNING_NS is the first budget, small enough that the threads of a starting session fit.
+/// GROWN_NS is the first budget if a thread waits when its budget is used up, and the least to which a budget
+/// grows. LEAST_NS is the smallest budget that is tried.
 const BEGINNING_NS: u64 = 250_000;
 const GROWN_NS: u64 = 1_000_000;
 const LEAST_NS: u64 = 100_000;
-/// For how long a thread's run time is measured, ns, and how many threads at once.
+/// The time for which a thread's run time is measured, ns, and the most threads at once.
 const MEASURED_NS: u64 = 3_000_000_000;
 const AT_ONCE: usize = 16;
-/// A budget is not changed if the measured one differs by less than this, percent.
+/// A budget is not changed if the measured budget differs by less than this, percent.
 const SAME_PERCENT: u64 = 10;
 /// The most threads of one person that requests from the bus can serve, as in rtkit.
 pub(super) const THREADS: usize = 25;
-/// From this part of the budgets on, percent, they count as used up, if the enforcer does not
-/// report that itself.
+/// Budgets of which at least this part was used, percent, count as used up, if the enforcer does not report
+/// that itself.
 const USED_UP_PERCENT: u64 = 95;
 
 /// The measurement of a thread's run time.
@@ -86,7 +86,7 @@ impl ByBus {
         kept + self.raised.values().filter(|raised| raised.person == person).count()
     }
 
-    /// Restores the threads' nice values, if they still have those from the bus.
+    /// Restores the threads' nice values, if the present values are still the values from the bus.
     fn give_back(&mut self) {
         for (tid, raised) in std::mem::take(&mut self.raised) {
             if raised.is_current(tid) && schedule::nice(tid).is_ok_and(|nice| nice == raised.ours) {
@@ -129,7 +129,7 @@ const fn terms(budget_ns: u64) -> Terms {
     Terms { budget_ns, period_ns: PERIOD_NS, on_exhaustion: OnExhaustion::Demote }
 }
 
-/// The budgets to try one after another: `first_ns`, then half of the last one, down to LEAST_NS.
+/// The budgets to try one after another: `first_ns`, then half of the previous budget, down to LEAST_NS.
 fn tries(first_ns: u64) -> impl Iterator<Item = u64> {
     let halves = std::iter::successors(Some(first_ns), |&last| (last > LEAST_NS).then_some(last / 2));
     halves.map(|budget_ns| budget_ns.max(LEAST_NS))
@@ -266,7 +266,7 @@ impl Reservations {
         self.by_bus.give_back();
     }
 
-    /// When the next run time is to be read, on the monotonic clock, ns.
+    /// The time of the next reading of a run time, on the monotonic clock, ns.
     pub fn next_reading_ns(&self) -> Option<u64> {
         let measuring = self.by_bus.kept.values().filter_map(|kept| kept.measuring.as_ref());
         measuring.map(|measuring| measuring.read_ns + PERIOD_NS).min()
@@ -290,8 +290,8 @@ impl Reservations {
         }
     }
 
-    /// Changes a reservation's budget. If more than before does not fit, half or a quarter of the
-    /// difference is tried.
+    /// Changes a reservation's budget. If an increase does not fit, half or a quarter of the difference is
+    /// tried.
     fn give_budget(&mut self, slot: u32, wanted_ns: u64) {
         let Some(had_ns) = self.by_bus.kept.get(&slot).map(|kept| kept.budget_ns) else { return };
         if had_ns.abs_diff(wanted_ns) * 100 <= had_ns.max(wanted_ns) * SAME_PERCENT {

@@ -1,5 +1,5 @@
-//! Ceilings: a shared server is ranked as the reserved tasks that ask it for service. Shared servers are
-//! display servers, and those that root has named. The graph of dependencies shows which tasks ask.
+//! Ceilings: a shared server is ranked as the reserved tasks that it serves. Shared servers are display
+//! servers, and servers that root has named. The graph of dependencies shows the tasks that a server serves.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -27,10 +27,10 @@ pub(super) struct Server {
     clients: BTreeSet<u32>,
     /// The ceiling, if there are clients and it fits.
     lifted: Option<Lifted>,
-    /// The measurement under this ceiling and earlier ones.
+    /// The measurement under this ceiling and earlier ceilings.
     all: Served,
     demoted: u64,
-    /// How many seconds ago a message said that the server exceeds its bound.
+    /// The time since the last message that the server exceeds its bound, s.
     said_s: u32,
     trouble: Option<String>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Server {
 struct Lifted {
     slot: u32,
     ranked: Vec<u32>,
-    /// In how many periods the bound was exceeded, when last read.
+    /// The number of periods in which the bound was exceeded, when last read.
     exceeded: u64,
 }
 
@@ -106,7 +106,7 @@ impl Reservations {
         Ok(format!("{number} is a shared server: it gets the rank of the reserved tasks that ask it"))
     }
 
-    /// Root makes a server no longer a shared one.
+    /// Root makes a server no longer a shared server.
     ///
     /// # Errors
     /// If there is no shared server with this number.
@@ -135,8 +135,8 @@ impl Reservations {
         self.admission.close(lifted.slot);
     }
 
-    /// Once a second: measures the servers, and ranks them by the clients that have asked them. `displays`
-    /// are the display servers. Returns messages for the user.
+    /// Once a second: measures the servers, and ranks them by the clients that depend on them. `displays` are
+    /// the display servers. Returns messages for the user.
     pub fn rank_servers(&mut self, graph: &Graph, displays: &[Tgid]) -> Vec<String> {
         self.find_displays(displays);
         let mut servers = std::mem::take(&mut self.servers);
@@ -306,7 +306,7 @@ impl Reservations {
         self.servers.iter().any(|server| server.lifted.is_some())
     }
 
-    /// For root: the servers that were named, and those that have clients.
+    /// For root: the servers that were named, and the servers that have clients.
     pub(super) fn ceilings(&self) -> Vec<Ceiling> {
         let is_told = |server: &&Server| server.by == CeilingOf::Name || !server.clients.is_empty();
         self.servers.iter().filter(is_told).map(|server| self.ceiling(server)).collect()

@@ -1,4 +1,4 @@
-//! Real-rate reservations: the budget follows how full the pipes of the task are. While there are such
+//! Real-rate reservations: the budget follows the fill levels of the task's pipes. While there are such
 //! reservations, the daemon reads the pipes a hundred times a second.
 
 use spry_control::{Opened, Refusal};
@@ -22,21 +22,21 @@ pub(super) struct Driven {
     covers: Covers,
     control: RealRate,
     pipes: Vec<PipeEnd>,
-    /// How far the task is behind, from 0 to 1; `None` if it has none of the pipes open any more.
+    /// The degree to which the task is behind, from 0 to 1; `None` if none of its pipes is open any more.
     behind: Option<f64>,
-    /// Why the latest terms were refused, if they were.
+    /// The reason why the latest terms were refused, if they were.
     refused: Option<String>,
 }
 
 impl Driven {
-    /// How far the task is behind: the mean over its pipes.
+    /// The degree to which the task is behind, from 0 to 1: the mean over its pipes.
     fn behind(&self) -> Option<f64> {
         let fills: Vec<f64> =
             self.pipes.iter().filter_map(|pipe| Some(end(*pipe).behind(pipe.fill().ok()?))).collect();
         (!fills.is_empty()).then(|| fills.iter().sum::<f64>() / fills.len() as f64)
     }
 
-    /// What users see: how far the task is behind, percent, and why it has no larger budget.
+    /// For users: the degree to which the task is behind, percent; the reason why it has no larger budget.
     pub(super) fn told(&self) -> (Option<u8>, Option<String>) {
         (self.behind.map(|behind| (behind * 100.0).round() as u8), self.refused.clone())
     }
@@ -88,7 +88,7 @@ impl Reservations {
         Ok(opened)
     }
 
-    /// When the pipes are to be read next, on the monotonic clock, ns.
+    /// The time of the next reading of the pipes, on the monotonic clock, ns.
     pub fn next_look_ns(&self) -> Option<u64> {
         (!self.driven.is_empty()).then_some(self.looked_ns + EVERY_NS)
     }

@@ -1,4 +1,4 @@
-//! Tests of which users may have reservations, with an enforcer that only counts.
+//! Tests of the users' permissions to have reservations, with an enforcer that only counts.
 
 use std::cell::RefCell;
 use std::io;
@@ -212,7 +212,7 @@ fn a_named_server_is_ranked_while_reserved_tasks_ask_it() {
     let refused = all.reserve(ROOT, of(&other), percent(31), Some(0)).unwrap_err();
     assert!(refused.text.contains("50 % reserved of 80 %"), "{refused:?}");
     assert!(all.list(1000).ceilings.is_empty());
-    // A client stays one although it has not asked for a while. When its reservation ends, the ceiling ends.
+    // A client that no longer uses the server stays a client. When its reservation ends, the ceiling ends.
     all.rank_servers(&Graph::new(), &[]);
     assert_eq!(log.borrow().ranks[&lifted], [slot]);
     all.release(0, Which::Slot(slot)).expect("it is there");
@@ -304,7 +304,7 @@ fn a_thread_has_its_requested_nice_value_until_all_ends() {
     assert_eq!(held.asked_by_bus(asked, 1, 0).outcome, Outcome::Done);
     assert_eq!(schedule::nice(mine.id()).expect("it is there"), 5);
     held.close_all();
-    // Only root can lower it again.
+    // Only root can lower the nice value again.
     let expected = if rustix::process::geteuid().is_root() { 0 } else { 5 };
     assert_eq!(schedule::nice(mine.id()).expect("it is there"), expected);
     end(mine);
