@@ -1,4 +1,4 @@
-//! Reads a trace and runs analyses over it, on as many threads as there are to do it.
+//! Reads a trace and runs analyses over it, on several threads if the machine has several CPUs.
 //!
 //! One thread follows the events, as the time line must see them in order. Threads beside it count the
 //! intervals that it finds, and one more reads ahead. The findings do not depend on the number of threads.
@@ -20,7 +20,7 @@ const FULL_MAX: usize = 1;
 const AHEAD_EVENTS: usize = 1024;
 const AHEAD_MAX: usize = 4;
 
-/// What each of some threads does.
+/// How the work is divided among the threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Plan {
     /// How many threads count.
@@ -30,16 +30,16 @@ struct Plan {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Reading {
-    /// On the thread that follows the events.
+    /// The thread that follows the events reads them, too.
     Here,
-    /// On a thread of its own.
+    /// Another thread reads the events ahead.
     Ahead,
 }
 
 impl Plan {
     fn new(threads: usize, extent: Extent) -> Plan {
         let others = threads.saturating_sub(1);
-        // What a reader has found out beyond the window's end depends on how far ahead it is.
+        // A thread that reads ahead goes beyond the window's end, by a distance that differs from run to run.
         let reading = match extent {
             Extent::Whole if others > 1 => Reading::Ahead,
             Extent::Whole | Extent::Part => Reading::Here,
@@ -61,7 +61,7 @@ pub fn useful_threads() -> usize {
 /// How much of a trace is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// All of it, to its end.
+    /// The whole trace, to its end.
     Whole,
     /// Reading may break off before the end.
     Part,
@@ -103,7 +103,7 @@ pub fn analyse(
     Ok(engine.finish(TraceTotals { bytes, end_ns: Some(end_ns), ..TraceTotals::default() }))
 }
 
-/// Gives each event that another thread reads to `push`. Returns when the recording ended.
+/// Gives each event that another thread reads to `push`. Returns the end time of the recording, ns.
 fn read_ahead<'scope>(
     scope: &'scope Scope<'scope, '_>,
     mut reader: FileReader,
@@ -162,7 +162,7 @@ impl<'scope> Counters<'scope> {
     #[inline]
     fn hand_out(&self, engine: &mut Engine) {
         while let Some(full) = engine.full() {
-            // A thread that is gone has panicked, as is seen at the end.
+            // A thread that has ended has panicked, and the panic goes on in `finish`.
             _ = self.to[full.part(self.to.len())].send(full);
             self.empty.try_iter().for_each(|empty| engine.recycle(empty));
         }

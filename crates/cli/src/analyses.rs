@@ -10,7 +10,7 @@ use spry_trace::Group;
 
 use crate::args::AnalysesArgs;
 
-/// Prints each analysis with what it tells and which groups of events it needs.
+/// Prints each analysis with its description and with the groups of events that it needs.
 pub fn run(args: &AnalysesArgs) -> Result<ExitCode> {
     let mut out = io::stdout().lock();
     if args.json {

@@ -1,4 +1,4 @@
-//! What can be said on the command line, with its help.
+//! The arguments of the command line, with their help.
 
 mod act;
 mod bench;
@@ -113,7 +113,7 @@ pub enum Command {
     Man(ManArgs),
 }
 
-/// Where `record` writes and `report` reads if nothing is said.
+/// The trace that `record` writes and `report` reads if the user names no other.
 pub const TRACE_DEFAULT: &str = "trace.spry";
 
 const RECORD_EXAMPLES: &str = "\

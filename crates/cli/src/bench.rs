@@ -41,7 +41,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
     })
 }
 
-/// Shows the benchmarks' progress, and tells them when the user asks to stop.
+/// Shows the benchmarks' progress, and passes the user's request to stop on to them.
 struct Looking {
     stop: Stop,
     bar: Option<ProgressBar>,

@@ -11,7 +11,7 @@ use crate::output;
 use crate::timespan::Timespan;
 use crate::top;
 
-/// Names a shared server, or takes the name back.
+/// Names a shared server, or ends its rank as a shared server.
 pub fn run(args: &CeilingArgs) -> Result<ExitCode> {
     let request = request(args).map_err(|error| WithCode::wrap(exit::WRONG_USAGE, error))?;
     match Client::connect(&args.socket.path())?.ask(&request)? {

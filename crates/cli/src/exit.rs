@@ -44,7 +44,7 @@ pub const CANNOT_START: u8 = 126;
 pub const NOT_FOUND: u8 = 127;
 
 /// The exit code for the result of a command of Spry. Prints the error, if there is one. A closed pipe is not
-/// an error, because its reader wants no more output.
+/// an error, because its reader needs no more output.
 pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
     let error = match done {
         Ok(code) => return code,
@@ -64,7 +64,7 @@ fn is_broken_pipe(error: &Error) -> bool {
         .any(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
-/// An error on one line. An error of a limit says how the limit is raised instead of asking for a report.
+/// An error on one line. An error of a limit has a way to raise the limit instead of a request for a report.
 pub fn in_words(error: &str) -> String {
     match limits::hint(error) {
         Some(hint) => one_line(&error.replace("; please report this with `uname -a`", "")) + "; " + &hint,

@@ -16,7 +16,7 @@ use crate::top;
 
 pub use self::why::{Ink, why};
 
-/// Asks the daemon, reads the trace, and prints what each of them says.
+/// Asks the daemon, reads the trace, and prints the results of both.
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
     let mut client = match Client::connect(&args.socket.path()) {
         Ok(client) => Some(client),

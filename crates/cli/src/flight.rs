@@ -48,7 +48,7 @@ const AFTER_MAX: Duration = Duration::from_secs(1);
 pub struct Flight<'args> {
     args: &'args RecordArgs,
     window: Duration,
-    /// What met the condition, and when its trace must be written.
+    /// The delay that met the condition, and the time at which its trace must be written.
     pending: Option<(Happened, Instant)>,
     written: Vec<Value>,
 }

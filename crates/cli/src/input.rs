@@ -14,8 +14,8 @@ pub fn is_standard(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Opens a file that can be read from any place. What cannot, such as a pipe, is first copied to its end into
-/// a file without a name in the directory for temporary files.
+/// Opens a file that can be read from any place. Another file, such as a pipe, is first copied to its end
+/// into a file without a name in the directory for temporary files.
 ///
 /// # Errors
 /// If there is no such file, or there is no room for a copy.
@@ -62,7 +62,7 @@ pub struct Named {
 }
 
 impl Named {
-    /// An error of reading it, under its own name: the path of a copy says nothing.
+    /// An error of reading the file, under the file's own name: the path of a copy is of no use.
     pub fn told(&self, error: impl Into<Error>) -> Error {
         let error = error.into();
         if self.kept.is_some() { error.context(self.name.clone()) } else { error }

@@ -1,4 +1,4 @@
-//! The command `spry lab`: what the lab needs, what it has, and what it keeps.
+//! The command `spry lab`: the requirements, the kernels, the saved machines and the cache of the lab.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -17,7 +17,7 @@ use crate::output;
 use crate::steps::Steps;
 use crate::stopping;
 
-/// The kernels that can be chosen, and what each is for.
+/// The kernels that can be chosen, and the purpose of each.
 const KERNELS: [(&str, &str); 6] = [
     (
         "newest",
@@ -29,8 +29,8 @@ const KERNELS: [(&str, &str); 6] = [
     ("stable-generic", "the same with all drivers"),
     ("stable-rt", "the release's real-time kernel"),
 ];
-/// What stays in the cache when the lab is cleaned: the built schedulers, and the journals of loads that must
-/// still be cleaned up.
+/// The folders that stay in the cache when the lab is cleaned: the built schedulers, and the journals of
+/// loads that must still be cleaned up.
 const KEPT: [&str; 2] = ["peers", "loads"];
 
 /// Runs a subcommand of `spry lab`.
@@ -83,7 +83,7 @@ fn build(variant: &Variant, patch: Option<&Path>) -> Result<()> {
     output::print(&format!("{} is built; `spry run --kernel {variant}` boots it.\n", kernel.release))
 }
 
-/// A list of the kernels that can be chosen: the distribution's, and those that were built.
+/// A list of the kernels that can be chosen: the distribution's, and kernels that were built.
 fn kernels(cache: &Cache) -> String {
     let line = |name: &str, about: &str| format!("{name:15} {about}\n");
     let mut text: String = KERNELS.iter().map(|(name, about)| line(name, about)).collect();

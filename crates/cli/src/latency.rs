@@ -64,7 +64,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
         say!("spry: {lack}");
     }
     look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
-    // The loads are asked whether they have run until this moment, before they are stopped.
+    // The loads must have run until this moment. This is checked before they are stopped.
     let loaded = loads.as_mut().map_or(Ok(()), Running::check);
     results.elapsed_ns = elapsed_ns(&sampling);
     sampling.stop();
@@ -101,7 +101,7 @@ fn beside(names: &[String], stop: &Stop) -> Result<Option<Running>> {
     Ok(Some(running))
 }
 
-/// The results of a measurement that has just begun: only what is known at the start.
+/// The results of a measurement that has just begun: only the values that are known at the start.
 fn begun(config: &Config, sampling: &Sampling) -> Results {
     let kernel = RunningKernel::ask();
     let machine = Machine {

@@ -1,4 +1,4 @@
-//! The process' limits: raised where Spry needs more, and survived where they are reached.
+//! The process' limits: raises a limit that is too low for Spry, and handles limits that are reached.
 
 use std::process::Child;
 use std::sync::Arc;
@@ -13,22 +13,22 @@ use signal_hook::flag;
 const FILES: u64 = 16_384;
 
 /// Makes a write beyond the limit of a file's size (`ulimit -f`) fail, as on a full disk. Without this, the
-/// signal for it would end the process without a word. Programs that Spry starts are not affected: a handler
-/// does not outlive an exec.
+/// signal for it would end the process without a message. Programs that Spry starts are not affected: a
+/// handler does not outlive an exec.
 pub fn survive_file_size() -> Result<()> {
     let seen = Arc::new(AtomicBool::new(false));
     flag::register(SIGXFSZ, seen).context("cannot listen to signals")?;
     Ok(())
 }
 
-/// Raises the limit of open files so far as a recording needs it and this process may. Returns what it was.
+/// Raises the limit of open files as far as a recording needs it and this process may. Returns the old limit.
 pub fn raise_files() -> Rlimit {
     let before = getrlimit(Resource::Nofile);
     let raised = |limit: Option<u64>| limit.map(|limit| limit.max(FILES));
     let most = Rlimit { current: raised(before.current), maximum: raised(before.maximum) };
     if setrlimit(Resource::Nofile, most).is_err() {
-        // Without CAP_SYS_RESOURCE the soft limit may be raised up to the hard one. If that fails too, what
-        // opens a file says so.
+        // Without CAP_SYS_RESOURCE the soft limit may be raised to the hard one. If that fails too, opening a
+        // file fails with its own error.
         _ = setrlimit(Resource::Nofile, Rlimit { current: before.maximum, maximum: before.maximum });
     }
     before

@@ -22,7 +22,7 @@ use crate::stopping;
 /// How often the command checks the loads and shows the progress.
 const LOOK_EVERY: Duration = Duration::from_millis(100);
 
-/// Runs loads, lists them, or removes what is left of loads that were killed.
+/// Runs loads, lists them, or removes the remains of loads that were killed.
 pub fn run(args: &LoadArgs) -> Result<ExitCode> {
     match &args.command {
         Some(LoadCommand::List(args)) => list(args),

@@ -1,4 +1,4 @@
-//! The `spry` command: what delays what you are using, and why.
+//! The `spry` command: shows what delays the programs in use, and keeps them on time.
 
 // The macros `print!` and `eprint!` panic if a pipe is closed; the functions of `crate::output` do not.
 #![deny(clippy::print_stdout, clippy::print_stderr)]

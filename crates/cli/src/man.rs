@@ -48,7 +48,7 @@ mod tests {
 
     use super::*;
 
-    /// The pages that are kept in the source tree: those of commands that act on the machine, put load on it,
+    /// The pages that are kept in the source tree: pages of commands that act on the machine, put load on it,
     /// or measure.
     const KEPT: [&str; 18] = [
         "spry-sched.8",

@@ -15,7 +15,7 @@ const COLUMNS_DEFAULT: u16 = 100;
 /// Writes a text to standard output.
 ///
 /// # Errors
-/// If the text cannot be written. If a pipe has no reader any more, the kind of the error says so.
+/// If the text cannot be written. If a pipe has no reader any more, the kind of the error is `BrokenPipe`.
 pub fn print(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
@@ -43,7 +43,7 @@ pub fn style(args: &TextArgs) -> Style {
     Style::new(columns(args.width), if is_coloured { Colour::Ansi } else { Colour::Plain })
 }
 
-/// The width of text: what the user asked for, or the terminal's width, in characters.
+/// The width of text, in characters: the user's choice, or the terminal's width, or a default.
 pub fn columns(asked: Option<u16>) -> u16 {
     let terminal = io::stdout().is_terminal();
     asked

@@ -70,7 +70,7 @@ pub fn cells(cells: usize) -> ProgressBar {
     bar
 }
 
-/// A line that says what the command is preparing.
+/// A line that shows what the command is preparing.
 pub fn step() -> ProgressBar {
     let style = ProgressStyle::with_template("  {spinner} {prefix} {msg}").expect("the template is right");
     ProgressBar::with_draw_target(None, ProgressDrawTarget::stderr_with_hz(RATE_HZ)).with_style(style)

@@ -165,7 +165,7 @@ fn watch(
             break Ended::Otherwise;
         }
         match signals.recv_timeout(left.min(look_every)) {
-            // The terminal sends both to the recorded command, too.
+            // The terminal sends both signals to the recorded command, too.
             Ok(SIGINT | SIGHUP) => break Ended::Otherwise,
             Ok(SIGTERM) => {
                 child.as_deref().inspect(|child| forward(child, SIGTERM));

@@ -13,7 +13,7 @@ use crate::args::ReportArgs;
 use crate::output::{self, say};
 use crate::source::{self, FileReader};
 
-/// Reads the trace once and prints, or writes to a file, what the analyses found.
+/// Reads the trace once and prints the findings of the analyses, or writes them to a file.
 pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let from_ns = args.from.map_or(0, |time| time.ns());
     let (reader, bytes) = source::open(&args.file, from_ns)?;

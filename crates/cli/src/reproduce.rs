@@ -88,7 +88,7 @@ fn coded(error: spry_reproduce::Error) -> Error {
     }
 }
 
-/// Says that a study was interrupted, and where its cells are.
+/// Prints that a study was interrupted, and where its cells are.
 fn interrupted(done: usize, all: usize, place: &std::path::Path) -> ExitCode {
     say!(
         "spry: interrupted after {done} of {all} cells, which are kept in {}; the same command goes \

@@ -24,10 +24,10 @@ use crate::top;
 
 /// How often `--watch` shows the reservations.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
-/// What clears a terminal and goes to its first line.
+/// The codes that clear a terminal and move to its first line.
 const CLEAR: &str = "\x1b[H\x1b[2J";
 
-/// Reserves time, releases it, or proposes what to reserve.
+/// Reserves time, releases it, or proposes a reservation.
 pub fn run(args: &ReserveArgs) -> Result<ExitCode> {
     let socket = args.socket.path();
     if args.audio {
@@ -79,7 +79,7 @@ pub fn list(args: &ReservationsArgs) -> Result<ExitCode> {
     }
 }
 
-/// Becomes a program, which has the reservation of this process then. Returns why not, if it cannot.
+/// Replaces this process by a program, which then has its reservation. Returns the error if that fails.
 fn become_program(command: &[OsString]) -> Error {
     let [program, arguments @ ..] = command else { return anyhow!("no command") };
     let error = Command::new(program).args(arguments).exec();
@@ -99,7 +99,7 @@ fn covers(args: &ReserveArgs) -> Option<Covers> {
     }
 }
 
-/// The budget and the period that were given, if they can be.
+/// The budget and the period that were given, if they are within the limits.
 fn terms(args: &ReserveArgs) -> Result<Terms, String> {
     let time = |name: &str, text: &Option<String>| {
         let text = text.as_deref().unwrap_or_default();
@@ -117,7 +117,7 @@ fn limits() -> String {
     format!("a budget is at least {budget} and at most the period, a period {least} to {most}s")
 }
 
-/// What is asked for: terms, or those that follow a pipe.
+/// The request: fixed terms, or terms that follow a pipe.
 enum Asked {
     Terms(Terms),
     RealRate { on_exhaustion: OnExhaustion, pipe: Option<u32> },

@@ -35,7 +35,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
         MachineArg::Lab => machines::lab(&experiment, &args.playing, &stop),
     };
     let done = machine.and_then(|machine| execute(args, &experiment, machine.as_ref(), &stop));
-    // The user may have interrupted while the machine was being prepared. The error then says that.
+    // The user may have interrupted while the machine was being prepared. The error then reports that.
     done.map_err(|error| stopping::told(error, &stop))
 }
 

@@ -1,4 +1,4 @@
-//! Opens traces of Spry, perf and trace-cmd. The first bytes of a file say which kind it is.
+//! Opens traces of Spry, perf and trace-cmd. The first bytes of a file show its kind.
 
 use std::fs::File;
 use std::io::{self, Read, Seek};
@@ -24,7 +24,7 @@ pub enum FileReader {
 }
 
 impl FileReader {
-    /// What the trace says about the machine on which it was recorded.
+    /// The trace's data about the machine on which it was recorded.
     pub fn header(&self) -> &Header {
         match self {
             FileReader::Own(reader) => reader.header(),
@@ -32,7 +32,7 @@ impl FileReader {
         }
     }
 
-    /// What has been found in the trace so far.
+    /// The totals of the part of the trace that was read so far.
     pub fn totals(&self) -> Totals {
         match self {
             FileReader::Own(reader) => reader.totals(),
@@ -79,7 +79,7 @@ pub fn open(path: &Path, from_ns: u64) -> Result<(FileReader, u64)> {
     Ok((FileReader::Own(Box::new(reader.with_context(|| name.clone())?)), bytes))
 }
 
-/// The first bytes of files that are no traces for Spry but are taken for some, and what they are.
+/// The first bytes of files that are no traces for Spry but may be taken for traces, and their kinds.
 const FOREIGN: [(&[u8], &str); 5] = [
     (
         b"# tracer:",
@@ -91,7 +91,7 @@ const FOREIGN: [(&[u8], &str); 5] = [
     (b"\x28\xb5\x2f\xfd", "compressed with zstd; unpack it: `zstdcat FILE | spry report -`"),
 ];
 
-/// What a file is if its first bytes are those of another format. Leaves the file at its start.
+/// The kind of a file that begins with the first bytes of another format. Leaves the file at its start.
 fn foreign(file: &mut File) -> io::Result<Option<&'static str>> {
     let mut start = Vec::new();
     file.by_ref().take(16).read_to_end(&mut start)?;
@@ -108,7 +108,7 @@ pub fn is_trace(path: &Path) -> bool {
     })
 }
 
-/// What messages call the trace at a path.
+/// The name of the trace at a path in messages.
 pub fn name_of(path: &Path) -> String {
     if input::is_standard(path) { "standard input".to_owned() } else { path.display().to_string() }
 }

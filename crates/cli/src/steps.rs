@@ -8,7 +8,7 @@ use spry_lab::Event;
 
 use crate::progress;
 
-/// A line that says what the lab is doing. It is removed when this value is dropped. If standard error is not
+/// A line that shows what the lab does. It is removed when this value is dropped. If standard error is not
 /// a terminal, no line is shown.
 pub struct Steps(Mutex<Option<ProgressBar>>);
 

@@ -23,16 +23,16 @@ use self::state::{Action, State};
 use crate::args::TopArgs;
 use crate::output;
 
-/// The time between two attempts to reach a daemon that went away.
+/// The time between two attempts to reach a daemon that has disconnected.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// The events to which the screen reacts.
 enum News {
     Status(Box<Status>),
-    /// The daemon went away or does not answer; the text says why.
+    /// The daemon has disconnected or does not answer; the text is the reason.
     Lost(String),
     Terminal(Event),
-    /// The terminal went away.
+    /// The terminal was closed.
     Deaf,
 }
 
@@ -122,7 +122,7 @@ fn keys(to: &Sender<News>) {
             return;
         }
     }
-    // If the receiver is gone, the screen has already ended.
+    // If the receiver was dropped, the screen has already ended.
     _ = to.send(News::Deaf);
 }
 

@@ -22,7 +22,7 @@ use crate::exit::{self, WithCode};
 use crate::output::{self, say};
 use crate::stopping;
 
-/// How what was set is told.
+/// The form in which results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Form {
     Text,
@@ -48,13 +48,13 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     tell(&tuned, form);
     let ended = spawn(&args.command, &tuned).and_then(|child| watch(child, &signals).map_err(failed));
     let backs = tuned.give_back().map_err(coded);
-    // Why the command did not run says more than what became of the knobs.
+    // An error of the command matters more than the results of giving the knobs back.
     let status = ended?;
     tell_return(&backs?, form);
     Ok(code_of(status))
 }
 
-/// Has the scheduler's daemon turn its knobs, which stay as they are until it ends.
+/// Makes the scheduler's daemon set its tick and quantum, which hold until the next change or its end.
 fn by_daemon(args: &TuneArgs) -> Result<ExitCode> {
     let wrong = |error: Error| WithCode::wrap(exit::WRONG_USAGE, error);
     if !args.default && args.class == TuneClassArg::Rr {
@@ -77,7 +77,7 @@ fn by_daemon(args: &TuneArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the daemon is asked for. All that is within the limits fits into 32 bits.
+/// The tick and the quantum for the daemon. All values within the limits fit into 32 bits.
 fn tuning(args: &TuneArgs) -> Result<Tuning> {
     let tick_hz = args.tick_hz.as_deref().map(spry_tune::tick_hz).transpose()?;
     let quantum_us = args.quantum_us.as_deref().map(spry_tune::quantum_us).transpose()?;
@@ -98,8 +98,8 @@ fn wish(args: &TuneArgs) -> Result<Wish, TuneError> {
     })
 }
 
-/// Fails where the scheduler's daemon acts without sched_ext, since it gives slices itself. Where it acts
-/// through that, the kernel says so.
+/// Fails if the scheduler's daemon acts without sched_ext, since it gives slices itself. If it acts through
+/// sched_ext, the kernel shows this in a file, which `Plan::of` reads.
 fn refuse_beside_daemon(wish: &Wish, socket: &Path) -> Result<()> {
     let is_fair = wish.quantum_us.is_some() && wish.class == Class::Fair;
     if !is_fair || !socket.exists() {
@@ -109,12 +109,12 @@ fn refuse_beside_daemon(wish: &Wish, socket: &Path) -> Result<()> {
         Ok(status) if status.acting.state == State::Acting && status.actuator == "fair" => {
             bail!("the scheduler daemon gives ordinary tasks their slices: end it first (`spry sched stop`)")
         }
-        // Without an answer there is no daemon that gives any.
+        // Without an answer there is no daemon that gives slices.
         Ok(_) | Err(_) => Ok(()),
     }
 }
 
-/// The signals that end the command in order: it gets them, and the knobs are given back when it has ended.
+/// The signals that end the command: the command gets them, and the knobs are given back when it has ended.
 fn signals() -> Result<Signals> {
     let mut ends = vec![Signal::INT, Signal::QUIT, Signal::TERM];
     // Under nohup the command outlives its terminal.
@@ -139,8 +139,8 @@ fn spawn(command: &[OsString], tuned: &Tuned) -> Result<Child> {
     })
 }
 
-/// Waits until the command has ended. Signals that a process sends are passed on; those of the terminal come
-/// to the command as well.
+/// Waits until the command has ended. Signals that a process sends are passed on; the command gets signals of
+/// the terminal itself.
 fn watch(mut child: Child, signals: &Signals) -> Result<ExitStatus> {
     let ended = process::open(child.id()).context("cannot watch the command")?;
     while !poll::any([ended.as_fd(), signals.as_fd()], Duration::MAX)[0] {
@@ -160,7 +160,7 @@ fn code_of(status: ExitStatus) -> ExitCode {
     ExitCode::from(code as u8)
 }
 
-/// Gives back what killed runs have left.
+/// Gives back the knobs that killed runs have left.
 fn restore(kernel: &Kernel, form: Form) -> Result<ExitCode> {
     let backs = spry_tune::restore(&kernel.state)?;
     if backs.is_empty() && form == Form::Text {
@@ -174,7 +174,7 @@ fn restore(kernel: &Kernel, form: Form) -> Result<ExitCode> {
     if has_failed { Err(anyhow!("not everything could be given back")) } else { Ok(ExitCode::SUCCESS) }
 }
 
-/// Says what was set.
+/// Prints the knobs that were set.
 fn tell(tuned: &Tuned, form: Form) {
     match form {
         Form::Json => say!("{}", json!({ "knobs": tuned.knobs(), "notes": tuned.notes() })),
@@ -185,7 +185,7 @@ fn tell(tuned: &Tuned, form: Form) {
     }
 }
 
-/// Says what became of the knobs; in words only of those that are not what they were.
+/// Prints the results of giving the knobs back; as text, only the knobs that did not get their old values.
 fn tell_return(backs: &[Back], form: Form) {
     match form {
         Form::Json => say!("{}", json!({ "given_back": backs })),

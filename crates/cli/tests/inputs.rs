@@ -1,4 +1,4 @@
-//! What Spry reads may come through a pipe, and what it cannot read is named for what it is.
+//! Tests that Spry reads its inputs from pipes, too, and that an error names the kind of a foreign file.
 
 use std::fs::{self, File};
 use std::io::Write;

@@ -1,4 +1,4 @@
-//! `spry reproduce` on the command line: what can be made again, and mistakes that show before anything runs.
+//! Tests `spry reproduce` on the command line: its list, and mistakes that are found before anything runs.
 
 use std::fs;
 use std::process::{Command, Output};

@@ -10,7 +10,7 @@ use spry_sys::{Signal, clock, signal};
 
 fn tune(args: &[&str]) -> Command {
     let mut command = Command::new("env");
-    // A shell ignores INT and QUIT for what it starts in the background, as these tests may be.
+    // A shell makes background processes ignore INT and QUIT, and these tests may be such processes.
     command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_spry"), "tune"]).args(args);
     // There is no daemon here.
     command.env("SPRY_SOCKET", "/nowhere/sched.sock");

@@ -1,5 +1,5 @@
-//! Prints how much CPU time crowds of endless loops get in the lab beside a loop that the daemon takes as in
-//! use: `cargo run --profile checked -p spry-lab-tests --example crowds COUNT...`.
+//! Prints how much CPU time crowds of endless loops get in the lab, beside a loop that the daemon counts as
+//! in use: `cargo run --profile checked -p spry-lab-tests --example crowds COUNT...`.
 //! `SPRY_TEST_KERNEL=newest-rt` names a kernel.
 
 use spry_lab::{Job, MachineSpec};

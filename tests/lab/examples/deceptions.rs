@@ -1,7 +1,7 @@
-//! Prints for each deception its CPU time divided by that of an honest loop. Both run beside a person's
-//! editor and film under the daemon: `cargo run --profile checked -p spry-lab-tests --example deceptions
-//! [SECONDS [CONTEST...]]`. A contest is a trick, such as `blinker@1000`, or several tricks at once, which
-//! are separated by spaces. All contests share one boot.
+//! Prints for each deception its CPU time divided by the CPU time of an honest loop. Both run beside a
+//! person's editor and film under the daemon: `cargo run --profile checked -p spry-lab-tests --example
+//! deceptions [SECONDS [CONTEST...]]`. A contest is a trick, such as `blinker@1000`, or several tricks at
+//! once, which are separated by spaces. All contests share one boot.
 
 use spry_lab_tests::deceptions::{TRICKS, contests};
 

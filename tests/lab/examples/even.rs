@@ -1,5 +1,5 @@
-//! Measures whether time passes evenly on this machine's CPUs: how long a counted loop takes beside other
-//! programs, and how long a wake-up of another CPU takes.
+//! Measures whether time passes evenly on this machine's CPUs: the time of a counted loop beside other
+//! programs, and the time of a wake-up of another CPU.
 
 use std::arch::asm;
 use std::hint::black_box;
@@ -56,8 +56,8 @@ fn beside(others: usize) -> u128 {
     })
 }
 
-/// Wakes a sleeping thread on another CPU again and again. Returns how long each wake-up took, ns, the
-/// shortest first.
+/// Wakes a sleeping thread on another CPU again and again. Returns the time of each wake-up, ns, in ascending
+/// order.
 fn wakes() -> Vec<u64> {
     let (begun, asked, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
     let now_ns = || begun.elapsed().as_nanos() as u64;

@@ -2,7 +2,7 @@
 //! `cargo run --profile checked -p spry-lab-tests --example script CPUS FILE [TRACE]`. With TRACE the run is
 //! recorded into that file. The guest's PATH contains Spry's programs, the scheduler's examples, and the
 //! files of `SPRY_TEST_FILES` (separated by `:`). `SPRY_TEST_KERNEL=newest-rt` names a kernel,
-//! `SPRY_TEST_PACKAGES` the distribution's packages that the guest has (separated by spaces).
+//! `SPRY_TEST_PACKAGES` the distribution's packages in the guest (separated by spaces).
 
 use std::env;
 use std::fs;

@@ -1,5 +1,5 @@
-//! Prints how long the host takes for the same work on one CPU of the lab and on four:
-//! `cargo run --profile checked -p spry-lab-tests --example wall`, on a host with nothing else to do.
+//! Prints the host's time for the same work on one CPU of the lab and on four: `cargo run --profile checked
+//! -p spry-lab-tests --example wall`, on an otherwise idle host.
 //!
 //! The work is four threads. On four CPUs each thread has a CPU of its own, on one CPU they share it. In the
 //! guest the commands `wall sort` and `wall count` do the work.
@@ -39,7 +39,7 @@ fn count() {
     (0..200_000_000_u64).for_each(|number| _ = black_box(number));
 }
 
-/// The guest's program: it does the work on all CPUs that the guest has.
+/// The guest's program: it does the work on all CPUs of the guest.
 fn work(kind: &str) {
     let cpus = thread::available_parallelism().expect("the kernel tells").get();
     thread::scope(|scope| {

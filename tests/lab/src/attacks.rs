@@ -1,5 +1,5 @@
-//! Measures what endless loops get beside programs that want more than their share, under EEVDF and under the
-//! scheduler.
+//! Measures the CPU time and the waits of endless loops beside programs that try to get more than their
+//! share, under EEVDF and under the scheduler.
 
 use std::env;
 
@@ -8,7 +8,7 @@ use spry_lab::{FileSource, Job, KernelChoice, LabError, MachineSpec, Topology};
 
 use crate::{SLOW_CPU, example, machine, printed, printed_before, run, shell, with_spin};
 
-/// The attacks that the scheduler's example `attack` knows, each with its number.
+/// The attacks that the scheduler's example `attack` implements, each with its number.
 pub const ATTACKS: [&str; 23] = [
     "threads 900",
     "threads-early 900",
@@ -53,7 +53,7 @@ pub enum By {
     OtherUser,
 }
 
-/// What the loops (four for each CPU) got.
+/// The results of the loops, of which there are four for each CPU by default.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Had {
     /// The part of one CPU that all loops together got, percent.
@@ -62,9 +62,9 @@ pub struct Had {
     pub longest_ms: f64,
     /// Whether the scheduler that was loaded at the start is still in charge at the end.
     pub in_charge: bool,
-    /// The number of processes at the end, with those of the machine itself.
+    /// The number of processes at the end, including the machine's own processes.
     pub processes: u32,
-    /// The tid that the kernel gave last. Each new task gets a greater one.
+    /// The latest tid that the kernel assigned. Each new task gets a greater one.
     pub last_tid: u32,
     /// Everything that the guest printed.
     pub text: String,
@@ -100,11 +100,11 @@ pub struct Beside<'a> {
     pub loops: u32,
     /// The loops' nice value.
     pub nice: i32,
-    /// The loops may use so many CPUs, from the first on; `None`: they may use all CPUs.
+    /// The number of CPUs that the loops may use, from the first on; `None`: they may use all CPUs.
     pub within: Option<u32>,
     /// How many CPUs the machine has.
     pub cpus: u32,
-    /// An instruction takes 2 to the power of this, ns.
+    /// An instruction takes 2 to the power of this number, in nanoseconds.
     pub shift: u8,
     /// How long the measurement lasts, s.
     pub seconds: u32,
@@ -147,18 +147,18 @@ end
     )
 }
 
-/// The last word of the line of `processes` and of `/proc/loadavg`: the tid that the kernel gave last.
+/// The last word of the line of `processes` and of `/proc/loadavg`: the latest tid that the kernel assigned.
 fn last_tid(text: &str) -> Option<u32> {
     text.lines().find(|line| line.starts_with("processes "))?.split_whitespace().last()?.parse().ok()
 }
 
-/// Measures what the loops get beside an attack.
+/// Measures the CPU time and the waits of the loops beside an attack.
 ///
 /// # Errors
 /// If the lab fails.
 ///
 /// # Panics
-/// If the loops do not print what they got.
+/// If the loops do not print their results.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
     let Beside { attack, attack_nice, by, loops, nice, within, cpus, shift, seconds, ref kernel } = *beside;
     let program = Program {

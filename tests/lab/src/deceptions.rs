@@ -1,14 +1,14 @@
 //! Measures programs that pretend to be in use, beside a person's editor and film on a real Xorg. It compares
-//! the CPU time of each with that of an honest endless loop, and says for how long the daemon took the
-//! program as in use.
+//! the CPU time of each with the CPU time of an honest endless loop. It also measures for how long the daemon
+//! counted the program as in use.
 
 use serde_json::Value;
 use spry_lab::{FileSource, Flavour, Job, KernelChoice, LabError, MachineSpec};
 
 use crate::{example, machine, printed, programs, run, shell};
 
-/// The tricks of the display's example `deceive`, each with its role: the user that runs it, or the place
-/// where it is started.
+/// The tricks of the display's example `deceive`, each with its role: the user that runs it, or the place in
+/// which it is started.
 pub const TRICKS: [&str; 20] = [
     "blinker@1000",
     "blinker@1001",
@@ -42,7 +42,7 @@ const BETWEEN_S: u32 = 10;
 pub struct Fared {
     /// The trick and its role.
     pub trick: String,
-    /// The CPU time of all processes of the deception, divided by that of the honest loop.
+    /// The CPU time of all processes of the deception, divided by the CPU time of the honest loop.
     pub ratio: f64,
     /// The same ratio without the first 5 s.
     pub later_ratio: f64,
@@ -54,7 +54,7 @@ pub struct Fared {
     pub hog_used_s: f64,
     /// For how long any process of the deception was in use, s.
     pub used_s: f64,
-    /// The way by which the deception was in use last.
+    /// The latest way by which the deception came into use.
     pub way: String,
 }
 
@@ -76,8 +76,8 @@ impl Fared {
     }
 
     /// Whether the deception gained nothing that lasts: it was in use for at most 5 s, and beside that time
-    /// it had at most 5 % more of the CPU than the loop. When the 5 s begin depends on chance: `xtest-two`
-    /// was in use for 4.4 s, within the first 5 s in one draw and across their end in another.
+    /// it had at most 5 % more of the CPU than the loop. The start of the 5 s is random: `xtest-two` was in
+    /// use for 4.4 s, within the first 5 s in one draw and across their end in another.
     pub fn is_in_vain(&self) -> bool {
         self.hog_used_s <= 5.0 && self.deceiver_s - self.hog_used_s <= 1.05 * self.honest_s
     }
@@ -93,7 +93,7 @@ pub struct Contests {
 }
 
 /// Boots a guest once and runs the contests one after the other, each for this number of seconds. A contest
-/// is one trick, or several that are separated by spaces, beside one honest loop.
+/// is one trick, or several tricks that are separated by spaces, beside one honest loop.
 ///
 /// # Errors
 /// If the lab fails.

@@ -1,4 +1,4 @@
-//! Runs jobs in the lab, for tests that compare the lab's results and failures with what is promised.
+//! Runs jobs in the lab, for tests of the lab's promised results and failures.
 
 pub mod attacks;
 pub mod deceptions;
@@ -16,7 +16,7 @@ use spry_lab::{
 
 pub use spry_test_run::programs;
 
-/// The lab with Spry's programs. They are as new as this test.
+/// The lab with Spry's programs. They are built from the same sources as this test.
 ///
 /// # Panics
 /// If the programs cannot be built, or the lab cannot be opened.
@@ -28,7 +28,7 @@ pub fn lab() -> &'static Lab {
     })
 }
 
-/// The path of an example program of a crate. The program is as new as this test.
+/// The path of an example program of a crate. It is built from the same sources as this test.
 ///
 /// # Panics
 /// If the example cannot be built or does not exist.
@@ -57,16 +57,16 @@ pub fn run(machine: &LabMachine, job: &Job) -> Result<Outcome, LabError> {
     lab().run(machine, job, &quiet, &Stop::new())
 }
 
-/// The code by which the lab makes a virtual machine of a job.
+/// The code with which the lab makes a virtual machine of a job.
 const MODEL: [&str; 3] = [
     include_str!("../../../crates/prove/lab/src/lab.rs"),
     include_str!("../../../crates/prove/lab/src/vm.rs"),
     include_str!("../../../crates/prove/lab/src/topology.rs"),
 ];
 
-/// The standard output of a job's first command, kept by everything that the run depends on: a run of equal
-/// bytes gives equal output. This is for runs without Spry's own scheduler, which a change of Spry does not
-/// change.
+/// The standard output of a job's first command, kept under the hash of everything on which the run depends:
+/// a run of equal bytes gives equal output. This is for runs without Spry's own scheduler, since a change of
+/// Spry does not change them.
 ///
 /// # Errors
 /// If the lab fails.
@@ -95,14 +95,14 @@ pub fn printed_before(machine: &LabMachine, job: &Job) -> Result<String, LabErro
     Ok(text)
 }
 
-/// The beginning of scripts: the daemon acts through sched_ext. Its process is `$daemon`, what it says is in
+/// The beginning of scripts: the daemon acts through sched_ext. Its process is `$daemon`, its messages are in
 /// `/tmp/log`.
 pub const DAEMON_ACTS: &str = "spry-sched run --actuator scx 2>/tmp/log & daemon=$!
 until spry sched status --json 2>/dev/null | grep -q '\"acting\"'; do sleep 0.5; done
 ";
 
-/// The shift of machines on which an instruction takes 4 ns instead of 1 ns, so that a second of a busy CPU
-/// takes the host a quarter of the time. Tests of shares and turns use them: these do not depend on the CPU's
+/// The shift of machines on which an instruction takes 4 ns instead of 1 ns. A second of a busy CPU then
+/// takes the host a quarter of the time. Tests of shares and turns use it: these do not depend on the CPU's
 /// speed.
 pub const SLOW_CPU: u8 = 2;
 
@@ -119,8 +119,8 @@ pub fn with_spin(mut job: Job) -> Job {
 }
 
 /// A command that runs a shell script for at most this number of seconds. With `SPRY_TEST_PHASE` the script
-/// begins that number of seconds later. What a test promises must hold at any phase of the ticks and of the
-/// scheduler's regular work.
+/// begins that number of seconds later. A test must hold at any phase of the ticks and of the scheduler's
+/// regular work.
 pub fn shell(text: &str, limit_s: u32) -> GuestCommand {
     let text =
         env::var("SPRY_TEST_PHASE").map_or(text.to_owned(), |phase_s| format!("sleep {phase_s}\n{text}"));
@@ -179,7 +179,7 @@ pub fn printed(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&outcome.files["0.stdout"]).into_owned()
 }
 
-/// Whether the long forms of tests are to run, which `./x test --all` asks for by `SPRY_TEST_LONG`.
+/// Whether the long forms of tests are to run. `./x test --all` requests them by `SPRY_TEST_LONG`.
 pub fn is_long() -> bool {
     env::var_os("SPRY_TEST_LONG").is_some()
 }

@@ -1,4 +1,4 @@
-//! Tests every way in which a run can fail: the failure is reported as what it is, and nothing is left
+//! Tests every way in which a run can fail: the error names the right failure, and no process or file is left
 //! behind.
 
 use std::path::PathBuf;
@@ -90,7 +90,7 @@ fn an_emulator_that_is_killed_is_told_from_a_guest_that_died() {
     let kill = |event: Event<'_>| {
         if event == Event::Guest(Stage::Waiting) {
             for emulator in emulators_of(std::process::id()) {
-                // The process is a child of this one that has not been waited for.
+                // The process is a child of this process and was not waited for.
                 _ = spry_sys::signal::send(emulator, spry_sys::Signal::KILL);
             }
         }

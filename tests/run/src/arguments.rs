@@ -6,27 +6,27 @@ use anyhow::{Context, Result, bail};
 
 use crate::group::Group;
 
-/// What the command line asks for.
+/// The arguments on the command line.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Arguments {
     /// The file with cargo's messages.
     pub messages: String,
-    /// The file for how many tests passed and failed.
+    /// The file for the numbers of tests that passed and failed.
     pub counts: String,
     /// The groups of tests that run.
     pub groups: Vec<Group>,
-    /// The directory with notes of what passed; `None`: all tests run.
+    /// The directory with notes of the tests that passed; `None`: all tests run.
     pub kept: Option<PathBuf>,
-    /// The tests run under so many perturbations; `None`: each test runs once, as it is.
+    /// The perturbations under which the tests run; `None`: each test runs once, without perturbation.
     pub shakes: Option<Asked>,
 }
 
-/// The perturbations that the command line asks for.
+/// The perturbations that the command line requests.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Asked {
-    /// How many times each test runs, each time with other unused bytes.
+    /// How many times each test runs, each time with a different number of unused bytes.
     pub count: u32,
-    /// Parts of the names of the tests that run; none: all of them.
+    /// Parts of the names of the tests that run; empty: all tests run.
     pub only: Vec<String>,
 }
 
@@ -36,7 +36,7 @@ impl Arguments {
     /// Reads the words of the command line.
     ///
     /// # Errors
-    /// If the words are not as the usage says.
+    /// If the words do not follow the usage.
     pub fn of(words: &[String]) -> Result<Arguments> {
         let mut words = words.iter();
         let (mut plain, mut count, mut kept, mut only) = (Vec::new(), None, None, Vec::new());

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The newest file that cargo has built of a library for C, such as `libspry_reserve`, with this ending (`.a`
-/// or `.so`).
+/// The newest file that cargo has built for a C library, such as `libspry_reserve`, with this ending (`.a` or
+/// `.so`).
 ///
 /// # Panics
 /// If cargo has built none.
@@ -23,8 +23,8 @@ pub fn library(name: &str, ending: &str) -> PathBuf {
     files.map(|file| file.path()).filter(is_it).max_by_key(age).expect("cargo builds the library")
 }
 
-/// Compiles `examples/NAME.c` of a crate into a directory, with the crate's headers, these options more and
-/// every warning an error, and links it with a library.
+/// Compiles `examples/NAME.c` of a crate into a directory, with the crate's headers and these additional
+/// options, and links it with a library. Every warning is an error.
 ///
 /// # Panics
 /// If the compiler is missing or warns.

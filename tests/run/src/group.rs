@@ -1,13 +1,13 @@
-//! Which test programs may run beside which others.
+//! The groups of test programs: they decide which programs may run side by side.
 
 use std::str::FromStr;
 
 use anyhow::{Result, bail};
 
-/// What a test program needs of the machine.
+/// The demands of a test program on the machine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Group {
-    /// The program needs nothing special: it may run beside any other.
+    /// The program has no special demands: it may run beside any other.
     Pure,
     /// The program runs virtual machines, and their time is not this machine's time: it may run beside any
     /// program that is not alone.
@@ -41,7 +41,7 @@ impl FromStr for Group {
     }
 }
 
-/// The groups of programs, by the beginnings of their sources' paths; the first that fits counts, so
+/// The groups of programs, by the beginnings of their sources' paths. The first entry that fits counts, so
 /// that a pure program may lie among others. A new program is pure until it is named here.
 pub const GROUPS: [(&str, Group); 9] = [
     ("crates/act/scheduler/tests/headers.rs", Group::Pure),
@@ -59,9 +59,9 @@ pub const GROUPS: [(&str, Group); 9] = [
 /// signals and the lab's cache. They always run.
 const OF_THIS_MACHINE: [&str; 3] = ["repeat", "saved::", "disk::"];
 
-/// Whether the result of a lab test may depend on more than what enters its guests.
+/// Whether the result of a lab test may depend on more than the inputs of its guests.
 pub fn depends_on_this_machine(test: &str) -> bool {
-    // Tests without a module are those of `failures.rs`, and of storms, which depend on their guests alone.
+    // Tests without a module are in `failures.rs` or are storms. Storms depend on their guests alone.
     OF_THIS_MACHINE.iter().any(|part| test.contains(part)) || !(test.contains("::") || test.contains("storm"))
 }
 

@@ -1,4 +1,4 @@
-//! What tests of several crates need: the programs that they start, programs in C, and golden files.
+//! Parts that tests of several crates need: the programs that they start, programs in C, and golden files.
 
 pub mod c;
 mod golden;
@@ -10,9 +10,9 @@ use std::sync::OnceLock;
 
 pub use golden::assert_golden;
 
-/// The directory of Spry's programs, which are built from the same sources as the test that asks: the
-/// directory that `SPRY_PROGRAMS` names, or the one into which cargo builds them now. Examples of the crates
-/// are in `examples` below the directory.
+/// The directory of Spry's programs, which are built from the same sources as the calling test. It is the
+/// directory that `SPRY_PROGRAMS` names, or the directory into which cargo builds them now. Examples of the
+/// crates are in `examples` below the directory.
 ///
 /// # Panics
 /// If the programs cannot be built.

@@ -8,8 +8,8 @@
 //! With `--kept` each lab test that passed is noted in DIR, and not run again while its inputs stay equal. A
 //! test with a result that may depend on this machine is run again all the same.
 //!
-//! With `--shakes` each of the lab's tests runs N times, each time with other unused bytes in its guests.
-//! `--only`: only tests that have one of the NAMEs in their name.
+//! With `--shakes` each of the lab's tests runs N times, each time with a different number of unused bytes in
+//! its guests. `--only`: only tests that have one of the NAMEs in their name.
 
 mod arguments;
 mod group;

@@ -21,20 +21,20 @@ use crate::programs::Program;
 /// The first perturbation's number of bytes; the others have multiples of it. It is a page and a few bytes.
 const STEP_BYTES: u32 = 4099;
 
-/// The environment variables that begin so change what a test does.
+/// Environment variables that change the behaviour of a test have names with these beginnings.
 const VARIABLES: [&str; 2] = ["SPRY_TEST_", "SPRY_LAB_"];
 
 /// The notes for one set of inputs.
 pub struct Notes {
     directory: PathBuf,
-    /// The hash of everything that may enter a guest or change what every test does.
+    /// The hash of all data that may enter a guest or change the behaviour of every test.
     inputs: u64,
     /// The hash of the sources of each module of a test program, by the program's source and the module.
     modules: BTreeMap<(String, String), u64>,
 }
 
 impl Notes {
-    /// Opens the notes for the programs as they are now.
+    /// Opens the notes for the present programs.
     ///
     /// # Errors
     /// If a program cannot be read, or the notes cannot be kept.
@@ -74,8 +74,8 @@ impl Notes {
         tasks.into_iter().filter(is_left).collect()
     }
 
-    /// The tasks under all perturbations, without those that passed already. Tests without a lab do not feel
-    /// a perturbation and are left out.
+    /// The tasks under all perturbations, without the tasks that passed already. A perturbation does not
+    /// affect tests without a lab, so they are left out.
     pub fn shaken(&self, asked: &Asked, programs: &[Program], tasks: Vec<Task>) -> Vec<Task> {
         let is_asked = |task: &Task| {
             is_in_the_lab(programs, task)
@@ -91,7 +91,7 @@ impl Notes {
     /// Notes that a task has passed.
     pub fn note(&self, programs: &[Program], task: &Task) {
         if is_in_the_lab(programs, task) {
-            // A note that cannot be kept costs another run, no result.
+            // A note that cannot be kept costs another run, but no result.
             _ = fs::write(self.of(programs, task), task.shown(programs));
         }
     }
@@ -132,7 +132,7 @@ fn sources_in(directory: &Path) -> Result<Vec<PathBuf>> {
 }
 
 /// The modules of a test program that has a `main.rs` in a directory of its own. Each has the sources of the
-/// module itself, and of the modules that these name as `crate::`.
+/// module itself, and of the modules that these import as `crate::`.
 fn modules_of(source: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     let mut modules = BTreeMap::new();
     let Some(directory) = source.parent().filter(|_| source.ends_with("main.rs")) else { return Ok(modules) };
@@ -154,7 +154,7 @@ fn modules_of(source: &Path) -> Result<BTreeMap<String, Vec<PathBuf>>> {
     Ok(modules)
 }
 
-/// The environment variables that change what a test does, in a fixed order.
+/// The environment variables that change the behaviour of a test, in a fixed order.
 fn variables() -> Vec<String> {
     let is_used = |name: &str| VARIABLES.iter().any(|beginning| name.starts_with(beginning));
     let set = env::vars().filter(|(name, _)| is_used(name)).map(|(name, value)| format!("{name}={value}\n"));
@@ -163,8 +163,8 @@ fn variables() -> Vec<String> {
     set
 }
 
-/// The archive's lists in the lab's cache, in a fixed order: they say which kernels, packages and sources of
-/// the emulator are the newest. A cache that does not exist yet has none.
+/// The archive's lists in the lab's cache, in a fixed order: they determine the newest kernels, packages and
+/// sources of the emulator. A cache that does not exist yet has none.
 fn lists() -> Vec<PathBuf> {
     let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let cache = set("SPRY_CACHE")

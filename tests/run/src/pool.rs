@@ -23,7 +23,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// The name of the task in what is printed.
+    /// The name of the task in the output.
     pub fn shown(&self, programs: &[Program]) -> String {
         let source = &programs[self.program].source;
         match self.shake_bytes {
@@ -33,7 +33,7 @@ impl Task {
     }
 }
 
-/// How often tests that hang are looked for.
+/// The interval between two searches for tests that hang.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// How many tests may run side by side: one for each CPU, and two even if there is only one CPU.
@@ -64,7 +64,7 @@ impl Queue<'_> {
 }
 
 /// Runs the tests in their order, `workers` of them side by side, and hands each test to `each` when it has
-/// ended. The call returns early if everything was told to end.
+/// ended. The call returns early if the tests were stopped.
 pub fn run(
     programs: &[Program],
     tasks: Vec<Task>,

@@ -12,13 +12,13 @@ use crate::group::{self, Group};
 /// A test program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Program {
-    /// The path of the program's source from the root of the tree: it is used as the program's name.
+    /// The path of the program's source from the root of the tree. It serves as the program's name.
     pub source: String,
     /// The executable.
     pub file: PathBuf,
     /// The directory of its package, in which it runs.
     pub dir: PathBuf,
-    /// The group, which says what the program may run beside.
+    /// The group, which determines the programs that may run beside it.
     pub group: Group,
     /// Whether the program exists only for its tests. A library or a command may have no tests.
     pub is_for_tests: bool,
@@ -27,7 +27,7 @@ pub struct Program {
 /// The programs that cargo's messages (`--message-format=json`) name, in the order of their sources.
 ///
 /// # Errors
-/// If a line is not what cargo writes, or a program lies outside the tree.
+/// If a line is not in cargo's format, or a program lies outside the tree.
 pub fn named_in(messages: &str, root: &Path) -> Result<Vec<Program>> {
     let mut found = BTreeMap::new();
     for line in messages.lines().filter(|line| line.starts_with('{')) {

@@ -1,5 +1,5 @@
-//! What is printed of the tests: a line for each program, then the failures with what the tests printed, then
-//! the slowest tests.
+//! The report of the tests: a line for each program, then the failures with the output of the tests, then the
+//! slowest tests.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
@@ -11,7 +11,7 @@ use crate::test::Ended;
 /// A test that takes longer has a line of its own as soon as it has ended.
 const LONG: Duration = Duration::from_secs(10);
 
-/// How many of the last lines of a failed test's output are said again in short.
+/// How many of the last lines of a failed test's output the short report repeats.
 const SHOWN_AGAIN: usize = 10;
 
 /// How many of the slowest tests are listed.
@@ -65,7 +65,7 @@ impl Report {
         self.failures.push(Failed { name: name.to_owned(), why: why.to_owned(), output: String::new() });
     }
 
-    /// Enters that so many tests are left out because they passed with equal inputs.
+    /// Enters how many tests are left out because they passed with equal inputs.
     pub fn passed_before(&mut self, count: usize) {
         if count > 0 {
             println!("{} passed before with equal guests, and are not run again", tests(count));
@@ -112,7 +112,7 @@ impl Report {
         self.times.push((ended.time, name));
     }
 
-    /// Prints which tests have failed and which took long. Returns whether all have passed.
+    /// Prints the failed tests and the slowest tests. Returns whether all have passed.
     pub fn finish(&mut self, programs: &[Program]) -> bool {
         for failed in &self.failures {
             println!("\n== FAILED {}: {}\n{}", failed.name, failed.why, failed.output.trim_end());
@@ -134,7 +134,7 @@ impl Report {
         self.failed() == 0
     }
 
-    /// Each failure in short: its name, its reason, and the last lines of what the test printed.
+    /// Each failure in short: its name, its reason, and the last lines of the test's output.
     pub fn failures_in_short(&self) -> String {
         let short = |failed: &Failed| {
             format!("FAILED {}: {}\n{}", failed.name, failed.why, last_lines(&failed.output, SHOWN_AGAIN))
@@ -152,7 +152,7 @@ impl Report {
     }
 }
 
-/// The last lines of a text that say something, each after two spaces.
+/// The last lines of a text that are not empty, each after two spaces.
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().filter(|line| !line.trim().is_empty()).collect();
     let from = lines.len().saturating_sub(count);

@@ -1,4 +1,4 @@
-//! The tests that run now, each a group of processes: all of them can be ended at once.
+//! The tests that run now, each as a group of processes: all of them can be ended at once.
 
 use std::os::unix::process::CommandExt;
 use std::process::{Child, Command};
@@ -11,7 +11,7 @@ use spry_sys::{Signal, signal};
 /// machine.
 pub const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// After a test was told to end, it has this time to do so.
+/// A test has this time to end after it received the signal to end.
 const GRACE: Duration = Duration::from_secs(5);
 
 /// The tests that run now.
@@ -21,7 +21,7 @@ pub struct Running(Mutex<State>);
 #[derive(Default)]
 struct State {
     tests: Vec<(u32, Instant)>,
-    /// When everything was told to end.
+    /// The time of the first call of [`Running::stop`].
     stopped: Option<Instant>,
 }
 
@@ -39,7 +39,7 @@ impl Running {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Starts a test in a process group of its own; `None` if everything was told to end before.
+    /// Starts a test in a process group of its own; `None` if the tests were stopped before.
     ///
     /// # Errors
     /// If the test cannot be started.
@@ -65,7 +65,7 @@ impl Running {
         state.stopped.get_or_insert_with(Instant::now);
     }
 
-    /// Kills tests that hang, and tests that did not end when they were told to.
+    /// Kills tests that hang, and tests that did not end in time after the stop.
     pub fn kill_overdue(&self) {
         let state = self.state();
         let all = state.stopped.is_some_and(|since| since.elapsed() > GRACE);

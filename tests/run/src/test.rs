@@ -1,4 +1,4 @@
-//! One test in a process of its own: how it is started, and what counts as passed.
+//! One test in a process of its own: its start, and the conditions for a pass.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -11,20 +11,20 @@ use crate::pool::Task;
 use crate::programs::Program;
 use crate::running::{LIMIT, Running};
 
-/// Of what a test has printed, at most the last part of this length is shown.
+/// At most this many bytes from the end of a test's output are shown.
 const SHOWN_BYTES: u64 = 64 << 10;
 
-/// The environment variable by which the lab gives each guest so many unused bytes.
+/// The environment variable with the number of unused bytes that the lab gives each guest.
 const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 
-/// What a test program says when it has run the one test that it was asked for.
+/// The output of a test program after it has run the one requested test.
 const GOOD: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 
-/// How a test has ended.
+/// The end of a test.
 pub struct Ended {
     /// How long the test took.
     pub time: Duration,
-    /// Why the test has failed; `None` if it has passed.
+    /// The reason why the test has failed; `None` if it has passed.
     pub failure: Option<Failure>,
 }
 
@@ -32,11 +32,11 @@ pub struct Ended {
 pub struct Failure {
     /// The reason, in a few words.
     pub why: String,
-    /// What the test printed.
+    /// The output of the test.
     pub output: String,
 }
 
-/// Runs a test to its end; `None` if everything was told to end before the test started.
+/// Runs a test to its end; `None` if the tests were stopped before this one started.
 pub fn run(program: &Program, task: &Task, running: &Running) -> Option<Ended> {
     let start = Instant::now();
     let failure = match attempt(program, task, running) {

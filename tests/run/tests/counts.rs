@@ -1,5 +1,5 @@
-//! Which tests count as passed: shell scripts stand in for test programs, and answer as test programs do, and
-//! as they should not.
+//! Tests which tests count as passed. Shell scripts stand in for test programs, with correct and with wrong
+//! answers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -23,8 +23,8 @@ impl Tree {
         Tree { dir: tempfile::tempdir().expect("a directory"), messages: String::new() }
     }
 
-    /// Adds a program with this source: `tests` are its tests, `ignored` those that it leaves out, and `does`
-    /// what it does to run the test `$1`.
+    /// Adds a program with this source: `tests` are its tests, `ignored` the tests that it leaves out, and
+    /// `does` the command by which it runs the test `$1`.
     fn program(mut self, source: &str, tests: &[&str], ignored: &[&str], does: &str) -> Tree {
         let file = self.path().join(source.replace('/', "-"));
         let lines =
@@ -74,7 +74,7 @@ impl Tree {
         command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it starts")
     }
 
-    /// Starts the runner and waits for it. Returns what it prints, if so many tests passed and failed.
+    /// Starts the runner and waits for it. Returns its output, if these numbers of tests passed and failed.
     fn counts(&self, passed: u32, failed: u32) -> String {
         counted(self, self.start().wait_with_output().expect("it ends"), passed, failed)
     }
@@ -84,7 +84,7 @@ fn counted(tree: &Tree, output: Output, passed: u32, failed: u32) -> String {
     counted_with(tree, output, (passed, failed, 0))
 }
 
-/// The same for tests that passed, failed, and were left out because they passed before.
+/// Compares the numbers of tests that passed, failed, and were left out because they passed before.
 fn counted_with(tree: &Tree, output: Output, (passed, failed, before): (u32, u32, u32)) -> String {
     let said = String::from_utf8(output.stdout).expect("UTF-8");
     let errors = String::from_utf8_lossy(&output.stderr);
@@ -141,7 +141,7 @@ fn a_lab_test_with_equal_inputs_is_not_run_again() {
     let said = end(&first, (2, 1, 1));
     assert!(said.contains("1 test passed before with equal guests"), "{said}");
     assert_eq!(ran(&first), ["m::bad", "pure", "repeats::host"]);
-    // Another source is another input.
+    // A different source is a different input.
     end(&tree("; exit 0"), (3, 1, 0));
 }
 
@@ -223,7 +223,7 @@ fn a_program_without_tests_or_that_does_not_start_has_failed() {
 
 #[test]
 fn pure_tests_run_side_by_side() {
-    // Each of the two tests waits for the other one.
+    // Each of the two tests waits for the other test.
     let does = format!(
         "touch $1; for i in $(seq 200); do [ -e a ] && [ -e b ] && {GOOD} && exit 0; sleep 0.1; done"
     );
@@ -256,7 +256,7 @@ fn an_interrupt_ends_what_runs_and_the_rest_counts_as_failed() {
         assert!(since.elapsed() < Duration::from_secs(60), "no test has begun");
         thread::sleep(Duration::from_millis(10));
     }
-    // The child has not been waited for, so the number is still its.
+    // The child was not waited for, so the process id is still its own.
     spry_sys::signal::send(child.id(), spry_sys::Signal::INT).unwrap();
     let said = counted(&tree, child.wait_with_output().unwrap(), 0, 3);
     assert!(said.contains("NOT RUN: 2 tests of crates/prove/runner/tests/runs.rs"), "{said}");

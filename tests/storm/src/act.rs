@@ -1,4 +1,4 @@
-//! The storm itself: actors that do at random what programs can do to a scheduler.
+//! The storm itself: actors that do random actions, as programs may do to a scheduler.
 
 use std::ffi::CStr;
 use std::fs;
@@ -19,19 +19,19 @@ use spry_sys::{Signal, outlive, process, signal};
 use crate::dice::Dice;
 use crate::reserve;
 
-/// How many actors live from the beginning of a storm to its end.
+/// How many actors run from the beginning of a storm to its end.
 const ACTORS: u64 = 24;
-/// Processes of this name are in use, if the scheduler is told so by its options.
+/// Processes of this name are in use, if the scheduler's options set this.
 pub const IN_USE: &CStr = c"in-use";
-/// While the storm has so many processes, no further one is started.
+/// While the storm has this many processes, it starts no further process.
 const PROCESSES_MAX: usize = 80;
-/// How many threads there were before the storm, and the variable by which programs of the storm know it.
+/// The number of threads before the storm, and the variable with which the storm's programs inherit it.
 static BEFORE: OnceLock<usize> = OnceLock::new();
 const BEFORE_NAME: &str = "SPRY_STORM_BEFORE";
 const CGROUPS: &str = "/sys/fs/cgroup";
 const GROUPS: [&str; 4] = ["storm-a", "storm-b", "storm-c", "storm-c/inner"];
 
-/// What a storm has besides what every storm has.
+/// The additional part of a storm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum With {
     Nothing,
@@ -39,35 +39,35 @@ pub enum With {
     Reservations,
 }
 
-/// What an actor does next.
+/// The next action of an actor.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Act {
     Spin(Duration),
     Sleep(Duration),
     Yield(u64),
-    /// A child process does so many things and ends.
+    /// A child process does this many actions and ends.
     Fork(u64),
-    /// A thread does so many things and ends.
+    /// A thread does this many actions and ends.
     Thread(u64),
     Exec,
     Nice(i32),
     Class(Policy),
     Cpus(u64),
     Move(&'static str),
-    /// The process gets this name, and so is in use or not: the scheduler knows by names which processes are
-    /// in use.
+    /// The process gets this name, which decides whether it is in use: the scheduler recognises processes in
+    /// use by their names.
     Name(&'static CStr),
     Weight(&'static str, u64),
     /// Any task of the storm gets a reservation of these terms, if they fit.
     Reserve(Terms),
     /// The reservation of any task of the storm ends.
     Release,
-    /// A thread does so many things of all kinds, and so may become another program.
+    /// A thread does this many actions of all kinds, and so may become another program.
     FreeThread(u64),
 }
 
 impl Act {
-    /// One of the things that short-lived children and threads do, too.
+    /// An action that short-lived children and threads do, too.
     fn simple(dice: &mut Dice) -> Act {
         match dice.below(12) {
             0..4 => Act::Spin(Duration::from_micros(100 + dice.below(5_000))),
@@ -81,7 +81,7 @@ impl Act {
         }
     }
 
-    /// One of the things that have to do with reservations.
+    /// An action on reservations.
     fn of_reservations(dice: &mut Dice) -> Act {
         match dice.below(8) {
             0..5 => Act::Reserve(reserve::terms(dice)),
@@ -107,7 +107,7 @@ impl Act {
         }
     }
 
-    /// Does the thing. If the kernel refuses, the storm goes on.
+    /// Does the action. If the kernel refuses, the storm goes on.
     fn carry_out(self, dice: &mut Dice) {
         match self {
             Act::Spin(time) => {
@@ -146,10 +146,10 @@ impl Act {
     }
 }
 
-/// A thread does so many things.
+/// Starts a thread that does this many actions.
 fn in_a_thread(dice: &mut Dice, acts: u64, next: fn(&mut Dice) -> Act) {
     let mut own = Dice::new(dice.next());
-    // A question to the daemon takes more of the stack than anything else.
+    // A request to the daemon needs more of the stack than any other action.
     let small =
         thread::Builder::new().stack_size(if reserve::first().is_some() { 256 << 10 } else { 64 << 10 });
     drop(small.spawn(move || (0..acts).for_each(|_| next(&mut own).carry_out(&mut own))));
@@ -159,20 +159,20 @@ fn become_of(class: Policy) {
     _ = schedule::set_policy(0, class, Children::Ordinary);
 }
 
-/// Lets the calling thread use the CPUs of these bits, or the first CPU if the kernel has none of them.
+/// Lets the calling thread use the CPUs of these bits, or also the first CPU if the kernel has none of them.
 fn allow(bits: u64) {
     let hold = |bits: u64| Cpus::of((0..64).filter(|cpu| bits >> cpu & 1 == 1))?.hold(0);
     _ = hold(bits).or_else(|_| hold(bits | 1));
 }
 
-/// Forks a child that does this and ends. If the process has several threads, the child has only the calling
-/// one, and takes no lock but the allocator's.
+/// Forks a child that calls `child` and ends. If the process has several threads, the child has only the
+/// calling thread, and takes no lock but the allocator's.
 fn fork(child: impl FnOnce()) -> io::Result<u32> {
     let child = || {
         child();
         0
     };
-    // SAFETY: as said above.
+    // SAFETY: the child takes no lock but the allocator's, as the comment above states.
     unsafe { outlive::fork(child) }
 }
 
@@ -183,12 +183,12 @@ fn processes() -> usize {
     all.map_or(PROCESSES_MAX, |all| all.saturating_sub(kernel_threads()))
 }
 
-/// How many threads are not the storm's, roughly: as many as there were before the storm began.
+/// The approximate number of threads outside the storm: the number of threads before the storm began.
 fn kernel_threads() -> usize {
     *BEFORE.get_or_init(|| std::env::var(BEFORE_NAME).ok().and_then(|text| text.parse().ok()).unwrap_or(0))
 }
 
-/// Runs an actor: it does one thing after another without end.
+/// Runs an actor: it does one action after another without end.
 pub fn actor(seed: u64) -> ! {
     process::set_name(c"storm");
     // The kernel reaps ended children itself from then on.
@@ -203,7 +203,7 @@ fn online(cpu: usize, state: &str) {
     drop(fs::write(format!("/sys/devices/system/cpu/cpu{cpu}/online"), state));
 }
 
-/// A CPU goes offline and comes back.
+/// Takes a CPU offline and brings it back.
 fn goes_and_comes(cpus: usize, dice: &mut Dice) {
     let cpu = 1 + dice.below(cpus as u64 - 1) as usize;
     let note = |what: &str| {
@@ -218,8 +218,8 @@ fn goes_and_comes(cpus: usize, dice: &mut Dice) {
     note("comes");
 }
 
-/// Until the time is over, an actor is killed now and then and another one begins, CPUs go and come, and what
-/// the daemon says of the reservations is kept.
+/// Until the time is over: kills an actor now and then and starts another, takes CPUs offline and back, and
+/// stores the daemon's account of the reservations.
 fn with_reservations(
     begin: Instant,
     time: Duration,
@@ -241,7 +241,7 @@ fn with_reservations(
     Ok(())
 }
 
-/// Runs a storm from a seed for this time; meanwhile all CPUs but the first go offline and come back.
+/// Runs a storm from a seed for this time. Meanwhile all CPUs but the first go offline and come back.
 ///
 /// # Errors
 /// If there are no cgroups, no process can be made, or the daemon does not answer.
@@ -254,9 +254,9 @@ pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
         fs::create_dir_all(format!("{CGROUPS}/{group}")).context(group)?;
     }
     let cpus = thread::available_parallelism()?.get();
-    // The process that ends the storm is real-time, so that it does not wait for anything in the storm.
+    // The process that ends the storm is real-time, so that it does not wait for the storm's tasks.
     become_of(Policy::RoundRobin(1));
-    // All of the storm is ended by its process group.
+    // A signal to the process group ends the whole storm.
     Setting::OwnGroup.apply().context("no process group")?;
     if with == With::Reservations {
         reserve::begin(std::process::id());

@@ -1,4 +1,4 @@
-//! Finds which tasks of a storm waited too long, and what ran on their CPU meanwhile.
+//! Finds the tasks of a storm that waited too long, and the tasks that ran on their CPU meanwhile.
 
 use std::collections::VecDeque;
 use std::fmt;
@@ -10,7 +10,7 @@ use spry_trace::Reader;
 
 use crate::reserved::Stay;
 
-/// What is kept of a trace besides waits that were too long.
+/// The data that are kept of a trace besides the waits that were too long.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keeps {
     Nothing,
@@ -22,7 +22,7 @@ pub enum Keeps {
 pub struct Limits {
     /// The longest time that a task may wait for a CPU, ns.
     pub longest_ns: u64,
-    /// What is kept for other checks.
+    /// The data that are kept for other checks.
     pub keeps: Keeps,
 }
 
@@ -31,27 +31,27 @@ pub struct Limits {
 pub struct Late {
     /// The number and the name of the task.
     pub task: String,
-    /// When the wait began, and how long it was, ns.
+    /// The start and the length of the wait, ns.
     pub start_ns: u64,
     pub waited_ns: u64,
-    /// The CPU that the task got, or the CPU with the queue that it was on.
+    /// The CPU that the task got, or the CPU of the queue in which it was.
     pub cpu: u16,
-    /// Which tasks ran on that CPU the longest meanwhile, and for how long, ns.
+    /// The tasks that ran longest on that CPU meanwhile, and their run times, ns.
     pub ran: Vec<(String, u64)>,
 }
 
-/// What was found in a trace.
+/// The findings in a trace.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Found {
-    /// How many waits were looked at.
+    /// How many waits were checked.
     pub waits: u64,
     /// The longest wait, ns.
     pub longest_ns: u64,
     /// The waits that were too long.
     pub late: Vec<Late>,
-    /// How many events were lost, so that waits may be missing.
+    /// How many events were lost; so waits may be missing.
     pub lost: u64,
-    /// When threads were runnable, if that was to be kept.
+    /// The times in which threads were runnable, if `keeps` requests them.
     pub stays: Vec<Stay>,
 }
 
@@ -73,7 +73,7 @@ impl fmt::Display for Found {
     }
 }
 
-/// What ran on a CPU lately: the task, and when it began and ended to run.
+/// The tasks that ran on a CPU lately: the task, and the start and end of its run, ns.
 type Lately = VecDeque<(TaskIndex, u64, u64)>;
 
 struct Checker {
@@ -111,7 +111,7 @@ impl Checker {
     }
 }
 
-/// What ran on a CPU is remembered for this time, ns.
+/// How long the tasks that ran on a CPU are remembered, ns.
 const LATELY_NS: u64 = 10_000_000_000;
 
 impl Observer for Checker {
@@ -147,10 +147,10 @@ impl Observer for Checker {
     }
 }
 
-/// Reads a trace to its end; tasks that still wait there count as well.
+/// Reads a trace to its end. Tasks that still wait at the end count as well.
 ///
 /// # Errors
-/// If the file is no whole trace.
+/// If the file is not a whole trace.
 pub fn check(trace: impl Read, limits: Limits) -> Result<Found> {
     let mut checker = Checker { limits, found: Found::default(), lately: Vec::new() };
     let mut reader = Reader::new(trace).context("reading the trace")?;

@@ -1,4 +1,4 @@
-//! Storms in the lab: each a virtual machine with the scheduler in charge, recorded and checked.
+//! Storms in the lab. Each is a virtual machine with the scheduler in charge, recorded and checked.
 
 use std::io::{self, Write};
 use std::process::ExitCode;
@@ -56,9 +56,9 @@ pub struct Args {
     pub scheduler: Scheduler,
 }
 
-/// The file in which the scheduler says how many tasks it counted in queues in which they were not.
+/// The file in which the scheduler writes how many tasks it counted in queues in which they were not.
 const COUNTS: &str = "/run/counts";
-/// A part of the daemon's warning of the same.
+/// A part of the daemon's warning about such counts.
 const MISCOUNTED: &str = "counted in queues";
 
 /// The result of a storm.
@@ -68,7 +68,7 @@ struct Storm {
     in_charge: bool,
     /// Whether each task that was counted in a queue was in that queue.
     counts_right: bool,
-    /// What was found of reservations, if there were any.
+    /// The findings on reservations, if there were any.
     kept: Option<Kept>,
     said: String,
 }
@@ -89,7 +89,7 @@ fn program(args: &Args) -> Option<Program> {
     (args.scheduler == Scheduler::Spry).then_some(stack)
 }
 
-/// What the guest runs. With the daemon, its warnings say whether counts of queues are right.
+/// The guest's script. With the daemon, its warnings report wrong counts of queues.
 fn script(args: &Args, seed: u64) -> String {
     let Args { seconds, .. } = args;
     let state = "cat /sys/kernel/sched_ext/state";
@@ -101,7 +101,7 @@ fn script(args: &Args, seed: u64) -> String {
     }
 }
 
-/// Whether each task that was counted in a queue was there.
+/// Whether each task that was counted in a queue was in that queue.
 fn are_counts_right(args: &Args, said: &str) -> bool {
     if args.reservations {
         return said.contains("\"warnings\"") && !said.contains(MISCOUNTED);
@@ -150,13 +150,13 @@ fn storm(args: &Args, seed: u64) -> Result<Storm> {
     })
 }
 
-/// The longest time that a task may wait: what is reserved is not the others'.
+/// The longest time that a task may wait: the others do not get the reserved time.
 fn longest_ns(args: &Args) -> u64 {
     let left_percent = if args.reservations { 100 - u64::from(args.reservable) } else { 100 };
     args.longest_ms * 1_000_000 * 100 / left_percent
 }
 
-/// What is wrong with how reservations ended when their tasks had ended.
+/// A reservation that outlives its task too long, in words; `None` if there is none.
 fn leak(said: &str) -> Option<String> {
     let line = said.lines().find(|line| line.starts_with("reservations left"));
     let words: Vec<&str> = line.unwrap_or_default().split(' ').collect();
@@ -167,7 +167,7 @@ fn leak(said: &str) -> Option<String> {
     }
 }
 
-/// Prints what was found of reservations.
+/// Prints the findings on reservations.
 fn tell(kept: &Kept) {
     let [opened, refused, released] = kept.counts;
     println!(
@@ -188,7 +188,7 @@ fn tell(kept: &Kept) {
     kept.broken.iter().take(10).for_each(|broken| println!("    broken: {broken}"));
 }
 
-/// Runs the storms that were asked for. For each storm that breaks a rule, the command that repeats it is
+/// Runs the requested storms. For each storm that breaks a rule, the command that repeats it is
 /// printed.
 ///
 /// # Errors

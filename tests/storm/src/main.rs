@@ -1,4 +1,4 @@
-//! `spry-storm`: tortures a scheduler from a seed, and says from Spry's own trace which task waited too long.
+//! `spry-storm`: tortures a scheduler from a seed, and finds in Spry's own trace which tasks waited too long.
 
 mod act;
 mod check;

@@ -1,5 +1,5 @@
-//! Reservations in a storm: actors ask the daemon for them, for any task of the storm, and note when which
-//! terms were in force. The checker reads the notes.
+//! Reservations in a storm: actors request them from the daemon, for any task of the storm. They note which
+//! terms were in force at which times. The checker reads the notes.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -16,16 +16,16 @@ use spry_sys::process;
 
 use crate::dice::Dice;
 
-/// What actors note, and what the daemon said now and then, one line each.
+/// The files with the actors' notes, and with the daemon's accounts now and then, one line each.
 pub const NOTES: &str = "reservations";
 pub const ANSWERS: &str = "answers";
 const RESULTS: &str = "/results";
 const SOCKET: &str = "/run/spry/sched.sock";
 
-/// The first process of a storm with reservations: all tasks of the storm have higher numbers.
+/// The first process of a storm with reservations: all tasks of the storm have greater numbers.
 static FIRST: OnceLock<u32> = OnceLock::new();
 
-/// From now on, this process and its children have reservations among their acts.
+/// From now on, this process and its children also do actions on reservations.
 pub fn begin(first: u32) {
     _ = FIRST.set(first);
 }
@@ -35,12 +35,12 @@ pub fn first() -> Option<u32> {
     FIRST.get().copied()
 }
 
-/// A file among the results, for lines that are added.
+/// A file among the results, to which lines are appended.
 fn results(name: &str) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(format!("{RESULTS}/{name}"))
 }
 
-/// Notes a line and the time. What cannot be noted is not checked.
+/// Notes a line and the time. An action that cannot be noted is not checked.
 pub fn note(text: &str) {
     let line = format!("{} {text}\n", monotonic_ns());
     drop(results(NOTES).and_then(|mut file| file.write_all(line.as_bytes())));
@@ -67,7 +67,7 @@ fn any_task(dice: &mut Dice) -> Option<Covers> {
     Some(Covers::Thread { tid: one_of(&format!("/proc/{tgid}/task"), first + 1, dice)? })
 }
 
-/// Any of the numbers in a directory, from this one on.
+/// A random number of the numbers in a directory, from `from` on.
 fn one_of(directory: &str, from: u32, dice: &mut Dice) -> Option<u32> {
     let entries = fs::read_dir(directory).ok()?.filter_map(Result::ok);
     let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
@@ -81,7 +81,7 @@ fn ask(request: &Request) -> Result<Answer, ControlError> {
     Client::connect(Path::new(SOCKET))?.ask(request)
 }
 
-/// Asks for time for any task of the storm, or for new terms.
+/// Requests a reservation for any task of the storm, or new terms.
 pub fn reserve(dice: &mut Dice, terms: Terms) {
     let Some(covers) = any_task(dice) else { return };
     let number = covers.number();
@@ -100,7 +100,7 @@ pub fn reserve(dice: &mut Dice, terms: Terms) {
     }
 }
 
-/// Ends the reservation of any task of the storm, or tries to.
+/// Ends the reservation of any task of the storm, or tries to end it.
 pub fn release(dice: &mut Dice) {
     let Some(covers) = any_task(dice) else { return };
     let number = covers.number();
@@ -111,7 +111,7 @@ pub fn release(dice: &mut Dice) {
     }
 }
 
-/// Notes why a question came to nothing: a refusal is an answer, all else is a fault.
+/// Notes why a request failed: a refusal is an answer, every other error is a fault.
 fn failed(number: u32, answer: &Result<Answer, ControlError>) {
     match answer {
         Err(ControlError::Refused(refusal)) => note(&format!("refused {number} {}", refusal.text)),
@@ -128,13 +128,13 @@ fn account() -> Result<Reservations> {
 /// Keeps the daemon's account for the checker.
 ///
 /// # Errors
-/// If the daemon does not answer, or nothing can be kept.
+/// If the daemon does not answer, or the account cannot be stored.
 pub fn keep_account() -> Result<()> {
     let line = serde_json::to_string(&account()?)?;
     writeln!(results(ANSWERS)?, "{} {line}", monotonic_ns()).context("keeping an answer")
 }
 
-/// Waits until no reservation is left, for a few seconds. Returns how many are left, and how long it took.
+/// Waits until no reservation is left, for a few seconds. Returns the number left, and the time it took.
 ///
 /// # Errors
 /// If the daemon does not answer.

@@ -1,4 +1,4 @@
-//! Checks the reservations of a storm: what the daemon admitted, and what reserved tasks got by the trace.
+//! Checks the reservations of a storm: the daemon's admissions, and the time of reserved tasks in the trace.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use spry_control::Reservations;
 use spry_reservations::PERIOD_MIN_NS;
 
-/// A stay of a thread on a CPU or in a queue: it was runnable.
+/// A stay of a thread on a CPU or in a queue, so a time in which it was runnable.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stay {
     pub tid: u32,
@@ -30,11 +30,11 @@ struct InForce {
     to_ns: u64,
 }
 
-/// What a storm's actors noted.
+/// The notes of a storm's actors.
 #[derive(Default)]
 struct Notes {
     in_force: Vec<InForce>,
-    /// Which CPU was offline, or going or coming, from when to when.
+    /// The CPUs that were offline, or going or coming, each with the start and the end of that time, ns.
     absent: Vec<(u16, u64, u64)>,
     faults: Vec<String>,
     opened: u64,
@@ -42,18 +42,18 @@ struct Notes {
     released: u64,
 }
 
-/// What was found of a storm's reservations.
+/// The findings on a storm's reservations.
 #[derive(Default)]
 pub struct Kept {
-    /// Terms that were admitted, requests that were refused, reservations that were released.
+    /// The numbers of admitted terms, of refused requests and of released reservations.
     pub counts: [u64; 3],
-    /// How often the daemon was asked for all reservations, how many there were at most, and the largest
+    /// How many accounts of all reservations the daemon gave, the most reservations at once, and the largest
     /// share of a CPU that they had, millionths.
     pub answers: u64,
     pub most: usize,
     pub most_ppm: u64,
-    /// How many windows of two periods were looked at in which a task wanted the CPU all the time; the most
-    /// that a task lacked of its budget in one, ns, and the most beyond a tenth of the budget.
+    /// How many windows of two periods were checked in which a task was always runnable. The most that a task
+    /// lacked of its budget in a window, ns, and the most beyond a tenth of the budget.
     pub windows: u64,
     pub short_ns: u64,
     pub beyond_ns: u64,
@@ -61,10 +61,10 @@ pub struct Kept {
     pub broken: Vec<String>,
 }
 
-/// What a task may lack of its budget in a window of two periods besides a tenth of the budget, ns.
+/// The lack of budget that is allowed in a window of two periods besides a tenth of the budget, ns.
 pub const TOLERANCE_NS: u64 = 500_000;
 
-/// The reservations for which a number is asked for at present.
+/// The requests for reservations of a number that are under way.
 #[derive(Default)]
 struct Number {
     asking: u32,
@@ -133,7 +133,7 @@ fn terms(number: u32, from_ns: u64, words: &[&str]) -> Option<InForce> {
 }
 
 impl Kept {
-    /// Checks the daemon's answers: on each CPU the shares are at most what may be reserved.
+    /// Checks the daemon's answers: on each CPU the shares are at most the share that may be reserved.
     fn admission(&mut self, text: &str, reservable_percent: u32) -> Result<()> {
         for line in text.lines() {
             let (_, json) = line.split_once(' ').context("an answer has a time")?;
@@ -150,7 +150,7 @@ impl Kept {
         Ok(())
     }
 
-    /// Checks that a task that wanted the CPU all the time got its budget: two periods have a whole one.
+    /// Checks that a task that was always runnable got its budget: two periods contain one whole budget.
     fn budget(&mut self, terms: &InForce, stays: &[Stay], absent: &[(u16, u64, u64)]) {
         let InForce { budget_ns, period_ns, from_ns, to_ns, cpu, .. } = *terms;
         let ran = Ran::on(cpu, stays);
@@ -178,7 +178,7 @@ impl Kept {
     }
 }
 
-/// When a CPU ran some threads, and how long in all until then.
+/// The runs on a CPU, ns: the start and the end of each, and the sum of all runs before it.
 struct Ran(Vec<(u64, u64, u64)>);
 
 impl Ran {
@@ -210,9 +210,9 @@ impl Ran {
     }
 }
 
-/// When a thread of the reservation was runnable where the reservation is, without gaps.
+/// The times in which a thread of the reservation was runnable on its CPU, merged where they touch, ns.
 fn wanted(terms: &InForce, stays: &[Stay], absent: &[(u16, u64, u64)]) -> Vec<(u64, u64)> {
-    // Where threads were elsewhere, and when the CPU was away, nothing is promised.
+    // While threads were on other CPUs or the CPU was offline, the reservation promises nothing.
     let mut cuts: Vec<(u64, u64)> = absent
         .iter()
         .filter(|&&(cpu, _, _)| cpu == terms.cpu)
@@ -253,7 +253,7 @@ fn wanted(terms: &InForce, stays: &[Stay], absent: &[(u16, u64, u64)]) -> Vec<(u
     merged.into_iter().flat_map(|span| without(span, &cuts)).collect()
 }
 
-/// What is left of a span without some cuts, which are in order.
+/// The parts of a span that remain without some cuts, which are in order.
 fn without((mut start_ns, end_ns): (u64, u64), cuts: &[(u64, u64)]) -> Vec<(u64, u64)> {
     let mut left = Vec::new();
     for &(from_ns, to_ns) in cuts {

@@ -4,7 +4,7 @@
 use std::env;
 use std::process::Command;
 
-/// What is said of storms, and whether none breaks a rule.
+/// The output for storms, and whether all keep the rules.
 fn ran(args: &[&str]) -> (String, bool) {
     let output =
         Command::new(env!("CARGO_BIN_EXE_spry-storm")).arg("lab").args(args).output().expect("it starts");
@@ -13,7 +13,7 @@ fn ran(args: &[&str]) -> (String, bool) {
     (said, output.status.success())
 }
 
-/// Fails unless so many storms run and break no rule, and have waits to look at.
+/// Fails unless this many storms run and break no rule, and have waits that were checked.
 fn holds(storms: usize, args: &[&str]) {
     let (said, is_kept) = ran(args);
     assert!(is_kept, "{said}");
@@ -28,7 +28,7 @@ fn holds(storms: usize, args: &[&str]) {
     assert!(lost.sum::<u64>() * 1000 <= waits.iter().sum(), "{said}");
 }
 
-/// Whether the long forms of tests are to run, which `./x test --all` asks for.
+/// Whether the long forms of tests are to run, which `./x test --all` requests.
 fn is_long() -> bool {
     env::var_os("SPRY_TEST_LONG").is_some()
 }
@@ -46,8 +46,8 @@ fn in_a_storm_on_four_cpus_no_task_waits_for_two_seconds() {
     holds(1, &["--first", "2", "--cpus", "4", "--seconds", seconds]);
 }
 
-/// What a reservation may lack in two periods beyond a tenth of its budget, ms. The most was 0, 0.05, 0.06,
-/// 0.11, 0.12, 0.33 and 0.68 under seven perturbations; the bound is a quarter more than the worst.
+/// The most that a reservation may lack in two periods beyond a tenth of its budget, ms. Seven perturbations
+/// had 0, 0.05, 0.06, 0.11, 0.12, 0.33 and 0.68; the bound is a quarter more than the worst.
 const LACKING_MS_MAX: f64 = 0.85;
 
 #[test]
@@ -64,6 +64,6 @@ fn in_a_storm_with_reservations_each_budget_holds_and_ends() {
         && !said.contains("not in charge");
     assert!(is_kept || only_lacks && lacking_ms <= LACKING_MS_MAX, "{said}");
     let looked_at = |line: &str| line.trim().split_once(" windows of two periods")?.0.parse::<u64>().ok();
-    // How many windows there are is chance: 392, 502 and 792 were seen. Fewer would say little.
+    // The number of windows is random: 392, 502 and 792 were seen. Fewer would show little.
     assert!(said.lines().find_map(looked_at).is_some_and(|windows| windows >= 200), "{said}");
 }

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 use nix::sys::socket::{ControlMessage, MsgFlags, sendmsg, setsockopt, sockopt};
 
-/// What each connection sends, chosen by the number of the connection.
+/// The bytes that each connection sends, chosen by the number of the connection.
 const SENT: [&[u8]; 4] =
     [b"\n\n\n\n\n\n\n\n", b"{\"ask\":\"status\"}\n", b"{\"ask\":\"watch\"}\n", b"[[[[[[[[[[[[[[[[{\"ask\":"];
 
@@ -100,8 +100,8 @@ fn lingering(listener: &TcpListener) -> (TcpStream, TcpStream) {
 
 fn send_files(socket: &str, reports: &str) {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port of this machine");
-    // There are only a few such connections, because each needs memory; the same ones are sent again and
-    // again.
+    // There are only a few such connections, because each needs memory. The same connections are sent again
+    // and again.
     let files: Vec<_> = (0..8).map(|_| lingering(&listener)).collect();
     let reporter = UnixDatagram::unbound().expect("a socket");
     reporter.set_nonblocking(true).expect("it is ours");

@@ -1,5 +1,5 @@
-//! A desk for tests: a real X server, a terminal with an editor in it, a typist, and Spry's daemon looking
-//! on.
+//! A desk for tests: a real X server, a terminal with an editor in it, a typist, and Spry's daemon as an
+//! observer.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};
@@ -46,7 +46,7 @@ impl Program {
         Program(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
     }
 
-    /// The number of the process.
+    /// The id of the process (`tgid`).
     pub fn tgid(&self) -> u32 {
         self.0.id()
     }
@@ -56,7 +56,7 @@ impl Program {
     /// # Panics
     /// If the program has ended.
     pub fn signal(&self, signal: i32) {
-        // The child has not been waited for, so the number is still its.
+        // The child was not waited for, so the process id is still its own.
         spry_sys::signal::send_number(self.0.id(), signal).expect("it is still there");
     }
 }
@@ -72,13 +72,13 @@ impl Drop for Program {
 /// A virtual X server with a terminal; in the terminal an editor has a file open.
 #[derive(Debug)]
 pub struct Desk {
-    /// The display's name, as `:7`.
+    /// The display's name, such as `:7`.
     pub display: String,
     /// The X server of the display.
     pub server: Program,
     /// The terminal's program.
     pub terminal: Program,
-    /// The number of the editor's process.
+    /// The id of the editor's process (`tgid`).
     pub editor: u32,
     _dir: TempDir,
 }
@@ -148,7 +148,7 @@ impl Default for Desk {
     }
 }
 
-/// `vi` among the descendants of a terminal.
+/// The process `vi` among the descendants of a terminal.
 fn editor_of(terminal: u32) -> Option<u32> {
     let children = fs::read_to_string(format!("/proc/{terminal}/task/{terminal}/children")).ok()?;
     children.split_whitespace().find_map(|child| {
@@ -183,7 +183,7 @@ impl Daemon {
         Daemon::start_by(&mut Daemon::command(directory, args), directory)
     }
 
-    /// Starts a daemon by a command that becomes [`Daemon::command`], and waits until it listens.
+    /// Starts a daemon by a command that executes [`Daemon::command`], and waits until it listens.
     ///
     /// # Panics
     /// If the daemon does not start.
@@ -202,14 +202,14 @@ impl Daemon {
         Daemon { program, socket }
     }
 
-    /// A command of `spry` that asks the daemon at this socket.
+    /// A `spry` command that connects to the daemon at this socket.
     pub fn at(socket: &Path) -> Command {
         let mut command = Command::new(spry());
         command.env("SPRY_SOCKET", socket);
         command
     }
 
-    /// What `spry` prints when it is run with these arguments and asks this daemon.
+    /// The output of `spry` with these arguments and this daemon.
     ///
     /// # Panics
     /// If `spry` fails.
@@ -217,7 +217,7 @@ impl Daemon {
         String::from_utf8(run(Daemon::at(&self.socket).args(args)).stdout).expect("spry prints UTF-8")
     }
 
-    /// Runs `spry` with these arguments, which asks this daemon. Returns its output, whether it fails or not.
+    /// Runs `spry` with these arguments and this daemon. Returns its output, whether it fails or not.
     ///
     /// # Panics
     /// If `spry` cannot be started.
@@ -228,32 +228,32 @@ impl Daemon {
     /// The daemon's status.
     ///
     /// # Panics
-    /// If the status is no JSON.
+    /// If the status is not JSON.
     pub fn status(&self) -> Value {
         serde_json::from_str(&self.says(&["sched", "status", "--json"])).expect("--json prints JSON")
     }
 
-    /// What the status says of a display; null if nothing.
+    /// The status of a display; null if the status does not list the display.
     ///
     /// # Panics
-    /// As [`Daemon::status`]: if the status is no JSON.
+    /// As [`Daemon::status`]: if the status is not JSON.
     pub fn device(&self, name: &str) -> Value {
         let status = self.status();
         let mut devices = status["devices"].as_array().into_iter().flatten();
         devices.rfind(|device| device["name"] == name).cloned().unwrap_or_default()
     }
 
-    /// What the status says of a process.
+    /// The status of a process; `None` if the status does not list the process.
     pub fn task(&self, tgid: u32) -> Option<Value> {
         let status = self.status();
         status["tasks"].as_array()?.iter().find(|task| task["tgid"] == tgid).cloned()
     }
 }
 
-/// Asserts that a command of Spry failed with one line that says this.
+/// Asserts that a command of Spry failed with one line that contains this text.
 ///
 /// # Panics
-/// If the command did not fail, or said something else.
+/// If the command did not fail, or printed another message.
 #[track_caller]
 pub fn refused(output: &Output, why: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -262,7 +262,7 @@ pub fn refused(output: &Output, why: &str) {
     assert!(said.contains(why), "{said}");
 }
 
-/// Ends a program by a signal, and returns how it ended.
+/// Ends a program by a signal, and returns its exit status.
 ///
 /// # Panics
 /// If the program does not end within a minute.

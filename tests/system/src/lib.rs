@@ -27,7 +27,7 @@ pub fn need_root() {
     );
 }
 
-/// The program `spry` that is tested.
+/// The program `spry` under test.
 ///
 /// # Panics
 /// If the program cannot be built.
@@ -55,7 +55,7 @@ pub fn besieger() -> PathBuf {
 /// Runs a command to its end and returns its output.
 ///
 /// # Panics
-/// If the command cannot be started or fails; the message has what the command wrote to standard error.
+/// If the command cannot be started or fails; the message has the command's standard error.
 pub fn run(command: &mut Command) -> Output {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     assert!(
@@ -67,7 +67,7 @@ pub fn run(command: &mut Command) -> Output {
     output
 }
 
-/// Runs `spry` with these arguments to its end. Returns what it printed.
+/// Runs `spry` with these arguments to its end. Returns its output.
 ///
 /// # Panics
 /// If `spry` fails.
@@ -112,7 +112,7 @@ impl Recording {
     /// # Panics
     /// If the recorder failed or lost events.
     pub fn stop(mut self) -> Value {
-        // The child has not been waited for, so the number is still its.
+        // The child was not waited for, so the process id is still its own.
         spry_sys::signal::send(self.child.id(), spry_sys::Signal::INT).expect("it is still there");
         let mut said = String::new();
         self.child.stdout.take().expect("it is piped").read_to_string(&mut said).expect("spry prints UTF-8");
@@ -135,7 +135,7 @@ impl Drop for Recording {
     }
 }
 
-/// What `spry report --json` says of a trace.
+/// The output of `spry report --json` for a trace.
 ///
 /// # Panics
 /// If the command fails or does not print JSON.
@@ -144,17 +144,17 @@ pub fn report(file: &Path) -> Value {
     serde_json::from_str(&said).expect("report --json prints JSON")
 }
 
-/// What the report says of one thread.
+/// The report's entry of one thread.
 ///
 /// # Panics
-/// If the report says nothing of the thread.
+/// If the report does not list the thread.
 pub fn task(report: &Value, tid: u32) -> &Value {
     let tasks = report["tasks"].as_array().expect("the report lists tasks");
     tasks.iter().find(|task| task["tid"] == tid).unwrap_or_else(|| panic!("the report lacks task {tid}"))
 }
 
-/// Threads that are in no list of tasks, with switches that neither perf nor Spry sees: on some virtual
-/// machines those of process 1.
+/// Threads that are in no list of tasks, with switches that neither perf nor Spry sees. On some virtual
+/// machines these are the threads of process 1.
 ///
 /// # Panics
 /// If there is no process 1.
@@ -165,7 +165,7 @@ pub fn hidden_threads() -> BTreeSet<u64> {
 }
 
 /// The text of this file in `/proc` of each thread of a process, by the threads' numbers. A thread that ends
-/// meanwhile is left out; a process that has ended has none.
+/// meanwhile is left out; a process that has ended has no threads.
 pub fn of_threads(tgid: u32, file: &str) -> Vec<(u32, String)> {
     let threads = fs::read_dir(format!("/proc/{tgid}/task")).into_iter().flatten().flatten();
     let text = |thread: fs::DirEntry| {
@@ -234,7 +234,7 @@ impl Row<'_> {
     /// The number in this column of the row; `None` if the column is empty.
     ///
     /// # Panics
-    /// If there is no such column, or no number in it.
+    /// If there is no such column, or the column holds no number.
     pub fn number(&self, column: &str) -> Option<u64> {
         let text = self.text(column);
         (!text.is_empty()).then(|| text.parse().unwrap_or_else(|_| panic!("{column}: {text} is no number")))

@@ -1,4 +1,4 @@
-//! `spry bench` on this kernel, as root and out of the way of whatever else runs: what must hold on any
+//! `spry bench` on this kernel, as root and apart from all other tests: the properties that hold on any
 //! machine.
 
 use std::fs;
@@ -42,11 +42,11 @@ fn the_tick_is_found_and_costs_less_than_its_period() {
     let tick = &report["interrupt"];
     let (median_ns, hz) = (number(&tick["median_ns"]), number(&tick["tick_hz"]));
     assert!((100.0..1e9 / hz / 2.0).contains(&median_ns), "{report}");
-    // Nearly all ticks of the 3 s are seen on a quiet machine; on a busy one at least a tenth of them.
+    // Nearly all ticks of the 3 s are seen on a quiet machine; on a busy machine at least a tenth of them.
     assert!(number(&tick["samples"]) > 3.0 * hz / 10.0, "{report}");
 }
 
-/// How many local timer interrupts came, on all CPUs together.
+/// The number of local timer interrupts on all CPUs together.
 fn timer_interrupts() -> u64 {
     let text = fs::read_to_string("/proc/interrupts").expect("the kernel counts them");
     let line =
@@ -68,13 +68,13 @@ fn sorting_takes_longer_with_more_interrupts() {
         "{report}"
     );
     assert!(number(&at(20_000)["mean_ns"]) > number(&at(0)["mean_ns"]), "{report}");
-    // How many interrupts the report says came in the iterations that count.
+    // The number of interrupts in the iterations that count, according to the report.
     let reckoned: f64 =
         rates[1..].iter().map(|rate| number(&rate["interrupts"]) * number(&rate["samples"])).sum();
     assert!(reckoned > 1_000.0 && came as f64 > reckoned, "{came} of {reckoned}: {report}");
 }
 
-/// The process that another process has started.
+/// The child process of another process.
 fn child_of(parent: u32) -> Option<u32> {
     fs::read_dir("/proc").ok()?.find_map(|entry| {
         let tgid: u32 = entry.ok()?.file_name().to_str()?.parse().ok()?;
@@ -92,7 +92,7 @@ fn ctrl_c_prints_what_there_is_and_leaves_no_process() {
     let child = command.stdout(Stdio::piped()).spawn().expect("spry starts");
     let partner = await_some("the second process", || child_of(child.id()));
     thread::sleep(Duration::from_secs(2));
-    // The child has not been waited for, so the number is still its.
+    // The child was not waited for, so the process id is still its own.
     spry_sys::signal::send_number(child.id(), libc::SIGINT).expect("it is still there");
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(output.status.code(), Some(130));

@@ -39,7 +39,7 @@ fn a_task_that_dodges_100_hz_ticks_is_billed_at_1000_hz_only() {
     assert!(ratio(server, 1000) > 0.9, "at 1000 Hz it was billed {} of its time", ratio(server, 1000));
 }
 
-/// For each task, the first and the last value of the kernel's account by tick samples, ns.
+/// The first and the last value of the kernel's account by tick samples for each task, ns.
 type Samples = BTreeMap<u64, (u64, u64)>;
 
 /// The kernel's tick samples of each task, and the tick rate, both from the trace itself.
@@ -84,8 +84,8 @@ fn billing_at_the_kernel_s_rate_agrees_with_its_samples() {
     let (samples, hz) = kernel_samples(Table::of(&trace, dir.path()));
     let tick_ns = 1e9 / hz as f64;
     let report = report(&trace);
-    // At each tick the kernel takes from the sample the time that the hypervisor took since the tick before,
-    // whichever task lost that time.
+    // At each tick the kernel subtracts from the sample the time that the hypervisor took since the preceding
+    // tick, even if another task lost that time.
     let cpus = report["cpus"].as_array().expect("the report lists CPUs");
     let stolen_ns: f64 = cpus.iter().map(|cpu| number(&cpu["stolen_ns"]).max(0.0)).sum();
     let mut compared = 0;
@@ -94,7 +94,7 @@ fn billing_at_the_kernel_s_rate_agrees_with_its_samples() {
         let tid = task["tid"].as_u64().expect("a thread");
         let Some(&(first, last)) = samples.get(&tid).filter(|_| tid != 0) else { continue };
         let runtime_ns = number(&task["runtime_ns"]);
-        // A task that never ran has nothing to bill.
+        // A task that never ran has no time to bill.
         let billed_ns = if runtime_ns > 0.0 { ratio(task, hz) * runtime_ns } else { 0.0 };
         let kernel_ns = last as f64 - first as f64;
         compared += u32::from(kernel_ns > 0.0);

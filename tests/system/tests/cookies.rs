@@ -1,5 +1,5 @@
-//! Eyes find the cookie of a server in the environments of the programs on its display, whatever other
-//! programs write into theirs.
+//! Eyes find the cookie of a server in the environments of the programs on its display, even if other
+//! programs put false entries into theirs.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{PermissionsExt, chown};
@@ -14,11 +14,11 @@ use spry_system_tests::{need_root, run};
 use tempfile::TempDir;
 
 const NOBODY: u32 = 65_534;
-/// Eyes try a server that does not let them in again after 5 s: what takes less was found at the first try.
+/// Eyes try a server that refuses them again after 5 s: a display found sooner was found at the first try.
 const FIRST_TRY: Duration = Duration::from_secs(5);
 const COOKIE: [u8; 16] = *b"the right cookie";
 
-/// A file of cookies with one that opens any display, from any machine.
+/// A file of cookies with an entry that opens any display, from any machine.
 fn cookies(data: [u8; 16]) -> Vec<u8> {
     let mut bytes = vec![0xff, 0xff];
     for field in [&b""[..], b"", b"MIT-MAGIC-COOKIE-1", &data] {
@@ -28,8 +28,8 @@ fn cookies(data: [u8; 16]) -> Vec<u8> {
     bytes
 }
 
-/// A server of another user's, which asks for a cookie. The file that `-auth` names is root's alone, as a
-/// display manager keeps it; the user has a copy.
+/// A server of another user, which requires a cookie. The file that `-auth` names belongs to root alone, as
+/// with a display manager; the user has a copy.
 struct Guarded {
     place: TempDir,
     display: String,
@@ -38,7 +38,7 @@ struct Guarded {
 }
 
 impl Guarded {
-    /// Only one is there at a time: all belong to one user, and eyes read only so many of a user's processes.
+    /// Only one exists at a time: all belong to one user, and eyes read only some of a user's processes.
     fn new() -> Guarded {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
@@ -52,8 +52,8 @@ impl Guarded {
         let server = Program::start(as_nobody(command.stderr(Stdio::null())));
         let number = await_some("Xvfb", || fs::read_to_string(&log).ok().filter(|text| text.ends_with('\n')));
         let display = format!(":{}", number.trim());
-        // The server runs as the user, so it must have read its file before the file is root's: it does so
-        // when the first client comes.
+        // The server runs as the user, so it must have read its file before the file becomes root's: it does
+        // so when the first client connects.
         let mut client = Command::new("xdotool");
         client.arg("getmouselocation").env("DISPLAY", &display).env("XAUTHORITY", &own);
         run(&mut client);
@@ -66,7 +66,7 @@ impl Guarded {
         self.place.path().join(name)
     }
 
-    /// A program of the user's on this display, with this file as XAUTHORITY.
+    /// A program of the user on this display, with this file as XAUTHORITY.
     fn program(&self, authority: &Path) -> Program {
         self.program_on(&self.display, authority)
     }
@@ -102,7 +102,7 @@ fn file(place: &Path, name: &str, bytes: &[u8]) -> PathBuf {
     path
 }
 
-/// Says as the system's session manager that a process leads a session of the user's, until it is dropped.
+/// Registers a process as the leader of a user's session, as the session manager does, until dropped.
 struct Session([PathBuf; 2]);
 
 impl Session {
@@ -219,7 +219,7 @@ fn a_silent_file_holds_up_no_daemon_and_a_display_only_briefly() {
         Some(guarded.state(&daemon)).filter(|state| state.contains("were ended"))
     });
     println!("{state}");
-    // Once the liar has gone, the display is seen, while the file still answers nothing.
+    // Once the liar has exited, the display is seen, while the file still gives no answer.
     drop(liar);
     guarded.await_watched(&daemon);
     let began = Instant::now();

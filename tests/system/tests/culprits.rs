@@ -1,5 +1,5 @@
-//! A delay that was planted is the first culprit, and is found where it was planted. Each sample is split
-//! into all parts of which it consists.
+//! A planted delay is the first culprit, and is found at its place. Each sample is split into all its
+//! parts.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use serde_json::Value;
 use spry_system_tests::desk::{Program, await_some};
 use spry_system_tests::{need_root, number, planter, spry, spry_says};
 
-/// Starts a program that holds up the first CPU for 5 ms again and again, until the returned value is
+/// Starts a program that delays the first CPU by 5 ms again and again, until the returned value is
 /// dropped.
 fn plant(kind: &str) -> Program {
     let mut planted = Program::start(Command::new(planter()).args([kind, "60"]).stdout(Stdio::piped()));

@@ -1,5 +1,5 @@
-//! The scheduler's daemon looks on while a person types, says which programs are in use and why, and does
-//! only what may be asked of it.
+//! The scheduler's daemon observes a person's typing, reports which programs are in use and why, and obeys
+//! only permitted requests.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -42,8 +42,8 @@ fn wakeups_of(tgid: u32) -> u64 {
     of_threads(tgid, "status").into_iter().map(|(_, status)| of_thread(status)).sum()
 }
 
-/// The CPU time that one wake-up takes on this machine, s, as a thread finds that sleeps for 20 ms again and
-/// again, for as long as `time`.
+/// The CPU time of one wake-up on this machine, s. A thread that sleeps for 20 ms again and again, for as
+/// long as `time`, measures it.
 fn wakeup_s_over(time: Duration) -> f64 {
     const PAUSE: Duration = Duration::from_millis(20);
     let times = u32::try_from(time.as_millis() / PAUSE.as_millis()).expect("it is a short time");
@@ -94,9 +94,9 @@ fn the_status_has_what_the_contract_says() {
     }
     assert_eq!(status["actuator"], "none");
     assert_eq!(status["acting"]["state"], "observing");
-    // Once it has started, the daemon takes at most half a percent of a CPU, also in a build with all
-    // assertions; on a machine where a wake-up takes longer than 15 us, as much more as that takes longer
-    // (50 to 170 us were seen on a virtual one). The share in the status is that of its whole running time.
+    // After its start, the daemon takes at most half a percent of a CPU, also in a build with all assertions.
+    // If a wake-up takes longer than 15 us, the limit grows in proportion (50 to 170 us were seen on a
+    // virtual machine). The share in the status covers the daemon's whole running time.
     let took = |status: &Value| {
         let number = |key: &str| status[key].as_f64().unwrap_or_else(|| panic!("no {key}: {status}"));
         (number("uptime_s"), number("uptime_s") * number("daemon_cpu_share"))
@@ -200,7 +200,7 @@ fn who_may_ask_for_what() {
     let (mine, theirs) = (mine.tgid().to_string(), desk.editor.to_string());
     refused(&nobody(&["sched", "set", &theirs, "--class", "idle"]), "no process");
     refused(&nobody(&["sched", "set", &mine, "--class", "interactive"]), "only root raises");
-    // A daemon that only looks does not do what it could be asked.
+    // A daemon that only observes refuses requests to act.
     refused(&nobody(&["sched", "set", &mine, "--class", "idle"]), "only looks");
     refused(&daemon.answers(&["sched", "set", &theirs, "--class", "idle"]), "only looks");
     let mut own = Command::new(&program);

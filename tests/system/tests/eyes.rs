@@ -1,5 +1,5 @@
-//! Eyes look at a display as its user. Tests of what eyes may do, what happens after eyes are ended, and what
-//! a server that lies can do to the daemon.
+//! Eyes look at a display as its user. Tests the rights of eyes, the effects of ended eyes, and the effects
+//! of a lying server on the daemon.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -24,7 +24,7 @@ fn scratch() -> TempDir {
     directory
 }
 
-/// The arguments of a daemon that looks at one display.
+/// The arguments of a daemon that observes one display.
 const fn looking_args(display: &str) -> [&str; 4] {
     ["--observe-only", "--trust-synthetic", "--display", display]
 }
@@ -35,7 +35,7 @@ fn looking(display: &str) -> (TempDir, Daemon) {
     (directory, daemon)
 }
 
-/// The process of the daemon's eyes, if there is one now.
+/// The process of the daemon's eyes, if it exists now.
 fn eyes(daemon: &Daemon) -> Option<u32> {
     let lists = of_threads(daemon.program.tgid(), "children");
     let mut children =
@@ -83,7 +83,7 @@ fn eyes_run_as_the_display_s_user_without_any_other_right() {
         assert_eq!(field(set), "0000000000000000", "{set}");
     }
     assert_eq!((field("NoNewPrivs:"), field("Seccomp:")), ("1".to_owned(), "2".to_owned()));
-    // The user of the display may look into their other processes, but not into the eyes.
+    // The user of the display may read the user's own other processes, but not the eyes.
     let reads = |tgid: u32, what: &str| {
         let mut command = Command::new("cat");
         command.arg(format!("/proc/{tgid}/{what}")).stdout(Stdio::null()).stderr(Stdio::null());
@@ -95,14 +95,14 @@ fn eyes_run_as_the_display_s_user_without_any_other_right() {
     assert_eq!(score.trim(), "0");
 }
 
-/// The path of a process' cgroup of the second version, from the root cgroup.
+/// The path of a process' cgroup of version 2, from the root cgroup.
 fn cgroup(tgid: u32) -> String {
     let groups = fs::read_to_string(format!("/proc/{tgid}/cgroup")).expect("it lives");
     let own = groups.lines().find_map(|line| line.strip_prefix("0::"));
     own.expect("the second version of cgroups is there").to_owned()
 }
 
-/// A cgroup that is marked as given to the processes in it, as systemd marks the cgroup of a service.
+/// A cgroup that is marked as delegated to its processes, as systemd marks the cgroup of a service.
 struct Given(PathBuf);
 
 impl Given {
@@ -223,7 +223,7 @@ fn eyes_that_are_stopped_hold_up_neither_the_daemon_nor_its_end() {
     assert!(!fs::exists(format!("/proc/{eyes}")).expect("/proc"), "eyes are left");
 }
 
-/// The user as which a process runs now.
+/// The user as which a process runs at present.
 fn user(tgid: u32) -> Option<u32> {
     let status = fs::read_to_string(format!("/proc/{tgid}/status")).ok()?;
     status.lines().find_map(|line| line.strip_prefix("Uid:"))?.split_whitespace().next()?.parse().ok()
@@ -238,7 +238,7 @@ fn eyes_that_their_user_stops_do_not_hold_up_the_daemon() {
     let began = Instant::now();
     let (mut stopped, mut slowest) = (BTreeSet::new(), Duration::ZERO);
     while began.elapsed() < Duration::from_secs(4) {
-        // The display's user stops the eyes. Before the eyes run as this user, the user can do nothing to
+        // The display's user stops the eyes. Before the eyes run as this user, the user has no power over
         // them.
         if let Some(eyes) = eyes(&daemon).filter(|&eyes| user(eyes) == Some(NOBODY)) {
             // It is a child of the daemon that this test started.
@@ -249,7 +249,7 @@ fn eyes_that_their_user_stops_do_not_hold_up_the_daemon() {
                 slowest = slowest.max(asked.elapsed());
             }
         }
-        // The user kills stopped eyes, so that the daemon starts others.
+        // The user kills stopped eyes, so that the daemon starts new eyes.
         if let Some(&last) = stopped.last().filter(|_| began.elapsed().as_millis() % 500 < 20) {
             _ = spry_sys::signal::send_number(last, libc::SIGKILL);
         }
@@ -297,7 +297,7 @@ impl Drop for Silent {
     }
 }
 
-/// Servers that run as root are looked at, whichever user's session is shown.
+/// The daemon examines servers that run as root, for any user's session on the screen.
 #[test]
 fn silent_files_of_a_server_do_not_hold_up_the_daemon() {
     need_root();
@@ -318,10 +318,10 @@ fn silent_files_of_a_server_do_not_hold_up_the_daemon() {
     });
     assert!(state.contains("no screen or keyboard"), "{state}");
     end_within_two_seconds(&mut daemon);
-    // If the display is named, the daemon starts eyes, and they hang at the file of cookies.
+    // If the display is named, the daemon starts eyes, and they hang on the read of the file of cookies.
     let mut daemon = Daemon::start(directory.path(), &["--observe-only", "--display", &display]);
     let eyes = await_some("eyes", || eyes(&daemon));
-    // While the eyes hang, they tell nothing of the display.
+    // While the eyes hang, they report nothing about the display.
     thread::sleep(Duration::from_millis(500));
     assert!(fs::exists(format!("/proc/{eyes}")).expect("/proc"), "eyes ended");
     assert_eq!(daemon.device(&display)["state"], "waiting");
@@ -337,8 +337,8 @@ fn end_within_two_seconds(daemon: &mut Daemon) {
     assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
 }
 
-/// Passes on what a client and a real server say to each other, until the client asks for more than the
-/// setup; then it sends replies that lie.
+/// Relays the messages of a client and a real server, until the client sends more than the setup. Then it
+/// sends lying replies.
 fn lie(mut client: UnixStream, real: &str) {
     let Ok(mut server) = UnixStream::connect(real) else { return };
     let (Ok(mut from_server), Ok(mut to_client)) = (server.try_clone(), client.try_clone()) else { return };

@@ -48,7 +48,7 @@ impl Drop for Victim {
     }
 }
 
-/// What a flight recorder prints that keeps two seconds and waits for a latency of more than 40 ms. If
+/// The output of a flight recorder that keeps two seconds and waits for a latency of more than 40 ms. If
 /// `is_delayed`, a delay of 60 ms comes after four seconds.
 fn flown(file: &Path, is_delayed: bool) -> Value {
     let _victim = Victim::start();
@@ -81,7 +81,7 @@ fn a_delay_is_kept_with_the_seconds_before_it_and_who_did_it() {
     assert!(kept["latency_ns"].as_u64().is_some_and(|ns| (40_000_000..80_000_000).contains(&ns)), "{said}");
     let found = report(&file);
     let trace_ns = found["trace"]["duration_ns"].as_u64().expect("it has a length");
-    // The trace has the two seconds, perhaps a part of the recorder's buffer more, and what comes after the
+    // The trace has the two seconds, perhaps a part of the recorder's buffer more, and the time after the
     // delay.
     assert!((1_800_000_000..3_000_000_000).contains(&trace_ns), "{trace_ns}");
     let worst = found["delays"]["worst"].as_array().expect("a list");

@@ -1,4 +1,4 @@
-//! Spry reads from the files of perf and trace-cmd what these tools themselves print of them, and what Spry
+//! Spry reads from the files of perf and trace-cmd the same values that these tools print, and that Spry
 //! recorded at the same time.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,12 +30,12 @@ fn our_switches(file: &Path, dir: &Path) -> ByCpu {
     found
 }
 
-/// What a command prints on standard output, such as a tool's text of its file.
+/// The standard output of a command, such as a tool's text of its file.
 fn says(command: &mut Command) -> String {
     String::from_utf8_lossy(&run(command).stdout).into_owned()
 }
 
-/// The number after `name` in a line. Names of tasks may hold any text, so the last place is taken.
+/// The number after `name` in a line. Names of tasks may hold any text, so the last occurrence is used.
 fn field(text: &str, name: &str) -> u64 {
     let value = text.rsplit_once(name).unwrap_or_else(|| panic!("no {name} in {text}")).1;
     let value = value.split([' ', '\t']).next().unwrap_or_default();
@@ -51,7 +51,7 @@ fn field(text: &str, name: &str) -> u64 {
 fn head(line: &str) -> Option<(u64, u64)> {
     let (cpu, rest) = line.split_once('[')?.1.split_once(']')?;
     let time = rest.trim_start().split_once(':')?.0;
-    // If trace-cmd does not know the clock, it prints a plain number.
+    // If trace-cmd does not recognise the clock, it prints a plain number.
     let (seconds, nanoseconds) = time.split_once('.').unwrap_or(("0", time));
     let seconds: u64 = seconds.parse().ok()?;
     Some((cpu.parse().ok()?, seconds * 1_000_000_000 + nanoseconds.parse::<u64>().ok()?))
@@ -130,10 +130,10 @@ fn every_form_of_perf_data_has_the_switches_that_perf_says() {
     }
 }
 
-/// The kernels of some virtual machines refuse the first writes of trace-cmd, although these would set only
-/// what is set already. There trace-cmd gets a mount namespace of its own, in which plain files stand in the
-/// places of the refused ones. On a machine that has traced nothing yet, tracefs is not mounted. trace-cmd
-/// leaves tracing switched off and its buffer's size changed, so the script sets both back.
+/// The kernels of some virtual machines refuse the first writes of trace-cmd, although these would only
+/// repeat the present settings. There trace-cmd gets a mount namespace of its own, in which plain files
+/// replace the refused files. On a machine that has not traced yet, tracefs is not mounted. trace-cmd leaves
+/// tracing switched off and its buffer's size changed, so the script sets both back.
 const TRACE_CMD: &str = r#"
 mount --make-rprivate /sys
 mount --make-rprivate /proc
@@ -172,7 +172,7 @@ fn both_versions_of_trace_dat_have_the_switches_of_trace_cmd() {
     let dir = tempfile::tempdir().expect("scratch space");
     let stand_in = dir.path().join("stand-in");
     fs::write(&stand_in, "1\n").expect("scratch space can be written to");
-    // The buffers hold all that one CPU does, except where losses are wanted.
+    // The buffers hold all events of a CPU, except where losses are wanted.
     let forms = [
         ("version 6", "--file-version 6 -C mono -b 8192"),
         ("version 7, compressed, with losses", "--file-version 7 -b 64"),
@@ -206,9 +206,9 @@ fn both_versions_of_trace_dat_have_the_switches_of_trace_cmd() {
     }
 }
 
-/// Reads a line like `   76402.250143 [0001]  hackbench[4493/4484]      0.792      0.769      0.039      S`:
-/// the task, how long it was off the CPU and how long of that it was runnable, ms, and the state in which it
-/// left the CPU.
+/// Reads a line like ` 76402.250143 [0001] hackbench[4493/4484] 0.792 0.769 0.039 S`: the task,
+/// its time off the CPU and the runnable part of it, ms, and the state in which it left the
+/// CPU.
 fn timehist_row(line: &str) -> Option<(u64, f64, f64, char)> {
     let mut words = line.split_whitespace().rev();
     let state = words.next()?.chars().next()?;
@@ -219,7 +219,7 @@ fn timehist_row(line: &str) -> Option<(u64, f64, f64, char)> {
 }
 
 /// The tasks that leave each CPU's chain of switches whole: each switch goes from the task to which the
-/// switch before it came. A recording of perf may lack switches, which perf does not count as lost. Each task
+/// preceding switch went. A recording of perf may lack switches, which perf does not count as lost. Each task
 /// is returned with the number of switches by which it left a CPU.
 fn whole_in(switches: &ByCpu) -> BTreeMap<u64, usize> {
     let mut left: BTreeMap<u64, usize> = BTreeMap::new();
@@ -236,9 +236,9 @@ fn whole_in(switches: &ByCpu) -> BTreeMap<u64, usize> {
     left
 }
 
-/// The longest wait of each task that perf has whole: the wait for a CPU after a wake-up, or the wait to come
-/// back on a CPU after the task was preempted. If a task has been reaped before it leaves its CPU for the
-/// last time, perf ascribes that run to a task -1, with the wait before it.
+/// The longest wait of each task that is complete in perf's file: the wait for a CPU after a wake-up, or the
+/// wait after a preemption. If a task is reaped before its last switch away from its CPU, perf ascribes that
+/// run to a task -1, with the wait before it.
 fn perf_longest_ms(file: &Path) -> BTreeMap<u64, f64> {
     let mut command = Command::new("perf");
     let said = says(command.args(["sched", "timehist", "--state", "-i"]).arg(file));
@@ -267,7 +267,7 @@ fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
     let report = report(&file);
     let (mut same, mut other) = (0, Vec::new());
     for (tid, theirs_ms) in perf_longest_ms(&file) {
-        // Of a task that existed before the recording, perf counts only what comes after the task's first
+        // For a task that existed before the recording, perf counts only the time after the task's first
         // event.
         let Some(task) = task(&report, tid).filter(|task| number(&task["start_ns"]) > 0.0) else { continue };
         let ours_ms = task["dispatch_latency_ns"]["max"].as_f64().unwrap_or(0.0) / 1e6;
@@ -279,7 +279,7 @@ fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
     assert!(other.len() <= (same / 20).max(3), "tasks, perf's and our longest delays, ms: {other:?}");
 }
 
-/// The numbers that are compared of a task that lived while both tools recorded.
+/// The compared numbers of a task that existed while both tools recorded.
 struct Account {
     switches: (u64, u64),
     wait_ns: f64,
@@ -295,8 +295,8 @@ fn account(task: &Value) -> Account {
     }
 }
 
-/// At most so many recordings are made, because perf may lack switches, which it does not count as lost, and
-/// because the host of a virtual machine may take the CPU between the two tools' time stamps.
+/// At most this many recordings are made. perf may lack switches, which it does not count as lost. The host
+/// of a virtual machine may also take the CPU between the two tools' time stamps.
 const ATTEMPTS: usize = 5;
 /// perf takes its time stamps at another moment of the same switch, and its waits begin when the task is
 /// woken.
@@ -304,16 +304,16 @@ const PER_SWITCH_NS: f64 = 10_000.0;
 /// On a slow host perf's part of the first switch of a new task takes longer than that.
 const FIRST_SWITCH_NS: f64 = 30_000.0;
 
-/// How the accounts of the tasks in two reports compare.
+/// The comparison of the accounts of the tasks in two reports.
 #[derive(Default)]
 struct Compared {
     /// The tasks with equal accounts.
     same: usize,
-    /// The tasks of which perf has fewer switches.
+    /// The tasks with fewer switches in perf.
     perf_lacks: usize,
-    /// The tasks with the same switches, of which the tools say other times.
+    /// The tasks with the same switches, but with different times in the two tools.
     other_times: usize,
-    /// Descriptions of the tasks of which perf has other switches, and not fewer.
+    /// Descriptions of the tasks with other switches in perf, but not fewer.
     other_switches: Vec<String>,
 }
 
@@ -357,12 +357,12 @@ fn switches_are_perf_s_in_each_recording_that_perf_has_whole() {
              {other_times} other times"
         );
         println!("{said}");
-        // Each switch that perf lacks concerns two tasks: one has one switch less, the other has other times,
-        // or other reasons for its switches.
+        // Each switch that perf lacks concerns two tasks: one task has one switch less, the other has other
+        // times, or other reasons for its switches.
         assert!(others <= perf_lacks, "accounts do not agree:\n{}", other_switches.join("\n"));
-        // Where the host of a virtual machine takes the CPU between the two tools' parts of one switch, the
-        // tools' times of this switch are as far apart as that takes. No bound holds for it, so a recording
-        // is made anew.
+        // The host of a virtual machine may take the CPU between the two tools' parts of one switch. Then the
+        // tools' times of this switch differ by that delay. No bound holds for it, so a new recording is
+        // made.
         if same >= 20 && (others + perf_lacks + other_times) * 20 <= same {
             return;
         }

@@ -24,7 +24,7 @@ fn start(args: &[&str]) -> Child {
 }
 
 fn signal(child: &Child, signal: i32) {
-    // The child has not been waited for, so the number is still its.
+    // The child was not waited for, so the process id is still its own.
     spry_sys::signal::send_number(child.id(), signal).expect("it is still there");
 }
 
@@ -75,13 +75,13 @@ fn a_cpu_taken_for_20_ms_is_a_20_ms_maximum_and_missed_periods() {
     let output = child.wait_with_output().expect("it ends");
     let report: Value = serde_json::from_slice(&output.stdout).expect("--json prints JSON");
     // The measured maximum is the time from the first wake-up that was due in the 20 ms to their end. This
-    // wake-up was due at most one period after their beginning.
+    // wake-up was due at most one period after the beginning of the 20 ms.
     let max_ms = number(&report["max_ns"]) / 1e6;
     assert!((19.4..40.0).contains(&max_ms), "{report}");
     assert!(number(&report["missed"]) >= (max_ms / (1000.0 / 2048.0)).floor(), "{report}");
     assert_eq!(report["max_cpu"], 0);
     assert!((0.5..4.0).contains(&number(&report["max_at_s"])), "{report}");
-    // In the raw samples the delay is one sample of 8,192; in the corrected ones it is 40 samples.
+    // In the raw samples the delay is one sample of 8,192; in the corrected samples it is 40 samples.
     let percent = |value: &Value| number(&value["percent_below_ms"]["5"]);
     assert!(percent(&report["corrected"]) < percent(&report) - 0.2, "{report}");
 }
@@ -162,7 +162,7 @@ fn a_kill_costs_at_most_the_samples_since_the_last_checkpoint() {
     child.wait().expect("it ends");
     let last = Results::load(&path).expect("the last checkpoint is whole");
     assert_eq!(last.end, End::Running);
-    // The times may differ by one interval, and by the time by which a loaded machine may be late.
+    // The times may differ by one interval, and by the delay of a loaded machine.
     assert!(last.elapsed_ns + 1_300_000_000 > first.elapsed_ns + since_ns, "{} ns", last.elapsed_ns);
     assert!(last.raw().count() > first.raw().count());
 }

@@ -12,7 +12,7 @@ fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let (mut ours, mut theirs) = (Column::default(), Column::default());
-    // The two tools measure in short turns, so that loads that come and go on this machine meet both alike.
+    // The two tools measure in short turns, so that a varying load of this machine affects both alike.
     for turn in 0..32 {
         let file = dir.path().join(format!("{turn}.hist"));
         let mut command;
@@ -34,7 +34,7 @@ fn beside_cyclictest_it_says_the_same_of_the_same_cpu() {
         let quantile =
             |column: &Column| column.quantile_us(part).expect("it is far below the last line") as f64;
         let (our_us, their_us) = (quantile(&ours), quantile(&theirs));
-        // The quantiles of this machine itself differ by so much from one such run to the next.
+        // The quantiles of this machine itself differ by this much from one such run to the next.
         assert!(
             (our_us - their_us).abs() <= (0.35 * their_us).max(5.0),
             "{part}: {our_us} us, cyclictest {their_us} us"

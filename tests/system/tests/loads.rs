@@ -1,4 +1,4 @@
-//! Loads run, keep within their bounds, and leave no process, mount or file behind, whatever ends them.
+//! Loads run, keep within their bounds, and leave no process, mount or file behind, however they end.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -110,7 +110,7 @@ impl Family {
             .unwrap_or_else(|error| panic!("process {process}: {error}"));
     }
 
-    /// Fails if a process of the family is left after a time.
+    /// Fails if a process of the family is left after some time.
     #[track_caller]
     fn is_gone(&self) {
         wait_for("the end of all processes", || {
@@ -233,7 +233,7 @@ fn all_run_beside_each_other_within_their_bounds() {
     place.is_clean();
 }
 
-/// The memory and the disk space that a family takes, as seen from outside; files without a name count, too.
+/// The memory and the disk space of a family, as measured from outside; files without a name count, too.
 fn taken(family: &Family, dir: &Path) -> (u64, u64) {
     let kib = |process: u32, name: &str| {
         field(process, name).and_then(|text| text.trim_end_matches(" kB").parse::<u64>().ok()).unwrap_or(0)
@@ -320,7 +320,7 @@ fn ctrl_c_ends_in_order_with_a_summary() {
     place.is_clean();
 }
 
-/// Loads of every kind of process: of stress-ng, of our own programs, and of a compilation in a mount.
+/// Loads with every kind of process: stress-ng, our own programs, and a compilation in a mount.
 const EVERY_KIND: [&str; 3] = ["fifos-mmap", "kernel-cpu", "fuse-compile"];
 
 #[test]
@@ -366,7 +366,7 @@ fn spry_and_guardian_killed_at_once_leave_only_files_for_clean() {
     let place = Place::new();
     let mut family = place.start(&EVERY_KIND);
     thread::sleep(Duration::from_secs(1));
-    // The guardian and `spry load` are stopped first, so that neither of them sees the end of the other.
+    // The guardian and `spry load` are stopped first, so that neither process sees the end of the other.
     for process in [family.guardian, family.child.id()] {
         family.signal(process, libc::SIGSTOP);
     }

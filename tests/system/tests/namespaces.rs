@@ -1,4 +1,4 @@
-//! A recording that is made inside namespaces says the same as one that is made outside.
+//! A recording inside namespaces has the same contents as a recording outside.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -8,7 +8,7 @@ use serde_json::Value;
 use spry_system_tests::{hidden_threads, need_root, number, report, run, spry, spry_says, task};
 use tempfile::TempDir;
 
-/// A process that was there before the recording, outside of any namespace, and that runs now and then.
+/// A process that existed before the recording, outside of any namespace, and that runs now and then.
 struct Outside(Child);
 
 impl Outside {
@@ -66,13 +66,13 @@ fn tasks_outside_a_pid_namespace_have_names_and_processes() {
         let own: Vec<&Value> = tasks.iter().filter(|task| task["tgid"] == recorder).collect();
         assert!(own.iter().any(|task| task["comm"] == "spry-drain"), "{namespaces:?}: {own:?}");
         assert!(recorder > 10, "a number of the outermost namespace, not {recorder}");
-        // Some virtual machines hide their first process: no list of tasks tells of its threads.
+        // Some virtual machines hide their first process: no list of tasks has its threads.
         let hidden = hidden_threads();
         let nameless = tasks.iter().filter(|task| task["comm"] == "");
         let nameless: Vec<_> = nameless.filter_map(|task| task["tid"].as_u64()).collect();
         let others: Vec<_> = nameless.iter().filter(|tid| !hidden.contains(*tid)).collect();
-        // A process that ends as the recording begins is in no list any more, but gives its CPU away. Of the
-        // loop outside there is one at a time.
+        // A process that ends as the recording begins is in no list any more, but gives its CPU away. The
+        // loop outside has one such process at a time.
         assert!(others.len() <= 1, "{namespaces:?}: {others:?} of {} tasks", tasks.len());
     }
 }
@@ -111,8 +111,8 @@ fn stacks_in_a_pid_namespace_name_the_files_of_their_process() {
     }
 }
 
-/// What the timers of a recording within namespaces are late in the mean and at most, ns: of those that end
-/// sleeps, as the wheel's count jiffies.
+/// The mean and the greatest lateness of the timers in a recording within namespaces, ns. Only timers that
+/// end sleeps count, since the wheel's timers count jiffies.
 fn lateness(namespaces: &[&str]) -> (f64, f64) {
     let (_directory, trace) = record_within(namespaces, "sched,timer", "for i in 1 2 3; do sleep 0.05; done");
     let report = report(&trace);

@@ -1,5 +1,5 @@
-//! What the daemon tells: everything to root, to each user the part that is theirs, and to no user the keys
-//! of another one.
+//! The daemon's answers: root gets everything, each user gets the user's own part, and no user learns the
+//! keys of another user.
 
 use std::collections::BTreeSet;
 use std::fs::{self, Permissions};
@@ -20,7 +20,7 @@ use tempfile::TempDir;
 const NOBODY: u32 = 65_534;
 /// The number of a user without a display and without input.
 const STRANGER: u32 = 65_533;
-/// The number of no process: the kernel's largest number is 2^22.
+/// The number of no existing process: the kernel's largest number is 2^22.
 const ABSENT: u32 = 4_194_305;
 
 const LETTER: &str =
@@ -69,7 +69,7 @@ impl World {
         self.ask(uid, &json!({"ask": "explain", "tgid": tgid}))
     }
 
-    /// What `spry` prints when a user runs it.
+    /// The output of `spry` when a user runs it.
     fn says(&self, uid: u32, args: &[&str]) -> String {
         let program = self.directory.path().join("spry");
         if !program.exists() {
@@ -117,7 +117,7 @@ impl Connection {
         serde_json::from_str(&line).expect("JSON")
     }
 
-    /// Asks a question. If the user has asked too much in this second, it asks again later.
+    /// Asks a question. If the user has asked too many questions in this second, it asks again later.
     fn ask(&mut self, question: &Value) -> Value {
         loop {
             self.say(question);
@@ -134,7 +134,7 @@ fn task(status: &Value, tgid: u32) -> Option<&Value> {
     status["tasks"].as_array().expect("a list").iter().find(|task| task["tgid"] == tgid)
 }
 
-/// An answer as text, with the number of the process that was asked about replaced.
+/// An answer as text, in which the number of the queried process is replaced.
 fn without(answer: &Value, tgid: u32) -> String {
     answer.to_string().replace(&tgid.to_string(), "N")
 }
@@ -278,7 +278,7 @@ fn neighbours_are_the_caller_s_own(world: &World) {
 }
 
 fn warnings_that_tell_of_users_are_root_s(world: &World) {
-    // Reports of the user `nobody` are not believed.
+    // The daemon does not trust reports of the user `nobody`.
     let report = world.directory.path().join("report.sock");
     as_user(NOBODY, move || {
         let socket = UnixDatagram::unbound().expect("a socket");
@@ -324,8 +324,8 @@ fn same(mut answer: Value) -> String {
     answer.to_string()
 }
 
-/// Asks for this time as fast as the daemon allows. Returns the different answers that the user gets, and how
-/// many answers there were.
+/// Asks as fast as the daemon allows, for this time. Returns the different answers that the user gets, and
+/// the number of answers.
 fn answers(world: &World, uid: u32, length: Duration) -> (BTreeSet<String>, usize) {
     let until = Instant::now() + length;
     let mut watch = Connection::of(uid, &world.daemon.socket);
@@ -367,7 +367,7 @@ fn answers(world: &World, uid: u32, length: Duration) -> (BTreeSet<String>, usiz
 fn a_hundred_keys_of_one_user_change_no_answer_to_another() {
     need_root();
     let world = World::new();
-    // Long enough for a hundred answers on a slow machine, too; the keys take as long.
+    // The window is long enough for a hundred answers on a slow machine, too; the keys take as long.
     let window = Duration::from_millis(5_500);
     await_some("nobody's display is watched", || {
         let status = world.status(0);
@@ -376,7 +376,7 @@ fn a_hundred_keys_of_one_user_change_no_answer_to_another() {
             .any(|device| device["name"] == world.nobodys.display && device["state"] == "watched")
             .then_some(())
     });
-    // The first questions find nothing measured, so their answers are not compared.
+    // The first questions find no measurements, so their answers are not compared.
     answers(&world, STRANGER, Duration::from_secs(2));
     let figures = || world.status(0)["rounds"]["early"].as_u64().expect("a number");
     let before = figures();

@@ -1,4 +1,4 @@
-//! What goes wrong while recording costs no more of the trace than it must.
+//! Failures while recording cost no more of the trace than necessary.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +55,7 @@ fn record(file: &Path, args: &[&str]) -> Output {
     output.expect("spry starts")
 }
 
-/// Fails unless the command failed and said why in one line.
+/// Fails unless the command failed and printed the reason in one line.
 #[track_caller]
 fn failed_in_one_line(output: &Output, why: &str) {
     let said = String::from_utf8_lossy(&output.stderr);
@@ -83,8 +83,8 @@ fn a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second() {
     let lived_ns = began.elapsed().as_nanos() as f64;
     recorder.wait().expect("it can be waited for");
     let report = report(&file);
-    // A tenth of a second more is allowed for events that were in the file when the clock started, and for a
-    // busy machine that writes late.
+    // A tenth of a second more is allowed, for events that were in the file when the clock started and for
+    // late writes on a busy machine.
     assert!(number(&report["trace"]["duration_ns"]) > lived_ns - 200e6, "{}", report["trace"]);
 }
 
@@ -122,7 +122,7 @@ fn two_recorders_at_once_see_the_same_switches() {
     for recording in recordings {
         recording.stop();
     }
-    // For each CPU, the switches: from which task to which task.
+    // The switches of each CPU: pairs of the task before and the task after.
     let [one, two] = files.each_ref().map(|file| {
         let mut found: BTreeMap<Option<u64>, Vec<[Option<u64>; 2]>> = BTreeMap::new();
         Table::of(file, dir.path()).each(|row| {

@@ -1,5 +1,5 @@
-//! Reservations by the daemon, enforced by the kernel's SCHED_DEADLINE: which users get them, which are
-//! refused and why, and what is left when a task or the daemon ends.
+//! Reservations by the daemon, enforced by the kernel's SCHED_DEADLINE: the users that get them, the refused
+//! requests with their reasons, and the state after a task or the daemon has ended.
 
 use std::fs::{self, File, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -15,7 +15,7 @@ use spry_system_tests::desk::{Daemon, Program, as_nobody, await_some, end, refus
 use spry_system_tests::{need_root, spry};
 use tempfile::TempDir;
 
-/// The number of no process: the kernel's largest number is 2^22.
+/// The number of no existing process: the kernel's largest number is 2^22.
 const ABSENT: &str = "4194303";
 const LOOP: &str = "while :; do :; done";
 
@@ -180,7 +180,7 @@ fn users_reserve_and_see_their_own_tasks_alone() {
         };
         is_theirs(&mine).and(is_theirs(&other)).and(is_theirs(&third))
     });
-    // The daemon answers each user for a few milliseconds of a second: the next second it answers again.
+    // The daemon serves each user for a few milliseconds of a second: in the next second it answers again.
     let nobody = |words: &str| {
         await_some("an answer", || {
             let output = as_nobody(&mut world.reserve(words)).output().expect("spry starts");
@@ -217,7 +217,7 @@ fn a_hundred_opens_and_closes_leave_nothing() {
     let world = World::new(&[]);
     let program = sleeper();
     for _ in 0..100 {
-        // The kernel keeps what a thread had until the end of its period.
+        // The kernel keeps a thread's bandwidth until the end of its period.
         await_some("room in the kernel", || {
             let output = world.open("--budget 8ms --period 10ms --cpu 0", program.tgid());
             let is_of_the_kernel = String::from_utf8_lossy(&output.stderr).contains("SCHED_DEADLINE has too");
@@ -227,7 +227,7 @@ fn a_hundred_opens_and_closes_leave_nothing() {
         done(&world.reserve("--release 0").output().expect("spry starts"));
     }
     assert_eq!((class(program.tgid()), world.list().len()), (libc::SCHED_OTHER, 0));
-    // The kernel, too, has everything back soon.
+    // The kernel, too, has all bandwidth back soon.
     thread::sleep(Duration::from_millis(200));
     done(&world.open("--budget 90ms --period 100ms --cpu 0", program.tgid()));
     let descriptors =
@@ -247,7 +247,7 @@ fn a_reservation_outlives_an_exec_and_ends_with_its_thread() {
     drop(program.0.stdin.take());
     await_some("the new program", || world.list().pop().filter(|one| one["comm"] == "sleep"));
     assert_eq!(class(tid), libc::SCHED_DEADLINE);
-    // Two rounds of looking at it change nothing.
+    // Two rounds of the daemon's checks change nothing.
     thread::sleep(Duration::from_millis(2_200));
     assert_eq!(world.list().len(), 1);
     end(&mut program, libc::SIGKILL);

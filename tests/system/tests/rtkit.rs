@@ -1,5 +1,5 @@
-//! Real-time priorities that are asked for on the bus: threads get reservations or nice values as the limits
-//! of users have it, whatever is asked, and however often. The bus is a private one.
+//! Requests for real-time priorities on the bus: threads get reservations or nice values within the limits of
+//! users, for any request and any number of requests. The bus is a private one.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -16,11 +16,11 @@ use spry_system_tests::desk::{Daemon, Program, await_some};
 use spry_system_tests::{need_root, run};
 use tempfile::TempDir;
 
-/// A user without privileges (`bin`), and another one (`games`): the bus lets in users that the system knows.
+/// A user without privileges (`bin`), and another (`games`): the bus admits users that the system has.
 const USER: u32 = 2;
 const OTHER: u32 = 5;
 
-/// What all clients begin with: `call` prints what a method returned, or the name of the error.
+/// The beginning of all clients: `call` prints the result of a method, or the name of the error.
 const PRELUDE: &str = "\
 import dbus, dbus.bus, os, sys, threading, time
 bus = dbus.bus.BusConnection(os.environ['DBUS_SYSTEM_BUS_ADDRESS'])
@@ -94,7 +94,7 @@ impl World {
         all["reservations"].as_array().expect("a list").clone()
     }
 
-    /// The front's process.
+    /// The process of the daemon's front.
     fn front(&self) -> Option<u32> {
         let daemon = self.daemon.program.tgid();
         let children = fs::read_to_string(format!("/proc/{daemon}/task/{daemon}/children")).ok()?;
@@ -150,7 +150,7 @@ fn requests_for_other_users_or_beyond_limits_are_refused() {
         let said = ask(USER, "MakeThreadRealtime", "tu", &format!("{tgid}, 10"));
         assert!(said.starts_with("AccessDenied there is no process"), "{said}");
     }
-    // A thread of another process of the same user is not the caller's process' thread.
+    // A thread of another process of the same user does not belong to the caller's process.
     let mine = mine.tgid();
     assert!(ask(USER, "MakeThreadRealtime", "tu", &format!("{mine}, 10")).starts_with("AccessDenied"));
     let said = ask(USER, "MakeThreadRealtimeWithPID", "ttu", &format!("{}, {mine}, 10", theirs.tgid()));

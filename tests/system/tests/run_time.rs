@@ -1,4 +1,4 @@
-//! The run time of a task in a report is the one that the kernel accounts.
+//! The run time of a task in a report agrees with the kernel's account.
 
 use std::ffi::OsStr;
 use std::io::{BufRead, BufReader};
@@ -32,7 +32,7 @@ fn run_time_is_the_kernel_s_within_a_thousandth_or_20_us() {
         .read_line(&mut said)
         .expect("the load says when it is done");
     assert_eq!(said, "done\n");
-    // All threads wait now; the kernel's accounts of them do not change until the end of the recording.
+    // All threads wait now. The kernel's accounts of them do not change until the end of the recording.
     thread::sleep(Duration::from_millis(300));
     let kernel = kernel_accounts(busy.id());
     recording.stop();
@@ -82,7 +82,7 @@ fn run_time_agrees_for_tasks_at_both_ends_of_a_recording() {
     hogs.end();
 }
 
-/// A process that does nothing but run.
+/// A process that only runs.
 fn spin() -> Child {
     Command::new("sh").args(["-c", "while :; do :; done"]).spawn().expect("a shell starts")
 }

@@ -21,10 +21,10 @@ impl Switch {
     }
 }
 
-/// At most so many recordings are made, because perf does not always record everything.
+/// At most this many recordings are made, because perf does not always record everything.
 const ATTEMPTS: usize = 5;
 
-/// So many switches of one CPU, one after the other, must be the same in both recordings.
+/// This many consecutive switches of one CPU must be the same in both recordings.
 const ENOUGH: usize = 10_000;
 
 /// The switches of each CPU, in their order.
@@ -73,7 +73,7 @@ fn perf_switches(dir: &Path) -> Option<ByCpu> {
 fn perf_switch(line: &str) -> Option<(u64, Switch)> {
     let (cpu, rest) = line.trim_start().strip_prefix('[')?.split_once(']')?;
     let (seconds, nanoseconds) = rest.split_once(':')?.0.trim().split_once('.')?;
-    // Names of tasks may hold any text, so each field is taken from its last place.
+    // Names of tasks may hold any text, so the last occurrence of each field is used.
     let field = |text: &str, name: &str| {
         let value = text.rsplit_once(name)?.1;
         value.split(' ').next()?.parse().ok()
@@ -90,17 +90,17 @@ struct Comparison {
     /// How many switches both recordings have, in the same order.
     agreed: usize,
     /// How many switches perf lacks without counting them as lost. At such a place perf's next switch leaves
-    /// another task than the one that its last switch entered, and Spry's switches lead from the one task to
-    /// the other. perf is known to lack switches while it switches its events on. As long as the machine
-    /// runs, it may also lack switches out of the idle task of one CPU.
+    /// another task than the task that its last switch entered. Spry's switches lead from the second task to
+    /// the first. perf lacks switches while it switches its events on. As long as the machine runs, it may
+    /// also lack switches out of the idle task of one CPU.
     perf_lacks: usize,
-    /// Where each recording stands at the first switch that differs although no switch of perf is missing;
-    /// the ends of the recordings if there is none.
+    /// The place of each recording at the first switch that differs although no switch of perf is missing;
+    /// the ends of the recordings if there is no such switch.
     perf_at: usize,
     spry_at: usize,
 }
 
-/// Compares the recordings, if `spry` stands at `start` where perf has its first switch.
+/// Compares the recordings, if the place `start` of `spry` corresponds to perf's first switch.
 fn compare(spry: &[Switch], perf: &[Switch], start: usize, hidden: &BTreeSet<u64>) -> Comparison {
     let mut found = Comparison { spry_at: start, ..Comparison::default() };
     while let (Some(ours), Some(theirs)) = (spry.get(found.spry_at), perf.get(found.perf_at)) {
@@ -134,7 +134,7 @@ fn is_before(switch: &Switch, next: Option<&Switch>) -> bool {
     next.is_none_or(|next| switch.time_ns < next.time_ns)
 }
 
-/// Of the comparisons that start near perf's first switch, the one that agrees longest.
+/// The comparison that agrees longest, out of the comparisons that start near perf's first switch.
 fn best_comparison(spry: &[Switch], perf: &[Switch], hidden: &BTreeSet<u64>) -> Comparison {
     let near = |switch: &Switch| {
         switch.same_tasks(&perf[0]) && switch.time_ns.abs_diff(perf[0].time_ns) < CLOCKS_APART_NS
@@ -150,7 +150,7 @@ fn around(switches: &[Switch], at: usize) -> String {
     near.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
-/// Compares every CPU. Returns the largest number of switches of a CPU of which perf lacks none.
+/// Compares every CPU. Returns the greatest number of equal switches of a CPU where perf lacks none.
 fn compare_cpus(spry: &ByCpu, perf: &ByCpu, hidden: &BTreeSet<u64>) -> usize {
     let mut whole = 0;
     for (cpu, perf) in perf {
@@ -178,7 +178,7 @@ fn the_sequence_of_switches_on_each_cpu_is_perfs() {
     let trace = dir.path().join("switches.spry");
     let mut hidden = hidden_threads();
     // perf loses events now and then even with large buffers, and more often lacks some without counting
-    // them. In every attempt the switches that perf has are compared with Spry's. In one attempt at least,
+    // them. In every attempt the switches that perf has are compared with Spry's. In at least one attempt,
     // the sequence of a CPU must be complete and the same.
     let mut whole = 0;
     for _ in 0..ATTEMPTS {

@@ -72,7 +72,7 @@ fn a_run_prints_its_cells_in_order_and_keeps_them() {
         .map(|cell| (cell["scheduler"].as_str().unwrap(), cell["vary"]["stressers"].as_u64().unwrap()));
     assert_eq!(names.collect::<Vec<_>>(), [("eevdf", 0), ("eevdf", 2), ("rr", 0), ("rr", 2)]);
     for cell in cells {
-        // The number of frames in the second depends on where the second begins and ends between frames.
+        // The number of frames in the second depends on its start and end between frames.
         assert!((24..=26).contains(&cell["metrics"]["frames_due"].as_u64().unwrap()), "{cell}");
         assert!(cell["metrics"]["wake_lateness_ns"]["p99"].is_u64(), "{cell}");
     }
@@ -107,7 +107,7 @@ fn ctrl_c_shows_what_there_is_and_leaves_nothing_behind() {
     let mut command = spry_run(home.path(), SCENARIO, &["--seeds", "20"]);
     let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     thread::sleep(Duration::from_secs(6));
-    // A child that has not been waited for keeps its number.
+    // A child that was not waited for keeps its process id.
     spry_sys::signal::send_number(child.id(), libc::SIGINT).expect("it is still there");
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(130), "{}", errors(&output));
@@ -135,7 +135,7 @@ fn a_killed_run_leaves_nothing_behind() {
             thread::sleep(Duration::from_millis(20));
         }
     };
-    // One directory is the cell's, and one is its runner's.
+    // One directory belongs to the cell, and one to its runner.
     until("a cell runs", &|| count("tmp") == 2 && count("results") == 1);
     child.kill().unwrap();
     child.wait().unwrap();

@@ -1,5 +1,5 @@
-//! An ordinary user keeps the daemon busy, with 1,000 connections or with displays that come and go. That
-//! must cost little, root must still get answers, and a display of another user must be found.
+//! An ordinary user keeps the daemon busy, with 1,000 connections or with displays that appear and disappear.
+//! This must cost little, root must still get answers, and a display of another user must be found.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -27,7 +27,7 @@ fn still_runs(program: &mut Program) -> bool {
     program.0.try_wait().expect("it can be waited for").is_none()
 }
 
-/// Measures what a daemon costs while it is besieged, beyond what it costs alone, and checks that root can
+/// Measures the additional CPU time of a besieged daemon over its CPU time alone, and checks that root can
 /// still stop it within a second.
 fn besieged(what: &str, besiegers: &[&[&str]]) {
     need_root();

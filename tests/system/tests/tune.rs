@@ -1,5 +1,5 @@
-//! `spry tune` on the running kernel: slices are what was asked for, and what is set for the machine comes
-//! back whatever ends spry.
+//! `spry tune` on the running kernel: slices have the requested length, and the machine's settings are
+//! restored however spry ends.
 
 use std::fs;
 use std::io::{BufRead, BufReader};
@@ -18,13 +18,13 @@ const FEATURES: &str = "/sys/kernel/debug/sched/features";
 const ROBIN: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 const BOOK: &str = "/run/spry/tune/book.json";
 
-/// Makes a debugfs with the knobs of the fair class, as other mounts do not see it. The running kernel may be
-/// locked down, and is left alone. The lab has a test with the real one.
+/// Makes a debugfs with the settings of the fair class, invisible to other mounts. The running kernel may be
+/// locked down, and is not changed. The lab has a test with the real debugfs.
 const MOUNTS: &str = "mount -t tmpfs -o mode=700 none /sys/kernel/debug && mkdir /sys/kernel/debug/sched && \
     mount -t tmpfs none /run && printf 700000 >/sys/kernel/debug/sched/base_slice_ns && \
     printf NO_HRTICK >/sys/kernel/debug/sched/features && echo && read -r _";
 
-/// A namespace of mounts with knobs of its own, and what they were at first.
+/// A namespace of mounts with settings of its own, and the first values of these settings.
 struct Machine {
     namespace: Child,
     before: Vec<String>,
@@ -84,7 +84,7 @@ impl Machine {
         await_some("the slice", || (self.read(SLICE) == wanted).then_some(()));
     }
 
-    /// Fails unless this is refused in one line with these words.
+    /// Fails unless this request is refused in one line with these words.
     #[track_caller]
     fn refuses(&self, args: &[&str], words: &str) {
         let (output, said) = output(&mut self.tune(&[args, &["--", "true"]].concat()));
@@ -96,7 +96,7 @@ impl Machine {
 impl Drop for Machine {
     fn drop(&mut self) {
         drop(self.namespace.stdin.take());
-        // If it has ended already, nothing is left of it.
+        // If it has ended already, there is no process to wait for.
         _ = self.namespace.wait();
     }
 }
@@ -164,7 +164,7 @@ fn a_command_and_what_it_starts_have_their_slice_without_root() {
     let said: Value = serde_json::from_str(&said).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(slice_ns, 3_000_000, "{said}");
     assert_eq!(said["knobs"][0]["now"]["ns"], 3_000_000);
-    // Whether HRTICK is on, this user cannot see.
+    // This user cannot see whether HRTICK is on.
     assert!(said["notes"][0].as_str().is_some_and(|note| note.contains("HRTICK")), "{said}");
     assert_eq!(machine.knobs(), machine.before);
 }

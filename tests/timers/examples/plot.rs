@@ -19,7 +19,7 @@ const STYLE: &str = ".figure text {fill: #5d6673; font: 11.5px system-ui, \"Deja
     .s2 {stroke: #7a8594; fill: #7a8594;} .s3 {stroke: #2f62b5; fill: #2f62b5;}\
     .s4 {stroke: #8a5bb0; fill: #8a5bb0;} .s5 {stroke: #c28a17; fill: #c28a17;}";
 
-/// The ways that are drawn: the name in the results, and what the picture calls it.
+/// The ways that are drawn: the name in the results, and the name in the picture.
 const SERIES: [(&str, &str); 6] = [
     ("work firm, a check each", "firm, checked in the work: each"),
     ("work beside epoll_pwait2, slack", "epoll_pwait2 beside the work: slack"),

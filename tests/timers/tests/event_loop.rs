@@ -118,6 +118,6 @@ fn a_token_or_terms_that_cannot_be_get_one_line() {
 fn a_check_is_cheaper_than_an_expiry_on_this_machine() {
     let costs = measure_costs().expect("a timer");
     assert!(costs.check_ns < costs.hard_ns && costs.soft_ns < costs.hard_ns, "{costs:?}");
-    // One check in two that fires a timer pays on any machine.
+    // If one check in two fires a timer, the checks are worth their cost on any machine.
     assert!(costs.pay(50_000, 100_000), "{costs:?}");
 }

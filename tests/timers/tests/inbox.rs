@@ -1,9 +1,9 @@
-//! How threads meet in a loop's inbox: the orders of their steps, tried by loom.
+//! The meetings of threads in a loop's inbox: loom tries the orders of their steps.
 
 #[path = "../../../crates/act/timer/src/inbox.rs"]
 mod inbox;
 
-/// What `inbox.rs` shares between threads, with loom's types.
+/// The parts that `inbox.rs` shares between threads, with loom's types.
 mod sync {
     pub(crate) use std::sync::PoisonError;
 
@@ -43,7 +43,7 @@ fn a_reader_that_sleeps_until_told_gets_every_message() {
             if all.len() == 2 {
                 break;
             }
-            // If no sender had told the reader of a message, it would stay here for ever.
+            // If no sender had notified the reader of a message, the reader would wait here for ever.
             told.wait();
         }
         all.sort_unstable();

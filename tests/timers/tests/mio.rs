@@ -1,4 +1,4 @@
-//! The backstop as a source of mio's.
+//! The backstop as an event source for mio.
 
 use std::io::Write;
 use std::time::Duration;

@@ -105,7 +105,7 @@ fn the_end_of_a_sleep_wakes_all_tasks_that_are_due() {
     one_thread().block_on(async {
         let time = Time::start().expect("a runtime runs");
         let woken = Arc::new(AtomicU64::new(0));
-        // Their backstop is an hour away: only a trigger point can wake them in time.
+        // Their backstop is an hour later: only a trigger point can wake them in time.
         for _ in 0..10 {
             let (sleep, woken) = (time.sleep(Duration::from_millis(1), LONG), woken.clone());
             tokio::spawn(async move {

@@ -28,12 +28,12 @@ pub fn find(variable: &str) -> String {
     })
 }
 
-/// A program that compiles as this clang does, for the package of a build script, and writes the same object
-/// in each folder of a build: neither paths nor an order of types that depends on their lengths. A guest of
-/// the lab that loads the object then does not depend on the folder, either.
+/// Makes a program that compiles as this clang does, for the package of a build script. It writes the same
+/// object in each build folder: without paths, and without an order of types that depends on their lengths.
+/// Then a guest of the lab that loads the object does not depend on the folder, either.
 ///
 /// # Panics
-/// Outside a build script, where cargo does not say the paths; if the program cannot be written.
+/// Outside a build script, where cargo does not set the paths; if the program cannot be written.
 pub fn anywhere(clang: &str) -> PathBuf {
     let path =
         |variable: &str| PathBuf::from(env::var_os(variable).expect("cargo sets it for build scripts"));

@@ -1,5 +1,5 @@
-//! What a process that reads what others wrote gives up before it reads: root's rights, and nearly all system
-//! calls. `spry-eyes` and `spry-rtkit` are such processes.
+//! Confines a process that reads untrusted data: before it reads, it drops root's privileges and nearly all
+//! system calls. `spry-eyes` and `spry-rtkit` are such processes.
 
 use std::collections::BTreeMap;
 use std::ffi::CStr;
@@ -45,15 +45,15 @@ const CALLS: [libc::c_long; 19] = [
     libc::SYS_write,
 ];
 
-/// From then on the process has this name and can gain no privilege, no other process can look into it, and
-/// if root started it, it is this user's and keeps none of root's rights. The process must have one thread.
+/// Gives the process this name. From then on it can gain no privilege, and no other process can inspect it.
+/// If root started it, it becomes this user's and keeps no privilege of root. It must have one thread.
 ///
 /// # Errors
 /// If the kernel refuses.
 pub fn become_user(name: &CStr, uid: u32, gid: u32) -> Result<()> {
     begin(name)?;
     if geteuid().is_root() {
-        // The kernel kills the daemon nearly last when memory is short; what it starts needs no such
+        // The kernel kills the daemon nearly last when memory is short; its children need no such
         // protection.
         fs::write("/proc/self/oom_score_adj", "0").context("standing in line for memory")?;
         set_thread_groups(&[])?;
@@ -62,7 +62,7 @@ pub fn become_user(name: &CStr, uid: u32, gid: u32) -> Result<()> {
         drop_bounds(CapabilitySet::empty())?;
         // When a process changes its user, the kernel makes it dumpable again on systems that are set up for
         // such dumps. So the permitted capabilities are kept until that is undone: a process without these
-        // capabilities may not look into a process that has them.
+        // capabilities may not inspect a process that has them.
         set_keep_capabilities(true)?;
         set_thread_res_uid(uid, uid, uid)?;
         set_dumpable_behavior(DumpableBehavior::NotDumpable)?;
@@ -71,7 +71,7 @@ pub fn become_user(name: &CStr, uid: u32, gid: u32) -> Result<()> {
     Ok(())
 }
 
-/// As [`become_user`], but the process stays the user's that it is, and of root's rights it keeps these.
+/// As [`become_user`], but the process keeps its user, and of root's privileges it keeps `needed`.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -84,8 +84,8 @@ pub fn keep_rights(name: &CStr, needed: CapabilitySet) -> Result<()> {
     Ok(())
 }
 
-/// For good, the process has at most so much memory, bytes, and so many descriptors, starts no other process,
-/// and writes no file.
+/// Limits the process for good: to this much memory, bytes, and to this many descriptors. It can start no
+/// other process and write no file.
 ///
 /// # Errors
 /// If the kernel refuses.
@@ -111,7 +111,7 @@ fn begin(name: &CStr) -> Result<()> {
     Ok(())
 }
 
-/// Takes capabilities out of the bounding set: no program that this process becomes can have them.
+/// Takes capabilities out of the bounding set: no program that this process executes can have them.
 fn drop_bounds(except: CapabilitySet) -> Result<()> {
     for bit in 0..64 {
         let capability = CapabilitySet::from_bits_retain(1 << bit);

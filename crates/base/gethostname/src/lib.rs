@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// The name of this host, as the kernel has it; empty if the kernel does not say.
+/// The name of this host, as the kernel reports it; empty if it reports none.
 pub fn gethostname() -> OsString {
     OsStr::from_bytes(rustix::system::uname().nodename().to_bytes()).to_owned()
 }

@@ -19,8 +19,8 @@
 #define MEM_MAJOR	  1
 #define TTY_MAJOR	  4
 #define TTYAUX_MAJOR	  5
-/* The major numbers of pseudo-terminals: from the first one on those of the ends that drivers have, and then
- * those of the other ends. */
+/* The major numbers of pseudo-terminals: the masters have the numbers from the first one on, the slaves from
+ * the second one to the last one. */
 #define PTY_MASTER_MAJOR 128
 #define PTY_SLAVE_MAJOR	 136
 #define PTY_LAST_MAJOR	 143

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The count of preemption, softirq and hardirq levels, wherever the kernel keeps it. src/types.rs finds out
- * before a program is loaded where that is. */
+/* The count of preemption, softirq and hardirq levels, wherever the kernel keeps it. src/types.rs finds its
+ * place before a program is loaded. */
 #ifndef SPRY_PREEMPT_BPF_H
 #define SPRY_PREEMPT_BPF_H
 
 /*
  * On x86 the count is a per-CPU variable (inside pcpu_hot from 6.2 to 6.14), elsewhere a field of
- * thread_info. A kernel need not tell the addresses of its variables. But the way from a task to the run
- * queue of its CPU is known, and BTF tells how far the count is from that run queue.
+ * thread_info. A kernel need not expose the addresses of its variables. But a task points to the run
+ * queue of its CPU, and BTF gives the distance from that run queue to the count.
  */
 struct rq___any {
 } __attribute__((preserve_access_index));

@@ -1,5 +1,5 @@
-//! What the running kernel tells of itself, and where kernels differ. Each difference is found by looking at
-//! the running kernel itself; its version is never asked.
+//! Properties of the running kernel, and the differences between kernels. Each difference is found in the
+//! running kernel itself, and never by its version.
 //!
 //! The headers in `include` are for BPF programs, and under GPL-2.0-only as these are: the headers are
 //! compiled into BPF programs only.
@@ -17,7 +17,7 @@ pub const PF_KTHREAD: u64 = 0x0020_0000;
 /// How many bits of a device number are the minor number, in the kernel's own form.
 const MINOR_BITS: u32 = 20;
 
-/// The number of a device in the kernel's own form (`dev_t`), from the form in which `stat` tells the number.
+/// The number of a device in the kernel's own form (`dev_t`), from the form in which `stat` returns it.
 #[must_use]
 pub const fn device(device: libc::dev_t) -> u32 {
     libc::major(device) << MINOR_BITS | libc::minor(device)

@@ -1,5 +1,5 @@
-//! What the kernel's type information (BTF) tells: which tracepoints there are, and where the count of
-//! preemption is.
+//! Reads the kernel's type information (BTF): its tracepoints, and the place of the count of preemption,
+//! softirq and hardirq levels.
 
 use std::fs;
 

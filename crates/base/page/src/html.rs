@@ -1,4 +1,4 @@
-//! How HTML pages begin and end: the pages can be opened without a network.
+//! The beginning and the end of HTML pages, which can be opened without a network.
 
 use crate::markup::escape;
 use crate::style;
@@ -12,8 +12,8 @@ pub enum Scripts {
     Inline,
 }
 
-/// The beginning of a page, up to its content. `title` is plain text; `own` is a style sheet for what only
-/// this page has.
+/// The beginning of a page, up to its content. `title` is plain text; `own` is a style sheet for elements
+/// that only this page has.
 pub fn begin(title: &str, own: &str, scripts: Scripts) -> String {
     let scripts = match scripts {
         Scripts::Forbidden => "",

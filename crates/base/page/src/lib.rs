@@ -1,5 +1,5 @@
-//! What pages and printed reports share: [`words`] for numbers, escaping of text inside HTML and SVG, one
-//! [`style`] sheet, how pages begin and end ([`html`]), and the parts of charts ([`chart`]).
+//! The parts that pages and printed reports share: [`words`] for numbers, escaping of text inside HTML and
+//! SVG, one [`style`] sheet, the beginning and end of pages ([`html`]), and parts of charts ([`chart`]).
 
 pub mod chart;
 pub mod html;

@@ -4,16 +4,16 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 /// The style of every page: colours of the light and the dark scheme, text, tables, charts. A page adds the
-/// style of what only it has.
+/// styles of elements that only it has.
 pub const PAGE: &str = concat!(include_str!("style/page.css"), include_str!("style/chart.css"));
 
 /// The part of the style sheet for charts.
 const CHART: &str = include_str!("style/chart.css");
 
-/// A style sheet for the picture `svg`, which is an SVG file of its own: the rules for charts and those of
-/// `own`, in the light colours.
+/// A style sheet for the picture `svg`, which is an SVG file of its own: the rules for charts and the rules
+/// of `own`, in the light colours.
 ///
-/// The result has no variables, because programs that draw SVG without a browser do not know them: a rule
+/// The result has no variables, because programs that draw SVG without a browser do not support them: a rule
 /// that uses `--own` becomes one rule for each class in `svg` that sets `--own`. Such a rule must have one
 /// selector. Rules of `own` in `@media` are left out; they must come last.
 pub fn picture(svg: &str, own: &str) -> String {
@@ -51,7 +51,7 @@ pub fn picture(svg: &str, own: &str) -> String {
     out
 }
 
-/// The variable that has the own colour of a thing in a chart.
+/// The variable for the individual colour of an element in a chart.
 const OWN: &str = "--own";
 
 /// The selectors and bodies of a style sheet, up to its first `@media`.

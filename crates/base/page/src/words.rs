@@ -1,7 +1,7 @@
 //! Numbers in words, the same in the terminal, in HTML and in pictures.
 
 /// A number with about three digits: two decimals below 10, one below 100, none from there on; a value of
-/// zero is `0`. What is rounded to 0 gets no sign.
+/// zero is `0`. A value that is rounded to 0 gets no sign.
 pub fn digits(value: f64) -> String {
     match value.abs() {
         0.0 => "0".to_owned(),
@@ -11,7 +11,7 @@ pub fn digits(value: f64) -> String {
     }
 }
 
-/// A duration with three digits: `31.2 ms`. The units are ns, us, ms and s; what would be 1000 of one unit is
+/// A duration with three digits: `31.2 ms`. The units are ns, us, ms and s; 1000 of one unit are written as
 /// 1.00 of the next.
 pub fn duration(ns: u64) -> String {
     duration_f64(ns as f64)
@@ -81,7 +81,7 @@ fn apart(digits: &str) -> String {
     text
 }
 
-/// A number of bytes, with one decimal from 1 KiB on: `1.5 MiB`. What would be 1024.0 of one unit is 1.0 of
+/// A number of bytes, with one decimal from 1 KiB on: `1.5 MiB`. 1024.0 of one unit are written as 1.0 of
 /// the next.
 pub fn bytes(number: u64) -> String {
     if number < 1_024 {
@@ -118,7 +118,7 @@ fn unsigned_zero(number: String) -> String {
 }
 
 /// A rate with two significant digits, but three decimals at most: `25`, `8.0`, `0.012`; a rate of zero is
-/// `0`. The caller adds the unit of what is counted and of the time.
+/// `0`. The caller adds the units of the count and of the time.
 pub fn rate(rate: f64) -> String {
     match rate {
         0.0 => "0".to_owned(),

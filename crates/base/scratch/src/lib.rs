@@ -28,7 +28,7 @@ impl Scratch {
         let path = directory(&below.map_or_else(std::env::temp_dir, Path::to_owned))?;
         // Nothing is written to the pipe. The shell waits for the pipe's end, which comes when this process
         // ends or drops the directory. Processes that this process started may still be ending then: a second
-        // try removes what they wrote meanwhile.
+        // try removes the files that they wrote meanwhile.
         let removal = "read -r _; rm -rf -- \"$1\" 2>/dev/null || { sleep 1; rm -rf -- \"$1\"; }";
         let keeper = Command::new("sh")
             .args(["-c", removal, "sh"])

@@ -1,4 +1,4 @@
-//! Settings of the kernel that are files: what is in force, what restores it, and which are the same.
+//! Settings of the kernel that are files: their values in force, and whether two are about the same thing.
 
 use std::fs;
 use std::io;
@@ -36,13 +36,13 @@ impl Setting {
         fs::write(&self.path, &self.value)
     }
 
-    /// Whether both are about the same file, and in a file of several switches about the same one.
+    /// Whether both are about the same file, and in a file of several switches about the same switch.
     #[must_use]
     pub fn is_about_the_same(&self, other: &Setting) -> bool {
         self.path == other.path && self.switch() == other.switch()
     }
 
-    /// The name of the switch, in a file that holds several.
+    /// The name of the switch, in a file that holds several switches; otherwise `None`.
     #[must_use]
     pub fn switch(&self) -> Option<&str> {
         let name = self.value.strip_prefix("NO_").unwrap_or(&self.value);

@@ -10,11 +10,11 @@ use crate::clock::{monotonic_ns, timespec};
 use crate::signal::{self, Waits};
 use crate::{Signal, checked};
 
-/// When the next alarm is due, ns.
+/// The time at which the next alarm is due, ns of the monotonic clock.
 static DUE_NS: AtomicU64 = AtomicU64::new(0);
 /// How many alarms have come so far.
 static COME: AtomicUsize = AtomicUsize::new(0);
-/// The alarms of the process; nothing if it has no alarm clock.
+/// The alarms of the process; unset if it has no alarm clock.
 static ALARMS: OnceLock<Vec<Alarm>> = OnceLock::new();
 /// The kernel's timer that sends the alarms, as a number.
 static TIMER: AtomicUsize = AtomicUsize::new(0);
@@ -54,7 +54,7 @@ fn set(due_ns: u64) {
     set_timer(due_ns.max(1));
 }
 
-/// Has the timer expire at a time of the monotonic clock, ns; at no time if it is 0.
+/// Makes the timer expire at a time of the monotonic clock, ns; 0 disarms it.
 fn set_timer(at_ns: u64) {
     let never = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     let setting = libc::itimerspec { it_interval: never, it_value: timespec(at_ns) };
@@ -76,7 +76,7 @@ impl AlarmClock {
             due_ns: AtomicU64::new(0),
         });
         ALARMS.set(alarms.collect()).map_err(|_| io::Error::from_raw_os_error(libc::EBUSY))?;
-        // SAFETY: the handler makes calls only that are allowed at any moment, and allocates no memory.
+        // SAFETY: the handler makes only calls that are async-signal-safe, and allocates no memory.
         unsafe { signal::handle(Signal::ALARM.as_raw(), alarm, Waits::End)? };
         let mut timer: libc::timer_t = ptr::null_mut();
         // SAFETY: the pointer is to a timer of our own; without an event the signal is SIGALRM.
@@ -117,7 +117,7 @@ impl AlarmClock {
         }
     }
 
-    /// Stops the clock. Returns for each alarm that came when it was due and how late it was, ns.
+    /// Stops the clock. Returns the due time and the lateness of each alarm that came, ns.
     pub fn stop(self) -> Vec<(u64, u64)> {
         set_timer(0);
         let times =
@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn alarms_come_one_after_another_no_earlier_than_due() {
         let intervals_ns = [1_000_000, 2_000_000, 3_000_000];
-        // The signals are no other test's.
+        // The child gets no other test's signals.
         // SAFETY: the child takes no lock that another thread may hold.
         let child = unsafe {
             outlive::fork(|| {

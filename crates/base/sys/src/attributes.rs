@@ -1,7 +1,7 @@
-//! All that the kernel keeps of how a thread is scheduled: its class, and what the class counts with.
+//! All attributes by which the kernel schedules a thread: its class, and the numbers of the class.
 //!
-//! [`Attributes::give`] sets all of it. [`set_policy`](crate::schedule::set_policy) is another call of the
-//! kernel's: it changes the class alone, and the thread keeps its nice value and its slice.
+//! [`Attributes::give`] sets all of them. [`set_policy`](crate::schedule::set_policy) is another system call:
+//! it changes the class alone, and the thread keeps its nice value and its slice.
 
 use std::io;
 
@@ -37,26 +37,26 @@ impl Attributes {
         attributes
     }
 
-    /// Ordinary, and never first when it is woken, with a nice value of -20 to 19.
+    /// The batch class, in which a woken task preempts no other task, with a nice value of -20 to 19.
     pub fn batch(nice: i32) -> Attributes {
         let mut attributes = Attributes::of_class(libc::SCHED_BATCH);
         attributes.0.sched_nice = nice;
         attributes
     }
 
-    /// What runs when nothing else wants to.
+    /// The idle class, which gets hardly any CPU time while other tasks need it.
     pub fn idle() -> Attributes {
         Attributes::of_class(libc::SCHED_IDLE)
     }
 
-    /// Real-time, until it sleeps, at a priority of 1 to 99.
+    /// The FIFO class: real-time, until the task sleeps, at a priority of 1 to 99.
     pub fn fifo(priority: u32) -> Attributes {
         let mut attributes = Attributes::of_class(libc::SCHED_FIFO);
         attributes.0.sched_priority = priority;
         attributes
     }
 
-    /// Real-time, in turns with others of its priority, 1 to 99.
+    /// The round-robin class: real-time, in turns with other tasks of the same priority, 1 to 99.
     pub fn round_robin(priority: u32) -> Attributes {
         let mut attributes = Attributes::of_class(libc::SCHED_RR);
         attributes.0.sched_priority = priority;
@@ -71,7 +71,7 @@ impl Attributes {
         attributes
     }
 
-    /// Attributes by the kernel's own numbers. The size among them is not looked at.
+    /// Attributes by the kernel's own numbers. The size among them is ignored.
     pub const fn of_numbers(mut numbers: libc::sched_attr) -> Attributes {
         numbers.size = Attributes::SIZE;
         Attributes(numbers)
@@ -82,59 +82,59 @@ impl Attributes {
         &self.0
     }
 
-    /// Whether the class runs before the ordinary ones, and so before the scheduler's reservations.
+    /// Whether the class runs before the ordinary classes, and so before the scheduler's reservations.
     pub const fn is_real_time(&self) -> bool {
         // The numbers of SCHED_FIFO, SCHED_RR and SCHED_DEADLINE (sched.h).
         matches!(self.0.sched_policy, 1 | 2 | 6)
     }
 
-    /// Whether the class shares the CPU fairly and its threads have slices: the ordinary one, and the one of
-    /// batches.
+    /// Whether the class shares the CPU fairly and its threads have slices: the ordinary class and the batch
+    /// class.
     pub const fn is_fair(&self) -> bool {
         // The numbers of SCHED_OTHER and SCHED_BATCH (sched.h).
         matches!(self.0.sched_policy, 0 | 3)
     }
 
-    /// How long a thread of a fair class runs before the next one has its turn, ns. It is 0 in other classes,
-    /// and on kernels that have no slices of single threads.
+    /// How long a thread of a fair class runs before the next thread has its turn, ns. It is 0 in other
+    /// classes, and on kernels that have no slices of single threads.
     pub const fn slice_ns(&self) -> u64 {
         if self.is_fair() { self.0.sched_runtime } else { 0 }
     }
 
-    /// The same with another slice, ns. The kernel may give a thread a shorter or a longer one.
+    /// The same attributes with another slice, ns. The kernel may give a thread a shorter or a longer slice.
     #[must_use]
     pub const fn with_slice(mut self, slice_ns: u64) -> Attributes {
         self.0.sched_runtime = slice_ns;
         self
     }
 
-    /// The same, but what the thread starts is in the ordinary class: a thread with a reservation may start
-    /// others only so.
+    /// The same attributes, but tasks that the thread starts are in the ordinary class: a thread with a
+    /// reservation may start others only so.
     #[must_use]
     pub fn for_itself_alone(mut self) -> Attributes {
         self.0.sched_flags |= libc::SCHED_FLAG_RESET_ON_FORK as u64;
         self
     }
 
-    /// Those of a thread; 0 is the calling thread.
+    /// The attributes of a thread; 0 is the calling thread.
     ///
     /// # Errors
-    /// `ESRCH` if the thread is gone.
+    /// `ESRCH` if there is no such thread.
     pub fn of(tid: u32) -> io::Result<Attributes> {
         let mut attributes = Attributes::of_class(0);
         let place = &raw mut attributes.0;
-        // SAFETY: the structure is ours and has the size that the call is told.
+        // SAFETY: the structure is ours and has the size that is passed to the call.
         let done = unsafe { libc::syscall(libc::SYS_sched_getattr, tid, place, Attributes::SIZE, 0) };
         checked(done as libc::c_int)?;
         attributes.0.size = Attributes::SIZE;
         Ok(attributes)
     }
 
-    /// Gives them to a thread; 0 is the calling thread.
+    /// Gives these attributes to a thread; 0 is the calling thread.
     ///
     /// # Errors
-    /// `ESRCH` if the thread is gone, `EPERM` if it may not have them, `EBUSY` if a reservation does not fit
-    /// onto the CPUs, `EINVAL` if a number is out of its range.
+    /// `ESRCH` if there is no such thread, `EPERM` if it may not have them, `EBUSY` if a reservation does not
+    /// fit onto the CPUs, `EINVAL` if a number is out of its range.
     pub fn give(&self, tid: u32) -> io::Result<()> {
         // SAFETY: the structure outlives the call, and holds its own size.
         let done = unsafe { libc::syscall(libc::SYS_sched_setattr, tid, &raw const self.0, 0) };
@@ -173,7 +173,7 @@ mod tests {
             nicer.give(0).expect("any thread may");
             let own = Attributes::of(0).expect("it is there");
             assert!(own.is_fair() && own.0.sched_nice == 5, "{own:?}");
-            // Kernels without slices of single threads tell none.
+            // Kernels without slices of single threads report none.
             assert!([0, 5_000_000].contains(&own.slice_ns()), "{own:?}");
         })
         .join()

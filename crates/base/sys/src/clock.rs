@@ -21,7 +21,7 @@ pub fn monotonic_ns() -> u64 {
     now_ns(libc::CLOCK_MONOTONIC)
 }
 
-/// The time of the kernel's own monotonic clock, ns. BPF programs, tracepoints and `/proc/timer_list` tell
+/// The time of the kernel's own monotonic clock, ns. BPF programs, tracepoints and `/proc/timer_list` have
 /// times of this clock. In a time namespace the process' monotonic clock differs from it.
 #[inline]
 pub fn kernel_ns() -> u64 {
@@ -46,7 +46,7 @@ fn ahead_of_kernel_ns() -> i64 {
     static AHEAD: OnceLock<i64> = OnceLock::new();
     *AHEAD.get_or_init(|| {
         let namespace = |name: &str| fs::read_link(format!("/proc/self/ns/{name}")).ok();
-        // The offsets are those of the namespace of this process' next child.
+        // The file has the offsets of the namespace of this process' next child.
         let is_own = namespace("time") == namespace("time_for_children");
         let text = fs::read_to_string("/proc/self/timens_offsets").unwrap_or_default();
         monotonic_offset_ns(&text).filter(|_| is_own).unwrap_or(0)
@@ -83,7 +83,7 @@ pub fn own_cpu_ns() -> u64 {
     now_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// The time of a clock that is always there. What measures calls this, so it stays the C library's function.
+/// The time of a clock that is always there. Measurements call this, so it stays the C library's function.
 #[inline]
 fn now_ns(clock: libc::clockid_t) -> u64 {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
@@ -103,7 +103,7 @@ pub fn tick_ns() -> u64 {
     period.tv_sec as u64 * 1_000_000_000 + period.tv_nsec as u64
 }
 
-/// Whether the kernel's timers expire between ticks. Where they do not, the monotonic clock is as coarse as
+/// Whether the kernel's timers expire between ticks. If they do not, the monotonic clock is as coarse as
 /// the tick.
 pub fn has_fine_timers() -> bool {
     let step = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
@@ -140,9 +140,9 @@ pub(crate) fn timespec(ns: u64) -> libc::timespec {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Woke {
-    /// It lasted until the time asked for, or longer.
+    /// The sleep lasted until the requested time, or longer.
     OnTime,
-    /// A signal ended it before its time.
+    /// A signal ended the sleep early.
     Interrupted,
 }
 
@@ -162,7 +162,7 @@ pub fn sleep_once_until(ns: u64) -> Woke {
     if result == libc::EINTR { Woke::Interrupted } else { Woke::OnTime }
 }
 
-/// Sleeps until a time of the monotonic clock, ns; again, if something ends the sleep early.
+/// Sleeps until a time of the monotonic clock, ns. A sleep that a signal ends early is continued.
 #[inline]
 pub fn sleep_until(ns: u64) {
     while sleep_once_until(ns) == Woke::Interrupted {}
@@ -183,8 +183,8 @@ pub fn timer(first_ns: u64, period_ns: u64) -> io::Result<OwnedFd> {
     Ok(timer)
 }
 
-/// Waits for and reads a number of 64 bits, as timers and real-time clocks give. It is what is measured, so
-/// it stays the C library's function.
+/// Waits for and reads a number of 64 bits, as timers and real-time clocks give. The call itself is measured,
+/// so it stays the C library's function.
 ///
 /// # Errors
 /// If the descriptor gives no such number.
@@ -204,7 +204,7 @@ pub fn read_u64(from: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Has the calling thread's timers expire within a nanosecond; timers of threads in real-time classes do so
+/// Makes the calling thread's timers expire within a nanosecond; timers of threads in real-time classes do so
 /// anyway.
 pub fn set_no_timer_slack() {
     // The kernel refuses no such number.

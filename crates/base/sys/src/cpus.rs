@@ -1,4 +1,4 @@
-//! Which CPUs a thread may run on.
+//! The CPUs on which a thread may run.
 
 use std::io;
 
@@ -40,7 +40,7 @@ impl Cpus {
     /// The CPUs that a thread may run on.
     ///
     /// # Errors
-    /// If the thread is gone.
+    /// If there is no such thread.
     pub fn allowed_to(tid: u32) -> io::Result<Cpus> {
         Ok(Cpus(sched_getaffinity(number_or_own(tid)?)?))
     }
@@ -54,7 +54,7 @@ impl Cpus {
     /// thread. Allocates no memory.
     ///
     /// # Errors
-    /// If none of the CPUs is there, the thread is gone, or it is another user's.
+    /// If none of the CPUs is there, or if there is no such thread, or if it is another user's.
     pub fn hold(&self, tid: u32) -> io::Result<()> {
         Ok(sched_setaffinity(number_or_own(tid)?, &self.0)?)
     }
@@ -68,7 +68,7 @@ pub fn set_cpu(cpu: u32) -> io::Result<()> {
     Cpus::of([cpu])?.hold(0)
 }
 
-/// The CPUs that the calling thread may run on, in order; none if the kernel does not say.
+/// The CPUs that the calling thread may run on, in order; none if the kernel returns an error.
 pub fn allowed_cpus() -> Vec<u32> {
     Cpus::allowed().map(|set| set.numbers().collect()).unwrap_or_default()
 }

@@ -1,4 +1,4 @@
-//! What devices are asked by requests of their own: real-time clocks, graphics cards, keyboards and mice.
+//! Requests to devices (ioctl): real-time clocks, graphics cards, keyboards and mice.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ const RTC_IRQP_SET: libc::Ioctl =
 /// Sets how often a real-time clock interrupts, Hz.
 ///
 /// # Errors
-/// If the clock cannot so often, or this process may not.
+/// If the clock does not support the rate, or if this process may not set it.
 pub fn set_rtc_rate(rtc: BorrowedFd<'_>, rate_hz: u32) -> io::Result<()> {
     // SAFETY: takes numbers.
     checked(unsafe { libc::ioctl(rtc.as_raw_fd(), RTC_IRQP_SET, libc::c_ulong::from(rate_hz)) }).map(|_| ())
@@ -32,7 +32,7 @@ pub enum Interrupts {
 /// Switches a real-time clock's periodic interrupts.
 ///
 /// # Errors
-/// If it has none.
+/// If the clock has no periodic interrupts.
 pub fn switch_rtc(rtc: BorrowedFd<'_>, interrupts: Interrupts) -> io::Result<()> {
     let request = match interrupts {
         Interrupts::On => RTC_PIE_ON,
@@ -42,10 +42,10 @@ pub fn switch_rtc(rtc: BorrowedFd<'_>, interrupts: Interrupts) -> io::Result<()>
     checked(unsafe { libc::ioctl(rtc.as_raw_fd(), request, 0) }).map(|_| ())
 }
 
-/// Whether this descriptor is now the master of its graphics card: what the master shows is on the screen.
+/// Whether this descriptor is now the master of its graphics card: the screen shows the master's pictures.
 pub fn is_drm_master(card: BorrowedFd<'_>) -> bool {
-    /// `DRM_IOCTL_AUTH_MAGIC` with a number that no client has: the kernel answers a master that the number
-    /// is wrong, and any other descriptor that it may not ask.
+    /// `DRM_IOCTL_AUTH_MAGIC` with a number that no client has. A master gets the error that the number is
+    /// wrong, and any other descriptor gets the error that it has no permission.
     const AUTH_MAGIC: libc::c_ulong = 1 << 30 | 4 << 16 | (b'd' as libc::c_ulong) << 8 | 0x11;
     let magic = 0_u32;
     // SAFETY: the request reads four bytes, which outlive the call.
@@ -57,7 +57,7 @@ pub fn is_drm_master(card: BorrowedFd<'_>) -> bool {
 pub const KEYS: usize = 0x300 / 8;
 
 /// The keys and buttons of an input device, one bit each, by their numbers in <linux/input-event-codes.h>;
-/// nothing if it is no input device.
+/// `None` if it is no input device.
 pub fn keys_of(device: BorrowedFd<'_>) -> Option<[u8; KEYS]> {
     const EV_KEY: libc::c_ulong = 1;
     /// `EVIOCGBIT(EV_KEY, KEYS)`.
@@ -87,7 +87,7 @@ mod tests {
 
     #[test]
     fn a_real_time_clock_takes_its_rate() {
-        // Not every machine has one, and one that another process uses is not opened.
+        // Not every machine has such a clock, and a clock that another process uses is not opened.
         let Ok(rtc) = File::open("/dev/rtc0") else { return };
         if set_rtc_rate(rtc.as_fd(), 64).is_ok() && switch_rtc(rtc.as_fd(), Interrupts::On).is_ok() {
             assert!(crate::clock::read_u64(rtc.as_fd()).expect("it interrupts") > 0);

@@ -1,4 +1,4 @@
-//! Files: space reserved up front, what space there is, and how they are written.
+//! Files: reservation of disk space, free space, flushing, and writing.
 
 use std::fs::File;
 use std::io;
@@ -8,7 +8,7 @@ use std::path::Path;
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl, syncfs};
 use rustix::io::Errno;
 
-/// Reserves a file's first bytes on its disk. Where the file system cannot reserve, the C library writes
+/// Reserves a file's first bytes on its disk. If the file system cannot reserve, the C library writes
 /// them.
 ///
 /// # Errors
@@ -31,18 +31,18 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
     Ok(found.f_bavail.saturating_mul(found.f_frsize))
 }
 
-/// Has the file system of an open file write all its data to its disk.
+/// Makes the file system of an open file write all its data to its disk.
 ///
 /// # Errors
-/// If the disk does not take it.
+/// If the disk does not accept the data.
 pub fn flush_file_system(file: impl AsFd) -> io::Result<()> {
     Ok(syncfs(file)?)
 }
 
-/// From now on reads and writes fail rather than wait, of all descriptors of this open file.
+/// Makes reads and writes of an open file fail rather than wait, with all descriptors of this open file.
 ///
 /// # Errors
-/// If the descriptor only names a file.
+/// If the descriptor was opened with `O_PATH`.
 pub fn never_wait(file: impl AsFd) -> io::Result<()> {
     let flags = fcntl_getfl(&file)?;
     Ok(fcntl_setfl(&file, flags | OFlags::NONBLOCK)?)
@@ -51,7 +51,7 @@ pub fn never_wait(file: impl AsFd) -> io::Result<()> {
 /// Writes all of these bytes. A call that a signal interrupts is made again.
 ///
 /// # Errors
-/// If the file does not take them; then it has some of them.
+/// If the file does not accept the bytes; it may have some of them then.
 pub fn write_all(file: impl AsFd, mut bytes: &[u8]) -> io::Result<()> {
     while !bytes.is_empty() {
         match rustix::io::write(&file, bytes) {

@@ -1,5 +1,5 @@
-//! Words on which threads of several processes wait, and locks that give their holder the priority of those
-//! that wait.
+//! Words on which threads of several processes wait, and locks that give their holder the priority of the
+//! waiting threads.
 
 use std::io;
 use std::sync::atomic::AtomicU32;
@@ -10,9 +10,9 @@ use rustix::thread::futex::{self, Flags, Timespec};
 /// Sleeps while the word has this value. The sleep also ends when another thread wakes this one, at a signal,
 /// and at the time limit.
 pub fn wait(word: &AtomicU32, value: u32, limit: Option<Duration>) {
-    // A time that the kernel cannot count to is for ever.
+    // A time limit that is too long for the kernel is no limit.
     let limit = limit.and_then(|limit| Timespec::try_from(limit).ok());
-    // Each error is one of these ends.
+    // Each error is one of the ends of the sleep above.
     _ = futex::wait(word, Flags::empty(), value, limit.as_ref());
 }
 
@@ -31,7 +31,7 @@ pub fn wake_all(word: &AtomicU32) {
 /// the thread that has it, and flags.
 ///
 /// # Errors
-/// `EINTR` at a signal; otherwise if the word is not what the kernel wrote there.
+/// `EINTR` at a signal; otherwise if the word has a value that the kernel did not write.
 pub fn lock_inheriting(word: &AtomicU32) -> io::Result<()> {
     Ok(futex::lock_pi(word, Flags::empty(), None)?)
 }
@@ -39,7 +39,7 @@ pub fn lock_inheriting(word: &AtomicU32) -> io::Result<()> {
 /// Gives a lock with priority inheritance, which the calling thread has, to a thread that waits for it.
 ///
 /// # Errors
-/// If the calling thread does not have it.
+/// If the calling thread does not hold the lock.
 pub fn unlock_inheriting(word: &AtomicU32) -> io::Result<()> {
     Ok(futex::unlock_pi(word, Flags::empty())?)
 }

@@ -1,5 +1,5 @@
-//! Input devices that this process makes in the kernel (`linux/uinput.h`). The door is `/dev/uinput`, opened
-//! for writing once for each device; the device is there until the last descriptor of its door is closed.
+//! Input devices that this process makes in the kernel (`linux/uinput.h`). `door` is `/dev/uinput`, opened
+//! for writing once for each device; the device exists until the last descriptor of its `door` is closed.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,7 +14,7 @@ const CREATE: libc::c_ulong = 0x5501;
 const SYSTEM_NAME: libc::c_ulong = 0x8040_552c;
 const BUS_VIRTUAL: u16 = 6;
 
-/// What an input device can tell, by the numbers of <linux/input-event-codes.h>.
+/// The abilities of an input device, by the numbers of <linux/input-event-codes.h>.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ability {
     /// Events of this type.
@@ -28,7 +28,7 @@ pub enum Ability {
 /// Gives an ability to the device that will be made.
 ///
 /// # Errors
-/// If the descriptor is no such door, the device was made already, or the kernel knows no such ability.
+/// If the descriptor is not of `/dev/uinput`, the device was made already, or there is no such ability.
 pub fn enable(door: BorrowedFd<'_>, ability: Ability) -> io::Result<()> {
     let (request, number) = match ability {
         Ability::Event(number) => (SET_EVENT, number),
@@ -38,10 +38,10 @@ pub fn enable(door: BorrowedFd<'_>, ability: Ability) -> io::Result<()> {
     ask(door, request, number.into())
 }
 
-/// Makes the device, with what was enabled before. The kernel keeps 79 bytes of its name.
+/// Makes the device, with the abilities that were enabled before. The kernel keeps 79 bytes of its name.
 ///
 /// # Errors
-/// If the descriptor is no such door, or the device was made already.
+/// If the descriptor is not of `/dev/uinput`, or the device was made already.
 pub fn create(door: BorrowedFd<'_>, name: &str) -> io::Result<()> {
     // SAFETY: the structure is plain numbers, all of which may be zero.
     let mut setup: libc::uinput_setup = unsafe { std::mem::zeroed() };
@@ -58,7 +58,7 @@ pub fn create(door: BorrowedFd<'_>, name: &str) -> io::Result<()> {
 /// The name of the device's directory in `/sys/devices/virtual/input`.
 ///
 /// # Errors
-/// If no device was made through this door.
+/// If no device was made with this descriptor.
 pub fn system_name(door: BorrowedFd<'_>) -> io::Result<String> {
     let mut name = [0_u8; 64];
     // SAFETY: the request writes at most the 64 bytes that its number holds, and the array has as many.
@@ -66,15 +66,15 @@ pub fn system_name(door: BorrowedFd<'_>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// Tells the kernel what the device does: the type, the code and the value of each event. It takes them at
-/// one time.
+/// Sends events of the device to the kernel: the type, the code and the value of each event. All events are
+/// sent together.
 ///
 /// # Errors
-/// If no device was made through this door.
+/// If no device was made with this descriptor.
 pub fn tell(door: BorrowedFd<'_>, events: impl IntoIterator<Item = (u16, u16, i32)>) -> io::Result<()> {
     let mut bytes = Vec::new();
     for (sort, code, value) in events {
-        // The kernel puts in the time.
+        // The kernel fills in the time.
         bytes.extend([0; size_of::<libc::timeval>()]);
         bytes.extend(sort.to_ne_bytes());
         bytes.extend(code.to_ne_bytes());
@@ -108,7 +108,7 @@ mod tests {
     fn a_device_is_there_until_its_door_is_closed() {
         let door = match OpenOptions::new().write(true).open("/dev/uinput") {
             Ok(door) => door,
-            // A machine without the driver has no door, and it is root's alone.
+            // A machine without the driver has no such file, and only root may open the file.
             Err(error) => {
                 let reasons = [io::ErrorKind::NotFound, io::ErrorKind::PermissionDenied];
                 let may_be = error.raw_os_error() == Some(libc::ENODEV) || reasons.contains(&error.kind());

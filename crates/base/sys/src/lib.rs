@@ -1,9 +1,9 @@
-//! The kernel's calls that several parts need, as safe functions over `rustix`, and over `libc` where
+//! The system calls that several parts need, as safe functions over `rustix`, and over `libc` where
 //! `rustix` has none. No other crate calls the kernel by `unsafe` code, except for memory that it shares with
 //! BPF programs and for guardians (`crates/base/tidy/tests/unsafe_code.rs`).
 //!
-//! Times are in ns; processes and threads are named by their numbers, and 0 is the calling one where a
-//! function says so. Errors are the kernel's.
+//! Times are in ns. Processes and threads are named by their numbers; 0 is the calling process or thread if
+//! a function's comment allows it. Errors are the kernel's.
 
 pub mod alarm;
 pub mod attributes;

@@ -6,7 +6,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 
 use crate::outlive;
 
-/// Makes a system call that does almost nothing, and returns what the kernel does. It is made by its number,
+/// Makes a system call that does almost nothing, and returns its result. The call is made by its number,
 /// so that no library answers it.
 #[inline]
 pub fn trap() -> i64 {
@@ -14,7 +14,7 @@ pub fn trap() -> i64 {
     unsafe { libc::syscall(libc::SYS_getppid) }
 }
 
-/// The processor's count of cycles at its nominal rate, whatever the rate is now; nothing if it has none.
+/// The processor's count of cycles at its nominal rate, whatever the rate is now; `None` if it has no count.
 #[inline]
 pub fn cycles() -> Option<u64> {
     #[cfg(target_arch = "x86_64")]
@@ -42,7 +42,7 @@ pub fn read(from: BorrowedFd<'_>, buffer: &mut [u8]) -> io::Result<usize> {
     usize::try_from(read).map_err(|_| io::Error::last_os_error())
 }
 
-/// Writes as many bytes as fit, and waits until one does.
+/// Writes as many bytes as fit, and waits until at least one byte fits.
 ///
 /// # Errors
 /// `EINTR` at a signal; otherwise if the descriptor cannot be written.
@@ -82,9 +82,9 @@ fn retried(mut call: impl FnMut() -> libc::ssize_t) -> bool {
     }
 }
 
-/// Starts a process on the CPUs and in the class of the calling thread, which sends back what it gets and
-/// ends when no process can write to it any more, or with the calling thread. It closes `others`, which are
-/// the caller's ends: otherwise it would never see the end of its input. Returns its number.
+/// Starts a process on the CPUs and in the class of the calling thread, which sends back each byte that it
+/// gets. It ends when no process can write to it any more, or with the calling thread. It closes `others`,
+/// the caller's ends of the pipes: otherwise its input would never end. Returns its number.
 ///
 /// # Errors
 /// If the kernel refuses.

@@ -12,11 +12,11 @@ use rustix::mm::{MapFlags, MlockAllFlags, ProtFlags, mlockall, mmap, mmap_anonym
 /// Which memory of a process is kept from being paged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Locked {
-    /// What it has now.
+    /// The memory that the process has now.
     Now,
-    /// What it has and what it will have, as pages come into use: a stack costs only what it uses.
+    /// All present and future memory, each page when it comes into use: a stack costs only its used pages.
     InUse,
-    /// What it has and what it will have, all of it at once: a stack takes its whole size.
+    /// All present and future memory, all of it at once: a stack takes its whole size.
     All,
 }
 
@@ -49,7 +49,7 @@ impl sealed::Number for AtomicU32 {}
 impl sealed::Number for AtomicU64 {}
 impl<N: sealed::Number> Word for N {}
 
-/// Makes that many words, all 0, that this process and those that it forks later share. They stay for ever,
+/// Makes that many words, all 0, which this process and its later children share. They are never freed,
 /// and their pages are there from the start.
 ///
 /// # Errors
@@ -64,14 +64,14 @@ pub fn shared<W: Word>(words: usize) -> io::Result<&'static [W]> {
     Ok(unsafe { std::slice::from_raw_parts(place.cast(), words) })
 }
 
-/// Memory that another process can map, by a descriptor that it is given.
+/// Memory that another process can map by a descriptor that is passed to it.
 #[derive(Debug)]
 pub struct Passed {
     start: NonNull<u32>,
     words: usize,
 }
 
-// SAFETY: the mapping belongs to this value alone, and no part of it is bound to a thread.
+// SAFETY: the mapping belongs to this value alone, and no part of the value is bound to a thread.
 unsafe impl Send for Passed {}
 
 impl Passed {
@@ -95,7 +95,7 @@ impl Passed {
 
     /// The words. Another process that has the descriptor should only read them.
     pub fn words(&mut self) -> &mut [u32] {
-        // SAFETY: the mapping has that length, is aligned to a page and writable, and lives as long as
+        // SAFETY: the mapping has that length, is aligned to a page and writable, and exists as long as
         // `self`. No other value of this process maps it.
         unsafe { std::slice::from_raw_parts_mut(self.start.as_ptr(), self.words) }
     }

@@ -1,4 +1,4 @@
-//! Messages with the sender that the kernel names, and what is sent along unasked.
+//! Messages with their sender as the kernel reports it, and with files that are refused or closed.
 
 use std::io;
 use std::mem;
@@ -16,7 +16,7 @@ pub struct Peer {
     pub gid: u32,
 }
 
-/// Makes a socket, and the sockets that connect to it, refuse messages with files. Returns whether it does:
+/// Makes a socket, and the sockets that connect to it, refuse messages with files. Returns whether it can:
 /// kernels before 6.16 cannot.
 pub fn refuse_files(socket: BorrowedFd<'_>) -> bool {
     /// An option of Linux 6.16; libc and rustix have no name for it yet.
@@ -43,9 +43,9 @@ pub fn ask_for_credentials(socket: BorrowedFd<'_>) -> io::Result<()> {
     Ok(rustix::net::sockopt::set_socket_passcred(socket, true)?)
 }
 
-/// Receives a message, with its sender as the kernel knows it. Returns the length of the message, or nothing
+/// Receives a message, with its sender as the kernel reports it. Returns the length of the message, or `None`
 /// if there is no message now. A message without a sender counts as one of process 0 and of no user.
-/// Files that are sent along are closed.
+/// Files in the message are closed.
 ///
 /// # Errors
 /// If the socket is broken.
@@ -57,17 +57,17 @@ pub fn receive_from(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Optio
         room: [u64; 4],
     }
     let unknown = Peer { tgid: 0, uid: u32::MAX, gid: u32::MAX };
-    // SAFETY: all of it are numbers, for which zero is valid.
+    // SAFETY: all its fields are numbers, for which zero is valid.
     let mut control: Control = unsafe { mem::zeroed() };
     let mut part = libc::iovec { iov_base: into.as_mut_ptr().cast(), iov_len: into.len() };
-    // SAFETY: as above, and null pointers, which mean that there is nothing.
+    // SAFETY: as above; null pointers are valid, too, and stand for absent parts.
     let mut message: libc::msghdr = unsafe { mem::zeroed() };
     message.msg_iov = &raw mut part;
     message.msg_iovlen = 1;
     message.msg_control = (&raw mut control).cast();
     message.msg_controllen = mem::size_of::<Control>();
     let flags = libc::MSG_DONTWAIT | libc::MSG_CMSG_CLOEXEC;
-    // SAFETY: the message names live memory as long as it says.
+    // SAFETY: the message has pointers to live memory, with the right lengths.
     let count = unsafe { libc::recvmsg(socket.as_raw_fd(), &raw mut message, flags) };
     let Ok(count) = usize::try_from(count) else {
         return match io::Error::last_os_error() {
@@ -84,7 +84,7 @@ pub fn receive_from(socket: BorrowedFd<'_>, into: &mut [u8]) -> io::Result<Optio
     Ok(Some((count, if is_credentials { control.peer } else { unknown })))
 }
 
-/// Closes descriptors that a sender passed along unasked.
+/// Closes descriptors that came with a message.
 fn close_passed(message: &libc::msghdr) {
     // SAFETY: the macros walk the control messages that the kernel wrote, within their length.
     unsafe {

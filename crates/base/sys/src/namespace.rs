@@ -1,4 +1,4 @@
-//! Namespaces: made, and furnished with what their processes expect.
+//! Makes and enters namespaces, and prepares their mounts and their loopback device.
 
 use std::fs::{self, File};
 use std::io;
@@ -16,18 +16,18 @@ use crate::checked;
 /// The inode of the outermost PID namespace (`PROC_PID_INIT_INO`).
 const OUTERMOST_PID: u64 = 0xefff_fffc;
 
-/// The inode of this process' PID namespace, by which the kernel calls it; `None` if the namespace is the
-/// outermost one, or if `/proc` does not tell.
+/// The inode of this process' PID namespace, which is the kernel's number for it; `None` if the namespace is
+/// the outermost one, or if `/proc` does not have it.
 pub fn own_pid_namespace() -> Option<u32> {
     let inode = fs::metadata("/proc/self/ns/pid").ok()?.ino();
     (inode != OUTERMOST_PID).then_some(inode)?.try_into().ok()
 }
 
-/// Makes new namespaces of the calling thread. Of a new namespace of processes its next child is the first
-/// process.
+/// Moves the calling thread into new namespaces. If a PID namespace is among them, the thread's next child is
+/// its first process.
 ///
 /// # Errors
-/// If the thread may not; `EINVAL` if it is told to part with its process' descriptors.
+/// If the thread may not; `EINVAL` for `FILES`, since the thread goes on sharing its process' descriptors.
 pub fn unshare(kinds: Kinds) -> io::Result<()> {
     if kinds.contains(Kinds::FILES) {
         return Err(io::Error::from_raw_os_error(libc::EINVAL));
@@ -36,7 +36,7 @@ pub fn unshare(kinds: Kinds) -> io::Result<()> {
     Ok(unsafe { unshare_unsafe(kinds) }?)
 }
 
-/// Moves the calling thread into a namespace; of one of processes, its next child is a process there.
+/// Moves the calling thread into a namespace. Into a PID namespace, only its later children move.
 ///
 /// # Errors
 /// If the thread may not, or the file is no namespace of this kind.
@@ -44,7 +44,7 @@ pub fn enter(namespace: BorrowedFd<'_>, kind: Kind) -> io::Result<()> {
     Ok(move_into_link_name_space(namespace, Some(kind))?)
 }
 
-/// How far the mounts of a namespace pass on what changes.
+/// The direction in which the mounts of a namespace pass on changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spread {
     /// Changes outside come in, and none go out.
@@ -86,7 +86,7 @@ pub fn spread_mounts(how: Spread) -> io::Result<()> {
 /// Switches the loopback device of this thread's namespace on.
 ///
 /// # Errors
-/// If the thread may not.
+/// If the thread may not do it.
 pub fn raise_loopback() -> io::Result<()> {
     let socket: OwnedFd = socket_with(AddressFamily::INET, SocketType::DGRAM, SocketFlags::CLOEXEC, None)?;
     // SAFETY: zeros are a valid value of this type.

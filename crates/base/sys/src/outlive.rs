@@ -5,15 +5,15 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// When dropped, ends the process: after a fork, a panic in the child must not go on into what was copied
-/// from the parent.
+/// When dropped, ends the process: after a fork, a panic in the child must not unwind into the stack that was
+/// copied from the parent.
 #[derive(Debug)]
 pub struct NoWayBack;
 
 impl Drop for NoWayBack {
     fn drop(&mut self) {
-        // SAFETY: the call ends this process, without running what its parent has registered for the parent's
-        // own end.
+        // SAFETY: the call ends this process, without the exit handlers that its parent registered for the
+        // parent's own exit.
         unsafe { libc::_exit(70) }
     }
 }
@@ -28,7 +28,7 @@ impl Drop for NoWayBack {
 /// If the process has several threads, the child has only the calling one, so it must take no lock that
 /// another thread may hold. The C library makes its allocator usable after a fork.
 pub unsafe fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
-    // SAFETY: the child never returns from here, and the caller answers for what it does.
+    // SAFETY: the child never returns from here, and the caller is responsible for its actions.
     match unsafe { libc::fork() } {
         -1 => Err(io::Error::last_os_error()),
         0 => {
@@ -41,7 +41,7 @@ pub unsafe fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
     }
 }
 
-/// Detaches the calling process: nothing that ends the caller's group, session or terminal ends this process
+/// Detaches the calling process: the end of the caller's group, session or terminal does not end this process
 /// any more. It keeps only these descriptors, and its working directory is the root. The process must have
 /// one thread.
 pub fn detach(keep: &[BorrowedFd<'_>], name: &CStr) {
@@ -69,13 +69,13 @@ pub fn detach(keep: &[BorrowedFd<'_>], name: &CStr) {
     }
 }
 
-/// Closes all descriptors of the calling process but these and the standard streams. It is for a process that
-/// has just been forked and has one thread: it must not use what it closes here, nor drop it.
+/// Closes all descriptors of the calling process except these and the standard streams. It is for a process
+/// that was just forked and has one thread: it must neither use nor drop what it closes here.
 pub fn keep_only(keep: &[BorrowedFd<'_>]) {
     let mut keep: Vec<RawFd> = keep.iter().map(AsRawFd::as_raw_fd).collect();
     keep.sort_unstable();
     let mut first = 3;
-    // SAFETY: the calls take numbers; the process has one thread, which gives up what it closes.
+    // SAFETY: the calls take numbers; the process has one thread, which does not use the closed descriptors.
     unsafe {
         for fd in keep {
             if fd > first {

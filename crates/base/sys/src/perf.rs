@@ -29,7 +29,7 @@ const PERF_IOC_ENABLE: libc::Ioctl = 0x2400;
 const PERF_IOC_DISABLE: libc::Ioctl = 0x2401;
 
 /// A timer. Each expiry costs an interrupt and nothing else: no signal, no wake-up, no record. The timer runs
-/// while the thread runs that made it.
+/// while the thread that made it runs.
 ///
 /// It is perf's event `cpu-clock` without a buffer. A timerfd that is not read expires once only; a POSIX
 /// timer without a signal is never armed.
@@ -40,7 +40,7 @@ impl Timer {
     /// Makes a timer that does not run yet. Its period, ns, must be at least 10 us.
     ///
     /// # Errors
-    /// If the kernel lets this process have no such event.
+    /// If this process may not have such an event.
     pub fn new(period_ns: u64) -> io::Result<Timer> {
         let attr = PerfEventAttr {
             kind: PERF_TYPE_SOFTWARE,

@@ -8,26 +8,26 @@ use rustix::event::{EventfdFlags, Timespec, eventfd, poll};
 pub use rustix::event::{PollFd, PollFlags};
 use rustix::io::Errno;
 
-/// The request to be told when a descriptor can be read.
+/// The request to wait until a descriptor can be read.
 #[must_use]
 pub fn readable<'fd>(descriptor: &'fd impl AsFd) -> PollFd<'fd> {
     PollFd::new(descriptor, PollFlags::IN)
 }
 
-/// The request to be told when a descriptor can be read, of a descriptor that is borrowed already.
+/// The request to wait until a descriptor can be read, for a borrowed descriptor.
 #[must_use]
 pub fn readable_of(descriptor: BorrowedFd<'_>) -> PollFd<'_> {
     PollFd::from_borrowed_fd(descriptor, PollFlags::IN)
 }
 
-/// Waits until one of the descriptors has its event, for `at_most` if that is given. Returns how many have
-/// theirs: 0 if the time is up or a signal came.
+/// Waits until one of the descriptors has its event, for `at_most` if that is given. Returns how many
+/// descriptors have their event: 0 if the time is up or a signal came.
 ///
 /// # Errors
 /// If the kernel has no memory for it.
 pub fn wait(polls: &mut [PollFd<'_>], at_most: Option<Duration>) -> io::Result<usize> {
     polls.iter_mut().for_each(PollFd::clear_revents);
-    // A time that the kernel cannot count to is for ever.
+    // A time that is too long for the kernel is no limit.
     let time = at_most.and_then(|time| Timespec::try_from(time).ok());
     match poll(polls, time.as_ref()) {
         Err(Errno::INTR) => Ok(0),
@@ -35,8 +35,8 @@ pub fn wait(polls: &mut [PollFd<'_>], at_most: Option<Duration>) -> io::Result<u
     }
 }
 
-/// Waits until a descriptor can be read or is closed, for at most this time. Says for each descriptor whether
-/// it is so.
+/// Waits until a descriptor can be read or is closed, for at most this time. Returns for each descriptor
+/// whether it can be read or is closed.
 pub fn any<const N: usize>(descriptors: [BorrowedFd<'_>; N], at_most: Duration) -> [bool; N] {
     let mut polls = descriptors.map(readable_of);
     _ = wait(&mut polls, Some(at_most));
@@ -71,13 +71,13 @@ impl Waker {
     /// Wakes the thread that waits, or that waits next. Any thread may call this. Several calls before the
     /// thread waits have the effect of one.
     pub fn wake(&self) {
-        // It fails only when the counter is full, and then the thread wakes anyway.
+        // The write fails only when the counter is full, and then the thread wakes anyway.
         _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 
     /// Takes back the wake-ups. Returns whether there was one since the last call.
     pub fn clear(&self) -> bool {
-        // It fails only when there was no wake-up.
+        // The read fails only when there was no wake-up.
         rustix::io::read(&self.0, &mut [0_u8; 8]) == Ok(8)
     }
 }

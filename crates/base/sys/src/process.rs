@@ -25,7 +25,7 @@ pub fn is_root() -> bool {
 
 /// Names the calling thread, in at most 15 bytes; the first thread's name is the process'.
 pub fn set_name(name: &CStr) {
-    // The kernel cuts what is too long, and refuses nothing.
+    // The kernel truncates a name that is too long, and refuses none.
     _ = rustix::thread::set_name(name);
 }
 
@@ -57,13 +57,13 @@ pub fn open_thread(tid: u32) -> io::Result<OwnedFd> {
 }
 
 /// Forks a child that calls `child` and ends with the status that `child` returns, or with 70 if it panics.
-/// Returns the child's number. The calling process must have one thread: no other one can hold a lock, so the
-/// child may do whatever its parent may.
+/// Returns the child's number. The calling process must have one thread: no other thread can hold a lock, so
+/// the child may do all that its parent may.
 ///
 /// # Errors
 /// `EBUSY` if this process has several threads, or without `/proc`; otherwise if the kernel refuses.
 pub fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
-    // The directory has itself, the one above, and one for each thread.
+    // The directory has a link for itself, one for its parent, and one for each thread.
     let links = std::fs::metadata("/proc/self/task").map(|tasks| tasks.nlink());
     if links.ok() != Some(3) {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
@@ -72,7 +72,7 @@ pub fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
     unsafe { outlive::fork(child) }
 }
 
-/// Ends this process at once, without what it has registered for its end.
+/// Ends this process at once, without its exit handlers.
 pub fn exit_now(status: libc::c_int) -> ! {
     // SAFETY: the call ends this process.
     unsafe { libc::_exit(status) }
@@ -116,14 +116,14 @@ pub fn adopt_orphans() {
     _ = rustix::process::set_child_subreaper(Some(rustix::process::getpid()));
 }
 
-/// A child that has ended, whichever it is and in whatever group, and its status; nothing if none has ended.
+/// A child that has ended, in whatever group it is, and its status; `None` if none has ended.
 /// Does not wait.
 pub fn reap() -> Option<(u32, ExitStatus)> {
     let (child, status) = process::wait(WaitOptions::NOHANG).ok().flatten()?;
     Some((child.as_raw_nonzero().get().unsigned_abs(), ExitStatus::from_raw(status.as_raw())))
 }
 
-/// The name in a line of `/proc/N/stat`, as `proc(5)` has it in field 2. Nothing if this is no such line.
+/// The name in a line of `/proc/N/stat`, field 2 in `proc(5)`; `None` if this is no such line.
 pub fn stat_name(line: &[u8]) -> Option<&[u8]> {
     let begin = line.iter().position(|&byte| byte == b'(')? + 1;
     let end = line.iter().rposition(|&byte| byte == b')')?;
@@ -131,14 +131,14 @@ pub fn stat_name(line: &[u8]) -> Option<&[u8]> {
 }
 
 /// The words of a line of `/proc/N/stat` from the state on, which `proc(5)` counts as field 3. The name
-/// before them may hold any bytes, brackets and spaces too. Nothing if this is no such line.
+/// before them may hold any bytes, brackets and spaces too. `None` if this is no such line.
 pub fn stat_fields(line: &[u8]) -> Option<SplitAsciiWhitespace<'_>> {
     let name_end = line.iter().rposition(|&byte| byte == b')')?;
     Some(std::str::from_utf8(&line[name_end + 1..]).ok()?.split_ascii_whitespace())
 }
 
-/// The parent of a process, and when the process began, in ticks since the machine did, from a line of
-/// `/proc/N/stat`. A number with its begin means one process for ever.
+/// The parent of a process, and the start time of the process in ticks since boot, from a line of
+/// `/proc/N/stat`. A number and a start time together identify one process for ever.
 pub fn parent_and_begin(line: &[u8]) -> Option<(u32, u64)> {
     let mut fields = stat_fields(line)?;
     Some((fields.nth(1)?.parse().ok()?, fields.nth(17)?.parse().ok()?))

@@ -1,4 +1,4 @@
-//! How full the pipes of other processes are.
+//! The fill levels of the pipes of other processes.
 
 use std::io;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -11,9 +11,9 @@ use rustix::pipe::fcntl_getpipe_size;
 /// Which end of a pipe a process holds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
-    /// The end from which it reads.
+    /// The end from which the process reads.
     Read,
-    /// The end to which it writes.
+    /// The end to which the process writes.
     Write,
 }
 
@@ -23,7 +23,7 @@ pub struct PipeEnd {
     tgid: u32,
     fd: u32,
     inode: u64,
-    /// Which end the process holds.
+    /// The end that the process holds.
     pub side: Side,
 }
 
@@ -32,10 +32,10 @@ impl PipeEnd {
     /// reading and writing.
     ///
     /// # Errors
-    /// If the process has no such descriptor, or it may not be looked at.
+    /// If the process has no such descriptor, or if it may not be inspected.
     pub fn of(tgid: u32, fd: u32) -> io::Result<Option<PipeEnd>> {
         let path = format!("/proc/{tgid}/fd/{fd}");
-        // The rights of the link itself say for what the descriptor is open.
+        // The mode of the link itself shows whether the descriptor is open for reading or for writing.
         let mode = std::fs::symlink_metadata(&path)?.mode();
         let side = match mode & 0o600 {
             0o400 => Side::Read,
@@ -45,14 +45,14 @@ impl PipeEnd {
         Ok(inode_of_pipe(&path)?.1.map(|inode| PipeEnd { tgid, fd, inode, side }))
     }
 
-    /// How full the pipe is, from 0 to 1. The kernel is asked through a descriptor of the same end as that
-    /// which the process holds, open for a moment. So nothing that waits for the first reader or writer is
-    /// woken, and no byte is read or written. If the process ends just then, its partner learns that when the
-    /// moment is over.
+    /// How full the pipe is, from 0 to 1. It is read through a second descriptor of the same end, open for a
+    /// moment. So no thread that waits for a first reader or writer is woken, and no byte is read or
+    /// written. If the process ends in this moment, its partner gets the end of the pipe only when the second
+    /// descriptor is closed.
     ///
-    /// The descriptor is not taken over from the process (`pidfd_getfd`): to close it could wait for a file
-    /// system of a user's, which was put at the descriptor's place in time. What is opened here is known to
-    /// be a pipe before it is opened.
+    /// The descriptor is not copied from the process (`pidfd_getfd`): a user could put a file of the user's
+    /// own file system in its place, and closing that file could block. Here the file is found to be a pipe
+    /// before it is opened.
     ///
     /// # Errors
     /// If the process does not hold this end any more.
@@ -72,8 +72,8 @@ impl PipeEnd {
     }
 }
 
-/// What is at a path, as a descriptor that only names it, and the pipe's inode if it is a pipe. No file
-/// system is asked.
+/// Opens a path with `O_PATH`. Returns the descriptor, and the pipe's inode if the file is a pipe. No request
+/// goes to a file system.
 fn inode_of_pipe(path: &str) -> io::Result<(OwnedFd, Option<u64>)> {
     let named = openat(CWD, path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty())?;
     let flags = AtFlags::EMPTY_PATH | AtFlags::STATX_DONT_SYNC;
@@ -99,7 +99,7 @@ mod tests {
         assert_eq!(end.fill().expect("it is open"), 0.5);
         assert_eq!(PipeEnd::of(child.id(), 9_999).unwrap_err().kind(), io::ErrorKind::NotFound);
         child.kill().and_then(|()| child.wait().map(drop)).expect("it is ours");
-        // The reader has ended, and no look counts as one.
+        // The reader has ended, and reading the fill level does not count as a reader.
         assert!(end.fill().is_err());
         assert_eq!(writer.write(&[7]).unwrap_err().kind(), io::ErrorKind::BrokenPipe);
     }

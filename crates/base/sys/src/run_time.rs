@@ -9,15 +9,15 @@ use std::os::unix::fs::FileExt;
 pub struct RunTime(File);
 
 impl RunTime {
-    /// That of a thread of a process. Every thread's number may stand for its process.
+    /// The run time of a thread of a process. Any thread's number may stand for its process.
     ///
     /// # Errors
-    /// `ENOENT` if the thread is gone, or where the kernel does not count.
+    /// `ENOENT` if there is no such thread, or if the kernel does not count run times.
     pub fn of(tgid: u32, tid: u32) -> io::Result<RunTime> {
         File::open(format!("/proc/{tgid}/task/{tid}/schedstat")).map(RunTime)
     }
 
-    /// The run time so far, ns; nothing once the thread has ended.
+    /// The run time so far, ns; `None` when the thread has ended.
     pub fn ran_ns(&self) -> Option<u64> {
         let mut bytes = [0; 64];
         let count = self.0.read_at(&mut bytes, 0).ok()?;

@@ -11,22 +11,22 @@ use crate::{Resource, checked, number_or_own};
 pub enum Policy {
     /// The ordinary class.
     Other,
-    /// Ordinary, and never first when it is woken.
+    /// The batch class, in which a woken task preempts no other task.
     Batch,
-    /// What runs when nothing else wants to.
+    /// The idle class, which gets hardly any CPU time while other tasks need it.
     Idle,
-    /// Real-time, until it sleeps.
+    /// The FIFO class: real-time, until the task sleeps.
     Fifo(u8),
-    /// Real-time, in turns with others of its priority.
+    /// The round-robin class: real-time, in turns with other tasks of the same priority.
     RoundRobin(u8),
 }
 
-/// What becomes of the threads and processes that a thread starts.
+/// The class of the threads and processes that a thread starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// They have its class.
+    /// They have the thread's class.
     Same,
-    /// They are ordinary, if the class is a real-time one.
+    /// They are ordinary, if the thread's class is a real-time class.
     Ordinary,
 }
 
@@ -34,7 +34,7 @@ pub enum Children {
 /// [`Attributes::give`](crate::attributes::Attributes::give) would set.
 ///
 /// # Errors
-/// If the thread is gone, or may not be in that class.
+/// If there is no such thread, or if it may not be in that class.
 pub fn set_policy(tid: u32, policy: Policy, children: Children) -> io::Result<()> {
     let (number, priority) = match policy {
         Policy::Other => (libc::SCHED_OTHER, 0),
@@ -53,7 +53,7 @@ pub fn set_policy(tid: u32, policy: Policy, children: Children) -> io::Result<()
         .map(|_| ())
 }
 
-/// Puts the calling thread, and what it starts, into the FIFO class at a priority of 1 to 99.
+/// Puts the calling thread, and the tasks that it starts, into the FIFO class at a priority of 1 to 99.
 ///
 /// # Errors
 /// If the thread may not be in that class.
@@ -64,18 +64,18 @@ pub fn set_fifo(priority: u8) -> io::Result<()> {
 /// The number of a thread's class (`SCHED_OTHER` and so on), without flags; 0 is the calling thread.
 ///
 /// # Errors
-/// If the thread is gone.
+/// If there is no such thread.
 pub fn policy(tid: u32) -> io::Result<i32> {
     // SAFETY: the call takes a number.
     let policy = checked(unsafe { libc::sched_getscheduler(tid as libc::pid_t) })?;
     Ok(policy & !libc::SCHED_RESET_ON_FORK)
 }
 
-/// How long a thread of the round-robin class runs before the next one of its priority has its turn, ns; 0 is
+/// How long a thread of the round-robin class runs before the next thread of its priority runs, ns; 0 is
 /// the calling thread. In other classes the number has other meanings.
 ///
 /// # Errors
-/// If the thread is gone.
+/// If there is no such thread.
 pub fn round_robin_ns(tid: u32) -> io::Result<u64> {
     let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a timespec of our own.
@@ -93,7 +93,7 @@ pub fn leave_real_time() {
 /// Gives a thread a nice value of -20 to 19; 0 is the calling thread.
 ///
 /// # Errors
-/// If the thread is gone, or may not have this value.
+/// If there is no such thread, or if it may not have this value.
 pub fn set_nice(tid: u32, nice: i32) -> io::Result<()> {
     Ok(setpriority_process(number_or_own(tid)?, nice)?)
 }
@@ -101,7 +101,7 @@ pub fn set_nice(tid: u32, nice: i32) -> io::Result<()> {
 /// The nice value of a thread, -20 to 19, which the kernel keeps in every class; 0 is the calling thread.
 ///
 /// # Errors
-/// If the thread is gone.
+/// If there is no such thread.
 pub fn nice(tid: u32) -> io::Result<i32> {
     Ok(getpriority_process(number_or_own(tid)?)?)
 }
@@ -111,7 +111,7 @@ pub fn real_time_limit() -> u64 {
     getrlimit(Resource::Rtprio).current.map_or(99, |limit| limit.min(99))
 }
 
-/// How often the calling thread has given up the CPU, or lost it.
+/// How many voluntary and involuntary switches the calling thread has had.
 pub fn switches() -> i64 {
     // SAFETY: an all-zero record is a valid place for the answer.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };

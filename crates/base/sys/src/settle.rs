@@ -1,4 +1,4 @@
-//! What a new process is given between its fork and its program: where it runs, when it ends, as what user.
+//! Settings that a new process gets between fork and exec: its CPUs, its end, its user and others.
 
 use std::io;
 use std::num::NonZeroU64;
@@ -18,25 +18,25 @@ use crate::{Resource, Signal, schedule, signal};
 pub enum Setting {
     /// The process gets this signal when the thread that started it ends.
     EndsWithParent(Signal),
-    /// Signals are what they are in a new program, and none is blocked.
+    /// All signals have their default actions, and none is blocked.
     DefaultSignals,
     /// No signal is blocked.
     UnblockedSignals,
-    /// It leads a process group of its own.
+    /// The process leads a process group of its own.
     OwnGroup,
-    /// It leads a session of its own.
+    /// The process leads a session of its own.
     OwnSession,
-    /// How late its timers may be so that they expire together with others, ns.
+    /// The process' timer slack, ns: how late its timers may expire, so that several expire together.
     TimerSlack(NonZeroU64),
-    /// Its nice value, -20 to 19.
+    /// The nice value of the process, -20 to 19.
     Nice(i32),
-    /// How long it runs before the next task has its turn, ns. It must be in a fair class.
+    /// How long the process runs before the next task has its turn, ns. It must be in a fair class.
     Slice(u64),
-    /// What it may take of a resource, in the resource's unit.
+    /// The most that the process may take of a resource, in the resource's unit.
     Limit(Resource, u64),
-    /// Its user and group have this number, and it is in no other group.
+    /// The user and the group of the process have this number, and it is in no other group.
     User(u32),
-    /// The CPUs that it may run on.
+    /// The CPUs that the process may run on.
     On(Cpus),
 }
 
@@ -70,15 +70,15 @@ impl Setting {
     }
 }
 
-/// Has every process that this command starts begin with these settings, in their order.
+/// Makes every process that this command starts begin with these settings, in their order.
 pub fn settle(command: &mut Command, settings: impl Into<Vec<Setting>>) -> &mut Command {
     let settings = settings.into();
     // SAFETY: between fork and exec only system calls are made, and no memory is allocated.
     unsafe { command.pre_exec(move || settings.iter().try_for_each(Setting::apply)) }
 }
 
-/// Has a process that this command starts get this signal when the thread that started it ends. Ctrl-C at the
-/// terminal does not reach the process, since it leads a group of its own.
+/// Makes a process that this command starts get this signal when the thread that started it ends. Ctrl-C at
+/// the terminal does not reach the process, since it leads a group of its own.
 pub fn tie(command: &mut Command, signal: Signal) -> &mut Command {
     settle(command.process_group(0), [Setting::EndsWithParent(signal)])
 }
@@ -127,7 +127,7 @@ mod tests {
         let slices = [child.id(), inner].map(|tid| Attributes::of(tid).expect("it is there").slice_ns());
         signal::send(inner, Signal::KILL).expect("it runs");
         child.kill().and_then(|()| child.wait()).expect("it is ours");
-        // Kernels without slices of single threads tell none.
+        // Kernels without slices of single threads report none.
         assert!([[0; 2], [7_000_000; 2]].contains(&slices), "{slices:?}");
     }
 

@@ -1,4 +1,4 @@
-//! Signals: sent, kept from threads, and waited for.
+//! Sends signals, keeps them from threads, and waits for them.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -11,7 +11,7 @@ use rustix::process::{kill_process, kill_process_group};
 
 use crate::{Signal, checked, number};
 
-/// Sends a process a signal. The caller answers for the number: a child's is its own until it is waited for.
+/// Sends a process a signal. The caller must own the number: a child's is its own until it is waited for.
 ///
 /// # Errors
 /// If there is no such process, or it is another user's.
@@ -51,10 +51,10 @@ pub fn send_group(leader: u32, signal: Signal) -> io::Result<()> {
     Ok(kill_process_group(number(leader)?, signal)?)
 }
 
-/// Kills every other process of the calling process' namespace, which it must be the first of.
+/// Kills every other process of the calling process' PID namespace, in which it must be the first process.
 ///
 /// # Errors
-/// `EPERM` if it is not; then nothing is killed.
+/// `EPERM` if it is not the first; then no process is killed.
 pub fn kill_namespace() -> io::Result<()> {
     if std::process::id() != 1 {
         return Err(io::Error::from_raw_os_error(libc::EPERM));
@@ -89,7 +89,7 @@ pub(crate) fn set(signals: &[Signal]) -> libc::sigset_t {
 }
 
 fn mask(how: libc::c_int, set: &libc::sigset_t) {
-    // SAFETY: the pointer is to a filled set; the old one is not asked for.
+    // SAFETY: the pointer is to a filled set; the old set is not requested.
     unsafe { libc::pthread_sigmask(how, &raw const *set, ptr::null_mut()) };
 }
 
@@ -111,7 +111,7 @@ pub fn unblock_all() {
     mask(libc::SIG_SETMASK, &set(&[]));
 }
 
-/// Sets all signals to what they are in a new program, and lets the calling thread take them. Allocates no
+/// Sets all signals to their default actions, and lets the calling thread take them. Allocates no
 /// memory.
 pub fn default_all() {
     for signal in 1..=libc::SIGSYS {
@@ -121,25 +121,25 @@ pub fn default_all() {
     unblock_all();
 }
 
-/// Has this process ignore a signal. The kernel reaps children of a process that ignores `CHILD`.
+/// Makes this process ignore a signal. The kernel reaps children of a process that ignores `CHILD`.
 pub fn ignore(signal: Signal) {
     // SAFETY: the call takes numbers; no handler runs.
     unsafe { libc::signal(signal.as_raw(), libc::SIG_IGN) };
 }
 
-/// What becomes of a call that waits and that the kernel could begin again by itself, when a signal comes.
+/// What happens at a signal to a blocking call that the kernel could restart by itself.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Waits {
-    /// The kernel begins it again.
+    /// The kernel restarts the call.
     GoOn,
-    /// It ends, with `EINTR`.
+    /// The call ends with `EINTR`.
     End,
 }
 
 /// Sets the handler of the signal of this number.
 ///
 /// # Safety
-/// The handler does only what is allowed at any moment.
+/// The handler must be async-signal-safe.
 ///
 /// # Errors
 /// If no process may handle this signal.
@@ -148,14 +148,14 @@ pub(crate) unsafe fn handle(
     handler: extern "C" fn(libc::c_int),
     waits: Waits,
 ) -> io::Result<()> {
-    // SAFETY: all of it are numbers, for which zero is valid.
+    // SAFETY: all its fields are numbers, for which zero is valid.
     let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
     action.sa_sigaction = handler as *const () as libc::sighandler_t;
     action.sa_flags = match waits {
         Waits::GoOn => libc::SA_RESTART,
         Waits::End => 0,
     };
-    // SAFETY: the structure outlives the call, and the caller answers for the handler.
+    // SAFETY: the structure outlives the call, and the caller is responsible for the handler.
     checked(unsafe { libc::sigaction(signal, &raw const action, ptr::null_mut()) }).map(|_| ())
 }
 
@@ -167,13 +167,13 @@ extern "C" fn note_it(_signal: libc::c_int) {
 
 extern "C" fn nothing(_signal: libc::c_int) {}
 
-/// From now on one of these signals sets what is returned, and has no other effect. One flag is for all
-/// calls.
+/// Makes each of these signals set the returned flag, and do nothing else. All calls return the same
+/// flag.
 pub fn note(signals: &[Signal]) -> &'static AtomicBool {
     note_with(signals, Waits::GoOn)
 }
 
-/// As [`note`], and each of these signals also ends calls that wait.
+/// As [`note`], and each of these signals also ends blocking calls.
 pub fn note_and_end_waits(signals: &[Signal]) -> &'static AtomicBool {
     note_with(signals, Waits::End)
 }
@@ -187,8 +187,8 @@ fn note_with(signals: &[Signal], waits: Waits) -> &'static AtomicBool {
     &CAME
 }
 
-/// From now on a signal of this number does nothing but interrupt calls that wait and that the kernel does
-/// not begin again by itself.
+/// Makes a signal of this number do nothing but interrupt blocking calls that the kernel does not restart by
+/// itself.
 ///
 /// # Errors
 /// If no process may handle this signal.
@@ -197,8 +197,8 @@ pub fn interrupt_only(signal: i32) -> io::Result<()> {
     unsafe { handle(signal, nothing, Waits::GoOn) }
 }
 
-/// From now on each of these signals does nothing but end calls that wait, also those that the kernel could
-/// begin again by itself.
+/// Makes each of these signals do nothing but end blocking calls, also calls that the kernel could restart
+/// by itself.
 pub fn end_waits(signals: &[Signal]) {
     for signal in signals {
         // A signal that no process may handle stays as it is.
@@ -207,10 +207,10 @@ pub fn end_waits(signals: &[Signal]) {
     }
 }
 
-/// What has sent a signal.
+/// The sender of a signal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Sender {
-    /// A process, to this one.
+    /// A process sent the signal to this process.
     Process,
     /// The kernel: for Ctrl-C and the like at a terminal, which each process of the terminal's group gets.
     Kernel,
@@ -236,14 +236,14 @@ impl Signals {
         Ok(Signals(unsafe { OwnedFd::from_raw_fd(descriptor) }))
     }
 
-    /// Takes a signal that has come: its number, and what has sent it. Nothing if none has come.
+    /// Takes a signal that has come: its number, and its sender. `None` if none has come.
     pub fn take(&self) -> Option<(i32, Sender)> {
         let mut bytes = [0_u8; size_of::<libc::signalfd_siginfo>()];
         let length = rustix::io::read(&self.0, &mut bytes).ok()?;
         let word = |at: usize| Some(i32::from_ne_bytes(bytes.get(at..at + 4)?.try_into().ok()?));
         let number = word(std::mem::offset_of!(libc::signalfd_siginfo, ssi_signo))?;
         let code = word(std::mem::offset_of!(libc::signalfd_siginfo, ssi_code))?;
-        // The codes of what processes send are 0 and below (siginfo.h).
+        // Signals that processes send have codes of 0 and below (siginfo.h).
         let sender = if code > 0 { Sender::Kernel } else { Sender::Process };
         (length == bytes.len()).then_some((number, sender))
     }
@@ -261,15 +261,15 @@ impl AsFd for Signals {
     }
 }
 
-/// Waits until one of these signals comes, which the calling thread blocks, and takes it; for at most this
-/// time.
+/// Waits until one of these signals comes, and takes it; waits for at most this time. The calling thread must
+/// block the signals.
 pub fn wait_for(signals: &[Signal], at_most: Duration) {
     let time = libc::timespec {
         tv_sec: libc::time_t::try_from(at_most.as_secs()).unwrap_or(libc::time_t::MAX),
         tv_nsec: at_most.subsec_nanos().into(),
     };
     let set = set(signals);
-    // SAFETY: set and time live as long as the call; the details of the signal are not asked for.
+    // SAFETY: set and time live as long as the call; the details of the signal are not requested.
     unsafe { libc::sigtimedwait(&raw const set, ptr::null_mut(), &raw const time) };
 }
 

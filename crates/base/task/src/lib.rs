@@ -1,4 +1,4 @@
-//! The numbers of threads and processes, as every part of Spry has them.
+//! The numbers of threads and processes, as types that every part of Spry uses.
 
 use std::fmt;
 

@@ -1,4 +1,4 @@
-//! Lowers the numbers in the list of old offences to what the tree still has. It raises none.
+//! Lowers the numbers in the list of old offences to the present numbers of the tree. It raises none.
 
 use std::fs;
 

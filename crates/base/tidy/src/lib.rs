@@ -1,4 +1,4 @@
-//! Reads the source tree and finds what breaks its rules of form; the rules themselves are in the tests.
+//! Reads the source tree and finds offences against its rules of form; the rules themselves are in the tests.
 
 mod old;
 mod pieces;
@@ -43,8 +43,8 @@ pub fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(3).expect("the crate is three levels down")
 }
 
-/// Names of files and directories in which nothing is written by us. `.git` is a file if the tree is a second
-/// work tree of its repository.
+/// Names of files and directories that are not written for this tree. `.git` is a file in a second
+/// work tree of a repository.
 const FOREIGN: [&str; 5] = [".git", "target", "demo-out", "corpus", "artifacts"];
 
 /// Every text file of the tree that holds this crate, in the order of their paths. Files that are not UTF-8
@@ -77,7 +77,7 @@ fn collect(root: &Path, dir: &Path, found: &mut Vec<Source>) {
     }
 }
 
-/// What `cargo metadata` says of the tree's packages, with these further arguments.
+/// The output of `cargo metadata` for the tree's packages, with these further arguments.
 ///
 /// # Panics
 /// If cargo fails.
@@ -110,7 +110,7 @@ pub fn let_chains(code: &str) -> Vec<String> {
         .collect()
 }
 
-/// The text before the first brace or `=>` that is not in parentheses, without what is in parentheses.
+/// The text before the first brace or `=>` that is not in parentheses, without the text in parentheses.
 fn outermost(text: &str) -> String {
     let mut depth = 0_u32;
     let mut found = String::new();

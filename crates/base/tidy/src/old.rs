@@ -58,7 +58,7 @@ impl Old {
         old
     }
 
-    /// The list with each number lowered to what another list has.
+    /// The list with each number lowered to the number in another list.
     #[must_use]
     pub fn lowered_to(&self, other: &Old) -> Old {
         let lower = |(path, counts): (&String, &BTreeMap<Rule, usize>)| {
@@ -84,7 +84,7 @@ impl Old {
         self.0.get(path).and_then(|counts| counts.get(&rule)).copied().unwrap_or(0)
     }
 
-    /// Where the sources have more or fewer offences against a rule than the list allows, one line a file.
+    /// The files with more or fewer offences against a rule than the list allows, one line a file.
     pub fn complaints(&self, sources: &[Source], rule: Rule) -> Vec<String> {
         let mut complaints = Vec::new();
         for source in sources {
@@ -108,7 +108,7 @@ impl Old {
     }
 }
 
-/// What is to be done when a file has become better.
+/// The advice for a file that has fewer offences than the list allows.
 const LOWER: &str =
     "lower the number in crates/base/tidy/old-style.txt (cargo run -p spry-tidy --example lower)";
 

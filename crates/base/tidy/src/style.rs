@@ -9,7 +9,7 @@ pub enum Rule {
     Columns,
     /// Comments name their subjects.
     Subjects,
-    /// Comments of documentation say more than a word.
+    /// Comments of documentation have more than a word.
     Docs,
     /// Names of tests have at most [`TEST_NAME_MAX`] characters.
     Tests,
@@ -17,7 +17,7 @@ pub enum Rule {
 
 /// The last column of a line; a tab takes 8 columns.
 const COLUMNS_MAX: usize = 110;
-/// A comment of documentation with at most so many characters says nothing.
+/// A comment of documentation with at most so many characters counts as empty.
 const EMPTY_DOC_MAX: usize = 14;
 /// The most characters of a test's name.
 const TEST_NAME_MAX: usize = 60;
@@ -38,7 +38,7 @@ impl Rule {
         }
     }
 
-    /// What the rule asks for, in one line.
+    /// The demand of the rule, in one line.
     pub const fn demand(self) -> &'static str {
         match self {
             Rule::Columns => "lines end at column 110",
@@ -66,7 +66,7 @@ pub fn offences(source: &Source, rule: Rule) -> Vec<usize> {
     }
 }
 
-/// The lines that end beyond the last column, among those that are meant.
+/// The lines for which `is_meant` holds and that end beyond the last column.
 fn wide(text: &str, mut is_meant: impl FnMut(&str) -> bool) -> Vec<usize> {
     let width = |line: &str| line.chars().map(|c| if c == '\t' { 8 } else { 1 }).sum::<usize>();
     // Most lines are short in bytes already, so their characters need not be counted.
@@ -92,7 +92,7 @@ fn wide_prose(text: &str) -> Vec<usize> {
     })
 }
 
-/// Lines of comments with a word that stands for a subject. What is in backquotes is a name.
+/// Lines of comments with a word that stands for a subject. A word in backquotes is a name.
 fn nameless(text: &str) -> Vec<usize> {
     let is_nameless = |line: &str| {
         // Most lines contain none of the words, not even inside another word.
@@ -107,7 +107,7 @@ fn nameless(text: &str) -> Vec<usize> {
     lines.filter(|(_, line)| is_nameless(line)).map(|(number, _)| number).collect()
 }
 
-/// Comments of documentation, of adjacent lines each, that are too short to say anything.
+/// Comments of documentation, of adjacent lines each, that are too short to have content.
 fn empty_docs(text: &str) -> Vec<usize> {
     let mut found = Vec::new();
     // The first line of the comment, its mark and the characters of its text so far.

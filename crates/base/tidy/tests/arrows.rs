@@ -1,4 +1,4 @@
-//! Which part of the tree may use which other part, as `ARCHITECTURE.md` promises.
+//! Tests that each part of the tree uses only parts that `ARCHITECTURE.md` allows it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,9 +17,9 @@ const WINGS: [(&str, &[&str]); 6] = [
 /// The wings that the tests of a wing may use in addition: tests of displays need the X servers that
 /// scenarios start.
 const IN_TESTS: [(&str, &str); 1] = [("know", "prove")];
-/// The crates that load BPF programs, or that ask whether the kernel has what those programs need.
+/// The crates that load BPF programs, or that check the kernel for features that those programs need.
 const LOADERS: [&str; 3] = ["spry-kernel", "spry-recorder", "spry-scheduler"];
-/// The crate of experiments, and the crates that play its cells or ask for them: it uses none of these.
+/// The crate of experiments, and the crates that play its cells or request them: it uses none of these.
 const EXPERIMENT: &str = "spry-experiment";
 const PLAYERS: [&str; 5] = ["spry-cli", "spry-host", "spry-lab", "spry-reproduce", "spry-runner"];
 /// The sources that only decide or compute: the time and all bytes are given to them as arguments.
@@ -39,7 +39,7 @@ const PURE: [&str; 13] = [
     "crates/see/trace/src/",
 ];
 
-/// The code that plays tasks. It knows no machine, so that each machine can play it.
+/// The code that plays tasks. It depends on no machine, so that each machine can play it.
 const TASKS: [&str; 2] = ["crates/prove/runner/src/kinds/", "crates/prove/runner/src/steps/"];
 
 /// A crate in a wing.
@@ -56,7 +56,7 @@ enum Kind {
     InTests,
 }
 
-/// Reads a package; nothing if the package is in no wing.
+/// Reads a package; `None` if the package is in no wing.
 fn read(package: &Value, root: &str) -> Option<Crate> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let path = text(&package["manifest_path"])?;

@@ -65,7 +65,7 @@ fn every_dependency_is_under_a_permissive_licence() {
     let found: Vec<String> =
         packages.iter().filter_map(|(name, licence)| objection(name, licence.as_deref())).collect();
     assert_eq!(found, [""; 0]);
-    // Each exception must still be needed: else it would let in a package without a look at its licence.
+    // Each exception must still be needed: else it would let in a package without a check of its licence.
     for (exception, licence) in EXCEPTIONS {
         let needs = |(name, theirs): &(String, Option<String>)| {
             name == exception && theirs.as_deref() == Some(licence)
@@ -100,7 +100,7 @@ fn what_is_not_allowed_is_found() {
     assert!(objection("scx_utils", Some("GPL-3.0-only")).is_some());
 }
 
-/// The name and the licence of each crate that a crate's binary contains, as cargo knows them.
+/// The name and the licence of each crate that a crate's binary contains, as cargo reports them.
 fn parts(package: &str) -> Vec<(String, String)> {
     let arguments = ["tree", "--offline", "--locked", "-e", "normal", "--prefix", "none", "-f", "{p}\t{l}"];
     let output = Command::new(env!("CARGO")).args(arguments).args(["-p", package]).output();
@@ -122,7 +122,7 @@ fn are_under(package: &str, licence: &str) -> Vec<String> {
 fn the_daemon_contains_no_crate_under_apache_alone() {
     assert!(!are_under("spry-scheduler", "GPL-2.0-only").is_empty(), "the test sees no licences");
     // This crate belongs to bindgen. The crate scx_utils lists bindgen as a normal dependency, although it
-    // only builds with it: no code of it is in the binary.
+    // only builds with it: none of its code is in the binary.
     let is_known = |name: &String| name.starts_with("clang-sys ");
     let found: Vec<String> =
         are_under("spry-scheduler", "Apache-2.0").into_iter().filter(|name| !is_known(name)).collect();

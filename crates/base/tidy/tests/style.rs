@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use spry_tidy::{Old, Rule, Source, sources};
 
-/// Fails if a file has more or fewer offences against a rule than the list says.
+/// Fails if a file has more or fewer offences against a rule than the list allows.
 fn holds(rule: Rule) {
     static TREE: OnceLock<(Old, Vec<Source>)> = OnceLock::new();
     let (old, sources) = TREE.get_or_init(|| (Old::read(), sources()));

@@ -61,7 +61,7 @@ fn no_source_is_longer_than_600_lines() {
 fn a_thread_is_called_tid_and_a_process_tgid() {
     let is_pid = |word: &str| word == "pid" || word.starts_with("pid_") || word.ends_with("_pid");
     // The kernel, libbpf or the C library use these names themselves. A method of such a name belongs to
-    // another crate: one of ours would be found where it is defined.
+    // another crate: a method of this tree would be found where it is defined.
     let theirs = ["pid_t", "bpf_get_current_pid_tgid", "PERF_SAMPLE_PID"];
     let sources = sources();
     let rust = sources

@@ -3,10 +3,10 @@
 
 use spry_tidy::{code_only, sources, words};
 
-/// The places that may hold it, and why. A folder ends in a slash.
+/// The places that may hold `unsafe` code, and why. A folder ends in a slash.
 const PLACES: &[(&str, &str)] = &[
     ("crates/base/sys/src/", "it makes the kernel's calls safe"),
-    // What is shared with BPF programs.
+    // Memory that is shared with BPF programs.
     ("crates/see/recorder/src/ring.rs", "the rings"),
     ("crates/see/recorder/src/split/", "the ring and the seats"),
     ("crates/see/recorder/src/decode.rs", "records as the programs wrote them"),
@@ -33,15 +33,15 @@ const PLACES: &[(&str, &str)] = &[
         "its emulator's port, its random numbers, its messages",
     ),
     ("crates/prove/lab/src/bin/spry-guest/results.rs", "its emulator's memory"),
-    // What runs in scenarios.
+    // Code that runs in scenarios.
     ("crates/prove/runner/src/work.rs", "a unit of work: so many instructions"),
     ("crates/prove/runner/src/stage/process.rs", "forks that are measured, so nothing is asked before them"),
-    // Programs that do to a scheduler what any program can.
+    // Programs that load a scheduler as any program can.
     ("crates/act/scheduler/examples/attack.rs", "relays of forks, as raw as they can be"),
     ("crates/act/scheduler/examples/common/mod.rs", "memory that forked processes share"),
     ("tests/storm/src/act.rs", "it forks beside other threads"),
     ("tests/lab/examples/even.rs", "a loop of so many instructions"),
-    // Tests in which processes make single calls, so that no other call is in what they record or collect.
+    // Tests in which processes make single calls, so that no other call is in the recorded or collected data.
     ("crates/see/recorder/examples/plant.rs", "single calls"),
     ("crates/see/recorder/tests/system/", "single calls"),
     ("crates/act/scheduler/tests/collect/", "single calls"),

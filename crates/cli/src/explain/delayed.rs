@@ -1,4 +1,4 @@
-//! Finds in a trace what delayed a process.
+//! Finds the delays of a process in a trace, and their causes.
 
 use std::ops::ControlFlow;
 use std::path::Path;
@@ -16,15 +16,15 @@ use crate::source;
 /// The greatest number of delays that are printed.
 const TOLD_MAX: usize = 5;
 
-/// What a trace tells of one process.
+/// The delays of one process in a trace.
 pub struct Delayed {
     /// The longest waits of the process' threads, and the tasks that delayed the process most.
     pub delays: Delays,
-    /// What of its waits the trace does not tell.
+    /// A line about waits that the trace does not show; `None` if it shows all.
     pub unknown: Option<String>,
 }
 
-/// Finds what delayed a process.
+/// Finds the delays of a process, and the tasks that caused them.
 pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
     let (mut reader, bytes) = source::open(trace, 0)?;
     let selection = Selection { tasks: Some(TaskPattern::Number(tgid)), from_ns: 0, to_ns: None };
@@ -83,8 +83,8 @@ pub fn say(
     text
 }
 
-/// Says a delay and its cause, such as `Late by 31.2 ms because hog 3321 ran 29.0 ms, which is not in use; in
-/// use because ...`.
+/// A delay and its cause in words, such as `Late by 31.2 ms because hog 3321 ran 29.0 ms (not in use); in
+/// use because of ...`.
 fn late_because(
     worst: &Delay,
     explanation: Option<&Explanation>,

@@ -1,5 +1,5 @@
-//! Says why a process is in use, in sentences and as a drawing of the way from the input device or display to
-//! the process.
+//! Explains why a process is in use, in sentences and as a drawing of the way from the device to the process.
+//! A device is an input device or a display.
 
 use std::fmt::Write as _;
 

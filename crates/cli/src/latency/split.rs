@@ -1,5 +1,5 @@
-//! The options `--split` and `--threshold` of `spry latency`: the recorder's BPF programs see what happens to
-//! each sample, and tell the sampler.
+//! The options `--split` and `--threshold` of `spry latency`: the recorder's BPF programs record the times of
+//! each sample's wake-up for the sampler.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -21,7 +21,7 @@ impl Splitting {
         Ok(Splitting { split, culprits: threshold.map(|_| Culprits::default()) })
     }
 
-    /// What this kernel does not let the BPF programs see, in words.
+    /// The events that this kernel does not show to the BPF programs, in words.
     pub fn lacks(&self) -> Vec<String> {
         let sees = self.split.sees();
         let mut lacks = Vec::new();
@@ -39,7 +39,7 @@ impl Splitting {
         lacks.into_iter().map(str::to_owned).collect()
     }
 
-    /// Gives each of the sampler's threads a place at which the BPF programs write what they see of it.
+    /// Gives each of the sampler's threads a place to which the BPF programs write the times of its wake-ups.
     pub fn watcher(&self) -> Watcher {
         let seats = self.split.seats();
         Arc::new(move |_, _| seats().ok().map(|seat| Box::new(Sitting(seat)) as Box<dyn Watch>))
@@ -76,7 +76,7 @@ impl Watch for Sitting {
     }
 }
 
-/// What the BPF programs' times of a wake-up say about the sample that was due at that time.
+/// The boundaries of the sample that was due at `due_ns`, from the BPF programs' times of a wake-up.
 fn sight(due_ns: u64, seen: Seen) -> Sight {
     // There was no switch to the thread since the sample was due, so the thread had not left its CPU yet.
     let found = if seen.switch_ns < due_ns { Found::Running } else { Found::Asleep };

@@ -46,7 +46,7 @@ pub fn run<S: BootStudy>(request: &S::Request, place: &Path, how: &BootsArgs) ->
     Ok(if undone.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// The lab with the study's machines. What is fetched and built meanwhile is shown.
+/// The lab with the study's machines. The steps of fetching and building are shown.
 fn prepared<S: BootStudy>(request: &S::Request, how: &BootsArgs, stop: &Stop) -> Result<S> {
     let lab = Lab::open(LabOptions::default())?;
     let steps = if how.quiet { Steps::hidden() } else { Steps::new() };

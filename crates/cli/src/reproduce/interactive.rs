@@ -67,7 +67,7 @@ impl Ground for InLab<'_> {
     }
 }
 
-/// Shows how far the study has come.
+/// Shows the progress of the study.
 struct Meter {
     bar: Option<ProgressBar>,
     /// Whether progress is printed in lines if there is no terminal for a bar.
@@ -98,7 +98,7 @@ impl Meter {
     }
 }
 
-/// Writes the figures of the cells that were measured, and says which cells failed.
+/// Writes the figures of the cells that were measured, and prints which cells failed.
 fn told(
     args: &InteractiveArgs,
     request: &Request,

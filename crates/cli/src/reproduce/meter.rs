@@ -1,4 +1,4 @@
-//! Shows how far a study has come that is made of boots of the lab.
+//! Shows the progress of a study that is made of boots of the lab.
 
 use std::io::{self, IsTerminal};
 use std::time::Instant;
@@ -9,7 +9,7 @@ use spry_reproduce::Told;
 use crate::output::say;
 use crate::progress;
 
-/// Shows how far the study has come.
+/// Shows the progress of a study.
 pub struct Meter {
     began: Instant,
     /// Whether a bar is shown.
@@ -30,7 +30,7 @@ impl Meter {
         Meter { began, shown, bar: None, lines, kept: 0, all: 0, ran: 0 }
     }
 
-    /// Shows what a study tells; `name` names a cell.
+    /// Shows a message of a study; `name` returns the name of a cell.
     pub fn show<C>(&mut self, told: Told<'_, C>, name: impl Fn(&C) -> String) {
         match told {
             Told::Begins { kept, all } => {

@@ -25,7 +25,7 @@ use self::said::Said;
 use self::watch::{Seen, Watch};
 use crate::stopping;
 
-/// How often the reservations are looked at, and how long is waited before PipeWire is looked for again.
+/// The interval between checks of the reservations, and the pause between two searches for PipeWire.
 const LOOK: Duration = Duration::from_secs(1);
 /// How long PipeWire may take to answer at first.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -57,7 +57,7 @@ pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
             Seen::Same => false,
             Seen::Changed => true,
             Seen::Ended => {
-                // PipeWire's own threads are gone. Other programs may wait for it with theirs.
+                // PipeWire's own threads have ended. Threads of other programs may still wait for PipeWire.
                 held.release_all()?;
                 graph.clear();
                 said.gone()?;
@@ -81,8 +81,8 @@ fn again(is_over: &dyn Fn() -> bool) -> Result<Watch> {
     }
 }
 
-/// Measures the threads of these nodes, and reserves for them what they need. Threads of other nodes have no
-/// reservation any more.
+/// Measures the threads of these nodes, and reserves the CPU time that they need. Ends the reservations of
+/// threads of other nodes.
 fn bring_current(held: &mut Held, nodes: &[Node], is_over: &dyn Fn() -> bool) -> Result<()> {
     let threads = threads(nodes);
     held.keep_only(&threads)?;
@@ -90,7 +90,7 @@ fn bring_current(held: &mut Held, nodes: &[Node], is_over: &dyn Fn() -> bool) ->
     if is_over() {
         return Ok(());
     }
-    // The shortest period comes first: where not all fit, these threads miss more.
+    // The shortest period comes first: if not all fit, these threads would miss more periods.
     let mut wanted: Vec<(&Thread, &Busy)> =
         threads.iter().zip(&measured).filter(|(_, busy)| busy.is_used()).collect();
     wanted.sort_by_key(|(thread, _)| (thread.period_ns, thread.tid));

@@ -1,4 +1,4 @@
-//! `spry reserve --from-trace`: which reservation would fit a task of a trace.
+//! `spry reserve --from-trace`: proposes a reservation for a task of a trace.
 
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -15,11 +15,11 @@ use crate::output;
 use crate::source;
 use crate::top;
 
-/// From how many regular intervals of a hundred on a task is called regular, and from how many nearly.
+/// The least percentages of regular intervals for a task to be called regular, and roughly regular.
 const REGULAR_PERCENT: u64 = 80;
 const ROUGH_PERCENT: u64 = 50;
 
-/// Reads the trace, and prints what would fit the task that ran longest of those that are meant.
+/// Reads the trace, and prints a proposal for the task that ran longest of the tasks that match.
 pub fn run(trace: &Path, task: &str) -> Result<ExitCode> {
     let (mut reader, bytes) = source::open(trace, 0)?;
     let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
@@ -49,7 +49,7 @@ pub fn run(trace: &Path, task: &str) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// What the tasks did that are meant.
+/// The activity of the tasks that match.
 struct Seen {
     pattern: TaskPattern,
     by_task: BTreeMap<TaskIndex, Activity>,

@@ -6,7 +6,7 @@ use spry_reservations::exact_us;
 
 use crate::top;
 
-/// What a table shows of a value that is not known.
+/// The text for an unknown value in a table.
 const UNKNOWN: &str = "-";
 const HEAD: [&str; 10] =
     ["slot", "cpu", "task", "uid", "budget", "period", "got", "asked", "deviation", "stolen"];
@@ -16,7 +16,7 @@ const LEFT: [usize; 1] = [2];
 const CEILINGS_HEAD: [&str; 10] =
     ["slot", "cpu", "server", "bound", "period", "clients", "requests", "longest", "a period", "demoted"];
 
-/// The table of reservations, with a line above it, and that of ceilings, if there are any.
+/// The table of reservations, with a line above it, and the table of ceilings, if there are any.
 pub fn text(all: &Reservations) -> String {
     let mut text = reservations(all);
     if !all.ceilings.is_empty() {
@@ -111,7 +111,7 @@ fn row(one: &Reserved) -> [String; 10] {
     ]
 }
 
-/// The deviation, with its part of what was asked: `-1.20 ms (-3.1 %)`.
+/// The deviation, with its ratio to the reserved time: `-1.20 ms (-3.1 %)`.
 fn deviation(one: &Reserved) -> String {
     let deviation = duration_f64(one.deviation_ns as f64);
     if one.asked_ns == 0 {

@@ -51,7 +51,7 @@ fn steps(playing: &CellArgs) -> Steps {
     if playing.quiet { Steps::hidden() } else { Steps::new() }
 }
 
-/// The lab's machine, prepared for an experiment. What is fetched and built meanwhile is shown.
+/// The lab's machine, prepared for an experiment. The steps of fetching and building are shown.
 pub(crate) fn lab(experiment: &Experiment, playing: &CellArgs, stop: &Stop) -> Result<Box<dyn Machine>> {
     let lab = Lab::open(LabOptions { shake_bytes: playing.shake, ..LabOptions::default() })?;
     let steps = steps(playing);

@@ -54,7 +54,7 @@ fn faint() -> Style {
 }
 
 /// The first line, such as `spry  in charge through scx, 12 min  round 0.21 ms  daemon 0.31 %  by level`.
-/// While knobs are turned, they stand in the place of the round's length: `20000 Hz, 100 us`.
+/// If a tick and a quantum are set, they are shown instead of the round's length: `20000 Hz, 100 us`.
 fn headline(status: &Status, sort: SortArg) -> String {
     let round = || status.policy_ns_last.map_or_else(String::new, |ns| format!("  round {}", duration(ns)));
     let knobs = |tuning: Tuning| format!("  {} Hz, {} us", tuning.tick_hz(), tuning.quantum_us());
@@ -72,7 +72,7 @@ fn headline(status: &Status, sort: SortArg) -> String {
     format!("spry  {}, {}{middle}{share}  by {by}", crate::sched::doing(status), span(status.uptime_s))
 }
 
-/// The most important thing that the user should know.
+/// The most important notice for the user.
 fn notice(state: &State) -> (String, Style) {
     let bad = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
     if let Some(lost) = &state.lost {

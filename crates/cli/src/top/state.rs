@@ -8,7 +8,7 @@ use spry_control::{Explanation, Status, Task};
 use crate::args::SortArg;
 use crate::explain::Ink;
 
-/// What a key asks the caller to do.
+/// The action that a key requires of the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
 pub enum Action {
@@ -20,7 +20,7 @@ pub enum Action {
     Explain,
 }
 
-/// What is shown in the middle of the screen.
+/// The content of the middle of the screen.
 #[derive(Clone, PartialEq, Debug)]
 pub enum View {
     /// The table of all processes.
@@ -38,7 +38,7 @@ pub struct State {
     pub status: Option<Status>,
     /// Why no newer status has come; `None` if the daemon answers.
     pub lost: Option<String>,
-    /// What is shown in the middle of the screen.
+    /// The content of the middle of the screen.
     pub view: View,
     /// The column by which the table is sorted.
     pub sort: SortArg,
@@ -46,7 +46,7 @@ pub struct State {
     pub ink: Ink,
     /// The number of the chosen process. The process stays chosen when its row changes.
     chosen: Option<u32>,
-    /// The row of the chosen process. If that process is gone, the process in this row is chosen.
+    /// The row of the chosen process. If that process is no longer shown, the process in this row is chosen.
     at: usize,
 }
 
@@ -89,7 +89,7 @@ impl State {
         self.at
     }
 
-    /// Does what a key asks for. Returns what the caller must do.
+    /// Carries out a key's command. Returns the action that is left to the caller.
     pub fn key(&mut self, key: KeyEvent) -> Action {
         let is_interrupt = key.modifiers.contains(KeyModifiers::CONTROL) && key.code == KeyCode::Char('c');
         match key.code {
@@ -145,8 +145,8 @@ impl State {
         self.chosen = self.tasks().get(self.at).map(|task| task.tgid);
     }
 
-    /// Finds the row in which the chosen process is now. If the process is gone, chooses the process that is
-    /// in its old row.
+    /// Finds the row in which the chosen process is now. If the process is not shown any more, chooses the
+    /// process that is in its old row.
     fn settle(&mut self) {
         let found = self.chosen.and_then(|tgid| self.tasks().iter().position(|task| task.tgid == tgid));
         self.at = found.unwrap_or(self.at).min(self.tasks().len().saturating_sub(1));
@@ -155,7 +155,7 @@ impl State {
 }
 
 /// Sorts the tasks by a column: the lowest level, the first name, or the greatest value comes first. Unknown
-/// values come last. If two values are equal, the task with the lower level comes first, then the one with
+/// values come last. If two values are equal, the task with the lower level comes first, then the task with
 /// the lower number.
 pub fn sort(tasks: &mut [Task], by: SortArg) {
     let most = |a: Option<f64>, b: Option<f64>| {

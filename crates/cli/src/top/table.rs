@@ -78,7 +78,7 @@ pub fn line(task: Option<&Task>, width: usize) -> String {
     }
     let room = width.saturating_sub(line.chars().count());
     if room >= WAY_LEAST {
-        // If the way is too long, its beginning is cut off, because its end says more.
+        // If the way is too long, its beginning is cut off, because its end is more important.
         line +=
             &task.map_or_else(|| "WAY FROM THE DEVICE".to_owned(), |task| cut_front(&way(&task.path), room));
     }
@@ -95,7 +95,7 @@ pub fn way(path: &[Step]) -> String {
     path.iter().map(name).collect::<Vec<_>>().join(" > ")
 }
 
-/// The whole table, for output into a pipe. A line below it says if processes of other users are left out.
+/// The whole table, for output into a pipe. A line below it shows that processes of other users are left out.
 pub fn once(status: &Status, columns: u16) -> String {
     let width = usize::from(columns);
     let lines =

@@ -11,8 +11,8 @@ use crate::session::Session;
 /// How many bytes a sample copies. This takes some tens of microseconds.
 const SAMPLE_BYTES: usize = 1 << 20;
 
-/// Measures the cache of a level. A sample is the number of 10^6 bytes that are copied a second. Source and
-/// destination together fill half of the cache.
+/// Measures the cache of a level. A sample is the copying rate in 10^6 bytes a second. Source and destination
+/// together fill half of the cache.
 pub(crate) fn measure(session: &Session<'_>, level: u32) -> Result<Cache> {
     let cache_bytes = session.machine.cache_bytes(level).ok_or(Error::NoCache(level))?;
     let block = cache_bytes / 4;

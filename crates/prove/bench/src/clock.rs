@@ -7,7 +7,7 @@ use spry_sys::measured::cycles;
 const COMPARED_NS: u64 = 50_000_000;
 
 /// The number of cycles per nanosecond, as the processor's time stamp counter counts them. The counter has
-/// the nominal rate, whatever the rate of the processor's clock is now. `None` if the processor has no such
+/// the nominal rate, even if the processor's clock has another rate now. `None` if the processor has no such
 /// counter.
 pub(crate) fn cycles_per_ns() -> Option<f64> {
     let (began_ns, first) = reading();

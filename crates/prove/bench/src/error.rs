@@ -1,15 +1,15 @@
-//! Why a benchmark gives no result. Each message says what the user can do.
+//! The reasons why a benchmark gives no result. Each message describes what the user can do.
 
 use std::io;
 
-/// What can go wrong.
+/// An error of a benchmark.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     /// The CPU does not exist, or this process may not use it.
     #[error("cannot run on CPU {cpu} ({error}): this process may use {allowed:?}")]
     Cpu {
-        /// The CPU that was asked for.
+        /// The requested CPU.
         cpu: u32,
         /// The CPUs that this process may use.
         allowed: Vec<u32>,
@@ -22,7 +22,7 @@ pub enum Error {
          or leave --priority out"
     )]
     NotRealTime {
-        /// The priority that was asked for, 1 to 99.
+        /// The requested priority, 1 to 99.
         priority: u8,
         /// The error of the system.
         error: io::Error,
@@ -67,10 +67,10 @@ pub enum Error {
     /// The user ended the benchmark before it had a result.
     #[error("interrupted before there was anything to say")]
     Interrupted,
-    /// A system call that should have worked did not.
+    /// A system call failed unexpectedly.
     #[error("cannot {what}: {error}")]
     System {
-        /// What the call should have done.
+        /// The purpose of the call.
         what: &'static str,
         /// The error of the system.
         error: io::Error,

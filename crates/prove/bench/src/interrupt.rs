@@ -14,8 +14,8 @@ const SPIN_NS: u64 = 2_000_000;
 const GAP_STEPS: u64 = 8;
 /// The period of the timer in the measurement of bare timer interrupts, ns: 5000 Hz.
 const EXPIRY_NS: u64 = 200_000;
-/// An interrupt is looked for within this time after it was due, ns. The machine and its hypervisor make it
-/// come late. The longest gap that begins in this window is taken as the interrupt.
+/// An interrupt is sought within this time after it was due, ns. The machine and its hypervisor delay it. The
+/// longest gap that begins in this window is taken as the interrupt.
 const WINDOW_NS: u64 = 40_000;
 /// The place of the window within the period is exact to this time, ns.
 const PLACE_NS: u64 = 10_000;
@@ -125,12 +125,12 @@ fn phase(gaps: &[Gap], period_ns: u64) -> Option<u64> {
     if (most as f64) < by_chance + CONTRAST * (by_chance.sqrt() + 1.0) {
         return None;
     }
-    // Of the places with the most gaps, the middle one is taken.
+    // Of the places with the most gaps, the middle place is taken.
     let best: Vec<usize> = (0..places).filter(|&first| within(first) == most).collect();
     Some(best[best.len() / 2] as u64 * PLACE_NS)
 }
 
-/// For the window of each period: the length of the longest gap that begins in it, ns.
+/// The length of the longest gap that begins in each period's window, ns.
 fn longest(gaps: &[Gap], phase_ns: u64, period_ns: u64, window_ns: u64) -> Vec<f64> {
     let mut longest: Vec<(u64, u64)> = Vec::new();
     for gap in gaps {

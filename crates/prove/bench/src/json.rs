@@ -6,7 +6,7 @@ use crate::papers::papers;
 use crate::report::{Figure, Rate, Report, Sort};
 use crate::stats::Stats;
 
-/// The whole report as JSON. A value that was not measured is `null`, and the report's lacks say why.
+/// The whole report as JSON. A value that was not measured is `null`; the report's `lacks` has the reason.
 pub fn report(report: &Report) -> Value {
     let time = |figure: Option<&Figure>| figure.map(|figure| time(report, figure));
     let caches = report.cache.iter().map(|cache| {

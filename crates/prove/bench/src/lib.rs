@@ -1,10 +1,10 @@
-//! Measures what it costs on this machine to switch, to trap, to copy and to be interrupted, as the article
+//! Measures the costs of switching, trapping, copying and being interrupted on this machine, as the article
 //! on clock resolution did.
 //!
-//! The measurements are those of tables 1 and 2 and section 3 of Etsion, Tsafrir and Feitelson 2003, Effects
-//! of Clock Resolution on the Scheduling of Interactive and Soft Real-Time Processes. The article's values
-//! stand beside those of this machine ([`papers`]). Everything runs on one CPU. If another program ran on
-//! that CPU during a sample, or the hypervisor took the CPU away, the sample is set aside and counted.
+//! The measurements repeat tables 1 and 2 and section 3 of Etsion, Tsafrir and Feitelson 2003, Effects of
+//! Clock Resolution on the Scheduling of Interactive and Soft Real-Time Processes. The article's values stand
+//! beside the values of this machine ([`papers`]). Everything runs on one CPU. If another program ran on that
+//! CPU during a sample, or the hypervisor took the CPU away, the sample is set aside and counted.
 //!
 //! ```no_run
 //! use std::time::Duration;

@@ -1,9 +1,9 @@
-//! The measured machine: its processor, its caches, its clock, and what else it does during the measurement.
+//! The measured machine: its processor, its caches, its clock, and the time that its hypervisor took.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What is known of the machine before the measurement.
+/// The properties of the machine before the measurement.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Machine {
     /// The release of the kernel.
@@ -19,7 +19,7 @@ pub struct Machine {
     pub(crate) caches: Vec<(u32, usize)>,
 }
 
-/// What else had the CPU during the measurement.
+/// The CPU time that was taken from the benchmark during the measurement.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 pub struct Noise {
     /// The share of the CPU's time that the hypervisor took, percent; `None` if it is not known.
@@ -27,7 +27,7 @@ pub struct Noise {
 }
 
 impl Machine {
-    /// Asks the kernel about the machine.
+    /// Reads the machine's properties from the kernel.
     pub(crate) fn ask(cpu: u32, cycles_per_ns: Option<f64>) -> Machine {
         let of_cpu = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}"));
         Machine {
@@ -111,7 +111,7 @@ fn accounted_in(text: &str, cpu: u32) -> Option<(u64, u64)> {
 }
 
 impl Noise {
-    /// What else had the CPU between two readings of [`accounted`].
+    /// The noise between two readings of [`accounted`].
     pub(crate) fn between(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Noise {
         let percent = || {
             let (before, after) = (before?, after?);

@@ -1,4 +1,4 @@
-//! The other process of a switch, which sends back every byte that it gets.
+//! The other process of a switch, which sends back every byte that it receives.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -6,8 +6,8 @@ use std::os::fd::{AsFd, OwnedFd};
 use spry_sys::clock::process_cpu_ns;
 use spry_sys::{measured, process};
 
-/// Another process, which sends back every byte that it gets. It ends when this process ends, or when this
-/// value is dropped.
+/// Another process, which sends back every byte that it receives. It ends when this process ends, or when
+/// this value is dropped.
 pub(crate) struct Partner {
     tgid: u32,
     to: Option<OwnedFd>,

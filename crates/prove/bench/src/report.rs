@@ -38,7 +38,7 @@ pub struct Interrupt {
 /// Sorting at one rate of interrupts.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Rate {
-    /// How many interrupts a second were added to those that come anyway.
+    /// How many interrupts a second were added to the interrupts of the machine itself.
     pub rate_hz: u32,
     /// The time of an iteration, ns.
     pub figure: Figure,
@@ -47,7 +47,7 @@ pub struct Rate {
     pub added: Option<Stats>,
 }
 
-/// What interrupts cost beyond their own time (section 3 of the article).
+/// The cost of interrupts beyond their own time (section 3 of the article).
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sort {
     /// The size of the array: half of the second-level cache.
@@ -63,7 +63,7 @@ pub struct Sort {
 /// The time that a rate of interrupts adds to an iteration, and the part of it that is the interrupts' own.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Share {
-    /// How many interrupts were added to those that come anyway in an iteration.
+    /// How many interrupts were added to the machine's own interrupts in an iteration.
     pub interrupts: f64,
     /// The time that the added interrupts add in all, ns.
     pub added_ns: f64,
@@ -91,8 +91,8 @@ impl Share {
 }
 
 impl Sort {
-    /// Divides the time that a rate adds into the interrupts' own time and the rest; `None` if it is not
-    /// known.
+    /// Divides the time that a rate adds into the interrupts' own time and the rest; `None` if the added time
+    /// was not measured.
     pub fn share(&self, rate: &Rate) -> Option<Share> {
         let added = rate.added?;
         let interrupts = f64::from(rate.rate_hz) * rate.figure.stats.mean / 1e9;
@@ -111,12 +111,12 @@ impl Sort {
 pub struct Lack {
     /// The benchmark that failed.
     pub benchmark: Benchmark,
-    /// Why it gave no result, and what the user can do.
+    /// The reason why it gave no result, and the user's remedy.
     pub reason: String,
 }
 
-/// Everything that was measured. A field that is `None` or empty was not asked for, or `lacks` says why it is
-/// missing.
+/// All measurements of a run. A field that is `None` or empty was not requested, or `lacks` has the reason
+/// why it is missing.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The machine that was measured.
@@ -137,7 +137,7 @@ pub struct Report {
     pub sort: Option<Sort>,
     /// The benchmarks that gave no result.
     pub lacks: Vec<Lack>,
-    /// What else had the CPU during the run.
+    /// The CPU time that the hypervisor took during the run.
     pub noise: Noise,
     /// How long the run took, ns.
     pub elapsed_ns: u64,
@@ -161,7 +161,7 @@ impl Report {
         figures
     }
 
-    /// Warnings: what a reader should know before trusting the values, in sentences.
+    /// Warnings that a reader needs before trusting the values, in sentences.
     pub fn warnings(&self) -> Vec<String> {
         let mut warnings = self.machine.frequency_warning(self.cpu).into_iter().collect::<Vec<_>>();
         let all: u64 =
@@ -201,7 +201,7 @@ fn one<'a>(name: &str, figure: Option<&'a Figure>) -> Option<(String, &'a Figure
     figure.map(|figure| (name.to_owned(), figure))
 }
 
-/// If more than one sample in this many is set aside, a warning says so.
+/// If more than one sample in this many is set aside, the report has a warning.
 const ASIDE_TOLD: u64 = 10;
 /// From this share on, a warning reports the stolen time, percent.
 const STOLEN_TOLD_PERCENT: f64 = 1.0;

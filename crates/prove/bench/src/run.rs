@@ -1,4 +1,4 @@
-//! A run: which benchmarks it does, on which CPU, and for how long.
+//! A run: its benchmarks, its CPU and its duration.
 
 use std::thread;
 use std::time::Duration;
@@ -63,7 +63,7 @@ impl Benchmark {
     }
 }
 
-/// What a run measures, and how.
+/// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
     /// The CPU to measure; `None`: the last CPU that this process may use, because the first CPUs get more

@@ -1,4 +1,4 @@
-//! The time that one benchmark has, and which of its samples count.
+//! The time of one benchmark, and the rule for the samples that count.
 
 use spry_sys::clock::{monotonic_ns, thread_cpu_ns};
 use spry_sys::schedule;
@@ -12,14 +12,14 @@ use crate::stats::Stats;
 pub(crate) const NEEDED: usize = 10;
 
 /// The share of a sample's time that must be the thread's own CPU time. Some kernels do not count interrupts
-/// as the thread's time, but interrupts are what is measured. No kernel counts what a hypervisor took; that
-/// time is long where it matters.
+/// as the thread's time, although the benchmarks measure interrupts. No kernel counts a hypervisor's time;
+/// that time is long where it matters.
 const OWN: f64 = 0.5;
 
-/// What the caller does during a run: it shows the progress and may end the run. The measuring thread calls
-/// it between samples.
+/// The caller's part during a run: it shows the progress and may end the run. The measuring thread calls it
+/// between samples.
 pub trait Watch: Sync {
-    /// Gets how far the whole run is, 0 to 1, and what is measured now.
+    /// Receives the progress of the whole run, 0 to 1, and the name of the current measurement.
     fn progress(&self, _part: f64, _what: &'static str) {}
 
     /// Whether the run is to end early.
@@ -34,13 +34,13 @@ pub struct Unwatched;
 
 impl Watch for Unwatched {}
 
-/// What a benchmark may use: its time and its part of the progress.
+/// The resources of a benchmark: its time and its part of the progress.
 pub(crate) struct Session<'a> {
     pub(crate) machine: &'a Machine,
     pub(crate) cpu: u32,
     /// How long the benchmark may take, ns.
     pub(crate) budget_ns: u64,
-    /// Which part of the whole run comes before the benchmark, and which part the benchmark is; 0 to 1.
+    /// The part of the whole run before the benchmark, and the benchmark's own part; 0 to 1.
     pub(crate) before: f64,
     pub(crate) part: f64,
     pub(crate) what: &'static str,
@@ -48,7 +48,7 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// A part of this session: where it begins and how much of the session it is; 0 to 1.
+    /// A part of this session: its beginning and its size, as shares of the session from 0 to 1.
     pub(crate) fn share(&self, from: f64, share: f64) -> Session<'a> {
         let budget_ns = (self.budget_ns as f64 * share) as u64;
         Session { budget_ns, before: self.before + self.part * from, part: self.part * share, ..*self }

@@ -1,4 +1,4 @@
-//! Measures what interrupts cost beyond their own time: the same arrays are sorted at different rates of
+//! Measures the cost of interrupts beyond their own time: the same arrays are sorted at different rates of
 //! interrupts.
 //!
 //! This is section 3 of Etsion, Tsafrir and Feitelson 2003. Each iteration fills an array with random numbers
@@ -17,8 +17,8 @@ use crate::report::{Rate, Sort};
 use crate::session::{NEEDED, Session};
 use crate::stats::Stats;
 
-/// The interrupts a second that are added to those that come anyway. The others are compared with the first
-/// rate, 0.
+/// The interrupts a second that are added to the machine's own interrupts. The other rates are compared with
+/// the first rate, 0.
 pub const RATES_HZ: [u32; 6] = [0, 100, 1_000, 5_000, 10_000, 20_000];
 /// The part of the benchmark's time in which the interrupts' own time is measured.
 const EXPIRY_PART: f64 = 0.15;
@@ -41,7 +41,7 @@ pub(crate) fn measure(session: &Session<'_>) -> Result<Sort> {
     let mut array = vec![0u32; array_bytes / size_of::<u32>()];
     let mut round = 0u64;
     session.share(EXPIRY_PART, 1.0 - EXPIRY_PART).repeat(|| {
-        // Each round begins with another rate.
+        // Each round begins with a different rate.
         let first = round as usize % rows.len();
         let (after, before) = rows.split_at_mut(first);
         for row in before.iter_mut().chain(after) {

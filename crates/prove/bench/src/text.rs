@@ -38,8 +38,8 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// The mean and the standard deviation, such as `1.98 ± 0.66`. The size of the mean decides how many digits
-/// there are.
+/// The mean and the standard deviation, such as `1.98 ± 0.66`. The size of the mean determines the number of
+/// digits.
 fn spread(mean: f64, sd: f64) -> String {
     let decimals = match mean.abs() {
         mean if mean >= 100.0 => 0,

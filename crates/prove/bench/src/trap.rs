@@ -9,8 +9,8 @@ use crate::error::Result;
 use crate::report::Figure;
 use crate::session::Session;
 
-/// How many calls a sample has: so many that reading the clock takes little of the time, and so few that
-/// other programs seldom run during a sample.
+/// How many calls a sample has. Reading the clock takes little of the time of so many calls, and other
+/// programs seldom run during so few.
 const CALLS: u32 = 100;
 
 /// Measures the trap. A sample is the mean time of [`CALLS`] calls, ns.

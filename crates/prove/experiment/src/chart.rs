@@ -1,5 +1,5 @@
 //! Draws small multiples as SVG: one panel for each scheduler, all with the same axes. The loads lie along
-//! the horizontal axis, the values along the vertical one.
+//! the horizontal axis, the values along the vertical axis.
 
 use spry_page::chart::{self, Canvas, Scale};
 

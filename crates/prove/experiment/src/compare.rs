@@ -1,4 +1,4 @@
-//! Compares results: which differences are larger than the differences between seeds.
+//! Compares results: marks the differences that are larger than the differences between seeds.
 
 use std::fmt::Write as _;
 
@@ -10,7 +10,7 @@ use crate::table::short;
 pub const RULE: &str = "A difference counts (*) if the medians lie further apart than the wider of both \
                         spreads over seeds (largest less smallest). With one seed the spread is unknown (?).";
 
-/// Why results cannot be compared.
+/// The reason why results cannot be compared.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CompareError {
     /// One of the results was recorded, the other was not.
@@ -42,14 +42,14 @@ pub enum Verdict {
     Equal,
     /// The difference is not larger than the differences between seeds.
     Within,
-    /// The difference is larger than the differences between seeds. `Change` says whether it is better or
+    /// The difference is larger than the differences between seeds. `Change` has its direction: better or
     /// worse.
     Beyond(Change),
     /// The values differ, but there is a single seed, so the difference between seeds is unknown.
     Unknown,
 }
 
-/// In which direction a value changed.
+/// The direction in which a value changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Change {
     /// The value became better.
@@ -79,16 +79,16 @@ pub fn judge(metric: &Metric, first: &Sample, second: &Sample) -> Verdict {
     })
 }
 
-/// A line of a comparison: one metric of one scheduler beside one load.
+/// A line of a comparison: one metric of one scheduler under one load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Line {
     /// The metric that is compared.
     pub metric: Metric,
-    /// How the compared values were made from the measured ones.
+    /// The way in which the compared values were made from the measured values.
     pub basis: Basis,
     /// The label of the scheduler.
     pub scheduler: String,
-    /// The load beside which the scheduler ran.
+    /// The load under which the scheduler ran.
     pub load: Load,
     /// The values of the first results.
     pub first: Sample,
@@ -105,7 +105,7 @@ pub enum Basis {
     Itself,
     /// The value as a share of its whole, such as frames shown of frames due.
     OfWhole,
-    /// The value divided by the same scheduler's median beside the first load.
+    /// The value divided by the same scheduler's median under the first load.
     OfFirstLoad,
 }
 
@@ -122,7 +122,7 @@ impl Comparison {
     /// Compares the cells that both results have.
     ///
     /// # Errors
-    /// If the results may not be compared, or have nothing in common.
+    /// If the results may not be compared, or have no cell in common.
     pub fn of(first: &Results, second: &Results) -> Result<Comparison, CompareError> {
         if first.scenario != second.scenario {
             return Err(CompareError::Scenario(first.scenario.clone(), second.scenario.clone()));

@@ -1,4 +1,4 @@
-//! The directory in which the results of a run are kept, with everything that is needed to repeat the run.
+//! The directory that holds the results of a run, with everything that is needed to repeat the run.
 
 use std::fs;
 use std::io;
@@ -14,7 +14,7 @@ use crate::{html, table};
 /// The file of a results directory that `spry compare` reads.
 pub const RESULTS_FILE: &str = "results.json";
 
-/// Why results cannot be written or read.
+/// The reason why results cannot be written or read.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
     /// A file of the results cannot be written or read.
@@ -25,7 +25,7 @@ pub enum KeepError {
         /// The error of the system.
         error: io::Error,
     },
-    /// This path holds something that is not results.
+    /// This path holds other files than results.
     #[error("{} is there and holds no results of spry run: name another directory with -o", .0.display())]
     Taken(PathBuf),
     /// A file does not hold results.
@@ -33,7 +33,7 @@ pub enum KeepError {
     Format {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with the file's content.
+        /// The mistake in the file's content.
         error: serde_json::Error,
     },
 }
@@ -45,7 +45,7 @@ fn full_disk(error: &io::Error) -> String {
     error.to_string()
 }
 
-/// What is kept beside the measured values, so that a reader can understand them and repeat the run.
+/// The data that are kept beside the measured values, for understanding the values and repeating the run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Circumstances {
     /// The scenario's file name.
@@ -103,7 +103,7 @@ impl Partial {
     /// Makes a temporary directory beside the place where the results will be.
     ///
     /// # Errors
-    /// If that place holds something that is not results, or nothing can be written there.
+    /// If that place holds other files than results, or the directory cannot be made there.
     pub fn begin(destination: Destination) -> Result<Partial, KeepError> {
         if let Destination::Exactly(dir) = &destination {
             free(dir)?;
@@ -114,7 +114,7 @@ impl Partial {
         Ok(Partial { dir, destination })
     }
 
-    /// A subdirectory, which is made if it is not there.
+    /// A subdirectory, which is made if it does not exist.
     ///
     /// # Errors
     /// If the subdirectory cannot be made.
@@ -133,11 +133,11 @@ impl Partial {
         fs::write(&path, content).map_err(|error| KeepError::File { path, error })
     }
 
-    /// Writes the results and moves the directory to its place. Results that were there are replaced. Returns
-    /// the path of the place.
+    /// Writes the results and moves the directory to its place. Earlier results in that place are replaced.
+    /// Returns the path of the place.
     ///
     /// # Errors
-    /// If something cannot be written.
+    /// If a file or directory cannot be written.
     pub fn finish(self, results: &Results, circumstances: &Circumstances) -> Result<PathBuf, KeepError> {
         #[derive(Serialize)]
         struct Made<'a> {
@@ -179,7 +179,7 @@ fn readable(dir: &Path) -> io::Result<()> {
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755))
 }
 
-/// Fails if a directory holds anything that is not results.
+/// Fails if a directory holds other files than results.
 fn free(dir: &Path) -> Result<(), KeepError> {
     let mut entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -1,4 +1,4 @@
-//! Runs the cells of a plan. Several run side by side if the machine can do that.
+//! Runs the cells of a plan. Several cells run side by side if the machine allows it.
 
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -10,7 +10,7 @@ use crate::machine::{CellError, CellOutput, Machine};
 use crate::plan::Cell;
 use crate::stop::Stop;
 
-/// How far the run of a plan has come.
+/// The progress of the run of a plan.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Progress {
     /// How many cells have ended, whether they succeeded or failed.
@@ -25,13 +25,13 @@ pub struct Progress {
     pub left: Duration,
 }
 
-/// How often the progress is reported.
+/// The interval at which the progress is reported.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// The result of each cell, in the order of `cells`; `None` for a cell that was never begun.
 pub type Outcomes = Vec<Option<Result<CellOutput, CellError>>>;
 
-/// How cells are run.
+/// The cells of a run, their order and their number side by side.
 #[derive(Clone, Copy, Debug)]
 pub struct Execution<'a> {
     /// The cells to run.
@@ -45,8 +45,8 @@ pub struct Execution<'a> {
 }
 
 impl Execution<'_> {
-    /// Runs the cells on a machine until all have ended or `stop` is set. If a cell fails, the others still
-    /// run.
+    /// Runs the cells on a machine until all have ended or `stop` is set. After a failure, the remaining
+    /// cells still run.
     pub fn run(&self, machine: &dyn Machine, stop: &Stop, mut tell: impl FnMut(Progress)) -> Outcomes {
         let mut outcomes: Outcomes = self.cells.iter().map(|_| None).collect();
         let next = AtomicUsize::new(0);
@@ -97,7 +97,7 @@ struct Clock {
     guess: Duration,
     done: usize,
     failed: usize,
-    /// The total time of the cells that succeeded. Failed cells do not tell how long a cell takes.
+    /// The total time of the cells that succeeded. Failed cells give no estimate of a cell's duration.
     taken: Duration,
 }
 

@@ -17,7 +17,7 @@ use crate::model::{Failure, Inputs, Measured, Results, digest_of};
 use crate::plan::{Cell, Plan};
 use crate::scheduler::{RealTimeClass, SchedulerError};
 
-/// A scenario as it was found: its text and its name.
+/// A scenario as it was read: its text and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
     /// The path that the user gave, or the name of a scenario that comes with Spry. Its ending gives the
@@ -57,7 +57,7 @@ impl Cell {
     }
 }
 
-/// Whether the cells of an experiment are recorded, which changes what happens in them.
+/// Whether the cells of an experiment are recorded, which changes their behaviour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Recording {
     /// Each cell leaves a trace.
@@ -66,7 +66,7 @@ pub enum Recording {
     Never,
 }
 
-/// Why a plan has no cells.
+/// The reason why a plan has no cells.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum PlanError {
     /// A variable is varied in two places, so the values of one place would be ignored.
@@ -89,8 +89,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads the scenario with every combination of the plan's values, so that a mistake is found before
-    /// anything runs.
+    /// Reads the scenario with every combination of the plan's values, so that a mistake is found before any
+    /// cell runs.
     ///
     /// # Errors
     /// If the plan or the scenario has a mistake.
@@ -106,7 +106,7 @@ impl Experiment {
         Ok(Experiment { source, plan, recording, scenarios, cells })
     }
 
-    /// The scenario as it was found.
+    /// The scenario as it was read.
     pub fn source(&self) -> &Source {
         &self.source
     }
@@ -191,11 +191,11 @@ impl Experiment {
     }
 
     /// Keeps the results in their directory, with everything that is needed to repeat the run. `command` is
-    /// the command line of the run, `kernel` the name by which a kernel was asked for. Returns the path of
-    /// the directory.
+    /// the command line of the run, `kernel` the name of the requested kernel. Returns the path of the
+    /// directory.
     ///
     /// # Errors
-    /// If something cannot be written.
+    /// If a file cannot be written.
     pub fn keep(
         &self,
         partial: Partial,

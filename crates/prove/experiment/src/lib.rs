@@ -1,9 +1,9 @@
-//! Experiments: a scenario in cells on some machine, and what came out.
+//! Experiments: a scenario in cells on a machine, and the results.
 //!
 //! A [`Plan`] names schedulers, values of the scenario's variables and seeds. An [`Experiment`] is the plan
-//! with its scenario read: its [`Cell`]s. An [`Execution`] plays the cells on a [`Machine`], of which this
-//! crate knows only what it must offer. The [`model`] keeps what was measured, [`directory`] writes and reads
-//! it, [`mod@table`] and [`html`] show it, and [`compare`] holds it against other results.
+//! with its scenario read: its [`Cell`]s. An [`Execution`] plays the cells on a [`Machine`], which is a trait
+//! of this crate. The [`model`] keeps the measurements, [`directory`] writes and reads them, [`mod@table`]
+//! and [`html`] show them, and [`compare`] compares them with other results.
 
 mod chart;
 pub mod compare;

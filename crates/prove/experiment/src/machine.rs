@@ -1,4 +1,4 @@
-//! The machines on which scenarios run: what each must offer, and how it can fail.
+//! The machines on which scenarios run: the interface of each, and its errors.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -23,11 +23,11 @@ pub trait Machine: Sync {
     /// The release of the machine's kernel.
     fn kernel(&self) -> String;
 
-    /// What the values depend on besides the scenario and the schedulers, for the hash of all inputs.
+    /// The inputs that affect the values, besides the scenario and the schedulers. They are hashed.
     fn inputs(&self) -> BTreeMap<String, Value>;
 
-    /// What a scheduler is on this machine, as an input: the hashes of its programs, or the values of its
-    /// settings.
+    /// The identity of a scheduler on this machine, as an input: the hashes of its programs, or the values of
+    /// its settings.
     ///
     /// # Errors
     /// If the scheduler is not available.
@@ -39,11 +39,11 @@ pub trait Machine: Sync {
     /// How many cells can run side by side and leave each other's values as they are; 1 or more.
     fn side_by_side(&self) -> usize;
 
-    /// Runs a cell to its end. If the cell is to be recorded, its trace is written to `trace`. Nothing else
-    /// is left on the machine.
+    /// Runs a cell to its end. If the cell is to be recorded, its trace is written to `trace`. No other file
+    /// and no process of the cell stays on the machine.
     ///
     /// # Errors
-    /// If the cell gives no values; the error says what happened.
+    /// If the cell gives no values; the error has the reason.
     fn run(&self, cell: &Cell, trace: Option<&Path>, stop: &Stop) -> Result<CellOutput, CellError>;
 }
 
@@ -52,17 +52,17 @@ pub trait Machine: Sync {
 pub struct CellOutput {
     /// The values of the metrics.
     pub metrics: Map<String, Value>,
-    /// Everything that the runner reported, including the values of single tasks.
+    /// The whole report of the runner, including the values of single tasks.
     pub report: Value,
 }
 
-/// Why a cell has no values.
+/// The reason why a cell has no values.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum CellError {
     /// A stop was requested.
     #[error("interrupted")]
     Interrupted,
-    /// The cell failed; the text says why.
+    /// The cell failed; the text has the reason.
     #[error("{0}")]
     Failed(String),
 }

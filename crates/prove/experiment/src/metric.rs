@@ -19,7 +19,7 @@ pub enum Unit {
     Ns,
 }
 
-/// In which direction a metric is better.
+/// The direction in which a metric is better.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Better {
     /// More is better.
@@ -35,7 +35,7 @@ pub enum Better {
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Metric(String);
 
-/// The order of the tables: first what a person would notice first.
+/// The order of the tables: a person notices the first metrics first.
 const ORDER: [&str; 8] = [
     "frames_shown",
     "response_ns",
@@ -90,7 +90,7 @@ impl Metric {
         }
     }
 
-    /// In which direction the metric is better.
+    /// The direction in which the metric is better.
     pub fn better(&self) -> Better {
         let is = |part: &str| self.0.split('.').any(|found| found == part);
         if ["frames_shown", "frames_per_second", "cpu_share", "work_ns"].into_iter().any(is) {
@@ -102,7 +102,7 @@ impl Metric {
         }
     }
 
-    /// The metric of which this one is a part, such as frames due for frames shown; `None` if there is none.
+    /// The metric of which this one is a part, such as frames due for frames shown; `None` if it is no part.
     pub fn whole(&self) -> Option<Metric> {
         self.0.ends_with("frames_shown").then(|| Metric(self.0.replace("frames_shown", "frames_due")))
     }
@@ -122,7 +122,7 @@ impl Metric {
         (place(&ORDER), place(&STATISTICS), &self.0)
     }
 
-    /// Whether this metric is what a scenario is usually run for. The other metrics explain it.
+    /// Whether scenarios are usually run for this metric. The other metrics explain it.
     pub fn is_main(&self) -> bool {
         let is = |part: &str| self.0.split('.').any(|found| found == part);
         is("frames_shown")
@@ -147,7 +147,7 @@ impl Metric {
     }
 }
 
-/// The numbers of all metrics by their full names. A metric that is null was not measured and is left out.
+/// The numbers of all metrics by their full names. A metric that is null was not measured and is omitted.
 pub fn flatten(metrics: &Map<String, Value>) -> BTreeMap<Metric, f64> {
     let mut flat = BTreeMap::new();
     for (key, value) in metrics {

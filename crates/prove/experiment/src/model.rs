@@ -9,7 +9,7 @@ use crate::digest;
 use crate::metric::{Metric, flatten};
 use crate::plan::Cell;
 
-/// All results of a run. `spry run --json` prints them as JSON.
+/// All results of a run, which `spry run --json` prints as JSON.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
 pub struct Results {
     /// The scenario's name.
@@ -49,7 +49,7 @@ impl Inputs {
         Inputs { hash: digest::of_json(&json!(parts)), parts }
     }
 
-    /// Whether the run was recorded, which changes what happens in it.
+    /// Whether the run was recorded, which changes its behaviour.
     pub fn is_recorded(&self) -> bool {
         self.parts.get("record").and_then(Value::as_bool).unwrap_or(false)
     }
@@ -79,7 +79,7 @@ pub struct Failure {
     pub vary: Map<String, Value>,
     /// The seed of the cell.
     pub seed: u64,
-    /// Why the cell failed.
+    /// The reason why the cell failed.
     pub error: String,
 }
 
@@ -113,7 +113,7 @@ pub fn load_words(load: &Load) -> String {
     load.iter().map(|(key, value)| format!("{key}={}", word(value))).collect::<Vec<_>>().join(", ")
 }
 
-/// A metric's values over all seeds, for one scheduler beside one load.
+/// A metric's values over all seeds, for one scheduler under one load.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Sample {
     values: Vec<f64>,
@@ -151,7 +151,7 @@ impl Sample {
         self.max() - self.min()
     }
 
-    /// The values, the smallest first.
+    /// The values in ascending order.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
@@ -190,8 +190,8 @@ impl Results {
         seeds.len()
     }
 
-    /// All metrics that any cell has. First come those that the scenario names, in its order, then the others
-    /// by their rank.
+    /// All metrics of all cells. The metrics that the scenario names come first, in its order, then the
+    /// others by their rank.
     pub fn metrics(&self) -> Vec<Metric> {
         let mut metrics: Vec<Metric> =
             self.cells.iter().flat_map(|cell| flatten(&cell.metrics).into_keys()).collect();
@@ -200,8 +200,8 @@ impl Results {
         metrics
     }
 
-    /// The place of a metric among those that the scenario names. If it is not named, its place is after all
-    /// of them.
+    /// The place of a metric among the metrics that the scenario names. If it is not named, its place is
+    /// after all of them.
     fn place(&self, metric: &Metric) -> usize {
         self.measure.iter().position(|name| metric.is_of(name)).unwrap_or(self.measure.len())
     }
@@ -215,7 +215,7 @@ impl Results {
         self.place(metric) < self.measure.len() && !self.metrics().iter().any(is_better)
     }
 
-    /// The values of a metric over all seeds, for one scheduler beside one load.
+    /// The values of a metric over all seeds, for one scheduler under one load.
     pub fn sample(&self, scheduler: &str, load: &Load, metric: &Metric) -> Option<Sample> {
         let cells = self.cells.iter().filter(|cell| cell.scheduler == scheduler && cell.vary == *load);
         Sample::new(cells.filter_map(|cell| flatten(&cell.metrics).get(metric).copied()).collect())

@@ -1,5 +1,5 @@
-//! The plan of a run: every scheduler with every combination of the variables' values and with every seed.
-//! Each of these is a cell.
+//! The plan of a run: its cells. There is a cell for every scheduler with every combination of the variables'
+//! values and with every seed.
 
 use std::path::Path;
 use std::str::FromStr;
@@ -11,10 +11,10 @@ use spry_scenario::model::{Scenario, XServer};
 use crate::digest;
 use crate::scheduler::{SchedulerError, SchedulerSpec, Setup};
 
-/// A cell's name in file names has at most so many bytes. File systems take 255, and what names a study's
-/// application or the kind of a file is put before it and behind.
+/// The greatest length of a cell's name in file names, bytes. File systems take 255; a study's application is
+/// put before the name, and endings after it.
 const FILE_NAME_MAX: usize = 180;
-/// So many digits of the digest are in a name that would be longer.
+/// The number of the digest's digits in a name that would be longer.
 const DIGEST_DIGITS: usize = 16;
 
 /// A variable of a scenario, and the values that it takes one after another: `stressers=0,1,2`.
@@ -64,7 +64,7 @@ pub struct Cell {
     pub label: String,
     /// The values of the variables, as they were written.
     pub sets: Vec<(String, String)>,
-    /// The seed of everything random.
+    /// The seed of all random numbers.
     pub seed: u64,
 }
 
@@ -74,8 +74,8 @@ impl Cell {
         self.sets.iter().map(|(key, value)| (key.clone(), json(value))).collect()
     }
 
-    /// What a machine of real threads must do before it runs the cell. Published schedulers are taken from
-    /// the directory `peers`.
+    /// The preparations that a machine of real threads needs before it runs the cell. Published schedulers
+    /// are taken from the directory `peers`.
     ///
     /// # Errors
     /// If the scheduler is not available.
@@ -86,8 +86,8 @@ impl Cell {
         Ok(if is_synthetic { setup.with_synthetic_input() } else { setup })
     }
 
-    /// The cell's name in file names, such as `scx_bpfland-stressers=4-seed1`. A name that would be too long
-    /// ends in the digest of all of it.
+    /// The cell's name in file names, such as `scx_bpfland-stressers=4-seed1`. If the name would be too long,
+    /// it is cut, and ends in the digest of the whole name.
     pub fn file_name(&self) -> String {
         let whole = self.joined("-", format!("seed{}", self.seed));
         let is_safe = |c: char| c.is_ascii_alphanumeric() || "-_=.+".contains(c);
@@ -129,7 +129,7 @@ pub struct Plan {
 }
 
 impl Plan {
-    /// All cells, in the order of the results: by scheduler, then by the variables (the last one changes
+    /// All cells, in the order of the results: by scheduler, then by the variables (the last variable changes
     /// fastest), then by seed. `scenarios` has the scenario with each of [`Plan::combinations`].
     pub(crate) fn cells(&self, scenarios: &[Arc<Scenario>]) -> Vec<Cell> {
         let labels = self.labels();

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// The directory of this program. For a test program it is the directory above.
 ///
 /// # Errors
-/// If the system does not say where this program is.
+/// If the system does not report the path of this program.
 pub fn directory() -> io::Result<PathBuf> {
     let own = env::current_exe()?;
     let directory = own.parent().unwrap_or(Path::new("/"));
@@ -23,7 +23,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
     places.map(|directory| directory.join(name)).find(|program| program.is_file())
 }
 
-/// None of the places of Spry's programs has this one.
+/// The error that a program is in none of the places of Spry's programs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is neither beside spry nor on the path: build the whole workspace (`cargo build --release`)")]
 pub struct Missing(
@@ -31,10 +31,10 @@ pub struct Missing(
     pub String,
 );
 
-/// One of Spry's programs, as [`find`] finds it.
+/// The path of one of Spry's programs, as [`find`] returns it.
 ///
 /// # Errors
-/// If it is in none of the places.
+/// If the program is in none of the places.
 pub fn own(name: &str) -> Result<PathBuf, Missing> {
     find(name).ok_or_else(|| Missing(name.to_owned()))
 }

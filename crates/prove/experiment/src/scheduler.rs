@@ -1,4 +1,4 @@
-//! Schedulers under test: their names on a command line, and what a machine must do to run under each.
+//! Schedulers under test: their names on a command line, and the setup that a machine needs for each.
 
 mod eevdf;
 
@@ -15,7 +15,7 @@ use crate::{digest, programs};
 pub const EXT_STATE: &str = "/sys/kernel/sched_ext/state";
 const RR_TIMESLICE: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 
-/// A scheduler as the command line names it: `eevdf:base_slice_us=3000`, `rr`, `scx_bpfland:-s 5000`,
+/// A scheduler in the form of the command line: `eevdf:base_slice_us=3000`, `rr`, `scx_bpfland:-s 5000`,
 /// `./my_scheduler`.
 ///
 /// Its `Display` is the name on the command line, and the name of its column in results.
@@ -66,7 +66,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// The path of a program that this one starts itself. Spry's daemon starts `spry-eyes`, which watches
+    /// The path of a program that this program starts itself. Spry's daemon starts `spry-eyes`, which watches
     /// displays.
     #[must_use]
     pub fn helper(&self) -> Option<PathBuf> {
@@ -107,7 +107,7 @@ impl RealTimeClass {
     }
 }
 
-/// What a machine must do before it runs a scenario under a scheduler, in this order.
+/// The steps of a machine before it runs a scenario under a scheduler, in this order.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Setup {
     /// The settings that are written.
@@ -119,7 +119,7 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup for a display that has synthetic input only (Xvfb): Spry's daemon is told to trust that
+    /// The setup for a display that has synthetic input only (Xvfb). An option makes Spry's daemon trust that
     /// input.
     #[must_use]
     pub fn with_synthetic_input(mut self) -> Setup {
@@ -135,7 +135,7 @@ pub fn peers_directory(cache: &Path) -> PathBuf {
     cache.join("peers/bin")
 }
 
-/// Why a scheduler is not available.
+/// The reason why a scheduler is not available.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum SchedulerError {
     /// No scheduler has this name.
@@ -162,7 +162,7 @@ pub enum SchedulerError {
     NoPeer {
         /// The scheduler's name.
         name: String,
-        /// The directory in which it was looked for.
+        /// The directory in which it was sought.
         directory: PathBuf,
     },
     /// The path does not lead to a file.
@@ -209,8 +209,8 @@ impl FromStr for SchedulerSpec {
     }
 }
 
-/// Splits a path from its arguments, which follow a colon. If there is a file with the whole text as its
-/// name, the file is taken.
+/// Splits a path from its arguments, which follow a colon. If a file has the whole text as its name, the
+/// whole text is the path.
 fn binary(text: &str) -> Kind {
     match text.split_once(':') {
         Some((path, args)) if !Path::new(text).exists() => Kind::Binary(path.into(), words(args)),
@@ -239,11 +239,11 @@ fn round_robin(settings: &str) -> Result<Vec<Setting>, SchedulerError> {
 }
 
 impl SchedulerSpec {
-    /// What a machine must do to run under this scheduler. Published schedulers are taken from the directory
-    /// `peers`.
+    /// The setup that a machine needs to run under this scheduler. Published schedulers are taken from the
+    /// directory `peers`.
     ///
     /// # Errors
-    /// If the scheduler's binary is not there.
+    /// If the scheduler's binary does not exist.
     pub fn setup(&self, peers: &Path) -> Result<Setup, SchedulerError> {
         Ok(match &self.kind {
             Kind::Eevdf(settings) => Setup { settings: settings.clone(), ..Setup::default() },
@@ -279,7 +279,7 @@ impl SchedulerSpec {
     /// The scheduler as an input of a run: the hashes of its programs, or the values of its settings.
     ///
     /// # Errors
-    /// If a program of the scheduler is not there or cannot be read.
+    /// If a program of the scheduler does not exist or cannot be read.
     pub fn input(&self, peers: &Path) -> Result<String, SchedulerError> {
         let setup = self.setup(peers)?;
         let Some(program) = &setup.program else {

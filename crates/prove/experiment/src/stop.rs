@@ -1,4 +1,4 @@
-//! How a caller asks long work to stop.
+//! The request of a caller that long work stops.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use crate::metric::{Format, Metric};
 use crate::model::{Load, Results, Sample, load_words};
 
-/// How the values of one metric are written.
+/// The format of the values of one metric.
 pub(crate) fn format(results: &Results, metric: &Metric) -> Format {
     Format::of(metric, samples(results, metric).map(|sample| sample.max()).fold(0.0, f64::max))
 }
@@ -19,7 +19,7 @@ fn samples<'a>(results: &'a Results, metric: &'a Metric) -> impl Iterator<Item =
     })
 }
 
-/// The heading of a metric's table: the metric, its whole, its unit, and what the brackets hold.
+/// The heading of a metric's table: the metric, the number that is its whole, and its unit, if any.
 pub(crate) fn heading(results: &Results, metric: &Metric) -> String {
     let mut text = metric.words();
     if let Some(whole) = results.whole(metric) {
@@ -32,14 +32,14 @@ pub(crate) fn heading(results: &Results, metric: &Metric) -> String {
     text
 }
 
-/// Whether a metric has a table of its own. A metric that another metric's heading shows as its whole has
-/// none.
+/// Whether a metric has a table of its own. A metric has none if another metric's heading shows it as its
+/// whole.
 pub(crate) fn is_shown(results: &Results, metric: &Metric) -> bool {
     let told = |shown: &Metric| shown.whole().as_ref() == Some(metric) && results.whole(shown).is_some();
     !metric.is_whole() || !results.metrics().iter().any(told)
 }
 
-/// All tables. Before and after them stand the run's description, the failures and the digests.
+/// All tables, between the run's description before them and the failures and the digests after them.
 pub fn text(results: &Results) -> String {
     let mut out = introduction(results);
     for metric in results.metrics().iter().filter(|metric| is_shown(results, metric)) {

@@ -1,4 +1,4 @@
-//! Tests of tables, pages, directories and comparisons, with results that are made by hand.
+//! Tests of tables, pages, directories and comparisons, with handmade results.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -10,7 +10,7 @@ use spry_experiment::metric::Metric;
 use spry_experiment::model::{Failure, Inputs, Measured, Results, Sample, digest_of};
 use spry_experiment::{Experiment, Plan, Recording, Source, html, table};
 
-/// A scenario that can be varied as a film can.
+/// A scenario that can be varied in the same way as a film.
 const SCENARIO: &str = r#"
     name = "movie"
     [variables]
@@ -26,7 +26,7 @@ fn assert_golden(name: &str, text: &str) {
     spry_test_run::assert_golden(env!("CARGO_MANIFEST_DIR"), name, text);
 }
 
-/// Results of a movie beside 0, 2 and 8 stressers under two schedulers. Greater `luck` makes the values
+/// Results of a movie beside 0, 2 and 8 stressers under two schedulers. A greater `luck` makes the values
 /// greater.
 fn movie(machine: &str, seeds: u64, luck: i64) -> Results {
     let plan = Plan {

@@ -11,13 +11,13 @@ use spry_experiment::scheduler::{EXT_STATE, Program, Setting, Setup, Sign};
 use spry_sys::settle::tie;
 use spry_sys::{Signal, signal};
 
-/// How long a sched_ext scheduler may take to be in charge, and to leave. The slowest published scheduler
-/// needs 17 s to load.
+/// How long a sched_ext scheduler may take to load, and to leave. The slowest published scheduler needs 17 s
+/// to load.
 const LOADING: Duration = Duration::from_secs(60);
 const LEAVING: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 
-/// Why a scheduler cannot be put in force on this machine.
+/// The reason why a scheduler cannot be put in force on this machine.
 #[derive(Debug, thiserror::Error)]
 pub enum ApplyError {
     /// The kernel refused a setting.
@@ -44,7 +44,7 @@ pub enum ApplyError {
     Start {
         /// The path of the program.
         file: PathBuf,
-        /// Why the program cannot be started.
+        /// The reason why the program cannot be started.
         error: io::Error,
     },
     /// The program ended, or was not in charge in time.
@@ -99,7 +99,7 @@ impl Applied {
     /// the file `log`.
     ///
     /// # Errors
-    /// If the kernel refuses a setting, or the program fails. What was changed until then is restored.
+    /// If the kernel refuses a setting, or the program fails. The settings changed until then are restored.
     pub fn new(setup: &Setup, log: PathBuf) -> Result<Applied, ApplyError> {
         Applied::check(setup)?;
         let mut applied = Applied { before: Vec::new(), program: None };
@@ -179,7 +179,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A child that has not been waited for keeps its number.
+        // A child that was not waited for keeps its process id.
         _ = signal::send(self.child.id(), Signal::INT);
         let began = Instant::now();
         while began.elapsed() < LEAVING {

@@ -1,4 +1,4 @@
-//! This machine as a machine that runs cells: real threads under the real kernel, one cell at a time.
+//! The host machine, which runs cells with real threads under the real kernel, one cell at a time.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,13 +22,13 @@ use spry_sys::{Signal, signal};
 
 use crate::applied::{Applied, ApplyError};
 
-/// How often a running scenario is looked at. The time is long, because each check disturbs the
+/// The interval between two checks of a running scenario. It is long, because each check disturbs the
 /// measurement.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How much time the runner may take beyond the scenario's own time: for calibration, for an X server, and
 /// for programs that start and end.
 const OVERHEAD: Duration = Duration::from_secs(120);
-/// How long the runner may take to end its processes after it was asked to end.
+/// How long the runner may take to end its processes after it received the request to end.
 const ENDING: Duration = Duration::from_secs(20);
 
 /// This machine, prepared for an experiment.
@@ -46,7 +46,7 @@ pub struct Host {
     sources: Option<PathBuf>,
 }
 
-/// Why this machine cannot run an experiment.
+/// The reason why this machine cannot run an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum HostError {
     /// The runner is not where it belongs.
@@ -74,7 +74,7 @@ impl Machine for Host {
         let cpu_info = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let model = cpu_info.lines().find_map(|line| line.strip_prefix("model name")?.split_once(':'));
         let digest = digest::of_file(&self.runner).unwrap_or_default();
-        // The directory's name is the hash of what is in it.
+        // The directory's name is the hash of its contents.
         let sources = self.sources.as_deref().and_then(Path::file_name);
         let sources = sources.map(|name| ("sources", json!(name.to_string_lossy())));
         let machine = [
@@ -129,7 +129,7 @@ impl Host {
     /// nothing.
     ///
     /// # Errors
-    /// If the runner or a scheduler is not there, or this kernel cannot run under a scheduler.
+    /// If the runner or a scheduler does not exist, or this kernel cannot run under a scheduler.
     pub fn prepare(
         experiment: &Experiment,
         peers: PathBuf,
@@ -164,7 +164,7 @@ impl Host {
             command.env(SOURCES_VARIABLE, sources);
         }
         confine(&mut command, self.cpus)?;
-        // When this thread ends, the runner is asked to end, not killed, so that it removes what it made.
+        // The end of this thread sends SIGTERM to the runner, not SIGKILL, so that the runner can clean up.
         tie(&mut command, Signal::TERM);
         let child = command
             .spawn()
@@ -177,7 +177,7 @@ impl Host {
     }
 }
 
-/// Restricts a command to this number of the available CPUs. It gets the last ones, because the first CPUs
+/// Restricts a command to this number of the available CPUs. It gets the last of them, because the first CPUs
 /// serve most interrupts.
 fn confine(command: &mut Command, cpus: Option<u32>) -> Result<(), CellError> {
     let available =
@@ -222,10 +222,10 @@ fn wait(mut child: Child, limit: Duration, stop: &Stop) -> Result<ExitStatus, Ce
     }
 }
 
-/// Asks the runner to end and to remove what it made. If it does not, kills it and the processes that it
-/// started.
+/// Requests that the runner ends and removes its files and processes. If it does not end in time, kills it
+/// and the processes that it started.
 fn end(child: &mut Child) {
-    // A child that has not been waited for keeps its number.
+    // A child that was not waited for keeps its process id.
     _ = signal::send(child.id(), Signal::TERM);
     let began = Instant::now();
     while began.elapsed() < ENDING {

@@ -1,6 +1,6 @@
-//! This machine as a machine of experiments: real threads under the real kernel.
+//! The host machine for experiments: real threads under the real kernel.
 //!
-//! [`Host`] puts a scheduler in force, records if it is asked to, and lets `spry-runner` play the cell in a
+//! [`Host`] puts a scheduler in force, records a trace on request, and lets `spry-runner` play the cell in a
 //! process of its own.
 
 mod applied;

@@ -39,7 +39,7 @@ const NEEDED: [&str; 11] = [
     "CONFIG_UNIX",
     "CONFIG_FUTEX",
 ];
-/// The programs and headers that a build of a kernel needs beyond those of the lab, with their packages.
+/// The programs and headers that a build of a kernel needs besides the lab's own, with their packages.
 pub(crate) const TOOLS: [(&str, &str); 7] = [
     ("gcc", "gcc"),
     ("make", "make"),
@@ -67,7 +67,7 @@ fn latest(home: &Path) -> Option<PathBuf> {
     entries.max_by_key(age)
 }
 
-/// The kernels that the cache has, by their names, with the releases of those built last.
+/// The kernels that the cache has, by their names, with the release of each kernel's latest build.
 pub fn built_kernels(cache: &Cache) -> Vec<(Variant, String)> {
     let entries = fs::read_dir(cache.root()).into_iter().flatten();
     let mut found: Vec<(Variant, String)> = entries
@@ -189,7 +189,7 @@ fn make(source: &Path, variant: &Variant, progress: &dyn Progress, stop: &Stop) 
     run_watched(&mut make(&["bzImage"]), stop, &idle).map(|_| ())
 }
 
-/// The configuration that a kernel is to have.
+/// The configuration of a kernel of this variant.
 fn wanted(variant: &Variant) -> String {
     let named = |line: &&str| !NOT_PERIODIC.iter().any(|name| line.strip_prefix(name) == Some("=y"));
     let mut lines: Vec<String> = match variant.ticks {
@@ -211,7 +211,7 @@ fn merged(config: &str, wanted: &str) -> String {
         set.or_else(|| Some(line.strip_prefix("# ")?.strip_suffix(" is not set")?.to_owned()))
     };
     let new: Vec<String> = wanted.lines().filter(|line| !line.starts_with('#')).filter_map(name).collect();
-    // In a choice (the tick rate, the preemption model) only the new answer may stand.
+    // In a choice (the tick rate, the preemption model) only the new answer may be present.
     let is_old = |line: &&str| {
         name(line).is_none_or(|name| {
             !new.contains(&name) && !name.starts_with("CONFIG_HZ") && !name.starts_with("CONFIG_PREEMPT")

@@ -63,7 +63,7 @@ impl Cache {
     /// were freed. If a process uses the cache, the call removes nothing and returns `None`.
     ///
     /// # Errors
-    /// If something in the cache cannot be read or removed.
+    /// If a file of the cache cannot be read or removed.
     pub fn empty(root: &Path, kept: &[&str]) -> Result<Option<u64>, LabError> {
         let locks = root.join(LOCKS);
         make_private(&locks)?;
@@ -97,8 +97,8 @@ impl Cache {
         &self.root
     }
 
-    /// The entry for `key`, which names everything from which the entry is built. If the entry is not there,
-    /// `build` fills it.
+    /// The entry for `key`, which names everything from which the entry is built. If the cache does not have
+    /// the entry, `build` fills it.
     ///
     /// # Errors
     /// If the build fails, or a stop is requested while another process builds.
@@ -172,7 +172,7 @@ impl Cache {
         let _lock = self.lock(kind, &Stop::new())?;
         for entry in fs::read_dir(&home).map_err(at(&home))? {
             let path = entry.map_err(at(&home))?.path();
-            // The process that made the directory holds this lock for as long as it lives.
+            // The process that made the directory holds this lock until it exits.
             let is_owned = match File::open(path.join(".lock")) {
                 Ok(lock) => !try_lock(&lock).map_err(at(&path))?,
                 Err(_) => false,

@@ -1,4 +1,4 @@
-//! Runs programs of this machine. Their output is not shown, and they do not live longer than this process.
+//! Runs programs of this machine. Their output is not shown, and they exit with this process at the latest.
 
 use std::ffi::OsString;
 use std::io::{self, Read};
@@ -14,7 +14,7 @@ use spry_sys::{Signal, signal};
 use crate::error::{LabError, tail};
 use crate::progress::Stop;
 
-/// How often the lab looks at a running program.
+/// The interval at which the lab checks a running program.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// How many lines of a failed program's standard error are shown.
 const STDERR_LINES: usize = 12;
@@ -62,8 +62,8 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
     }
 }
 
-/// A running program. When this value is dropped, the program is killed, with what it started in its process
-/// group, and waited for.
+/// A running program. When this value is dropped, the program and the processes in its process group are
+/// killed, and the program is waited for.
 #[derive(Debug)]
 pub(crate) struct Running {
     pub(crate) child: Child,
@@ -72,9 +72,9 @@ pub(crate) struct Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // A child that was waited for has given its number back, and another process may have it.
+        // A child that was waited for has lost its process id, and another process may have it.
         if matches!(self.child.try_wait(), Ok(None)) {
-            // `make` has begun compilers, which would go on without it. An error says that all have ended.
+            // `make` has started compilers, which would go on without it. An error means that all have ended.
             let _ = signal::send_group(self.child.id(), Signal::KILL);
         }
         let _ = self.child.kill();
@@ -82,7 +82,7 @@ impl Drop for Running {
     }
 }
 
-/// Runs a program to its end. Returns what the program printed on standard output.
+/// Runs a program to its end. Returns the program's standard output.
 pub(crate) fn run(command: &mut Command, stop: &Stop) -> Result<Vec<u8>, LabError> {
     run_watched(command, stop, &|| {})
 }
@@ -138,15 +138,15 @@ fn words(command: &Command) -> String {
     words.join(" ")
 }
 
-/// The directories where programs are looked for: those of `PATH`, and the system's own, which a user's
-/// `PATH` may lack.
+/// The directories in which programs are sought: the directories of `PATH`, and the system's own, which a
+/// user's `PATH` may lack.
 fn search_path() -> OsString {
     let mut path = std::env::var_os("PATH").unwrap_or_default();
     path.push(":/usr/sbin:/sbin");
     path
 }
 
-/// The path of a program; `None` if it is not there.
+/// The path of a program; `None` if it does not exist.
 pub(crate) fn found(program: &str) -> Option<PathBuf> {
     programs::find(program, &search_path())
 }
@@ -195,7 +195,7 @@ mod tests {
         let ended = run_watched(&mut command, &stop, &look);
         assert!(matches!(ended, Err(LabError::Interrupted)));
         let number = fs::read_to_string(&file).expect("it was written");
-        // An orphan that was killed is there until another process has waited for it.
+        // An orphan that was killed stays in the table of processes until another process has waited for it.
         let state = || fs::read_to_string(format!("/proc/{}/stat", number.trim())).unwrap_or_default();
         let is_there = || state().rsplit_once(')').is_some_and(|(_, rest)| !rest.starts_with(" Z"));
         let begun = Instant::now();

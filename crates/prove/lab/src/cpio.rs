@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 /// The modification time of every entry, in seconds since 1970. It is fixed, because another time would
-/// change what happens in the guest.
+/// change the guest's behaviour.
 pub const MTIME_S: u32 = 1_767_225_600;
 
 /// The content of an archive. The entries are written in the order of their names.

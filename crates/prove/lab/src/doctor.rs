@@ -1,4 +1,4 @@
-//! Finds what the lab lacks on this machine, and says how to get it.
+//! Finds the parts that the lab lacks on this machine, and names the remedies.
 
 use std::fs;
 use std::path::Path;
@@ -26,15 +26,15 @@ const OWN: [&str; 4] = ["spry-guest", "spry-runner", "spry", "spry-eyes"];
 /// The result of one check of this machine.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Finding {
-    /// What was checked, and what was found.
+    /// The object and the result of the check, in words.
     pub what: String,
-    /// Whether what was found is good enough for the lab.
+    /// Whether the result is good enough for the lab.
     pub state: State,
-    /// What the user should do, if it is not good enough.
+    /// The user's remedy, if the result is not good enough.
     pub remedy: Option<String>,
 }
 
-/// Whether something is good enough for the lab.
+/// Whether a checked part is good enough for the lab.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum State {

@@ -1,11 +1,11 @@
-//! What a dynamically linked program needs of the image: its shared libraries, and the version of its C
+//! The needs of a dynamically linked program: its shared libraries in the image, and the version of its C
 //! library.
 
 use std::fs;
 use std::io;
 use std::path::Path;
 
-/// What a program needs.
+/// The needs of a program.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Needs {
     /// The names of the shared libraries.
@@ -24,7 +24,7 @@ const TAG_NEEDED: u64 = 1;
 const TAG_STRINGS: u64 = 5;
 const TAG_STRINGS_SIZE: u64 = 10;
 
-/// Reads what a program needs; `None` if the file is not a 64-bit ELF file (a script, for example).
+/// Reads the needs of a program; `None` if the file is not a 64-bit ELF file (a script, for example).
 ///
 /// # Errors
 /// If the file cannot be read.

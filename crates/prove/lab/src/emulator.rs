@@ -13,10 +13,10 @@ use crate::error::{LabError, at};
 use crate::fetch::{Archive, Package, Suite, description_of, unpack};
 use crate::progress::{Event, Progress, Stop};
 
-/// The lab's patches. The head of each says why it is needed. They are under the GPL, as the emulator is. The
-/// first gives several CPUs turns of equal length. The second lets a saved machine share memory with the lab.
-/// The third sets the sizes of the caches that CPUs report. The fourth keeps the host's time out of what the
-/// guest can tell.
+/// The lab's patches. The head of each has its reason. They are under the GPL, as the emulator is. The first
+/// gives several CPUs turns of equal length. The second lets a saved machine share memory with the lab. The
+/// third sets the sizes of the caches that CPUs report. The fourth removes effects of the host's time on the
+/// guest.
 const PATCHES: [(&str, &str); 4] = [
     ("turns.patch", include_str!("emulator/turns.patch")),
     ("window.patch", include_str!("emulator/window.patch")),
@@ -30,8 +30,8 @@ const DEVICES: &str = include_str!("emulator/devices.mak");
 const RECIPE: &str = "1";
 /// The name of the source package.
 const SOURCE: &str = "qemu";
-/// Packages of the archive that a build uses, whatever this machine has. QEMU needs a newer meson than some
-/// releases have. The archive's source lacks the firmware with which the emulated machine starts.
+/// Packages of the archive that a build uses, even if this machine has them. QEMU needs a newer meson than
+/// some releases have. The archive's source lacks the emulated machine's firmware.
 const PARTS: [&str; 3] = ["meson", "qemu-system-data", "seabios"];
 /// The files of the firmware: the BIOS, and the code that starts a kernel which the emulator's command line
 /// names.
@@ -41,7 +41,7 @@ const FIRMWARE: [&str; 4] = [
     "usr/share/qemu/kvmvapic.bin",
     "usr/share/qemu/linuxboot_dma.bin",
 ];
-/// The programs and headers that a build of the emulator needs beyond those of the lab, with their packages.
+/// The programs and headers that a build of the emulator needs besides the lab's own, with their packages.
 pub(crate) const TOOLS: [(&str, &str); 6] = [
     ("gcc", "build-essential"),
     ("dpkg-source", "dpkg-dev"),
@@ -50,7 +50,7 @@ pub(crate) const TOOLS: [(&str, &str); 6] = [
     ("pkg-config", "pkg-config"),
     ("/usr/bin/python3", "python3-venv"),
 ];
-/// The headers, by the names that pkg-config knows, with their packages.
+/// The headers, by their pkg-config names, with their packages.
 pub(crate) const HEADERS: [(&str, &str); 2] = [("glib-2.0", "libglib2.0-dev"), ("zlib", "zlib1g-dev")];
 
 /// The options of the build. The emulator is not installed, so its code need not be relocatable, which would
@@ -74,13 +74,13 @@ const OPTIONS: [&str; 11] = [
 pub struct Emulator {
     /// The version that the emulator prints about itself.
     pub version: String,
-    /// The hash of what the emulator was built from: source, patches and recipe.
+    /// The hash of the emulator's source, patches and recipe.
     pub digest: String,
     pub(crate) program: PathBuf,
     pub(crate) firmware: PathBuf,
 }
 
-/// What the lab writes into a file beside a built emulator.
+/// The content of the file that the lab writes beside a built emulator.
 #[derive(Debug, Serialize, Deserialize)]
 struct Description {
     version: String,
@@ -91,7 +91,7 @@ impl Emulator {
     /// cache does not have it, which takes 3 minutes on two CPUs.
     ///
     /// # Errors
-    /// If no source is available, or this machine lacks what the build needs.
+    /// If no source is available, or this machine lacks a program or header that the build needs.
     pub fn prepare(
         cache: &Cache,
         archive: &Archive,
@@ -109,8 +109,8 @@ impl Emulator {
         Ok(emulator)
     }
 
-    /// Finds or builds the emulator of the newest source that works. [`Emulator::prepare`] keeps which source
-    /// that was, because it takes time to ask a suite that does not have the source.
+    /// Finds or builds the emulator of the newest source that works. [`Emulator::prepare`] stores which
+    /// source that was, because a query for a suite without the source takes time.
     fn newest(
         cache: &Cache,
         archive: &Archive,

@@ -1,11 +1,11 @@
-//! The errors of the lab. Each message says what the user can do about it.
+//! The errors of the lab. Each message describes what the user can do about it.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why the lab could not prepare or run something.
+/// The reason why the lab could not prepare a machine or run a job.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LabError {
@@ -39,7 +39,7 @@ pub enum LabError {
         "could not fetch {what}: check the network and the archive ({archive}), then try again\n{detail}"
     )]
     NotFetched {
-        /// What was to be fetched.
+        /// The files that were to be fetched.
         what: &'static str,
         /// The address of the archive.
         archive: String,
@@ -65,7 +65,7 @@ pub enum LabError {
         /// The name of the missing package.
         package: String,
     },
-    /// The kernel is not what was asked for.
+    /// The kernel is not the requested kernel.
     #[error("{0}")]
     Kernel(String),
     /// A binary cannot run in the image.
@@ -73,7 +73,7 @@ pub enum LabError {
     Binary {
         /// The path of the binary.
         binary: PathBuf,
-        /// What the image lacks and how the user can get it.
+        /// The part that the image lacks, and the user's remedy.
         problem: String,
     },
     /// A program of this machine failed.
@@ -113,7 +113,7 @@ pub enum LabError {
     /// The guest or QEMU took longer than allowed.
     #[error("{what} did not end within {limit_s} s, at the stage `{stage}`\n{log}")]
     TimedOut {
-        /// What took too long, and by which clock.
+        /// The part that took too long, and the clock of the limit.
         what: String,
         /// The limit, in seconds of the clock that `what` names.
         limit_s: u64,
@@ -148,7 +148,7 @@ pub enum LabError {
         /// The error that the kernel returned.
         reason: String,
     },
-    /// Something else failed in the guest.
+    /// The guest failed for another reason.
     #[error("in the guest: {0}")]
     Guest(String),
     /// The disk is full.

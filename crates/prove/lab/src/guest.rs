@@ -1,5 +1,5 @@
-//! The laboratory as a machine that runs cells. Each cell gets a virtual machine that continues a saved one,
-//! and so repeats exactly.
+//! The laboratory as a machine that runs cells. Each cell gets a virtual machine that continues a saved
+//! machine, and so repeats exactly.
 
 mod prepare;
 
@@ -31,8 +31,8 @@ const OVERHEAD_S: u32 = 180;
 const REAL_PER_GUEST: f64 = 0.8;
 /// The guest's time before and after the scenario together, seconds.
 const AROUND_S: f64 = 3.0;
-/// The memory that a virtual machine may take, bytes. If this machine has less memory, fewer of them run side
-/// by side.
+/// The memory that a virtual machine may take, bytes. If this machine has less memory, fewer virtual machines
+/// run side by side.
 const VM_BYTES: u64 = 2 << 30;
 
 /// The lab, prepared for an experiment.
@@ -116,7 +116,7 @@ fn failed(error: impl ToString) -> CellError {
 }
 
 impl Guest {
-    /// The job of the virtual machine for a cell. What the scenario asks of the machine may depend on the
+    /// The job of the virtual machine for a cell. The scenario's demands on the machine may depend on the
     /// variables of the cell.
     fn job(&self, cell: &Cell, record: Option<Record>) -> Result<Job, CellError> {
         let scenario = &cell.scenario;
@@ -158,7 +158,7 @@ impl Guest {
     }
 }
 
-/// The topology of the CPUs that a scenario asks for.
+/// The topology of the CPUs that a scenario needs.
 ///
 /// # Errors
 /// If the scenario names no number of CPUs, the lab does not have so many, or they do not fit the topology.

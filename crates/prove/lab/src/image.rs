@@ -35,7 +35,7 @@ const LEFT_OUT: [&str; 7] = [
     "./usr/share/bug/*",
     "./usr/share/help/*",
 ];
-/// Directories on which the guest mounts something, or which it expects.
+/// Directories on which the guest mounts file systems, or which it expects.
 const MOUNT_POINTS: [&str; 17] = [
     "boot",
     "dev",
@@ -55,7 +55,7 @@ const MOUNT_POINTS: [&str; 17] = [
     "usr/lib/modules",
     SOURCES,
 ];
-/// The directory of the image with unpacked source packages, where the runner looks for them.
+/// The directory of the image with unpacked source packages, in which the runner searches for them.
 const SOURCES: &str = "usr/src";
 /// Links that the installation scripts of packages would make, and their possible targets. The first target
 /// that the image has is taken.
@@ -135,7 +135,7 @@ impl Image {
     /// packages below `/usr/src`. The image is built if the cache does not have it.
     ///
     /// # Errors
-    /// If packages are not available, or this machine lacks what the build needs.
+    /// If packages are not available, or this machine lacks a tool of the build.
     pub fn prepare(
         names: &BTreeSet<String>,
         sources: &BTreeSet<String>,
@@ -184,7 +184,7 @@ impl Image {
     /// Checks whether a program of this machine could run in the image.
     ///
     /// # Errors
-    /// If the image lacks something that the program needs.
+    /// If the image lacks a part that the program needs.
     pub fn check(&self, binary: &Path) -> Result<(), LabError> {
         let Some(needs) = crate::elf::needs(binary).map_err(at(binary))? else { return Ok(()) };
         let refuse = |problem| Err(LabError::Binary { binary: binary.to_owned(), problem });
@@ -351,7 +351,7 @@ fn settle(tree: &Path, stop: &Stop) -> Result<(), LabError> {
     if own.exists() { fs::remove_dir_all(&own).map_err(at(&own)) } else { Ok(()) }
 }
 
-/// Copies the files of a directory, if the directory is there.
+/// Copies the files of a directory, if the directory exists.
 fn copy_files(from: &Path, to: &Path) -> Result<(), LabError> {
     let Ok(entries) = fs::read_dir(from) else { return Ok(()) };
     fs::create_dir_all(to).map_err(at(to))?;
@@ -399,7 +399,7 @@ fn pin_directories(path: &Path) -> Result<(), LabError> {
     File::open(path).and_then(|directory| directory.set_modified(time)).map_err(at(path))
 }
 
-/// The names of the shared libraries in the directories where the dynamic linker looks.
+/// The names of the shared libraries in the directories that the dynamic linker searches.
 fn libraries(tree: &Path) -> Result<BTreeSet<String>, LabError> {
     let mut found = BTreeSet::new();
     for place in ["usr/lib", "usr/lib64", "usr/lib/x86_64-linux-gnu"] {

@@ -1,5 +1,5 @@
-//! Checks whether files of the cache are as they were written: their size, and a checksum of all data that is
-//! not in holes.
+//! Checks whether files of the cache are unchanged since they were written: their size, and a checksum of all
+//! data that is not in holes.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, ErrorKind};
@@ -22,7 +22,7 @@ pub(crate) struct Mark {
     sum: u32,
 }
 
-/// Opens a regular file. Anything else of that name is an error; the call does not wait for it.
+/// Opens a regular file. Another kind of file of that name is an error; the call does not wait for it.
 pub(crate) fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File> {
     let file = options.custom_flags(libc::O_NONBLOCK | libc::O_NOFOLLOW).open(path)?;
     if !file.metadata()?.is_file() {
@@ -32,7 +32,7 @@ pub(crate) fn regular(path: &Path, options: &mut OpenOptions) -> io::Result<File
 }
 
 impl Mark {
-    /// Makes the mark of a file as it is now. The checksum depends on the content only. It is the same if the
+    /// Makes the mark of the present file. The checksum depends on the content only. It is the same if the
     /// same zeros are data or a hole.
     pub(crate) fn of(path: &Path) -> io::Result<Self> {
         let file = regular(path, File::options().read(true))?;

@@ -1,4 +1,4 @@
-//! What one run of the lab does, and which results it returns.
+//! One run of the lab: its programs, its machine and its results.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -29,7 +29,7 @@ pub struct Job {
     pub shift: u8,
     /// The topology of the machine's CPUs, which are 1 to [`CPUS_MAX`](crate::CPUS_MAX).
     pub topology: Topology,
-    /// The seed of everything that is random in the guest after its boot.
+    /// The seed of all random numbers in the guest after its boot.
     pub seed: u64,
     /// Parameters of the kernel beyond the lab's own, such as `preempt=full`.
     pub cmdline: Vec<String>,
@@ -99,7 +99,7 @@ pub struct Record {
 /// The result file with the trace of a recording.
 pub const TRACE: &str = "trace.spry";
 
-/// Where a file for the guest comes from.
+/// The source of a file for the guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FileSource {
     /// The file's content.
@@ -115,18 +115,18 @@ pub struct Outcome {
     /// All files that programs left in `/results`, by their names. `0.stdout` and `0.stderr` are the output
     /// of the first command.
     pub files: BTreeMap<String, Vec<u8>>,
-    /// How each command ended.
+    /// The end of each command.
     pub commands: Vec<Ended>,
-    /// When the guest began the job, milliseconds after the boot.
+    /// The start of the guest's work on the job, milliseconds after the boot.
     pub booted_ms: u64,
-    /// When the scheduler under test was in charge, milliseconds after the boot; `None` without such a
-    /// scheduler.
+    /// The time at which the scheduler under test was in charge, milliseconds after the boot; `None` without
+    /// such a scheduler.
     pub scheduler_loaded_ms: Option<u64>,
-    /// When the first command started, milliseconds after the boot.
+    /// The start of the first command, milliseconds after the boot.
     pub started_ms: u64,
-    /// When the results were complete, milliseconds after the boot.
+    /// The time at which the results were complete, milliseconds after the boot.
     pub ended_ms: u64,
-    /// How long the run took in real time on this machine.
+    /// The duration of the run in real time on this machine.
     pub real: Duration,
     /// The kernel's messages on the console.
     pub console: String,

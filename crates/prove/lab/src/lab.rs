@@ -66,7 +66,7 @@ pub const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 /// The most unused bytes that a guest can get: 16 MiB.
 pub const SHAKE_MOST_BYTES: u32 = 16 << 20;
 
-/// The number of unused bytes that the environment asks for.
+/// The number of unused bytes that the environment sets.
 fn shake_of_environment() -> Result<u32, LabError> {
     match std::env::var(SHAKE_VARIABLE) {
         Ok(text) if !text.is_empty() => match text.parse() {
@@ -82,7 +82,7 @@ fn shake_of_environment() -> Result<u32, LabError> {
 pub struct MachineSpec {
     /// The kernel that the machine boots.
     pub kernel: KernelChoice,
-    /// The packages that the image holds in addition to those of every image.
+    /// The packages that the image holds in addition to the base packages of every image.
     pub packages: BTreeSet<String>,
     /// The source packages that the image holds in unpacked form.
     pub sources: BTreeSet<String>,
@@ -109,10 +109,10 @@ pub struct LabMachine {
 }
 
 impl LabMachine {
-    /// Checks whether a scheduler can run on the machine's kernel, as far as this is known without a boot.
+    /// Checks whether a scheduler can run on the machine's kernel, as far as a check without a boot can show.
     ///
     /// # Errors
-    /// If the scheduler cannot run; the error says why.
+    /// If the scheduler cannot run; the error has the reason.
     pub fn check(&self, setup: &Setup) -> Result<(), LabError> {
         let program = setup.program.as_ref().filter(|program| program.sign == Sign::SchedExt);
         program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
@@ -164,7 +164,7 @@ impl LabMachine {
     }
 }
 
-/// How time passes in a machine with this number of CPUs, in words. `shift` makes an instruction take 2 to
+/// The model of time in a machine with this number of CPUs, in words. `shift` makes an instruction take 2 to
 /// the power of `shift` nanoseconds. Every result contains this text.
 pub fn model_of_time(shift: u32, cpus: u32) -> String {
     let instruction = format!("an instruction takes {} ns on each CPU", 1_u32 << shift);
@@ -186,7 +186,7 @@ pub struct Lab {
 }
 
 impl Lab {
-    /// Opens the lab's cache. It fetches nothing yet.
+    /// Opens the lab's cache. It fetches no package yet.
     ///
     /// # Errors
     /// If the cache cannot be made, or no archive of packages is known.
@@ -208,7 +208,7 @@ impl Lab {
     }
 
     /// Fetches the newest lists of packages. Machines that are prepared later have newer packages, and the
-    /// values measured on them differ from those before.
+    /// values measured on them differ from earlier values.
     ///
     /// # Errors
     /// If the archive cannot be reached, or its signatures cannot be checked.
@@ -221,7 +221,7 @@ impl Lab {
     /// minutes on two CPUs. Afterwards [`KernelChoice::Built`] of the returned variant finds the kernel.
     ///
     /// # Errors
-    /// If the source is not available, the patch does not fit it, or this machine lacks what the build needs.
+    /// If the source is not available, the patch does not fit it, or this machine lacks a tool of the build.
     pub fn build_kernel(
         &self,
         variant: &Variant,
@@ -240,7 +240,7 @@ impl Lab {
         build::built_kernels(&self.cache)
     }
 
-    /// Finds what the lab lacks on this machine, and how to get it. This works even if [`Lab::open`] fails.
+    /// Finds the lab's missing parts on this machine, and remedies. This works even if [`Lab::open`] fails.
     pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
         doctor(options, stop)
     }
@@ -310,7 +310,7 @@ impl Lab {
         Ok((directory.join("initrd"), key))
     }
 
-    /// Runs a job and returns its results. The machine begins at the point that the job asks for. If the job
+    /// Runs a job and returns its results. The job selects the point at which the machine begins. If the job
     /// continues a saved machine that the cache does not hold, the machine is booted and saved first. Several
     /// threads may call this at once.
     ///

@@ -1,4 +1,4 @@
-//! Kernel modules: which other modules a module needs, and in which order they must be inserted.
+//! Kernel modules: the modules that a module needs, and the order in which they are inserted.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -42,11 +42,11 @@ impl Modules {
         Ok(modules)
     }
 
-    /// These modules and all modules that they need. Each module stands after those that it needs. Modules
-    /// that are built into the kernel are left out.
+    /// These modules and all modules that they need. Each module comes after the modules that it needs.
+    /// Modules that are built into the kernel are left out.
     ///
     /// # Errors
-    /// If a module is neither there nor built in, or cannot be unpacked.
+    /// If a module neither exists nor is built in, or cannot be unpacked.
     pub fn closure(&self, names: &[&str], stop: &Stop) -> Result<Vec<Module>, LabError> {
         in_order(names, &mut |name| {
             if self.built_in.contains(name) {
@@ -67,7 +67,7 @@ impl Modules {
 /// inserted.
 type Load<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, LabError> + 'a;
 
-/// Lists the modules depth first, so that each stands after the modules that it needs.
+/// Lists the modules depth first, so that each comes after the modules that it needs.
 fn in_order(names: &[&str], load: &mut Load<'_>) -> Result<Vec<Module>, LabError> {
     let mut seen = BTreeSet::new();
     let mut found = Vec::new();
@@ -95,7 +95,7 @@ fn visit(
     Ok(())
 }
 
-/// The modules on which a kernel object depends, as the object itself says.
+/// The modules on which a kernel object depends, according to the object's own list.
 fn needs(object: &[u8]) -> Vec<String> {
     const FIELD: &[u8] = b"\0depends=";
     let Some(start) = object.windows(FIELD.len()).position(|window| window == FIELD) else {

@@ -9,13 +9,13 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-/// How often a wait checks whether the caller has given it up.
+/// The interval at which a wait checks whether the caller has given up.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 /// The arguments with which the emulator reads commands from its standard input.
 pub(crate) const ARGUMENTS: [&str; 4] =
     ["-chardev", "stdio,id=monitor,signal=off", "-mon", "chardev=monitor,mode=control"];
 
-/// Why a command was not carried out.
+/// The reason why a command was not carried out.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum MonitorError {
     /// The emulator ended.
@@ -64,7 +64,7 @@ impl Monitor {
     /// Sends a command and returns the emulator's answer. Events that come before the answer are dropped.
     ///
     /// # Errors
-    /// As [`MonitorError`] says.
+    /// See [`MonitorError`].
     pub(crate) fn execute(
         &mut self,
         command: &'static str,
@@ -88,7 +88,7 @@ impl Monitor {
     /// Waits for an event of this name.
     ///
     /// # Errors
-    /// As [`MonitorError`] says.
+    /// See [`MonitorError`].
     pub(crate) fn wait_for(
         &mut self,
         event: &str,

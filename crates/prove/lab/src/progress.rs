@@ -1,4 +1,4 @@
-//! What the lab reports while it works.
+//! The events that the lab reports while it works.
 
 pub use spry_experiment::Stop;
 
@@ -64,7 +64,7 @@ impl Stage {
     }
 }
 
-/// Receives the lab's events. The thread that does the work calls it.
+/// Receives the lab's events, in the thread that does the work.
 pub trait Progress: Sync {
     /// Receives an event.
     fn tell(&self, event: Event<'_>);

@@ -1,5 +1,5 @@
-//! What the lab and the first process of its guest exchange: a job for the guest, and a shared memory for the
-//! results.
+//! The data that the lab and the first process of its guest exchange: a job for the guest, and a shared
+//! memory for the results.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -8,7 +8,7 @@ use spry_experiment::scheduler::Sign;
 
 use crate::progress::Stage;
 
-/// The file in which the guest finds what it must do before it is saved.
+/// The file with the steps of the guest before it is saved.
 pub const MACHINE_PATH: &str = "/spry/machine.json";
 /// The file with the job's description, among the files that come through the shared memory.
 pub const JOB: &str = "spry/job.json";
@@ -26,11 +26,11 @@ pub const PAUSE: (u16, u8) = (0x505, 1);
 /// The earliest moment at which commands may start, milliseconds after the boot. Before this moment the
 /// kernel is still busy with the boot.
 pub const SETTLED_MS: u64 = 8_000;
-/// A start that was missed is moved to the next multiple of this time, so that the commands start at the same
-/// phase of all periods, milliseconds.
+/// A start that was missed is moved to the next multiple of this time, milliseconds. So the commands start at
+/// the same phase of all periods.
 pub const START_STEP_MS: u64 = 4_000;
 
-/// What the guest does before it is saved.
+/// The steps of the guest before it is saved.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GuestMachine {
     /// The size of an ext4 file system in memory, MiB; none if 0.
@@ -52,7 +52,7 @@ pub struct GuestJob {
     pub commands: Vec<GuestCommand>,
     /// The moment at which the first command starts, milliseconds after the boot.
     pub start_ms: u64,
-    /// The seed of everything that is random in the guest from now on.
+    /// The seed of all random numbers in the guest from now on.
     pub seed: u64,
     /// The files of the job that are programs.
     pub programs: BTreeSet<String>,
@@ -69,38 +69,38 @@ pub struct GuestCommand {
     pub limit_s: u32,
 }
 
-/// The guest's account of what it did.
+/// The guest's account of its job.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Account {
-    /// When the guest's own work began, milliseconds after boot.
+    /// The start of the guest's own work, milliseconds after the boot.
     pub booted_ms: u64,
-    /// When the scheduler under test was in charge, milliseconds after the boot; `None` without such a
-    /// scheduler.
+    /// The time at which the scheduler under test was in charge, milliseconds after the boot; `None` without
+    /// such a scheduler.
     pub scheduler_loaded_ms: Option<u64>,
-    /// When the first command started, milliseconds after boot.
+    /// The start of the first command, milliseconds after the boot.
     pub started_ms: u64,
-    /// When the results were complete, milliseconds after boot.
+    /// The time at which the results were complete, milliseconds after the boot.
     pub ended_ms: u64,
-    /// How each command ended.
+    /// The end of each command.
     pub commands: Vec<Ended>,
-    /// Why the guest did not do all of its job; `None` if it did.
+    /// The reason why the guest did not finish its job; `None` if it did.
     pub failure: Option<Failure>,
 }
 
-/// How a command ended.
+/// The end of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Ended {
     /// The exit status of the command; `None` if a signal killed it.
     pub exit: Option<i32>,
     /// The signal that killed the command; `None` if no signal did.
     pub signal: Option<i32>,
-    /// When the command started, milliseconds after the boot.
+    /// The start of the command, milliseconds after the boot.
     pub start_ms: u64,
-    /// When the command ended, milliseconds after the boot.
+    /// The end of the command, milliseconds after the boot.
     pub end_ms: u64,
 }
 
-/// Why the guest did not do all of its job.
+/// The reason why the guest did not finish its job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Failure {
     /// The kernel refused a setting: path, value and reason.
@@ -154,7 +154,7 @@ pub mod shared {
         head
     }
 
-    /// How many bytes a memory needs that holds these files.
+    /// The size of a memory that holds these files, bytes.
     pub fn job_len(files: &BTreeMap<String, Vec<u8>>) -> u64 {
         let len = |(name, content): (&String, &Vec<u8>)| (12 + name.len() + content.len()) as u64;
         HEAD as u64 + files.iter().map(len).sum::<u64>()
@@ -176,12 +176,12 @@ pub mod shared {
         })
     }
 
-    /// The files of a memory that holds a job; `None` if it holds no job or a damaged one.
+    /// The files of a memory that holds a job; `None` if it holds no job, or the job is damaged.
     pub fn job(memory: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
         memory.starts_with(JOB_MAGIC).then(|| files(memory)).flatten()
     }
 
-    /// The two lengths that stand before a file's name.
+    /// The two lengths that precede a file's name.
     pub fn file_head(name: &str, bytes: u64) -> [u8; 12] {
         let mut head = [0; 12];
         head[..4].copy_from_slice(&(name.len() as u32).to_le_bytes());
@@ -189,7 +189,7 @@ pub mod shared {
         head
     }
 
-    /// The files of a memory at the stage `Done`; `None` if the memory is damaged or at another stage.
+    /// The files of a memory; `None` if the memory is damaged. The caller checks the stage in the head.
     pub fn files(memory: &[u8]) -> Option<BTreeMap<String, Vec<u8>>> {
         let head = memory.get(..24)?;
         let count = u32::from_le_bytes(head[12..16].try_into().ok()?);

@@ -1,7 +1,7 @@
-//! What a recipe is to the cache: its code, without what changes nothing that the recipe makes.
+//! The part of a recipe's code that the cache's keys contain: code without comments and tests.
 
-/// The code of a Rust source file, without comments, empty lines and tests. It is part of the key of what the
-/// code makes: a change of the code makes it anew, a change of a comment does not.
+/// The code of a Rust source file, without comment lines, empty lines and tests. It is part of the keys of
+/// its products: a change of the code rebuilds them, a change of a comment does not.
 pub(crate) fn code_of(source: &str) -> String {
     let code = source.split_once("\n#[cfg(test)]\nmod tests {").map_or(source, |(code, _)| code);
     without(code, "//")

@@ -64,8 +64,8 @@ pub(crate) struct InUse {
     _lock: Lock,
 }
 
-/// The saved machines that were compared with their marks since the lab was opened. Each is compared once
-/// only, because a comparison takes some tenths of a second.
+/// The saved machines that were compared with their marks since the lab was opened. Each is compared only
+/// once, because a comparison takes some tenths of a second.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);
 
@@ -104,8 +104,8 @@ pub(crate) fn prepare(
         match begin_use(&directory, looked_at) {
             Ok(lock) => return Ok(InUse { directory, _lock: lock }),
             Err(error) if is_forbidden(&error) => return Err(at(&directory)(error)),
-            // Another process has removed the machine to make room for another one. The machine is then
-            // booted again.
+            // Another process has removed the machine to make room for a different machine. The machine is
+            // then booted again.
             Err(_) if !directory.exists() => {}
             Err(error) if damaged == REPAIRS => return Err(at(&directory)(error)),
             Err(_) => {
@@ -117,8 +117,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Takes the lock of a machine, so that no process removes it, and checks that its files are as they were
-/// saved.
+/// Takes the lock of a machine, so that no process removes it, and checks that its files are unchanged since
+/// it was saved.
 fn begin_use(directory: &Path, looked_at: &LookedAt) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);
@@ -160,7 +160,7 @@ fn kept(cache: &Cache) -> Vec<Kept> {
         .filter_map(|entry| {
             let directory = entry.path();
             // A machine without a description is broken. It takes space like the others, and is removed when
-            // it is the longest unused.
+            // it is the least recently used.
             let about = fs::symlink_metadata(directory.join(ABOUT)).or_else(|_| entry.metadata());
             let used = about.and_then(|about| about.modified()).ok()?;
             Some(Kept { mib: taken_mib(&directory), used, directory })
@@ -177,8 +177,8 @@ fn taken_mib(directory: &Path) -> u64 {
     files.filter_map(|file| file.metadata().ok()).map(|file| file.blocks() * 512).sum::<u64>() >> 20
 }
 
-/// Removes machines, the longest unused first, until the others keep to the limit of space and the disk has
-/// room for another machine.
+/// Removes machines, the least recently used first, until the others keep to the limit of space and the disk
+/// has room for another machine.
 fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
     let kept = kept(cache);
     let mut taken_mib: u64 = kept.iter().map(|kept| kept.mib).sum();
@@ -202,8 +202,8 @@ fn make_room(cache: &Cache, needed_mib: u64) -> Result<(), LabError> {
     Ok(())
 }
 
-/// The machines that the cache holds, the latest used last. `None` stands for a machine with a damaged
-/// description. The number is the space that the machine takes on the disk, MiB.
+/// The machines that the cache holds, in the order of their latest use. `None` stands for a machine with a
+/// damaged description. The number is the space that the machine takes on the disk, MiB.
 pub fn saved_machines(cache: &Cache) -> Vec<(Option<SavedMachine>, u64)> {
     let read = |directory: &Path| {
         let file = regular(&directory.join(ABOUT), File::options().read(true)).ok()?;

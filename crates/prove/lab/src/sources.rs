@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// An archive of packages, as apt's configuration names it.
+/// An archive of packages, as configured for apt.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Source {
     /// The archive's address, which may have any method of apt.
@@ -28,8 +28,8 @@ impl Source {
     }
 }
 
-/// The archives that may be the distribution's own, the most likely first. They are read from the files in
-/// `etc_apt` (`/etc/apt`).
+/// The archives that may be the distribution's own, in descending order of likelihood. They are read from the
+/// files in `etc_apt` (`/etc/apt`).
 pub fn distribution(etc_apt: &Path) -> Vec<Source> {
     let mut files = vec![etc_apt.join("sources.list")];
     let mut parts: Vec<PathBuf> = fs::read_dir(etc_apt.join("sources.list.d"))

@@ -1,23 +1,23 @@
-//! The topology of a virtual machine's CPUs: sockets, dies, cores, threads, and which cores share a cache.
+//! The topology of a virtual machine's CPUs: sockets, dies, cores, threads, and the shared caches.
 
 use serde::{Deserialize, Serialize};
 
 /// The greatest number of CPUs that a virtual machine can have.
 pub const CPUS_MAX: u32 = 16;
 
-/// Which cores share one last-level cache.
+/// The cores that share one last-level cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CacheSharing {
-    /// All cores of a die share one.
+    /// All cores of a die share one cache.
     #[default]
     Die,
-    /// Each core has its own.
+    /// Each core has a cache of its own.
     Core,
 }
 
-/// The sizes of caches that the guest is told, bytes; `None`: the size of the emulator's CPU model. The sizes
-/// do not make any access faster or slower.
+/// The sizes of caches that the CPU reports to the guest, bytes; `None`: the size of the emulator's CPU
+/// model. The sizes do not make any access faster or slower.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CacheSizes {
     /// The size of each core's first-level data cache.
@@ -37,12 +37,12 @@ pub struct Topology {
     pub dies: u32,
     /// The number of cores of each die.
     pub cores: u32,
-    /// The number of hardware threads of each core. In the emulator they share nothing that makes them
-    /// slower.
+    /// The number of hardware threads of each core. In the emulator they share no resource, so they do not
+    /// slow each other down.
     pub threads: u32,
-    /// Which cores share a last-level cache.
+    /// The cores that share a last-level cache.
     pub cache: CacheSharing,
-    /// The sizes of the caches that the guest is told.
+    /// The sizes of the caches that the CPU reports to the guest.
     pub sizes: CacheSizes,
 }
 
@@ -83,7 +83,7 @@ impl Topology {
 
     /// The properties of the emulated CPU, with a comma before each.
     ///
-    /// How Linux reads the structure of a package depends on the vendor of the CPU. The emulator's own CPU is
+    /// Linux reads the structure of a package according to the vendor of the CPU. The emulator's own CPU is
     /// an AMD model from a time before AMD's CPUs had dies and threads. A CPU of Centaur reports all levels
     /// by the CPUID leaves that Intel's CPUs have, and Linux has no work-arounds for its models.
     pub(crate) fn cpu_properties(&self) -> String {
@@ -93,13 +93,13 @@ impl Topology {
         sizes.chain(self.is_nested().then(|| ",vendor=CentaurHauls".to_owned())).collect()
     }
 
-    /// The boot parameters, with a space before each, that tell the kernel which faults the CPU does not
-    /// have. Linux assumes these faults of the other vendor's CPUs, but not of the emulator's own CPU.
+    /// The boot parameters, with a space before each, that declare some faults of CPUs absent. Linux assumes
+    /// these faults of the other vendor's CPUs, but not of the emulator's own CPU.
     pub(crate) fn kernel_parameters(&self) -> &'static str {
         if self.is_nested() { " nopti mds=off mmio_stale_data=off reg_file_data_sampling=off" } else { "" }
     }
 
-    /// The property of the emulated machine that says what shares the last-level cache.
+    /// The property of the emulated machine that sets which cores share the last-level cache.
     pub(crate) fn cache_property(&self) -> &'static str {
         match self.cache {
             CacheSharing::Die => "smp-cache.0.cache=l3,smp-cache.0.topology=die",

@@ -1,5 +1,5 @@
-//! One virtual machine: what it is made of, how it is booted and saved, how it continues from memory, and how
-//! it can end.
+//! One virtual machine: its parts, its boot and its saved state, its continuation from memory, and the ways
+//! in which it can end.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read};
@@ -27,22 +27,22 @@ use crate::topology::Topology;
 pub(crate) const IMAGE_AT_MIB: u64 = 1024;
 /// How much memory below 4 GiB the emulated machine has, MiB.
 const LOW_MEMORY_MIB: u64 = 3072;
-/// How often the lab checks the guest.
+/// The interval at which the lab checks the guest.
 const LOOK_EVERY: Duration = Duration::from_millis(50);
-/// If a machine uses no CPU time for this long, it waits for something that does not come.
+/// If a machine uses no CPU time for this long, it waits for an event that does not come.
 const STILL: Duration = Duration::from_secs(60);
-/// How many lines of the console are shown if something went wrong.
+/// How many lines of the console an error shows.
 const LOG_LINES: usize = 25;
 /// How much CPU time of this machine a boot may take, seconds.
 const BOOT_LIMIT_S: u64 = 300;
-/// The seed of everything that is random while the guest boots. The job has another seed for the time after.
+/// The seed of all random numbers while the guest boots. The job has another seed for the time after.
 const BOOT_SEED: u64 = 1;
 /// How many instructions a CPU executes before the next CPU's turn. If an instruction takes a nanosecond, a
-/// CPU learns at most this many nanoseconds late, for each other CPU, what that CPU did.
+/// CPU sees the effects of each other CPU at most this many nanoseconds late.
 pub const TURN_INSTRUCTIONS: u32 = 2000;
-/// The same where there is one CPU. The turn of the only CPU is followed by another one of the same CPU. But
-/// without turns, timers of the host's time would end runs, and what the host's threads want of the CPU would
-/// decide whether it sleeps: on a busy host, an interrupt after idle time came some ns later.
+/// The length of a turn on a machine with one CPU, where each turn is followed by another turn of the same
+/// CPU. Without turns, timers of the host's time would end runs, and the CPU would sleep or not depending on
+/// the load of the host's threads: on a busy host, an interrupt after idle time came some ns later.
 const TURN_OF_ONE_CPU: u32 = 1_000_000;
 /// The emulated CPU. It has all features of the emulator, except features that are expensive and not needed
 /// here. `monitor`: with several CPUs, waiting by it spins. `erms`, `fsrm`: with them the kernel copies byte
@@ -51,7 +51,7 @@ const TURN_OF_ONE_CPU: u32 = 1_000_000;
 const CPU: &str = "max,-monitor,-erms,-fsrm,-la57,-rdrand,-rdseed";
 /// The files of a saved machine: its memory, and the rest of its state.
 pub(crate) const SAVED_FILES: [&str; 2] = ["memory", "state"];
-/// The capability by which the emulator does not save in the state the memory that is in files.
+/// The capability with which the emulator leaves memory that is in files out of the saved state.
 const SHARED_IS_LEFT_OUT: &str = "x-ignore-shared";
 
 /// The parts of a virtual machine. Machines of equal hardware boot in the same way.
@@ -71,7 +71,7 @@ pub(crate) struct Hardware<'a> {
     pub(crate) window_mib: u64,
 }
 
-/// What a machine returns after its job.
+/// The state that a machine returns after its job.
 #[derive(Debug)]
 pub(crate) struct Finished {
     /// The content of the memory that the guest shares with the lab.
@@ -179,7 +179,7 @@ impl Hardware<'_> {
     /// the rest of its state in another.
     ///
     /// # Errors
-    /// If the guest does not reach the pause; the error says why.
+    /// If the guest does not reach the pause; the error has the reason.
     pub(crate) fn save(&self, into: &Path, stop: &Stop) -> Result<(), LabError> {
         let [memory, state] = SAVED_FILES.map(|name| into.join(name));
         drop(reserve(&window(into), self.window_mib)?);
@@ -217,7 +217,7 @@ impl Hardware<'_> {
     /// has finished. The window is the memory that the guest shares with the lab.
     ///
     /// # Errors
-    /// If the guest does not finish; the error says why.
+    /// If the guest does not finish; the error has the reason.
     pub(crate) fn resume(
         &self,
         saved: &Path,
@@ -255,7 +255,7 @@ impl Hardware<'_> {
     /// continues without being saved.
     ///
     /// # Errors
-    /// If the guest does not finish; the error says why.
+    /// If the guest does not finish; the error has the reason.
     pub(crate) fn boot(
         &self,
         run: &Run<'_>,
@@ -307,12 +307,12 @@ fn finish(
 pub(crate) struct Run<'a> {
     pub(crate) seed: u64,
     pub(crate) cpu_limit_s: u64,
-    /// The directory that holds the window, and into which the console and the emulator's messages are
-    /// written.
+    /// The directory that holds the window. The console and the emulator's messages are written into
+    /// it.
     pub(crate) directory: &'a Path,
 }
 
-/// Explains why the channel to the emulator was lost.
+/// The error that explains why the channel to the emulator was lost.
 fn explained(
     error: MonitorError,
     running: &mut Running,
@@ -377,7 +377,7 @@ fn ended(status: ExitStatus, directory: &Path) -> LabError {
     LabError::Qemu { status: status.to_string(), stderr: last_words(directory) }
 }
 
-/// How much of this machine's resources an emulator has used, and how much it may use.
+/// The resources of this machine that an emulator has used, and the most that it may use.
 struct Used {
     process: u32,
     limit_s: u64,
@@ -414,8 +414,8 @@ impl Used {
         Self { process: child.id(), limit_s, used: Duration::ZERO, since: Instant::now() }
     }
 
-    /// Measures what the emulator has used. Returns the limit that it has reached; `None` if it has reached
-    /// none.
+    /// Measures the emulator's CPU time. Returns the limit that the emulator has reached; `None` if it has
+    /// reached no limit.
     fn check(&mut self) -> Option<Limit> {
         let used = cpu_time(self.process).unwrap_or(self.used);
         if used > self.used {
@@ -459,7 +459,7 @@ fn watch(
     }
 }
 
-/// Why a guest rebooted or powered off without results.
+/// The reason why a guest rebooted or powered off without results.
 fn died(stage: Stage, console: &str) -> LabError {
     let log = tail(console, LOG_LINES);
     let panic = console.lines().rev().find(|line| line.contains("Kernel panic"));

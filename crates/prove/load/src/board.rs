@@ -1,4 +1,4 @@
-//! Memory that the crew and the processes of one load share. It holds how far the load has come.
+//! Memory that the crew and the processes of one load share. It holds the progress of the load.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -14,12 +14,12 @@ const DONE: usize = 1;
 const WORDS: usize = 2;
 
 impl Board {
-    /// Makes memory that children which are forked later will share.
+    /// Makes memory that children share if they are forked later.
     pub(crate) fn new() -> io::Result<Self> {
         memory::shared(WORDS).map(Self)
     }
 
-    /// Tells the crew that the load's preparations are over.
+    /// Reports to the crew that the load's preparations are over.
     pub(crate) fn begin(&self) {
         self.0[IS_RUNNING].store(1, Ordering::Release);
         // The first process of these namespaces is the crew; it reads this signal from a descriptor.

@@ -16,13 +16,13 @@ use crate::suite::Mount;
 
 /// The file with the output of a load, in the load's directory.
 pub(crate) const LOG: &str = "log";
-/// How many of the last lines of the output say why the load ended.
+/// How many of the last lines of the output describe the end of the load.
 const LAST_LINES: usize = 3;
 /// How long a file system in user space may take until it is mounted.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Mounts the file system, unpacks and configures the source, then compiles in the current directory until
-/// something fails.
+/// Mounts the file system, unpacks and configures the source, then compiles in the current directory until a
+/// step fails.
 pub(crate) fn work(kind: Mount, source: &Path, jobs: u64, board: &Board) -> io::Error {
     match prepare(kind, source).and_then(|place| build_on(&place, jobs, board)) {
         Ok(()) => io::Error::other("it ended"),

@@ -15,8 +15,8 @@ use crate::error::{LoadError, at, of};
 /// The id of the user that has no rights. It is the same on every distribution.
 const NOBODY: u32 = 65534;
 
-/// Makes new namespaces, of which the calling process' next child is the first process. Unless this user is
-/// root, only this user is known there. The caller must have one thread only.
+/// Makes new namespaces, in which the calling process' next child is the first process. Unless this user is
+/// root, the namespaces have this user only. The caller must have one thread only.
 pub(crate) fn outside() -> Result<(), LoadError> {
     if !process::is_root() {
         let (user, group) = (rustix::process::geteuid().as_raw(), rustix::process::getegid().as_raw());
@@ -33,11 +33,11 @@ pub(crate) fn outside() -> Result<(), LoadError> {
     unshare(kinds, "making namespaces of processes, network and IPC")
 }
 
-/// Gives the loads mounts that no process outside sees, a /proc that shows the processes of this namespace,
-/// and a loopback device.
+/// Gives the loads mounts that are invisible to outer processes, a /proc that shows the processes of this
+/// namespace, and a loopback device.
 pub(crate) fn inside() -> Result<(), LoadError> {
     unshare(Kinds::NEWNS, "making a namespace of mounts")?;
-    // What is unmounted outside is unmounted here too. What happens here does not change the mounts outside.
+    // An unmount outside has its effect here too. A mount or unmount here does not change the mounts outside.
     namespace::spread_mounts(Spread::Inwards).map_err(of("keeping mounts from others"))?;
     let flags = MountFlags::NOSUID | MountFlags::NODEV | MountFlags::NOEXEC;
     mount(c"proc", c"/proc", flags).map_err(of("mounting /proc for the loads"))?;
@@ -53,7 +53,7 @@ pub(crate) fn mount(kind: &CStr, at: &CStr, flags: MountFlags) -> io::Result<()>
     Ok(rustix::mount::mount(kind, at, kind, flags, None)?)
 }
 
-/// The user that the processes of a load run as.
+/// The user as which the processes of a load run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum User {
     /// The user that started the loads.
@@ -90,7 +90,7 @@ impl Settled {
     }
 }
 
-/// Gives a directory to the user that a load runs as.
+/// Gives a directory to the user as which a load runs.
 pub(crate) fn give(path: &std::path::Path, user: User) -> io::Result<()> {
     match user {
         User::Same => Ok(()),

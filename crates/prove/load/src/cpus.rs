@@ -1,4 +1,4 @@
-//! A list of CPUs, as the kernel writes them: `0,2-3`.
+//! A list of CPUs in the kernel's format: `0,2-3`.
 
 use std::fmt;
 use std::io;

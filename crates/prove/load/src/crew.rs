@@ -1,6 +1,6 @@
-//! The crew: the first process in the namespaces of the loads. It starts the loads, checks what they take,
-//! reports their state, and ends them. When the crew ends, for whatever reason, the kernel ends all other
-//! processes of its namespace.
+//! The crew: the first process in the namespaces of the loads. It starts the loads, checks their use of
+//! memory and disk space, reports their state, and ends them. When the crew ends, for any reason, the kernel
+//! ends all other processes of its namespace.
 
 use std::ffi::CStr;
 use std::fs::{self, File};
@@ -32,10 +32,10 @@ use crate::usage;
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// How long stress-ng may take to end and to write its metrics.
 const FAREWELL: Duration = Duration::from_secs(10);
-/// How likely the kernel ends loads first when memory runs out, from -1000 to 1000.
+/// The loads' `oom_score_adj`, -1000 to 1000: if it is high, the kernel ends them first without memory.
 const EXPENDABLE: &str = "900";
 
-/// The loads that are to be run, and how.
+/// The loads of a run, with their limits and CPUs.
 #[derive(Clone, Debug)]
 pub(crate) struct Plan {
     pub(crate) directory: PathBuf,
@@ -133,7 +133,7 @@ impl Crew<'_> {
                 command.env("TMPDIR", ".").stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
                 settle(&mut command, settled.all().collect::<Vec<_>>());
                 member.processes.push(command.spawn()?.id());
-                // The crew cannot see when stress-ng's preparations are over, so it counts them as over now.
+                // The crew cannot see the end of stress-ng's preparations, so it counts them as over now.
                 board.begin();
             }
             Program::Own(own) => {
@@ -151,7 +151,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Forks a process of a load. The process works until something fails, and then writes the reason.
+    /// Forks a process of a load. The process works until a step fails, and then writes the reason.
     fn fork(
         &self,
         log: &File,
@@ -172,7 +172,7 @@ impl Crew<'_> {
         process::fork(life)
     }
 
-    /// Watches the loads until the caller asks for their end, the caller is gone, or the loads take too much.
+    /// Watches the loads until the caller requests their end or exits, or the guardian exits.
     fn watch(&mut self, signals: &Signals, guardian: BorrowedFd<'_>) -> Result<(), LoadError> {
         self.line.set_nonblocking(true).map_err(of("listening to the caller"))?;
         let mut look_at = Instant::now();
@@ -180,7 +180,7 @@ impl Crew<'_> {
             let now = Instant::now();
             if now >= look_at {
                 self.look();
-                // A check takes at most a fiftieth of the time, however many processes and files there are.
+                // A check takes at most a fiftieth of the time, even with many processes and files.
                 look_at = Instant::now() + LOOK_EVERY.max(now.elapsed() * 50);
             }
             let wait = look_at.saturating_duration_since(Instant::now());
@@ -200,7 +200,7 @@ impl Crew<'_> {
         Ok(())
     }
 
-    /// Measures how much memory and disk space the loads take now. If it is too much, the loads are ended.
+    /// Measures how much memory and disk space the loads take now. Above the limit, the loads are ended.
     fn look(&mut self) {
         let (memory, disk) = (usage::memory_bytes(), usage::disk_bytes(&self.plan.directory));
         self.memory_bytes_max = self.memory_bytes_max.max(memory);
@@ -257,7 +257,7 @@ impl Crew<'_> {
         for member in &self.members {
             let is_stress = matches!(member.load.program, Program::Stress(_));
             for &process in &member.processes {
-                // The child has not been waited for, so the number is its own, and its group's.
+                // The child was not waited for, so the process id, and the group's id, are still its own.
                 _ = if is_stress {
                     signal::send(process, Signal::INT)
                 } else {

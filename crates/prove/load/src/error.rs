@@ -1,28 +1,28 @@
-//! The errors of loads. If the user can do something about an error, its message says what.
+//! The errors of loads. The message names a remedy, if the user has one.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
 use thiserror::Error;
 
-/// Why loads could not be started, or ended too soon.
+/// The reason why loads could not be started, or ended too soon.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LoadError {
     /// There is no load of this name.
     #[error("there is no load `{name}`: the loads are {known}")]
     Unknown {
-        /// The name that was asked for.
+        /// The requested name.
         name: String,
         /// The names of all loads.
         known: String,
     },
-    /// This machine lacks something that a load needs.
+    /// This machine lacks a part that a load needs.
     #[error("{load} cannot run here: {lack}")]
     Lacks {
         /// The load's name.
         load: &'static str,
-        /// What the load lacks, and what the user can do about it.
+        /// The part that the load lacks, and the user's remedy.
         lack: String,
     },
     /// The memory or the disk space that loads may take is too little for them.
@@ -37,9 +37,9 @@ pub enum LoadError {
         what: &'static str,
         /// The option that sets the amount.
         option: &'static str,
-        /// What the load needs, MiB.
+        /// The space that the load needs, MiB.
         needed_mib: u64,
-        /// What the load would get as its share, MiB.
+        /// The space that the load would get as its share, MiB.
         share_mib: u64,
     },
     /// The disk has less free space than the loads may take.
@@ -50,10 +50,10 @@ pub enum LoadError {
         path: PathBuf,
         /// The free space of that disk, MiB.
         free_mib: u64,
-        /// What the loads may take, MiB.
+        /// The space that the loads may take, MiB.
         wanted_mib: u64,
     },
-    /// A list of CPUs cannot be read, or names a CPU that is not there.
+    /// A list of CPUs cannot be read, or names a CPU that does not exist.
     #[error("{0}")]
     Cpus(String),
     /// The loads could not be confined or started.
@@ -73,7 +73,7 @@ pub enum LoadError {
     /// A process outside killed the guardian.
     #[error("the loads' guardian was killed, and the loads with it; nothing of them is left")]
     GuardianKilled,
-    /// The loads were told to end and did not.
+    /// The loads were requested to end and did not.
     #[error("the loads did not end when told to, and were killed; nothing of them is left")]
     Stuck,
     /// A file could not be made, read or removed.
@@ -87,7 +87,7 @@ pub enum LoadError {
     /// The kernel refused a request that is not about a file.
     #[error("{what}: {source}")]
     Kernel {
-        /// What the request should have done.
+        /// The purpose of the request.
         what: &'static str,
         /// The error of the kernel.
         source: io::Error,

@@ -1,5 +1,5 @@
-//! The guardian: a process that outlives its caller. When the caller or the loads end, it ends what still
-//! runs of the loads and removes what they leave.
+//! The guardian: a process that outlives its caller. When the caller or the loads end, it ends the loads'
+//! remaining processes and removes the loads' files.
 
 use std::fs::File;
 use std::io::Write;
@@ -20,12 +20,12 @@ use crate::journal::Journal;
 use crate::message::Message;
 use crate::nfs;
 
-/// How a guardian has ended.
+/// The end of a guardian.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum End {
     /// Everything is cleaned up.
     Well,
-    /// It could not clean up, or was killed.
+    /// The guardian could not clean up, or was killed.
     Badly,
     /// Other code of this process has waited for all children.
     Unknown,
@@ -37,7 +37,7 @@ impl From<ExitStatus> for End {
     }
 }
 
-/// The handle by which the caller holds its guardian.
+/// The caller's handle of its guardian.
 #[derive(Debug)]
 pub(crate) struct Guardian {
     tgid: u32,
@@ -73,7 +73,7 @@ impl Guardian {
     /// Kills the guardian. The loads end with it.
     pub(crate) fn kill(&mut self) {
         if self.has_ended.is_none() {
-            // The child has not been waited for, so its number is its own.
+            // The child was not waited for, so the process id is still its own.
             _ = signal::send(self.tgid, Signal::KILL);
             self.wait(Duration::from_secs(10));
         }
@@ -94,12 +94,12 @@ fn guard(journal: &Journal, plan: &Plan, caller: &OwnedFd, mut line: UnixStream)
             1
         }
     };
-    // If something cannot be removed now, the journal stays, and the next run removes it.
+    // If a file cannot be removed now, the journal stays, and the next run removes both.
     if journal.finish().is_ok() { code } else { 1 }
 }
 
-/// Forks the crew into namespaces of its own. The crew inherits a pipe by which it learns of the guardian's
-/// end.
+/// Forks the crew into namespaces of its own. The crew inherits a pipe that is closed when the guardian
+/// ends.
 fn start_crew(journal: &Journal, plan: &Plan, line: &UnixStream) -> Result<(u32, OwnedFd), LoadError> {
     let own = File::open("/proc/self/ns/pid").map_err(of("opening this namespace"))?;
     confine::outside()?;
@@ -109,7 +109,7 @@ fn start_crew(journal: &Journal, plan: &Plan, line: &UnixStream) -> Result<(u32,
     let (reading, writing) = spry_sys::pipe().map_err(of("making a pipe"))?;
     let theirs = line.try_clone().map_err(of("making a line to the loads"))?;
     let crew = || {
-        // The crew's copies of what only the guardian uses.
+        // The crew closes its copies of the descriptors that only the guardian uses.
         keep_only(&[theirs.as_fd(), reading.as_fd()]);
         crew::run(plan, theirs, &reading)
     };
@@ -125,9 +125,9 @@ fn attend(crew: u32, caller: &OwnedFd) -> i32 {
     if let Ok(handle) = process::open(crew) {
         while !poll::any([caller.as_fd(), handle.as_fd()], Duration::MAX).contains(&true) {}
     }
-    // The crew has not been waited for, so its number is its own.
+    // The crew was not waited for, so the process id is still its own.
     _ = signal::send(crew, Signal::KILL);
-    // The call returns when every process of the namespace is gone.
+    // The call returns when every process of the namespace has ended.
     _ = process::wait(crew);
     0
 }

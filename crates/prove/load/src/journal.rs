@@ -1,5 +1,5 @@
-//! The journal of a run of loads: a locked file that says what must be cleaned up. It is written before
-//! anything is made.
+//! The journal of a run of loads: a locked file with the directory that must be removed. It is written before
+//! the directory is made.
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
@@ -16,13 +16,13 @@ use crate::nfs;
 
 /// The beginning of the names of the journals and of the runs' directories.
 const PREFIX: &str = "spry-load-";
-/// The file that says which run a directory belongs to.
+/// The file that names the run to which a directory belongs.
 const MARK: &str = ".spry-load";
-/// How long a directory is tried to be removed while killed processes still write into it.
+/// How long the removal of a directory is tried again while killed processes still write into it.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-/// The journal of one run: it lists what stays if no process cleans up. The file is locked as long as its
-/// maker or a child of the maker lives.
+/// The journal of one run: it names the directory that stays if no process cleans up. The file is locked
+/// until its maker and all children of the maker have ended.
 #[derive(Debug)]
 pub(crate) struct Journal {
     lock: File,
@@ -33,17 +33,17 @@ pub(crate) struct Journal {
 /// The result of [`clean`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Cleaned {
-    /// The removed directories: those of runs that were killed together with their guardians.
+    /// The removed directories. They belonged to runs that were killed together with their guardians.
     pub removed: Vec<PathBuf>,
     /// How many runs are under way.
     pub running: usize,
 }
 
-/// Removes what is left of runs that were killed together with their guardians. `state` is
+/// Removes the remains of runs that were killed together with their guardians. `state` is
 /// [`crate::Options::state`].
 ///
 /// # Errors
-/// If something of these runs cannot be removed.
+/// If a file of these runs cannot be removed.
 pub fn clean(state: &Path) -> Result<Cleaned, LoadError> {
     let home = state.join("loads");
     if !home.exists() {
@@ -75,7 +75,7 @@ pub fn clean(state: &Path) -> Result<Cleaned, LoadError> {
 }
 
 impl Journal {
-    /// Writes into the journal that there will be a directory below `home`, then makes the directory.
+    /// Writes the name of a new directory below `home` into the journal, then makes the directory.
     pub(crate) fn create(state: &Path, home: &Path) -> Result<Self, LoadError> {
         let place = state.join("loads");
         fs::create_dir_all(&place).map_err(at(&place))?;
@@ -120,7 +120,7 @@ impl Journal {
     }
 }
 
-/// Removes a directory if it belongs to a run. Returns whether it did.
+/// Removes a directory if it belongs to a run. Returns whether the directory was removed.
 fn remove(directory: &Path) -> Result<bool, LoadError> {
     match fs::symlink_metadata(directory) {
         Ok(found) if found.is_dir() && is_ours(directory) => {}

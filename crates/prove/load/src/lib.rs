@@ -1,12 +1,12 @@
-//! Loads for measurements of latency. They have the names that their papers gave them: six are of "Measuring
-//! Scheduler Latency" (Williams 2002), three of Time-Sensitive Linux (Goel and others 2002, section 4.2.1).
+//! Loads for measurements of latency, with the names of their papers: six are from "Measuring Scheduler
+//! Latency" (Williams 2002), three from Time-Sensitive Linux (Goel and others 2002, section 4.2.1).
 //!
-//! [`start`] runs loads until the [`Running`] that it returns is stopped or dropped. Nothing of the loads is
-//! left, whatever happens meanwhile. The loads live in namespaces of processes, mounts, network and IPC of
-//! their own. The first process there, the *crew*, takes all other processes with it when it ends. The crew
-//! ends when its *guardian* ends. The guardian is a process outside the namespaces. It also watches the
-//! caller and removes the directory of the loads. If caller and guardian are both killed at once, the kernel
-//! ends the namespaces, and the next [`start`] or [`clean`] removes the directory.
+//! [`start`] runs loads until the [`Running`] that it returns is stopped or dropped. No process or file of
+//! the loads remains in any case. The loads run in namespaces of processes, mounts, network and IPC of their
+//! own. When the first process there, the *crew*, ends, the kernel ends all other processes. The crew ends
+//! when its *guardian* ends. The guardian is a process outside the namespaces. It also watches the caller and
+//! removes the directory of the loads. If caller and guardian are both killed at once, the kernel ends the
+//! namespaces, and the next [`start`] or [`clean`] removes the directory.
 //!
 //! The network namespace has only a loopback device, so no load can be reached from outside.
 

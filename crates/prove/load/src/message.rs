@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// How far a load has come.
+/// The progress of a load.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "state", content = "why")]
 pub enum State {
@@ -10,19 +10,19 @@ pub enum State {
     Preparing,
     /// The load puts load on the machine.
     Running,
-    /// The load has ended by itself; the text says why.
+    /// The load has ended by itself; the text has the reason.
     Ended(String),
-    /// The load was told to end.
+    /// The load was ended on request.
     Stopped,
 }
 
-/// A message. Loads have numbers in the order in which they were asked for.
+/// A message. Loads are numbered from 0 in the order of the request.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Message {
     /// The namespaces have been made.
     Confined,
-    /// The namespaces could not be made; the text says why.
+    /// The namespaces could not be made; the text has the reason.
     Failed(String),
     /// A load has reached a state.
     State {
@@ -31,14 +31,14 @@ pub(crate) enum Message {
         /// The state that the load has reached.
         state: State,
     },
-    /// The number of operations that a load has done in all.
+    /// The number of operations that a load has done in total.
     Count {
         /// The load's number.
         load: usize,
         /// How many operations it has done.
         operations: u64,
     },
-    /// The greatest amount that all loads have taken together.
+    /// The greatest amounts that all loads have taken together.
     Taken {
         /// The memory that the loads took, bytes.
         memory_bytes: u64,

@@ -1,4 +1,4 @@
-//! What loads need on a machine, and what the user can do if it is missing.
+//! The needs of loads on a machine, and the user's remedy for a missing part.
 
 use std::env;
 use std::fs;
@@ -8,12 +8,12 @@ use spry_sys::process;
 
 use crate::suite::{Load, Mount, Program};
 
-/// Something that a load needs.
+/// A program or a property of the machine that a load needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Need {
-    /// The name of what is needed.
+    /// The name of the needed part.
     pub(crate) name: &'static str,
-    /// Says what is missing and what the user can do; `None` if nothing is missing.
+    /// Describes the missing part and the user's remedy; `None` if nothing is missing.
     pub(crate) lack: fn() -> Option<String>,
 }
 
@@ -29,7 +29,7 @@ const NFS: Need = Need { name: "NFS server and client of the kernel", lack: no_n
 const EXPORTFS: Need = Need { name: "exportfs", lack: || no_program("exportfs", "nfs-kernel-server") };
 const MOUNT_NFS: Need = Need { name: "mount.nfs", lack: || no_program("mount.nfs", "nfs-common") };
 
-/// What a load needs. What is hardest to get comes first.
+/// The needs of a load. The need that is hardest to meet comes first.
 pub(crate) fn of(load: &Load) -> Vec<Need> {
     match load.program {
         Program::Own(_) => vec![NAMESPACES],
@@ -39,7 +39,7 @@ pub(crate) fn of(load: &Load) -> Vec<Need> {
     }
 }
 
-/// The path of a program: it is looked for in `PATH`, and where the administrator's programs are.
+/// The path of a program. It is sought in `PATH` and in the administrator's directories of programs.
 pub(crate) fn program(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places = env::split_paths(&path).chain(["/usr/sbin", "/sbin", "/usr/bin", "/bin"].map(PathBuf::from));

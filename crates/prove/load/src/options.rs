@@ -1,4 +1,4 @@
-//! How much memory and disk space loads may take, and each load's share of it.
+//! The memory and disk space that loads may take, and each load's share of it.
 
 use std::env;
 use std::fs;
@@ -11,7 +11,7 @@ use crate::suite::Load;
 const MIB: u64 = 1 << 20;
 /// The memory, and the disk space, that loads may take unless the user allows more, bytes.
 const DEFAULT_BYTES: u64 = 512 * MIB;
-/// The greatest number of processes of one kind that a load has, however many CPUs there are.
+/// The greatest number of processes of one kind that a load has, on any number of CPUs.
 const WORKERS_MAX: u64 = 8;
 
 /// The place, the limits and the CPUs of the loads.
@@ -26,12 +26,12 @@ pub struct Options {
     pub disk_bytes: u64,
     /// The CPUs on which the loads run; `None`: all CPUs of the caller.
     pub cpus: Option<CpuList>,
-    /// The nice value of the loads, -20 to 19; `None`: that of the caller.
+    /// The nice value of the loads, -20 to 19; `None`: the caller's.
     pub nice: Option<i32>,
     /// The source that is compiled: a directory, the directory of a source package, or an archive that tar
     /// reads.
     pub source: Option<PathBuf>,
-    /// The directory of the journals, which say what must be cleaned up.
+    /// The directory of the journals, which name the files that must be removed.
     pub state: PathBuf,
 }
 
@@ -139,7 +139,7 @@ mod tests {
 
     #[test]
     fn shares_add_up_to_no_more_than_is_allowed() {
-        // The loads that `all` means on a kernel with NFS.
+        // The loads that `all` selects on a kernel with NFS.
         let loads: Vec<&'static Load> =
             Load::all().iter().filter(|load| load.name() != "fuse-compile").collect();
         let shares = options(512, 512).shares(&loads).expect("512 MiB are enough for all");

@@ -1,5 +1,5 @@
-//! The loads that are code of this crate: one writes 8 MB again and again, the other copies and flushes a
-//! tree of files.
+//! The loads that are code of this crate: the first writes 8 MB again and again, the second copies and
+//! flushes a tree of files.
 
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
@@ -35,7 +35,7 @@ impl Own {
         }
     }
 
-    /// Works in the current directory until something fails.
+    /// Works in the current directory until a step fails.
     pub(crate) fn work(self, worker: u64, share: &Share, board: &Board) -> io::Error {
         let failed = match self {
             Self::KernelCpu => write_on(worker, board),
@@ -75,7 +75,7 @@ const TREE: (u64, u64) = (13_000, 180_000_000);
 const FILES_IN_DIRECTORY: u64 = 20;
 
 /// The size of the tree if the tree and its copy together may take this much disk space: the number of files,
-/// and the bytes of each. A file system gives space in blocks; on average half of a file's last block is
+/// and the bytes of each. A file system allocates space in blocks; on average half of a file's last block is
 /// empty.
 fn tree_for(disk_bytes: u64) -> (u64, u64) {
     let file_bytes = TREE.1 / TREE.0;

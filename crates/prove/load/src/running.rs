@@ -1,4 +1,4 @@
-//! Running loads, as the process that started them sees them.
+//! Running loads, from the view of the process that started them.
 
 use std::io::{self, Read, Write};
 use std::os::fd::AsFd;
@@ -28,12 +28,12 @@ const FAREWELL: Duration = Duration::from_secs(30);
 pub struct LoadState {
     /// The load's name.
     pub name: &'static str,
-    /// How far the load has come.
+    /// The progress of the load.
     #[serde(flatten)]
     pub state: State,
 }
 
-/// What a load has done during its run.
+/// The work of a load during its run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LoadSummary {
     /// The load's name and its last state.
@@ -48,7 +48,7 @@ pub struct LoadSummary {
 /// The summary of all loads of a run.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Summary {
-    /// Each load, in the order in which they were asked for.
+    /// Each load, in the order of the request.
     pub loads: Vec<LoadSummary>,
     /// How long the loads existed, including their preparations, ns.
     pub duration_ns: u64,
@@ -58,13 +58,13 @@ pub struct Summary {
     pub disk_bytes_max: u64,
 }
 
-/// Running loads. When this value is dropped, the loads end and everything of them is removed.
-/// [`Running::stop`] does the same and also says what the loads did.
+/// Running loads. When this value is dropped, the loads end and all their files are removed.
+/// [`Running::stop`] does the same and also returns the work of the loads.
 #[derive(Debug)]
 pub struct Running {
     guardian: Guardian,
     line: UnixStream,
-    /// The bytes that have come over the line and are not a whole message yet.
+    /// The bytes of a message that has not yet come in full.
     pending: Vec<u8>,
     journal: Journal,
     loads: Vec<&'static Load>,
@@ -76,27 +76,27 @@ pub struct Running {
     phase: Phase,
 }
 
-/// How far the run as a whole has come.
+/// The progress of the run as a whole.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Phase {
     /// Neither the crew nor the guardian has sent a message.
     Starting,
-    /// The namespaces, or something in them, could not be made; the text says why.
+    /// The namespaces, or the loads in them, could not be made; the text has the reason.
     Failed(String),
     /// The namespaces have been made.
     Confined,
     /// The crew has sent its last message.
     Done,
-    /// Everything of the loads has been removed.
+    /// All files of the loads have been removed.
     Over,
 }
 
-/// Starts loads. First it removes what earlier loads left that were killed. It returns when the loads are
-/// confined and started; [`Running::wait_until_running`] waits for their preparations. The loads inherit the
-/// CPUs and the nice value of the calling thread, but no real-time class.
+/// Starts loads. First it removes the remains of earlier loads that were killed. It returns when the loads
+/// are confined and started; [`Running::wait_until_running`] waits for their preparations. The loads inherit
+/// the CPUs and the nice value of the calling thread, but no real-time class.
 ///
 /// # Errors
-/// If a load cannot run here, if memory or disk space is too small, or if the kernel refuses something.
+/// If a load cannot run here, if memory or disk space is too small, or if the kernel refuses a request.
 pub fn start(loads: &[&'static Load], options: &Options) -> Result<Running, LoadError> {
     for load in loads {
         load.check(options)?;
@@ -141,7 +141,7 @@ impl Running {
     /// Checks whether a load has ended by itself. Does not wait.
     ///
     /// # Errors
-    /// If a load has ended, or all loads were killed; the error says why.
+    /// If a load has ended, or all loads were killed; the error has the reason.
     pub fn check(&mut self) -> Result<(), LoadError> {
         self.listen()?;
         if let Phase::Failed(why) = &self.phase {
@@ -154,8 +154,8 @@ impl Running {
         ended.map_or(Ok(()), |(load, why)| Err(LoadError::Ended { load, why }))
     }
 
-    /// The state of each load at the latest [`Running::check`], in the order in which the loads were asked
-    /// for.
+    /// The state of each load at the latest [`Running::check`], in the order in which the loads were
+    /// requested.
     pub fn states(&self) -> &[LoadState] {
         &self.states
     }
@@ -182,11 +182,11 @@ impl Running {
         self.journal.directory()
     }
 
-    /// Ends the loads, removes everything of them, and returns what they have done.
+    /// Ends the loads, removes all their files, and returns the work that they have done.
     ///
     /// # Errors
-    /// If the loads were killed meanwhile, if they did not end and were killed now, or if something could not
-    /// be removed.
+    /// If the loads were killed meanwhile, if they did not end and were killed now, or if a file could not be
+    /// removed.
     pub fn stop(mut self) -> Result<Summary, LoadError> {
         let ended = self.end();
         let duration_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -216,7 +216,7 @@ impl Running {
         if is_stuck { Err(LoadError::Stuck) } else { Ok(()) }
     }
 
-    /// Waits until the guardian has cleaned up. If the guardian did not do it, cleans up here.
+    /// Waits until the guardian has cleaned up. If the guardian failed to do so, cleans up here.
     fn clean_up(&mut self) -> Result<(), LoadError> {
         self.phase = Phase::Over;
         if self.guardian.wait(FAREWELL) == Some(End::Well) {
@@ -227,7 +227,7 @@ impl Running {
     }
 
     /// Reads the messages that have come. If the line is closed too early, the crew or the guardian was
-    /// killed; then everything that is left is removed here.
+    /// killed; then all remains are removed here.
     fn listen(&mut self) -> Result<(), LoadError> {
         let mut bytes = [0; 4096];
         loop {
@@ -272,7 +272,7 @@ impl Running {
     fn take_messages(&mut self) {
         while let Some(end) = self.pending.iter().position(|&byte| byte == b'\n') {
             let line: Vec<u8> = self.pending.drain(..=end).collect();
-            // Both ends of the line are the same program, so every message can be read.
+            // Both ends of the line run the same program, so every message can be read.
             let Ok(message) = serde_json::from_slice(&line) else { continue };
             match message {
                 Message::Confined => self.phase = Phase::Confined,
@@ -290,7 +290,7 @@ impl Running {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        // What could not be removed is in the journal, and the next run removes it.
+        // Files that could not be removed are in the journal, and the next run removes them.
         _ = self.end();
     }
 }

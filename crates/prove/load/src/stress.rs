@@ -10,11 +10,11 @@ use crate::suite::Stress;
 /// The file into which stress-ng writes its metrics.
 pub(crate) const METRICS: &str = "metrics.yaml";
 
-/// A time that stands for ever. stress-ng's own value for ever is 0, but some stressors take it as no time.
+/// A time that stands for ever. stress-ng's own value for ever is 0, but some stressors treat it as no time.
 /// fpunch then sleeps for 0 s while its children work, and ends; sometimes this ends the other stressors too.
 const FOR_EVER: &str = "10y";
 
-/// The command that runs these stressors in the current directory until stress-ng is told to end.
+/// The command that runs these stressors in the current directory until stress-ng receives a signal to end.
 pub(crate) fn command(stress: Stress, share: &Share) -> Command {
     let program = needs::program("stress-ng").unwrap_or_else(|| "stress-ng".into());
     let mut command = Command::new(program);
@@ -39,7 +39,7 @@ fn arguments(stress: Stress, share: &Share) -> Vec<String> {
             return fifos.iter().chain(&maps).map(|&word| word.to_owned()).collect();
         }
         Stress::Matrices => vec!["--matrix", &workers, "--matrix-size", "128"],
-        // A file with punched holes has 16 MiB, whatever size the options give.
+        // A file with punched holes has 16 MiB, regardless of the size in the options.
         Stress::Files => {
             let bytes = kib((disk - (16 << 20)) / 2);
             let holes = ["--fpunch", &workers, "--fallocate", &workers, "--fallocate-bytes", &bytes];

@@ -1,4 +1,4 @@
-//! All loads: what each one does, which published program it stands for, and what it needs.
+//! All loads: their actions, the published programs for which they stand, and their needs.
 
 use crate::error::LoadError;
 use crate::needs;
@@ -61,7 +61,7 @@ pub(crate) enum Mount {
 /// The memory and disk space that a load needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Takes {
-    /// The load's part in the memory and disk space of all loads, relative to the parts of the others.
+    /// The load's part in the memory and disk space of all loads, relative to the other loads' parts.
     pub(crate) parts: u64,
     /// The memory that one worker needs at least, bytes.
     pub(crate) memory_bytes: u64,
@@ -166,12 +166,12 @@ impl Load {
         })
     }
 
-    /// All loads, also those that cannot run on this machine.
+    /// All loads, including loads that cannot run on this machine.
     pub fn all() -> &'static [Self] {
         &ALL
     }
 
-    /// The loads that `all` means on this machine: every load that can run. The compilation over FUSE is
+    /// The loads that `all` selects on this machine: every load that can run. The compilation over FUSE is
     /// among them only if the compilation over NFS cannot run.
     pub fn all_here() -> Vec<&'static Self> {
         let can = |load: &&Self| load.lack().is_none();
@@ -185,12 +185,12 @@ impl Load {
         self.name
     }
 
-    /// The published program for which the load stands, and what that program did.
+    /// The published program for which the load stands, and the action of that program.
     pub fn stands_for(&self) -> &'static str {
         self.stands_for
     }
 
-    /// What the load does in place of that program.
+    /// The action of the load in place of that program.
     pub fn how(&self) -> &'static str {
         self.how
     }
@@ -200,7 +200,7 @@ impl Load {
         needs::of(self).into_iter().map(|need| need.name).collect()
     }
 
-    /// What the load lacks on this machine, and what the user can do about it; `None` if the load can run.
+    /// The part that the load lacks on this machine, and the user's remedy; `None` if the load can run.
     pub fn lack(&self) -> Option<String> {
         needs::of(self).into_iter().find_map(|need| (need.lack)())
     }
@@ -214,7 +214,7 @@ impl Load {
         self.takes
     }
 
-    /// Fails if the load lacks something, before anything is started.
+    /// Fails if the load lacks a part, before any load is started.
     pub(crate) fn check(&'static self, options: &Options) -> Result<(), LoadError> {
         if let Some(lack) = self.lack() {
             return Err(LoadError::Lacks { load: self.name, lack });

@@ -32,15 +32,15 @@ fn held(status: &str) -> u64 {
     figures.sum::<u64>() * 1024
 }
 
-/// The disk space of a directory and everything below it, bytes. It includes files that are open but have no
-/// name any more. It does not include other file systems that are mounted below.
+/// The disk space of a directory and everything below it, bytes. It includes open files without a name. It
+/// does not include other file systems that are mounted below.
 pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     let Ok(found) = fs::symlink_metadata(directory) else { return 0 };
     walk(directory, found.dev()) + nameless(found.dev())
 }
 
-/// The disk space of files on a device that processes of the loads hold open and that have no name. Each file
-/// counts once.
+/// The disk space of files without a name on a device that processes of the loads hold open. Each file counts
+/// once.
 fn nameless(device: u64) -> u64 {
     let open = processes().flat_map(|process| fs::read_dir(process.join("fd")).into_iter().flatten());
     let mut files = BTreeMap::new();

@@ -1,5 +1,5 @@
-//! A machine that turns its cells into values for the figures: it analyses each trace as soon as the trace is
-//! there.
+//! A machine that turns its cells into values for the figures: it analyses each trace as soon as the trace
+//! exists.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};

@@ -5,7 +5,7 @@
 pub struct Application {
     /// The application's name in files and in JSON.
     pub key: &'static str,
-    /// The application's name in the figures, as the thesis has it.
+    /// The application's name in the figures, as in the thesis.
     pub name: &'static str,
     /// The name of the scenario.
     pub scenario: &'static str,
@@ -17,8 +17,8 @@ pub struct Application {
     /// The loads beside which the application is measured.
     pub beside: Beside,
     /// The loads that the thesis names for the application, as numbers of CPU hogs. The application is
-    /// measured beside them even if few loads are asked for, because the thesis' findings are decided at
-    /// them.
+    /// measured beside them even if few loads are requested, because the thesis' findings are decided at
+    /// these loads.
     pub named: &'static [u32],
     /// The lab's substitute for the application, in one line.
     pub stands: &'static str,
@@ -27,8 +27,8 @@ pub struct Application {
 /// The numbers of CPU hogs beside which an application is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Beside {
-    /// The application is measured beside every number of CPU hogs that is asked for: the figures show the
-    /// effect of load.
+    /// The application is measured beside every requested number of CPU hogs: the figures show the effect of
+    /// load.
     Loads,
     /// The application is measured without CPU hogs: the figures show it alone.
     Nothing,
@@ -37,7 +37,7 @@ pub enum Beside {
 }
 
 impl Beside {
-    /// The numbers of CPU hogs with which the application is measured, out of those that are asked for. Every
+    /// The numbers of CPU hogs with which the application is measured, out of the requested numbers. Every
     /// application of [`Beside::Loads`] is measured alone, too.
     pub fn stressers(self, wanted: &[u32]) -> Vec<u32> {
         match self {
@@ -59,9 +59,9 @@ pub(crate) const X_SERVER: &str = "Xvfb";
 /// The name of the CPU hogs in a trace.
 pub(crate) const STRESSER: &str = "stresser";
 
-/// The number of CPU hogs up to which the X server does not suffer, by the thesis (section 6.3.1).
+/// The number of CPU hogs up to which the X server does not suffer, according to the thesis (section 6.3.1).
 pub(crate) const XINE_NAMED: u32 = 4;
-/// The numbers of CPU hogs between which MPlayer begins to suffer, by the thesis (section 6.3.1).
+/// The numbers of CPU hogs between which MPlayer begins to suffer, according to the thesis (section 6.3.1).
 pub(crate) const MPLAYER_NAMED: [u32; 2] = [4, 6];
 
 /// Typing at Emacs.

@@ -1,4 +1,4 @@
-//! Runs the cells of a study that is made of boots of the lab, several side by side.
+//! Runs the cells of a study that consists of boots of the lab, several side by side.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
@@ -35,7 +35,7 @@ pub enum Told<'a, C> {
         /// The error and its causes.
         error: &'a str,
     },
-    /// Time has passed: a display of the remaining time may be drawn again.
+    /// Time has passed: the display of the remaining time may be updated.
     Goes,
 }
 
@@ -48,9 +48,9 @@ pub struct Undone {
     pub missing: usize,
 }
 
-/// A study that is made of boots of the lab, with everything that its cells need.
+/// A study that consists of boots of the lab, with everything that its cells need.
 pub trait BootStudy: Sized {
-    /// The selection of what is measured.
+    /// The selection of systems and loads that are measured.
     type Request;
     /// The measurement of one boot.
     type Cell;
@@ -77,7 +77,7 @@ pub trait BootStudy: Sized {
     /// Writes the figures, the page, the summary and the results. `command` is the command line of the run.
     ///
     /// # Errors
-    /// If something cannot be written.
+    /// If a file cannot be written.
     fn write(
         &self,
         request: &Self::Request,
@@ -98,15 +98,15 @@ pub(crate) trait Boots: Sync {
     fn name(&self) -> String;
 }
 
-/// How a boot ended.
+/// The end of a boot.
 enum Ended<C> {
     Measured(Box<C>),
     Failed(String, Error),
     Interrupted,
 }
 
-/// Measures a study by boots: takes the cells that are `kept`, and runs the boots of the others. `jobs` boots
-/// run side by side, until all have ended or `stop` is set. If a boot fails, the others still run.
+/// Measures a study by boots: takes the `kept` cells, and runs the remaining boots. `jobs` boots run side by
+/// side, until all have ended or `stop` is set. If a boot fails, the others still run.
 pub(crate) fn measure<B: Boots + Clone>(
     boots: &[B],
     jobs: Option<usize>,

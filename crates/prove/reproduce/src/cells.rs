@@ -190,14 +190,14 @@ fn named(application: &Application, cell: &Cell) -> String {
 struct Meter {
     began: Instant,
     all: usize,
-    /// The number of cells of the applications before this one, measured now or kept from earlier; and the
+    /// The number of cells of the preceding applications, measured now or kept from an earlier run; and the
     /// number of cells measured now.
     before: usize,
     ran: usize,
 }
 
 impl Meter {
-    /// The estimated time until the end, if each remaining cell takes as long as the cells that were run.
+    /// The estimated time until the end, if each remaining cell takes as long as the measured cells.
     fn left(&self, progress: &Progress, left: usize) -> Duration {
         let ran = self.ran + progress.done;
         if ran == 0 {

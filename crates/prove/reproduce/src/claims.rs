@@ -1,5 +1,5 @@
-//! What the thesis says about its figures, and whether the lab's measurements agree. Measured values decide
-//! about each claim.
+//! The findings of the thesis about its figures, and whether the lab's measurements agree. Measured values
+//! decide about each claim.
 
 use serde::Serialize;
 use spry_page::words::{duration, duration_f64};
@@ -21,8 +21,8 @@ const NEAR_POINTS: f64 = 10.0;
 /// Growth to this many times a value is "dramatic". For percentages it is growth by a number of points.
 const DRAMATICALLY: f64 = 10.0;
 const DRAMATICALLY_POINTS: f64 = 30.0;
-/// Load has no effect on a mean latency that stays below this, ns, or below twice its value without load. It
-/// is the lower one of the lines that the thesis draws.
+/// Load has no effect on a mean latency that stays below this, ns, or below twice its value without load. The
+/// limit is the lower of the two lines that the thesis draws.
 const UNFELT_NS: f64 = 1e6;
 const UNFELT_TIMES: f64 = 2.0;
 /// A value that is this many times as large is "many times" as large.
@@ -43,13 +43,13 @@ pub struct Verdict {
     pub figure: &'static str,
     /// The scheduler that was measured.
     pub scheduler: String,
-    /// What the thesis found.
+    /// The finding of the thesis.
     pub found: &'static str,
     /// Whether the finding was found again.
     pub outcome: Outcome,
-    /// Why the finding says nothing about the scheduler here; `None` if it could have failed.
+    /// The reason why this measurement cannot refute the finding; `None` if it could have failed.
     pub cannot_fail: Option<&'static str>,
-    /// The measured values that decided, or what is missing.
+    /// The measured values that decided, or the missing values.
     pub because: String,
 }
 
@@ -73,14 +73,14 @@ impl Outcome {
     }
 }
 
-/// A decision and the measured values that it was made by; `None` if values are missing.
+/// A decision and the measured values on which it is based; `None` if values are missing.
 type Decided = Option<(bool, String)>;
 
 /// A finding of the thesis.
 struct Claim {
     figure: &'static str,
     found: &'static str,
-    /// Whether what stands for the application can fail the claim at all.
+    /// Whether the application's substitute can fail the claim at all.
     test: Test,
     decide: fn(&Eye<'_>) -> Decided,
 }
@@ -94,7 +94,7 @@ enum Test {
     Empty(&'static str),
 }
 
-/// Why the claims about Quake's demonstration and the endless loop test nothing.
+/// The reason why the claims about Quake's demonstration and the endless loop test nothing.
 const QUAKE_IS_A_LOOP: &str = "what stands for Quake's demonstration is itself a loop without input";
 
 /// The measurements of one scheduler.
@@ -103,7 +103,7 @@ struct Eye<'a> {
     scheduler: &'a str,
 }
 
-/// All findings of the thesis, each with what the lab measured.
+/// All findings of the thesis, each with the lab's measurements.
 pub fn verdicts(study: &Study) -> Vec<Verdict> {
     let of = |scheduler: &str, claims: &[Claim]| {
         let eye = Eye { study, scheduler };
@@ -449,7 +449,7 @@ impl Eye<'_> {
         self.each_to(u32::MAX, rows, measure, name, holds)
     }
 
-    /// Whether a condition holds for each application, as [`Self::each`] decides it, with the loads up to a
+    /// Whether a condition holds for each application. [`Self::each`] decides it, with the loads up to a
     /// limit only.
     fn each_to(
         &self,

@@ -1,4 +1,4 @@
-//! The directory of a reproduced study: its files, and which of its cells can be used again.
+//! The directory of a reproduced study: its files, and the cells that can be used again.
 
 use std::fs;
 use std::io;
@@ -10,7 +10,7 @@ use serde_json::json;
 
 use crate::error::Error;
 
-/// The file that says which subcommand of `spry reproduce` made this directory.
+/// The file that names the subcommand of `spry reproduce` that made this directory.
 const MARK: &str = "made.json";
 
 /// The directory of a reproduced study.
@@ -27,10 +27,10 @@ pub(crate) struct Kept<C> {
 }
 
 impl Directory {
-    /// Makes the directory, or opens one that an earlier run made. `what` is the name of the study.
+    /// Makes the directory, or opens a directory that an earlier run made. `what` is the name of the study.
     ///
     /// # Errors
-    /// If the path holds something else, or the directory cannot be written to.
+    /// If the path holds other files, or the directory cannot be written to.
     pub fn open(path: &Path, what: &str) -> Result<Directory, Error> {
         let directory = Directory { path: path.to_owned() };
         let is_empty = match fs::read_dir(path) {
@@ -51,7 +51,7 @@ impl Directory {
         Ok(directory)
     }
 
-    /// A subdirectory of this directory, which is made if it is not there.
+    /// A subdirectory of this directory, which is made if it does not exist.
     pub(crate) fn subdirectory(&self, name: &str) -> Result<PathBuf, Error> {
         let path = self.path.join(name);
         fs::create_dir_all(&path).map_err(|error| Error::File { path: path.clone(), error })?;
@@ -72,7 +72,7 @@ impl Directory {
         }
     }
 
-    /// The values of a cell that was measured earlier; `None` if something on which they depend has changed.
+    /// The values of a cell that was measured earlier; `None` if an input on which they depend has changed.
     pub(crate) fn kept<C: DeserializeOwned>(&self, name: &str, inputs: &str) -> Option<C> {
         let text = fs::read_to_string(self.path.join(format!("cells/{name}.json"))).ok()?;
         let kept: Kept<C> = serde_json::from_str(&text).ok()?;

@@ -42,7 +42,7 @@ impl<'a> Left<'a> {
         serde_json::from_str(&self.text(file)).map_err(|_| self.lacks(file))
     }
 
-    /// The error that a result is missing.
+    /// The error for a missing result.
     pub(crate) fn lacks(&self, what: &str) -> Error {
         Error::Guest(format!("the guest left no {what}: {}", self.said()))
     }

@@ -7,7 +7,7 @@ use spry_experiment::scheduler::SchedulerError;
 use spry_experiment::{PlanError, programs};
 use spry_lab::LabError;
 
-/// Why a study cannot go on, or why one of its cells has no values.
+/// The reason why a study cannot go on, or why one of its cells has no values.
 #[derive(Debug, thiserror::Error)]
 pub enum Error {
     /// A file or a directory of the study cannot be read or made.
@@ -37,7 +37,7 @@ pub enum Error {
         /// The study that was to be written there.
         what: String,
     },
-    /// A scenario of the study cannot be found; the text says why.
+    /// A scenario of the study cannot be found; the text has the reason.
     #[error("{0}")]
     Scenario(String),
     /// A scenario of the study does not take the study's values.
@@ -82,7 +82,7 @@ pub enum Error {
     /// A measurement of latencies cannot be kept.
     #[error(transparent)]
     Latency(#[from] spry_latency::Error),
-    /// A guest did not measure what it was to measure; the text says why.
+    /// A guest did not complete its measurement; the text has the reason.
     #[error("{0}")]
     Guest(String),
 }

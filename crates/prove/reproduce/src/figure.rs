@@ -1,4 +1,4 @@
-//! Figures as data: what is drawn, but not how it is drawn.
+//! Figures as data: their content without its drawing.
 
 use serde::Serialize;
 use spry_page::chart::Scale;
@@ -13,7 +13,7 @@ pub struct Topic {
     pub title: &'static str,
     /// The numbers and captions of the thesis' figures. The original scheduler's figure comes first.
     pub figures: Vec<(&'static str, &'static str)>,
-    /// How the figure was made here, in words for the reader.
+    /// The method by which the figure was made here, in words for the reader.
     pub note: String,
     /// The horizontal axis.
     pub x: Axis,
@@ -48,7 +48,7 @@ pub struct Panel {
     pub drawn: Drawn,
 }
 
-/// What a panel shows.
+/// The content of a panel.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
 pub enum Drawn {
@@ -148,7 +148,7 @@ impl Colour {
 }
 
 impl Axis {
-    /// A linear axis from 0. The last tick is the first one at or above `high`.
+    /// A linear axis from 0. The last tick is the first tick at or above `high`.
     pub fn linear(label: &'static str, high: f64, unit: &str) -> Axis {
         let (scale, ticks) = Scale::linear(high);
         let ticks = ticks.into_iter().map(|tick| (tick, format!("{tick}{unit}"))).collect();

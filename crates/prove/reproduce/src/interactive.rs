@@ -34,7 +34,7 @@ const ALONE: [(&str, Colour, &Application, Whose); 9] = [
     ("Stresser", Colour::Stresser, &LOOP, Whose::Its),
 ];
 
-/// Whether a measured value is that of the application or that of its X server.
+/// Whether a measured value belongs to the application or to its X server.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Whose {
     /// The value of the application.
@@ -57,7 +57,7 @@ pub fn topics(study: &Study) -> Vec<Topic> {
     all(study).into_iter().filter(|topic| !topic.panels.is_empty()).collect()
 }
 
-/// All figures of the thesis, also those for which no value was measured.
+/// All figures of the thesis, including figures for which no value was measured.
 pub fn all(study: &Study) -> [Topic; 8] {
     [
         cpu_alone(study),
@@ -275,8 +275,8 @@ fn emacs(study: &Study) -> Topic {
 /// A measured value beside each load.
 type Loaded = Vec<(u32, Spread)>;
 
-/// A stack for each load: which share of the CPU the application, the X server and the others had beside it,
-/// and how many frames were lost.
+/// A stack for each load: the shares of the CPU that the application, the X server and the others had beside
+/// the load, and the share of lost frames.
 fn stacks(
     study: &Study,
     scheduler: &str,

@@ -1,12 +1,12 @@
-//! Makes the papers' figures from traces. It says which cells the figures need and what the traces of the
-//! cells say, draws the figures, and decides whether the findings of the papers were found again.
+//! Makes the papers' figures from traces. It selects the cells that the figures need, analyses their traces,
+//! draws the figures, and decides whether the findings of the papers were found again.
 //!
-//! [`application`] says what stands for each of the thesis' applications, and [`plan`] which cells are run.
+//! [`application`] has the substitutes for the thesis' applications, and [`plan`] selects the cells.
 //! [`mod@cells`] runs them on a machine and keeps their values in a [`directory`]. [`measurement`] takes the
 //! values that the figures need from the analyses of a cell. [`study`] keeps all cells. [`interactive`] makes
-//! [`figure`]s of them. [`claims`] decides about the findings. [`latency`] is another study, of the latencies
-//! of kernels, [`time_sensitive`] a third, of reservations and of sound and picture, and [`clock_resolution`]
-//! a fourth, of alarms on kernels with slow and fast ticks.
+//! [`figure`]s of them. [`claims`] decides about the findings. Three modules are other studies: [`latency`]
+//! of the latencies of kernels, [`time_sensitive`] of reservations and of sound and picture;
+//! [`clock_resolution`] of alarms on kernels with slow and fast ticks.
 
 mod analysed;
 pub mod application;

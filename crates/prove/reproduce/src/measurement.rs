@@ -1,4 +1,4 @@
-//! What the analyses say about one cell's trace. Only what the figures need is kept.
+//! The measurement of one cell, from the analyses of its trace. It keeps only the values for the figures.
 
 use std::collections::BTreeMap;
 
@@ -10,9 +10,9 @@ use spry_trace::{Header, Tgid};
 
 use crate::application::{Application, STRESSER, X_SERVER};
 
-/// Into how many steps a power of ten of the quanta's lengths is divided.
+/// The number of steps into which a power of ten of the quanta's lengths is divided.
 const STEPS: u32 = 12;
-/// The shortest length of the distribution, ns, and how many powers of ten the distribution covers from it.
+/// The shortest length of the distribution, ns, and the number of powers of ten that the distribution covers.
 const SHORTEST_NS: f64 = 1_000.0;
 const DECADES: u32 = 6;
 
@@ -35,7 +35,7 @@ pub struct Measurement {
     pub x_server: Option<Party>,
     /// All stressers together; `None` if no stressers ran beside the application.
     pub stressers: Option<Party>,
-    /// The CPU time of everything else, percent.
+    /// The CPU time of all other tasks, percent.
     pub others_percent: f64,
     /// The idle time of the CPU, percent.
     pub idle_percent: f64,
@@ -69,7 +69,7 @@ pub struct Quanta {
     pub count: u64,
     /// The median, ns.
     pub median_ns: Option<u64>,
-    /// How many were shorter than [`SHORT_NS`].
+    /// How many quanta were shorter than [`SHORT_NS`].
     pub short: u64,
     /// For each of [`Quanta::lengths_ns`], how many quanta were not longer.
     pub within: Vec<u64>,
@@ -132,7 +132,7 @@ pub fn engine(header: &Header, measured: Measured) -> Result<Engine, Error> {
     Engine::new(header, selection, Options { analyses, ..Options::default() })
 }
 
-/// What a process is in the measurement: the application, the X server, a stresser.
+/// The role of a process in the measurement: the application, the X server, a stresser.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
     Application,

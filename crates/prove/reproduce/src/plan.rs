@@ -14,15 +14,15 @@ const STRESSERS_QUICK: [u32; 3] = [0, 1, 8];
 pub enum Loads {
     /// The thesis' numbers.
     Thesis,
-    /// Fewer loads, with those that the thesis names for an application. The slowest application is measured
-    /// alone.
+    /// Fewer loads, and also the loads that the thesis names for an application. The slowest application is
+    /// measured alone.
     Quick,
     /// The numbers in this list.
     These(Vec<u32>),
 }
 
 impl Loads {
-    /// The numbers of CPU hogs, least first.
+    /// The numbers of CPU hogs in ascending order.
     pub fn all(&self) -> Vec<u32> {
         let mut loads = match self {
             Loads::Thesis => STRESSERS.to_vec(),
@@ -58,7 +58,7 @@ pub enum Traces {
 /// The selection of applications, loads and schedulers that are measured.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// The schedulers; the first one stands for the original scheduler of the thesis.
+    /// The schedulers; the first scheduler stands for the original scheduler of the thesis.
     pub schedulers: Vec<SchedulerSpec>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
@@ -85,7 +85,7 @@ impl Request {
     pub(crate) fn plan(&self, application: &Application) -> Plan {
         let loads: Vec<String> = self.loads.of(application).iter().map(ToString::to_string).collect();
         let sets = application.sets.iter().map(|(key, value)| format!("{key}={value}"));
-        // The scenarios themselves ask for one CPU, so only another number must be set.
+        // The scenarios themselves name one CPU, so only another number must be set.
         let cpus = (self.cpus > 1).then(|| format!("cpus={}", self.cpus));
         let vary = sets.chain(cpus).chain([format!("stressers={}", loads.join(","))]);
         let vary = vary.map(|text| text.parse::<Vary>().expect("each has values, and none twice"));

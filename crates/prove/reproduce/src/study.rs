@@ -26,7 +26,7 @@ pub struct Cell {
 pub struct Study {
     /// The schedulers.
     pub schedulers: Vec<String>,
-    /// The loads that were asked for, as numbers of CPU hogs.
+    /// The requested loads, as numbers of CPU hogs.
     pub stressers: Vec<u32>,
     /// How many CPUs the machine had. The thesis' machine had one.
     pub cpus: u32,
@@ -91,7 +91,7 @@ impl Study {
         self.schedulers.first().map(String::as_str)
     }
 
-    /// The schedulers after the first one.
+    /// The schedulers after the first.
     pub fn others(&self) -> &[String] {
         self.schedulers.get(1..).unwrap_or_default()
     }
@@ -129,7 +129,7 @@ impl Study {
         Spread::of(self.alone(scheduler, application).filter_map(measure).collect())
     }
 
-    /// A value of an application beside each load that was measured, the smallest load first.
+    /// A value of an application beside each load that was measured, in ascending order of load.
     pub fn curve(&self, scheduler: &str, application: &Application, measure: Measure) -> Vec<(u32, Spread)> {
         let mut loads: Vec<u32> = self
             .cells
@@ -214,7 +214,7 @@ pub mod measures {
         Some(cell.idle_percent)
     }
 
-    /// The CPU time of everything else that ran, percent.
+    /// The CPU time of all other tasks, percent.
     pub fn others(cell: &Measurement) -> Option<f64> {
         Some(cell.others_percent)
     }

@@ -1,4 +1,4 @@
-//! The summary for a terminal: what the thesis found, figure by figure, and whether it was found again.
+//! The summary for a terminal: the thesis' findings, figure by figure, and whether they were found again.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Words of the figures that others do not have: powers, names in a row, loads.
+//! Words for the figures of this crate: powers, lists of names, loads.
 
 /// A power of ten with its exponent raised, for an axis.
 pub fn power(value: f64) -> String {
@@ -12,12 +12,12 @@ pub fn power(value: f64) -> String {
     format!("10{}", (value.log10().round() as i32).to_string().chars().map(raised).collect::<String>())
 }
 
-/// A figure that is in percent already.
+/// A value that is already in percent, in words.
 pub fn percent(percent: f64) -> String {
     spry_page::words::percent(percent / 100.0)
 }
 
-/// Names in a row: `a`, `a and b`, `a, b and c`.
+/// Names in a list: `a`, `a and b`, `a, b and c`.
 pub fn list(names: &[&str]) -> String {
     match names {
         [] => String::new(),

@@ -1,4 +1,4 @@
-//! What a study leaves in its directory at the end: figures, a page, a summary, and all of it as JSON.
+//! The files of a study in its directory at the end: figures, a page, a summary, and all values as JSON.
 
 use serde_json::{Value, json};
 use spry_experiment::digest;
@@ -41,7 +41,7 @@ impl Written {
 /// the command line of the run.
 ///
 /// # Errors
-/// If something cannot be written.
+/// If a file cannot be written.
 pub fn write(
     directory: &Directory,
     request: &Request,

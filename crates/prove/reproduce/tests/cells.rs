@@ -1,4 +1,4 @@
-//! Tests how a study runs its cells, with a machine that plays nothing and leaves a small trace.
+//! Tests how a study runs its cells, with a machine that plays no scenario and leaves a small trace.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

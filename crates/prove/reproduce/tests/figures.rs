@@ -1,4 +1,4 @@
-//! Tests that traces made by hand give the right figures and verdicts.
+//! Tests that handmade traces give the right figures and verdicts.
 
 use spry_analysis::TraceTotals;
 use spry_reproduce::application::{Application, EMACS, LOOP, QUAKE, QUAKE_DEMO, XINE};
@@ -46,7 +46,7 @@ impl Tape {
     }
 }
 
-/// What has the CPU while the film's tasks do not have it.
+/// The program that has the CPU while the film's tasks do not have it.
 #[derive(Clone, Copy)]
 enum Beside {
     Nobody,
@@ -260,7 +260,7 @@ fn what_load_delays_is_told_from_what_it_does_not() {
     is("6.6", "the more stressers", Outcome::Reproduced);
     is("9.4", "constant", Outcome::Reproduced);
     is("6.6", "1 stresser", Outcome::NotMeasured);
-    // Quake was not measured, so nothing can be said about Quake and Xine together.
+    // Quake was not measured, so Quake and Xine together have no verdict.
     is("6.3", "Quake and Xine", Outcome::NotMeasured);
     is("9.1", "no effect", Outcome::NotMeasured);
     let mut swapped = films();

@@ -1,5 +1,5 @@
-//! A task that never sleeps and measures the CPU time that it is given: the program of Time-Sensitive Linux's
-//! table 1 (Goel et al. 2002, 4.2.2), which stores the time again and again.
+//! A task that never sleeps and measures the CPU time that it gets. It is the program of Time-Sensitive
+//! Linux's table 1 (Goel et al. 2002, 4.2.2), which stores the time again and again.
 
 use std::fs;
 use std::io;
@@ -15,9 +15,9 @@ use spry_sys::clock::monotonic_ns;
 pub enum Giver {
     /// Another process gives the budget within 0.9 s.
     Another,
-    /// The kernel gives the budget: the task asks for SCHED_DEADLINE.
+    /// The kernel gives the budget: the task requests SCHED_DEADLINE.
     Deadline,
-    /// The scheduler's daemon gives the budget: the task asks by `spry reserve`.
+    /// The scheduler's daemon gives the budget: the task requests it by `spry reserve`.
     Reservation,
 }
 
@@ -60,8 +60,8 @@ struct Gap {
     to_ns: u64,
 }
 
-/// One period of the task: when it began to run, its CPU time, and the time of the gaps within the period,
-/// ns.
+/// One period of the task: the time at which it began to run, its CPU time, and the time of the gaps within
+/// the period, ns.
 #[derive(Clone, Copy, Default)]
 struct Job {
     begins_ns: u64,
@@ -69,18 +69,18 @@ struct Job {
     stolen_ns: u64,
 }
 
-/// The CPU time that the task was given, over all periods.
+/// The CPU time that the task got, over all periods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Given {
     /// How many periods count.
     pub periods: usize,
     /// The CPU time in the first period, us.
     pub first_us: f64,
-    /// By how much a period began before its place on the grid that fits best, us: the most of all periods.
+    /// The greatest time by which a period began before its place on the grid that fits best, us.
     pub early_us: f64,
-    /// By how much a period began after its place on the grid that fits best, us: the most of all periods.
+    /// The greatest time by which a period began after its place on the grid that fits best, us.
     pub late_us: f64,
-    /// The CPU time beyond the budget, us: the mean of all periods. It is negative if the task had less.
+    /// The CPU time beyond the budget, us: the mean of all periods. It is negative if the task got less.
     pub mean_us: f64,
     /// The CPU time beyond the budget, us: the least of all periods.
     pub least_us: f64,
@@ -96,7 +96,7 @@ pub struct Given {
     pub stolen_us: f64,
 }
 
-/// Becomes the task, and measures.
+/// Gives the calling thread the task's name, and measures.
 ///
 /// # Errors
 /// If the task gets no budget.
@@ -196,8 +196,8 @@ fn given(all: &[Job], watching: &Watching) -> Option<Given> {
     })
 }
 
-/// By how much periods began early and late at most, ns. The grid of periods lies at the median offset of the
-/// jobs.
+/// The greatest times by which periods began early and late, ns. The grid of periods lies at the median
+/// offset of the jobs.
 fn boundaries(jobs: &[Job], period_ns: f64) -> (f64, f64) {
     let first_ns = jobs[0].begins_ns;
     let offset = |job: &Job| {
@@ -251,7 +251,7 @@ mod tests {
         }
     }
 
-    /// Gaps of periods that begin this much off the grid and have so much more than their budget, ns.
+    /// Gaps of periods. Each pair has a period's offset from the grid and its CPU time beyond the budget, ns.
     fn gaps(periods: &[(i64, i64)]) -> Vec<Gap> {
         let at = |period: usize, off_ns: i64| (1_000_000 + period as i64 * 100_000 + off_ns) as u64;
         let gap = |(nth, pair): (usize, &[(i64, i64)])| Gap {

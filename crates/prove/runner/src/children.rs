@@ -22,7 +22,7 @@ const ENDING: Duration = Duration::from_secs(10);
 /// How long the tasks' processes may take until all their threads are at the start line.
 const GETTING_READY: Duration = Duration::from_secs(300);
 
-/// The plan of one process: which instances of tasks play in it.
+/// The plan of one process: the instances of tasks that play in it.
 pub(crate) struct Plan {
     /// The name of the process that several tasks share; `None` if the process is for one instance alone.
     pub process: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Member {
 }
 
 impl Plan {
-    /// How many threads of this instance come to the start line.
+    /// How many threads of the plan's instances come to the start line.
     pub(crate) fn threads(&self, scenario: &Scenario) -> u32 {
         self.members.iter().map(|member| threads_of(&scenario.tasks[member.task])).sum()
     }
@@ -87,7 +87,7 @@ impl Children {
                 Ok(Err(error)) => json!({ "error": error.to_string() }),
                 Err(_) => json!({ "error": "a task panicked" }),
             };
-            // The runner reads the pipe to its end, or is gone.
+            // The runner reads the pipe to its end, or has exited.
             let _ = file::write_all(&to, said.to_string().as_bytes());
             0
         };
@@ -200,7 +200,7 @@ impl Child {
 }
 
 impl Drop for Children {
-    /// Ends, by their ids, the tasks' processes and the processes that these started and did not end.
+    /// Ends the tasks' processes by their ids, and also the processes that they started and did not end.
     fn drop(&mut self) {
         give_up(self.control);
         for child in self.running.iter().filter(|child| child.results.is_some()) {

@@ -1,5 +1,5 @@
-//! What the runner shares with its tasks' processes: the start and the stop of the run, the threads, and the
-//! objects on which tasks wait. All of it is made before the first process is forked.
+//! The memory that the runner shares with its tasks' processes: the start and the stop of the run, the
+//! threads, and the objects on which tasks wait. All of it is made before the first process is forked.
 
 use std::os::fd::OwnedFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -12,37 +12,37 @@ use crate::RunError;
 pub(crate) const WAITING: u32 = 0;
 /// The run has begun.
 pub(crate) const GO: u32 = 1;
-/// There will be no run.
+/// The run was given up before it began.
 pub(crate) const ABORT: u32 = 2;
 
 /// The greatest number of threads that the runner can interrupt at the end of a run.
 const THREADS_MAX: usize = 16384;
-/// How many keys can be on their way through a pipe or socket.
+/// The greatest number of keys of a pipe or socket that were typed and are not answered yet.
 const STAMPS: usize = 256;
-/// How many words the run has, and each object: those of a cache line, so that no two objects share one.
+/// The number of words for the run, and for each object: a cache line, so that no two objects share one.
 const WORDS: usize = 16;
-/// How many times the run has, and each object, in whole cache lines.
+/// The number of times for the run, and for each object, in whole cache lines.
 const TIMES: usize = STAMPS + 8;
 
-/// What the runner and all processes of its run share. Its numbers are in shared memory.
+/// The state that the runner and all processes of its run share. Its numbers are in shared memory.
 pub(crate) struct Control {
     /// `WAITING`, `GO` or `ABORT`. Threads wait at the start line until this value changes.
     pub go: &'static AtomicU32,
     /// 0 until all threads are to end, then another value.
     pub stop: &'static AtomicU32,
-    /// How many threads are at the start line. The runner waits for this number.
+    /// How many threads are at the start line. The runner waits until all threads are.
     pub ready: &'static AtomicU32,
-    /// When the run begins, ns.
+    /// The start of the run, ns of the monotonic clock.
     pub t0_ns: &'static AtomicU64,
-    /// When the run ends, ns.
+    /// The end of the run, ns of the monotonic clock.
     pub end_ns: &'static AtomicU64,
     threads: &'static AtomicU32,
-    /// Of each thread its process and itself.
+    /// Two numbers per thread: its process id (`tgid`) and its thread id (`tid`).
     ids: &'static [AtomicU32],
     objects: Vec<Shared>,
 }
 
-/// A pipe or a pair of sockets: what is written to one end is read from the other.
+/// A pipe or a pair of sockets: bytes that are written to one end are read from the other.
 pub(crate) struct Channel {
     pub from: OwnedFd,
     pub to: OwnedFd,
@@ -50,13 +50,13 @@ pub(crate) struct Channel {
 
 /// An object that tasks wait on or share. The kind of the object decides which of the fields are used.
 pub(crate) struct Shared {
-    /// The word on which threads wait: of a counter, a lock, a condition or a barrier.
+    /// Counter, lock, condition and barrier: the word on which threads wait.
     pub word: &'static AtomicU32,
-    /// Of a barrier: how many threads have come. A lock does not use it.
+    /// Barrier: the number of threads that have arrived. A lock does not use it.
     pub come: &'static AtomicU32,
-    /// Of a timer: when the timer last went off, ns.
+    /// Timer: the time at which the timer last went off, ns.
     pub time_ns: &'static AtomicU64,
-    /// Of a pipe or socket: its ends.
+    /// Pipe and socket: the two ends.
     pub channel: Option<Channel>,
     stamps: &'static [AtomicU64],
     first: &'static AtomicU32,
@@ -64,14 +64,14 @@ pub(crate) struct Shared {
 }
 
 impl Control {
-    /// Makes what a run shares. There is an object for each of these, with its channel if it has one.
+    /// Makes the shared state of a run, with an object for each of `channels`; `None`: it has no channel.
     pub(crate) fn new(channels: Vec<Option<Channel>>) -> Result<&'static Self, RunError> {
         let failed = |error| RunError::Failed(format!("no shared memory: {error}"));
         let parts = channels.len() + 1;
         let words: &'static [AtomicU32] = memory::shared(parts * WORDS).map_err(failed)?;
         let times: &'static [AtomicU64] = memory::shared(parts * TIMES).map_err(failed)?;
         let object = |(at, channel)| Shared::new(&words[at * WORDS..], &times[at * TIMES..], channel);
-        // The value is there until the process ends, as the memory is.
+        // The value exists until the process ends, as the memory does.
         Ok(Box::leak(Box::new(Self {
             go: &words[0],
             stop: &words[1],
@@ -111,7 +111,7 @@ impl Control {
         for ids in self.ids[..2 * count].chunks_exact(2) {
             let (tgid, tid) = (ids[0].load(Ordering::SeqCst), ids[1].load(Ordering::SeqCst));
             if tid != 0 {
-                // If the thread is gone, there is nothing to interrupt.
+                // If the thread has exited, there is nothing to interrupt.
                 let _ = signal::send_thread(tgid, tid, Signal::USR1);
             }
         }

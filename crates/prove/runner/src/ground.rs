@@ -1,4 +1,4 @@
-//! What a machine must have before a run, what the run changes about it, and how the change is undone.
+//! Checks a machine before a run, changes its settings for the run, and restores them afterwards.
 
 use std::fs;
 use std::io;
@@ -42,14 +42,14 @@ pub(crate) fn take_cpus(scenario: &Scenario) -> Result<(), RunError> {
 
 /// The kernel's setting of the quantum of the round-robin class, ms.
 const RR_QUANTUM_MS: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
-/// The same in microseconds, which kernels have that the lab builds with a fast tick.
+/// The same quantum, us. Kernels that the lab builds with a fast tick have this setting.
 const RR_QUANTUM_US: &str = "/proc/sys/kernel/sched_rr_timeslice_us";
 
 /// The old quantum of the round-robin class, and its setting. When this value is dropped, the kernel gets the
 /// old quantum back.
 pub(crate) struct RrQuantum(Option<(&'static str, String)>);
 
-/// The setting for a quantum of so many microseconds, and its value there.
+/// The setting for a quantum of `us` microseconds, and the value that is written to it.
 fn rr_setting(us: u32) -> (&'static str, u32) {
     if us % 1000 == 0 { (RR_QUANTUM_MS, us / 1000) } else { (RR_QUANTUM_US, us) }
 }

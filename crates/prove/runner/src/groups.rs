@@ -1,4 +1,4 @@
-//! Task groups as rt-app has them: control groups for threads, below the control group of the runner. They
+//! Task groups in the way of rt-app: control groups for threads, below the control group of the runner. They
 //! are removed at the end of the run.
 
 use std::fs;
@@ -11,8 +11,8 @@ use spry_sys::process;
 
 use crate::RunError;
 
-/// The control group below which the run makes its groups, and the version of its hierarchy, which decides by
-/// which file a thread joins a group.
+/// The control group below which the run makes its groups, and the version of its hierarchy. The version
+/// decides by which file a thread joins a group.
 #[derive(Clone, Debug)]
 pub(crate) struct Base {
     path: PathBuf,

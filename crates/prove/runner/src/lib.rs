@@ -1,4 +1,4 @@
-//! Plays scenarios with real processes and threads on this machine, and says what was measured.
+//! Plays scenarios with real processes and threads on this machine, and returns the measurements.
 
 pub mod budget;
 mod children;

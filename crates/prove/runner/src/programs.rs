@@ -3,8 +3,8 @@
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
 
-/// Finds a program in the directories of a search path (as `PATH` has them), and returns the first file of
-/// that name. Where the name is itself a path, the program is that file.
+/// Finds a program in the directories of a search path in the format of `PATH`, and returns the first file of
+/// that name. If the name is itself a path, the program is that file.
 #[must_use]
 pub fn find(program: &str, path: &OsStr) -> Option<PathBuf> {
     if program.contains('/') {

@@ -18,13 +18,13 @@ use crate::control::{ABORT, Channel, Control, GO};
 use crate::work::Work;
 use crate::{ground, groups, stage, x11};
 
-/// Why there is no result.
+/// The reason why a run has no result.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The machine is not what the scenario asks for. The text says what the user can do.
+    /// The machine does not meet the scenario's demands. The text describes what the user can do.
     #[error("{0}")]
     Machine(String),
-    /// Something went wrong.
+    /// The run failed for another reason, which the text describes.
     #[error("{0}")]
     Failed(String),
     /// The run was given up because another task failed.
@@ -38,31 +38,31 @@ pub enum RunError {
 /// The options of a run.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The seed of all numbers by chance.
+    /// The seed of all pseudo-random numbers.
     pub seed: u64,
     /// How CPU time is turned into work; `None`: the runner calibrates it.
     pub work: Option<Work>,
     /// The class of the tasks for which the scenario names no class.
     pub class: Option<Class>,
-    /// Where the run makes its own directory for files; `None`: in the system's directory for temporary
-    /// files.
+    /// The directory in which the run makes its own directory for files; `None`: the system's directory for
+    /// temporary files.
     pub scratch: Option<PathBuf>,
 }
 
 /// Whether SIGINT (Ctrl-C), SIGTERM or SIGHUP has come. There is no value before the first run.
 static INTERRUPTED: OnceLock<&AtomicBool> = OnceLock::new();
 
-/// Whether a signal asked the runner to stop.
+/// Whether a signal has requested that the runner stops.
 pub(crate) fn was_interrupted() -> bool {
     INTERRUPTED.get().is_some_and(|came| came.load(Ordering::SeqCst))
 }
 
 /// Plays a scenario. The calling process must have one thread only, because the tasks are forked from it.
-/// This handles SIGINT, SIGTERM and SIGHUP, and may change the CPUs and the class of the calling thread. When
-/// it returns, every process and file that it made is gone.
+/// This handles SIGINT, SIGTERM and SIGHUP, and may change the CPUs and the class of the calling thread. It
+/// ends every process and removes every file that it made before it returns.
 ///
 /// # Errors
-/// If the machine is not what the scenario asks for, if a task failed, or if a signal stopped the run.
+/// If the machine does not meet the scenario's demands, if a task failed, or if a signal stopped the run.
 pub fn run(scenario: &Scenario, options: &Options) -> Result<Outcome, RunError> {
     if let Some(came) = INTERRUPTED.get() {
         came.store(false, Ordering::SeqCst);
@@ -150,13 +150,13 @@ pub trait DisplayServer {
     fn keyboard(&self) -> Option<BorrowedFd<'_>>;
 }
 
-/// A descriptor of the tasks for a keyboard that a server has open.
+/// A descriptor for the tasks, of a keyboard that a server has open.
 fn own(keyboard: BorrowedFd<'_>) -> Result<Arc<OwnedFd>, RunError> {
     let keyboard = keyboard.try_clone_to_owned();
     keyboard.map(Arc::new).map_err(|error| RunError::Failed(format!("no keyboard for tasks: {error}")))
 }
 
-/// Starts the X server that a scenario asks for. The server has the class of the tasks that name no class.
+/// Starts the X server that a scenario needs. The server has the class of the tasks that name no class.
 fn start_display(
     scenario: &Scenario,
     class: Option<Class>,
@@ -223,7 +223,7 @@ fn rise_above(scenario: &Scenario, options: &Options) -> Result<(), RunError> {
 }
 
 /// Makes the pipes and sockets of a scenario before any process is forked, so that all processes inherit
-/// them. Returns for each object its channel, if it has one.
+/// them. Returns the channel of each object; `None` if the object has no channel.
 fn open_channels(scenario: &Scenario) -> Result<Vec<Option<Channel>>, RunError> {
     let open = |kind| match kind {
         ObjectKind::Pipe => spry_sys::pipe().map(|(from, to)| Some(Channel { from, to })),

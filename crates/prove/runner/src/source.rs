@@ -19,7 +19,7 @@ impl Source {
     /// The source of a package, with the C files in the directory `under` and in all directories below it.
     ///
     /// # Errors
-    /// If the source is not there, or has no C file.
+    /// If the source does not exist, or has no C file.
     pub(crate) fn find(name: &str, under: &str) -> Result<Self, RunError> {
         let sources = std::env::var_os(SOURCES_VARIABLE).filter(|value| !value.is_empty());
         Self::of(&sources.map_or_else(|| PathBuf::from(SOURCES_DIRECTORY), PathBuf::from), name, under)

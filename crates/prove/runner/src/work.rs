@@ -9,13 +9,13 @@ use serde_json::{Value, json};
 
 use spry_sys::clock;
 
-/// The instructions of a unit of work: 1,000 that have no effect, one that counts, one that jumps.
+/// The instructions of a unit of work: 1,000 without effect, a decrement and a jump.
 ///
 /// Emulators run a long straight sequence of such instructions fast. The instructions depend neither on
 /// memory nor on the caches of the CPU.
 pub const UNIT_INSTRUCTIONS: u64 = 1002;
 
-/// How many units are run before the thread looks again whether the run is over: about 100 us on a machine
+/// How many units are run before the thread checks again whether the run is over: about 100 us on a machine
 /// that takes a nanosecond for an instruction.
 const UNITS_BETWEEN_LOOKS: u64 = 100;
 
@@ -71,7 +71,7 @@ impl Work {
         }
     }
 
-    /// How work is counted, as results have it.
+    /// The description of the work in the results.
     pub(crate) fn to_json(self) -> Value {
         match self {
             Self::Instructions { shift } => json!({ "counted": "instructions", "shift": shift }),
@@ -85,7 +85,7 @@ impl Work {
     }
 
     /// Does this much work, or less if `stop` becomes other than 0 before. Calibrated work takes at least the
-    /// CPU time that was asked for, even if the CPU has become faster since the calibration.
+    /// requested CPU time, even if the CPU has become faster since the calibration.
     pub(crate) fn run(&self, ns: u64, stop: &AtomicU32) {
         if ns == 0 {
             return;

@@ -1,4 +1,4 @@
-//! Real runs of the runner on this machine. They test results, failures, and that nothing is left behind.
+//! Real runs of the runner on this machine. They test results, failures, and that no process or file remains.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -120,8 +120,8 @@ fn an_rt_app_file_runs_as_it_is() {
     assert!(result["metrics"]["b.passes"].as_u64() > Some(0), "{result}");
 }
 
-/// Files in rt-app's format that contain all features of rt-app's own examples. For each file: how often each
-/// task has gone through its events at the end.
+/// Files in rt-app's format that contain all features of rt-app's own examples. For each file: how many times
+/// each task has gone through its events at the end.
 const RT_APP: [(&str, &[(&str, u64)]); 6] = [
     ("children.json", &[("there", 1), ("parent", 5)]),
     ("handing-on.json", &[("giving", 1), ("waiting", 5), ("resting", 3), ("counting", 10)]),
@@ -218,7 +218,7 @@ fn processes_with(text: &str) -> usize {
 
 #[test]
 fn ctrl_c_leaves_no_process_and_no_file() {
-    // The length of the sleep tells this test's processes from all others.
+    // The length of the sleep distinguishes this test's processes from all others.
     let sleep = format!("{}.25", 1000 + std::process::id());
     let file = File::new(
         "c.toml",

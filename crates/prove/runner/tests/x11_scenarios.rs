@@ -177,7 +177,7 @@ argv = ["xterm", "-e", "sh", "-c", "sleep 1; echo done >&2"]
 
 #[test]
 fn a_window_that_draws_no_keys_is_reported() {
-    // What xterm draws when it starts may seem to answer the first keys, but not all.
+    // The drawings of xterm at its start may seem to answer the first keys, but not all.
     let tasks = r#"
 [[task]]
 name = "deaf"

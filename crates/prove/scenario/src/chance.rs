@@ -1,16 +1,16 @@
-//! What a run leaves to chance: numbers that are the same in every run with the same seed, on every machine
-//! that plays the scenario.
+//! Pseudo-random numbers for a run. They are the same in every run with the same seed, on every machine that
+//! plays the scenario.
 
-/// Each task starts by chance up to this much later than the run, ns. Without this, a machine that repeats
-/// exactly would show only one phase of every tick and period.
+/// Each task starts after the run, with a random delay of less than this, ns. Without the delay, a machine
+/// that repeats exactly would show only one phase of every tick and period.
 const SHIFT_NS: u64 = 10_000_000;
 
-/// How much later than the run an instance of a task starts by chance, ns.
+/// The random delay with which an instance of a task starts after the run, ns.
 pub fn shift_ns(seed: u64, task: &str, instance: u32) -> u64 {
     Rng::new(seed, &format!("{task} start"), instance).below(SHIFT_NS)
 }
 
-/// A stream of numbers by chance (Steele, Lea, Flood 2014: SplitMix64). Its own seed is made of the run's
+/// A stream of pseudo-random numbers (Steele, Lea, Flood 2014: SplitMix64). Its own seed is made of the run's
 /// seed, a name and the number of an instance.
 #[derive(Clone, Debug)]
 pub struct Rng(u64);

@@ -1,17 +1,17 @@
-//! A document as a tree that knows its lines, whether it was written as TOML or as JSON.
+//! A document, written as TOML or as JSON, as a tree of values with their line numbers.
 
 use toml::de::{DeTable, DeValue};
 
 use crate::mistake::Mistake;
 
-/// A value and the line (from 1) where it stands.
+/// A value and its line, from 1.
 #[derive(Clone, Debug)]
 pub(crate) struct Node {
     pub line: usize,
     pub value: Value,
 }
 
-/// The value that stands there.
+/// A value of a document: a single value, a list or a table.
 #[derive(Clone, Debug)]
 pub(crate) enum Value {
     Text(String),
@@ -32,7 +32,7 @@ pub(crate) struct Entry {
 }
 
 impl Value {
-    /// What a message calls this kind of value.
+    /// The name of this kind of value in messages.
     pub(crate) fn what(&self) -> &'static str {
         match self {
             Self::Text(_) => "a text",

@@ -1,5 +1,5 @@
-//! Evaluates small arithmetic expressions in a scenario's numbers and times, such as `1s / 25`, `0.6 * 40ms`,
-//! or `$stressers + 1` after the variable's value has been put in.
+//! Evaluates small arithmetic expressions in numbers and times, such as `1s / 25`, `0.6 * 40ms`, or
+//! `$stressers + 1` after the variable's value has replaced its name.
 
 /// A value and its dimension, which is the power of time: 0 for a number, 1 for a time in nanoseconds.
 #[derive(Clone, Copy)]

@@ -13,7 +13,7 @@ pub struct Keys<'a> {
 }
 
 impl<'a> Keys<'a> {
-    /// The keys of a table that messages call `what` ("task", "machine").
+    /// The keys of a table. Messages name the table as `what` ("task", "machine").
     pub(crate) fn new(node: &'a Node, file: &'a str, what: impl Into<String>) -> Result<Self, Mistake> {
         let what = what.into();
         if let Value::Table(_) = node.value {
@@ -44,7 +44,7 @@ impl<'a> Keys<'a> {
         Mistake::new(self.file, entry.map_or(self.node.line, |entry| entry.line), text)
     }
 
-    /// Makes the mistake that a key is missing which must be there.
+    /// Makes a mistake for a required key that is missing.
     pub fn missing(&self, key: &str) -> Mistake {
         self.mistake(key, format!("{} needs the key \"{key}\"", self.what))
     }
@@ -220,7 +220,7 @@ fn parse_bytes(text: &str) -> Option<u64> {
     number.trim().parse::<u64>().ok()?.checked_mul(factor)
 }
 
-/// A value as messages quote it.
+/// A value in the form in which messages quote it.
 fn shown(node: &Node) -> String {
     match &node.value {
         Value::Text(text) => format!("\"{text}\""),

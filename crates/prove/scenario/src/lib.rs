@@ -1,7 +1,7 @@
-//! Scenarios: what runs, on which machine, for how long, and what a run says. A scenario is TOML with
+//! Scenarios: the tasks of a run, its machine, its duration and its metrics. A scenario is TOML with
 //! variables, or rt-app's JSON; each mistake is reported with file and line.
 //!
-//! Nothing here acts: texts come from the caller, and what a scenario says is played by a machine.
+//! This crate performs no actions: texts come from the caller, and a machine plays the scenario.
 
 pub mod chance;
 mod doc;

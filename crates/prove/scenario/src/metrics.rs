@@ -1,4 +1,4 @@
-//! What a run measured: counts, ratios and exact quantiles, and how several instances become one.
+//! The measurements of a run: counts, ratios and exact quantiles, and how several instances are combined.
 
 use serde_json::{Map, Value, json};
 
@@ -91,12 +91,12 @@ impl Metrics {
         }
     }
 
-    /// Adds a note: something that a reader of the results should know.
+    /// Adds a note, which readers of the results need for their interpretation.
     pub fn note(&mut self, text: impl Into<String>) {
         self.notes.push(text.into());
     }
 
-    /// The notes: what readers of the results should know.
+    /// The notes, which readers of the results need for their interpretation.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }
@@ -127,7 +127,7 @@ impl Metrics {
         }
     }
 
-    /// The metrics of several tasks in one object; a name that two tasks have gets the task's name before it.
+    /// The metrics of several tasks in one object. A name that two tasks have gets the task's name before it.
     pub fn merge(tasks: &[(String, Self)]) -> Value {
         let mut merged = Map::new();
         for (task, metrics) in tasks {
@@ -157,7 +157,7 @@ impl Metrics {
         json!({ "entries": entries, "notes": self.notes, "cpu_ns": self.cpu_ns })
     }
 
-    /// The metrics that [`Self::to_wire`] made into JSON; `None` if the JSON is something else.
+    /// The metrics that [`Self::to_wire`] made into JSON; `None` if the JSON has another form.
     pub fn from_wire(wire: &Value) -> Option<Self> {
         let mut metrics = Self::new();
         for entry in wire.get("entries")?.as_array()? {
@@ -196,7 +196,7 @@ impl Metric {
     fn to_json(&self) -> Value {
         match self {
             Self::Count(value) | Self::Greatest(value) => json!(value),
-            // A millionth is far finer than any run can tell, and reads better.
+            // Six decimals: a millionth is far finer than a run's precision, and easier to read.
             Self::Ratio { sum, instances } => json!((sum / f64::from(*instances) * 1e6).round() / 1e6),
             Self::Quantiles { samples, points } => {
                 let mut sorted = samples.clone();
@@ -209,7 +209,7 @@ impl Metric {
 }
 
 /// The smallest sample that at least this percentage of all samples does not exceed, or the value that
-/// another point ("min", "max", "sum") names. `None` if there are no samples, or if the name is no point.
+/// another point ("min", "max", "sum") names. `None` if there are no samples, or if the point is unknown.
 fn quantile(sorted: &[u64], point: &str) -> Option<u64> {
     let percent: f64 = match point {
         "min" => return sorted.first().copied(),

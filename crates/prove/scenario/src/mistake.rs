@@ -1,8 +1,8 @@
-//! A mistake in a scenario: where it is, what is wrong, what would be right.
+//! A mistake in a scenario: its place, its description and the correction.
 
 use std::fmt;
 
-/// What is wrong with a scenario, in words that let the author correct it: `file:line: text`.
+/// A mistake in a scenario, described so that the author can correct it: `file:line: text`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Mistake {
     file: String,
@@ -21,7 +21,7 @@ impl Mistake {
         self.line
     }
 
-    /// The text that says what is wrong, without file and line.
+    /// The description of the mistake, without file and line.
     pub fn text(&self) -> &str {
         &self.text
     }

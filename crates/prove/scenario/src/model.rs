@@ -3,12 +3,12 @@
 use crate::kinds::Kind;
 use crate::program::{Object, Program};
 
-/// A scenario: what runs, on which machine, for how long, and what is measured.
+/// A scenario: the tasks, the machine, the duration and the metrics.
 #[derive(Clone, Debug)]
 pub struct Scenario {
     /// The scenario's name. It is the file's name if the file gives no other.
     pub name: String,
-    /// One line that says what the scenario is for.
+    /// The purpose of the scenario, in one line.
     pub about: String,
     /// How long the tasks run before the measured time begins, ns.
     pub warmup_ns: u64,
@@ -18,7 +18,7 @@ pub struct Scenario {
     pub measure: Vec<String>,
     /// The variables that can be set from outside, in the order of the file.
     pub variables: Vec<Variable>,
-    /// What the scenario asks of the machine.
+    /// The scenario's demands on the machine.
     pub machine: Machine,
     /// The tasks that run.
     pub tasks: Vec<Task>,
@@ -43,7 +43,7 @@ pub struct Variable {
     pub value: String,
     /// The values that the variable can have.
     pub allowed: Allowed,
-    /// What the variable does, in a few words; may be empty.
+    /// The effect of the variable, in a few words; may be empty.
     pub about: String,
 }
 
@@ -75,7 +75,7 @@ pub struct Machine {
     /// The size of the screen of the X server that is started for the scenario, as "1024x768"; `None`: no
     /// server.
     pub display: Option<String>,
-    /// Which X server is started.
+    /// The X server that is started.
     pub server: XServer,
     /// Programs that must be on `PATH`, besides the programs that its tasks name.
     pub programs: Vec<String>,
@@ -121,9 +121,9 @@ impl Default for TopologyWish {
 /// Which cores share one last-level cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CacheWish {
-    /// All cores of a die share one.
+    /// All cores of a die share one cache.
     Die,
-    /// Each core has its own.
+    /// Each core has a cache of its own.
     Core,
 }
 
@@ -139,7 +139,7 @@ pub enum XServer {
 }
 
 impl XServer {
-    /// The Debian packages that hold the server and what it loads.
+    /// The Debian packages that hold the server and its drivers.
     #[must_use]
     pub fn packages(self) -> &'static [&'static str] {
         match self {
@@ -158,7 +158,7 @@ impl XServer {
     }
 }
 
-/// Which kernel a laboratory boots, and how the kernel is configured.
+/// The kernel that a laboratory boots, and its configuration.
 #[derive(Clone, Debug, Default)]
 pub struct KernelWish {
     /// The rate of the kernel's clock tick, Hz.
@@ -210,7 +210,7 @@ pub enum Class {
     Other {
         /// The nice value, from -20 (gets the most CPU time) to 19.
         nice: i32,
-        /// The length of slice that the task asks for, ns.
+        /// The length of the slice that the task requests, ns.
         slice_ns: u64,
     },
     /// `SCHED_BATCH`, with a nice value.
@@ -256,7 +256,7 @@ impl std::fmt::Display for Summary {
 }
 
 impl Scenario {
-    /// Makes a summary for people: what runs, for how long, which variables can be set.
+    /// Makes a summary for people: the tasks, the duration, and the variables that can be set.
     pub fn check(&self) -> Summary {
         let seconds = |ns: u64| ns as f64 / 1e9;
         let mut lines = vec![format!(
@@ -293,8 +293,8 @@ impl Scenario {
         Summary(lines)
     }
 
-    /// The programs that the scenario needs on `PATH`: those of its machine and of its tasks, each once,
-    /// sorted.
+    /// The programs that the scenario needs on `PATH`, for its machine and for its tasks. Each occurs once,
+    /// and they are sorted by name.
     pub fn programs(&self) -> Vec<String> {
         let mut programs = self.machine.programs.clone();
         for task in self.tasks.iter().filter(|task| task.count > 0) {

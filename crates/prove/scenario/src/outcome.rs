@@ -58,7 +58,7 @@ impl Outcome {
         Self { scenario, seed, vary, work, measured, tasks, notes }
     }
 
-    /// The times of a metric with quantiles, over all tasks that have it, ns, the shortest first; `None` if
+    /// The times of a metric with quantiles, over all tasks that have it, ns, in ascending order; `None` if
     /// no task has it.
     pub fn times(&self, metric: &str) -> Option<Vec<u64>> {
         let of: Vec<&[u64]> = self.tasks.iter().filter_map(|(_, _, metrics)| metrics.times(metric)).collect();

@@ -11,7 +11,7 @@ use crate::phases;
 use crate::program::{Object, ObjectId, ObjectKind};
 use crate::variables;
 
-/// What the reader of the tasks knows already.
+/// The state of the reader of tasks: the names of all tasks, and the shared objects read so far.
 pub(crate) struct Context {
     /// The names of all tasks, in order.
     pub task_names: Vec<String>,
@@ -35,7 +35,7 @@ impl Context {
 }
 
 impl Scenario {
-    /// Reads a scenario's text. `file` is the name for messages; its ending tells JSON from TOML.
+    /// Reads a scenario's text. `file` is the name for messages; its ending selects JSON or TOML.
     ///
     /// # Errors
     /// If the text has a mistake.
@@ -124,7 +124,7 @@ impl Scenario {
     }
 }
 
-/// Fails if a task draws on an X display and the scenario asks for no display.
+/// Fails if a task draws on an X display and the scenario has no display.
 fn check_display(tasks: &[(usize, Task)], machine: &Machine, file: &str) -> Result<(), Mistake> {
     let needs = |task: &Task| matches!(&task.action, Action::Kind(kind) if kind.needs_display());
     match tasks.iter().find(|(_, task)| needs(task)) {

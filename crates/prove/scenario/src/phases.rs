@@ -52,7 +52,7 @@ pub(crate) fn program(keys: &mut Keys<'_>, context: &mut Context) -> Result<Prog
     Ok(program)
 }
 
-/// Whether one pass through a program takes time. A loop without end needs that.
+/// Whether one pass through a program takes time. An endless loop must take time.
 fn takes_time(program: &Program) -> bool {
     let mut found = false;
     program.visit(&mut |step| {
@@ -166,7 +166,7 @@ fn memory(keys: &mut Keys<'_>) -> Result<Step, Mistake> {
 }
 
 impl Memory {
-    /// Checks that the sizes of a step's memory fit together. The error says what is wrong.
+    /// Checks that the sizes of a step's memory fit together. The error describes the misfit.
     pub(crate) fn check(&self) -> Result<(), String> {
         let word = size_of::<usize>();
         match self.access {

@@ -43,7 +43,7 @@ pub enum Step {
         /// The time from the task's start to that moment, ns.
         ns: u64,
     },
-    /// The task waits for a timer of rt-app's kind: the next period begins at the end of the last one.
+    /// The task waits for a timer of rt-app's kind: the next period begins at the end of the last period.
     Timer {
         /// The timer on which the task waits.
         timer: TimerRef,
@@ -260,7 +260,7 @@ impl Program {
         self.len() == 0
     }
 
-    /// Calls `visit` for every step, also for those within repetitions.
+    /// Calls `visit` for every step, also for the steps within repetitions.
     pub fn visit(&self, visit: &mut dyn FnMut(&Step)) {
         for step in &self.steps {
             visit(step);

@@ -1,4 +1,4 @@
-//! The variables of a scenario: which values they can have, and how their values are put into the document.
+//! The variables of a scenario: their allowed values, and the replacement of their names in the document.
 
 use crate::doc::{Entry, Node, Value};
 use crate::expr;
@@ -68,7 +68,7 @@ fn variable(entry: &Entry, file: &str) -> Result<Variable, Mistake> {
 }
 
 impl Allowed {
-    /// Says why the variable cannot have a value; `None` if it can.
+    /// The reason why the variable cannot have a value; `None` if it can.
     fn refuses(&self, value: &str) -> Option<String> {
         match self {
             Self::Text => None,

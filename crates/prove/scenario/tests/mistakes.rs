@@ -1,4 +1,4 @@
-//! Tests that mistakes in scenarios are reported with file, line, the wrong word and what would be right.
+//! Tests that mistakes in scenarios are reported with file, line, the wrong word and the correction.
 
 use spry_scenario::model::Scenario;
 

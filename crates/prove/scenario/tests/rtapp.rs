@@ -1,4 +1,4 @@
-//! Tests that rt-app's JSON is read as rt-app reads it, and that what is not supported is named.
+//! Tests that rt-app's JSON is read as rt-app reads it, and that unsupported parts are named.
 
 use spry_scenario::model::{Action, Class, Scenario};
 use spry_scenario::program::{ObjectKind, Step, TimerMode, TimerRef};

@@ -1,4 +1,4 @@
-//! The scenarios that come with Spry are right, and have the variables that they promise.
+//! The scenarios that come with Spry are valid, and have the variables that their documentation names.
 
 use std::fs;
 use std::path::{Path, PathBuf};

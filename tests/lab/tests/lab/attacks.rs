@@ -1,4 +1,4 @@
-//! Tests of programs that want more than their share, beside loops that do not. No task is in use. An attack
+//! Tests programs that try to get more than their share, beside honest loops. No task is in use. An attack
 //! gets no more under the scheduler than under EEVDF, and the scheduler stays in charge.
 
 use spry_lab::{Flavour, KernelChoice};
@@ -6,11 +6,11 @@ use spry_lab_tests::attacks::{Beside, By, Had, Under, beside, test_seconds};
 use spry_lab_tests::desktop::{Attacked, Desk, TypedAt, desktop};
 use spry_lab_tests::is_long;
 
-/// The machine's own tasks and those of the script have taken fewer tids than this.
+/// The machine's own tasks and the script's tasks have taken fewer tids than this.
 const TIDS_OF_THE_MACHINE: u32 = 200;
 
-/// Checks that the attack worked: it got some CPU time, and an attack that makes tasks has made some each
-/// second.
+/// Checks that the attack worked. An attack that makes tasks must have made at least 10 each second; another
+/// attack must have got some CPU time.
 fn was_at_work(asked: &Beside<'_>, had: &Had) {
     let attack = asked.attack;
     println!("{attack}: {:.1} %, {} processes, last tid {}", had.part, had.processes, had.last_tid);
@@ -23,15 +23,15 @@ fn was_at_work(asked: &Beside<'_>, had: &Had) {
     }
 }
 
-/// Runs four loops beside an attack on one CPU, and checks two things. The loops get at least 0.8 of what
-/// they get under EEVDF. No loop waits longer than 5 ms for each of the `tasks` that want to run at once, or
+/// Runs four loops beside an attack on one CPU, and checks two things. The loops get at least 0.8 of their
+/// CPU time under EEVDF. No loop waits longer than 5 ms for each of the `tasks` that are runnable at once, or
 /// than 50 ms if that is longer.
 fn holds(attack: &str, by: By, tasks: u32) {
     let most_ms = f64::from(5 * tasks).max(50.0);
     holds_beside(&Beside::four_a_cpu(attack, by, 1, test_seconds()), most_ms);
 }
 
-/// The same in any setting; no loop waits longer than `most_ms`.
+/// Checks the same in any setting; no loop waits longer than `most_ms`.
 fn holds_beside(asked: &Beside<'_>, most_ms: f64) {
     let attack = asked.attack;
     let had = |under| beside(asked, under).unwrap_or_else(|error| panic!("{attack}: {error}"));
@@ -42,7 +42,7 @@ fn holds_beside(asked: &Beside<'_>, most_ms: f64) {
     assert!(spry.longest_ms <= most_ms, "{}", spry.text);
 }
 
-/// The same for several attacks of one kind; of `more` only in the tests' long form.
+/// Checks the same for several attacks of one kind, and for the attacks of `more` only in the long form.
 fn hold(attacks: &[&str], more: &[&str]) {
     let more = if is_long() { more } else { &[] };
     attacks.iter().chain(more).for_each(|attack| holds(attack, By::Neighbour, 6));
@@ -65,7 +65,7 @@ fn children_of_live_or_ended_processes_leave_others_their_part() {
 
 #[test]
 fn a_session_of_another_user_that_forks_endlessly_is_one_group() {
-    // The loops are a group of their own, so half of the CPU is theirs. Under EEVDF they get 81 %, because
+    // The loops are a group of their own, so they get half of the CPU. Under EEVDF they get 81 %, because
     // most of the attack's processes wait for locks. Half of the CPU is less than 0.8 of that in some runs.
     let asked = Beside::four_a_cpu("bomb 900", By::OtherUser, 1, test_seconds());
     let spry = beside(&asked, Under::Stack).unwrap_or_else(|error| panic!("{error}"));
@@ -82,7 +82,7 @@ fn threads_that_wake_each_other_leave_others_their_part() {
 
 #[test]
 fn threads_of_the_kernel_used_by_a_user_keep_to_their_share() {
-    // The tasks that want to run are the loops, the writer, and the kernel's workers for the writer.
+    // The runnable tasks are the loops, the writer, and the kernel's workers for the writer.
     holds("ttys 1", By::OtherUser, 12);
 }
 
@@ -105,13 +105,13 @@ fn a_task_pays_for_a_cpu_on_another_that_is_idle() {
         within: Some(1),
         ..Beside::four_a_cpu("hops 4", By::Neighbour, 2, test_seconds())
     };
-    // Eight tasks want the first CPU. With three perturbations the longest waits were 55 to 58 ms.
+    // Eight tasks compete for the first CPU. With three perturbations the longest waits were 55 to 58 ms.
     holds_beside(&loops, 72.0);
 }
 
 #[test]
 fn sets_of_cpus_of_one_user_leave_places_for_others() {
-    // Each of the sets has the first CPU, which looks at no more than 16 of them.
+    // Each of the sets contains the first CPU, which examines at most 16 of the sets.
     let loops = Beside { loops: 3, within: Some(3), ..Beside::four_a_cpu("asleep 28", By::OtherUser, 6, 3) };
     holds_beside(&loops, 50.0);
 }
@@ -144,8 +144,8 @@ fn a_key_waits_for_no_kernel_worker_used_up_by_terminal_floods() {
     let fared = desktop(&asked, Desk::Spry).expect("the lab runs it");
     println!("{}", fared.text);
     assert!(fared.in_charge && fared.frames.0 == fared.frames.1, "{}", fared.text);
-    // The typing took 62.7 ms when such workers were not moved to a higher class. Under EEVDF it takes 4.64
-    // ms, with 2 of 250 frames.
+    // The typing took 62.7 ms before such workers were moved to a higher class. Under EEVDF it takes 4.64 ms,
+    // with 2 of 250 frames.
     assert!(fared.typing_ms <= 10.0, "{}", fared.text);
 }
 

@@ -1,12 +1,12 @@
-//! Tests ceilings in the lab: a shared server that tasks with reservations ask answers them in time, however
-//! busy the machine is, and takes no more by its rank than its bound, whatever it is asked for.
+//! Tests ceilings in the lab: a shared server answers its clients with reservations in time, even on a busy
+//! machine. By its rank it takes no more than its bound, with any number of requests.
 
 use serde_json::Value;
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{DAEMON_ACTS, example, machine, printed, programs, run, script_with_programs};
 
-/// What every script has after the daemon: four loops, and a server.
+/// The part of every script after the start of the daemon: four loops, and a server.
 const WORDS: &str = "
 cd /tmp
 hogs=''; for i in 1 2 3 4; do /spry/spin & hogs=\"$hogs $!\"; done
@@ -32,7 +32,7 @@ fn said(text: &str) -> String {
     text
 }
 
-/// What `spry reservations` said of the only server.
+/// The only server's entry in the output of `spry reservations`.
 fn told(text: &str, name: &str) -> Value {
     let line = text.lines().find_map(|line| line.strip_prefix(&format!("told-{name} ")));
     let line = line.unwrap_or_else(|| panic!("nothing told of {name}: {text}"));
@@ -40,7 +40,7 @@ fn told(text: &str, name: &str) -> Value {
     all["ceilings"][0].clone()
 }
 
-/// A number that a client said of its answers.
+/// A number that a client printed about its answers.
 fn answers(text: &str, name: &str, word: &str) -> f64 {
     let start = format!("{name} answers");
     let line = text.lines().find(|line| line.starts_with(&start));
@@ -55,7 +55,7 @@ fn a_server_with_a_ceiling_answers_its_client_beside_four_loops() {
         reserved service ask high /tmp/socket 6000 20000 6 & sleep 5; told high; wait $!
         sleep 2; told none",
     );
-    // The work takes 6 ms. Without a ceiling the server stands in line with the loops.
+    // The work takes 6 ms. Without a ceiling the server waits in turn with the loops.
     assert!(answers(&text, "high", "worst") <= 6500.0, "{text}");
     assert!(answers(&text, "low", "p99") >= 10_000.0, "{text}");
     let high = told(&text, "high");
@@ -64,7 +64,7 @@ fn a_server_with_a_ceiling_answers_its_client_beside_four_loops() {
     assert!(high["demoted"].as_u64().is_some_and(|periods| periods <= 1), "{text}");
     assert!(high["trouble"].is_null(), "{text}");
     assert!((6_000_000..6_500_000).contains(&high["longest_ns"].as_u64().expect("a number")), "{text}");
-    // When its clients have ended, the server has no rank, and what it blocked can be reserved.
+    // When its clients have ended, the server has no rank, and its blocked CPU time can be reserved.
     let none = told(&text, "none");
     assert!(none["slot"].is_null() && none["clients"].as_array().is_some_and(Vec::is_empty), "{text}");
 }
@@ -82,7 +82,7 @@ fn a_server_that_takes_more_than_its_bound_is_demoted() {
     assert!(long["demoted"].as_u64().is_some_and(|periods| periods >= 20), "{text}");
     assert!(long["longest_ns"].as_u64().is_some_and(|longest| longest >= 14_000_000), "{text}");
     assert!(text.contains("took more than its bound of 1000us in 20000us"), "{text}");
-    // The loops have four fifths of what is left beside 5 % for the server, in ticks of 10 ms.
+    // The loops get four fifths of the time besides 5 % for the server, in ticks of 10 ms.
     assert!(number_after(&text, "hogs had") >= 140.0, "{text}");
 }
 
@@ -100,7 +100,7 @@ fn a_flood_of_requests_takes_nothing_from_reservations() {
     let other = other.unwrap_or_else(|| panic!("it said nothing: {text}"));
     assert!(number_after(other, "mean").abs() <= 3276.8 * 0.01, "{text}");
     assert!(told(&text, "flood")["demoted"].as_u64().is_some_and(|periods| periods >= 50), "{text}");
-    // 40 % are the other's, 10 % the flood's and 5 % the server's; the loops have four fifths of 45 %.
+    // The other task has 40 %, the flood 10 % and the server 5 %; the loops have four fifths of 45 %.
     assert!(number_after(&text, "hogs had") >= 65.0, "{text}");
 }
 

@@ -1,5 +1,5 @@
 //! Tests the daemon while it is in charge through sched_ext: storms of tasks, the daemon's own end, and the
-//! end of what it observes. They also test what the daemon says about each.
+//! end of its observers. They also test the daemon's reports of each.
 
 use std::collections::BTreeSet;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use spry_lab::{FileSource, Flavour, Job, KernelChoice, MachineSpec, Topology};
 use spry_lab_tests::{example, is_long, machine, printed, programs, run, shell, with_spin};
 
-/// The beginning of every script: functions for questions that the scripts ask often.
+/// The beginning of every script: functions for frequent questions of the scripts.
 const WORDS: &str = r#"
 exec 2>&1
 cd /tmp
@@ -60,7 +60,7 @@ impl Said {
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text} in {}", self.0))
     }
 
-    /// Checks that the daemon has been in charge all the time, and says so.
+    /// Checks that the daemon has been in charge all the time, and reports it.
     fn is_in_charge(&self, name: &str) {
         let status = self.status(name);
         assert_eq!(status["actuator"], "scx", "{}", self.0);
@@ -226,7 +226,7 @@ fn the_guardian_does_not_take_a_stopped_daemon_for_a_dead_one() {
     let raised = said.number("raised");
     assert!(raised < 0.0, "{all}");
     assert_eq!(said.number("stopped"), raised, "{all}");
-    // The daemon decides anew each second by how much it lowers the nice value, so only the sign is tested.
+    // The daemon chooses the decrease of the nice value anew each second, so only the sign is tested.
     assert!(said.number("continued") < 0.0, "{all}");
     assert_eq!(said.status("continued")["acting"]["state"], "acting", "{all}");
     assert!(said.number("restored") <= 1000.0, "{all}");
@@ -245,7 +245,7 @@ fn tick_and_quantum_are_turned_while_it_runs_and_given_back() {
     let tuning = |name: &str| said.status(name)["tuning"].clone();
     assert_eq!(tuning("tuned"), serde_json::json!({ "tick_hz": 2000, "quantum_us": 500 }));
     assert_eq!((tuning("default"), said.number("wrong")), (Value::Null, 2.0), "{}", said.0);
-    // Two loops take turns: of 2 s each has 2,000 quanta of 500 us, and some 300 of 3 ms.
+    // Two loops take turns: in 2 s each has 2,000 quanta of 500 us, and some 300 quanta of 3 ms.
     assert!(said.number("short") >= 1_500.0, "{}", said.0);
     assert!(said.number("own") <= 600.0 && said.number("again") <= 600.0, "{}", said.0);
 }
@@ -296,7 +296,7 @@ fn thousands_beside_one_in_use_run_in_a_third_of_the_watchdog() {
 
 /// With ticks of 4 ms alone, 10,000 tasks would not all get a turn within 30 s, the limit of the watchdog; it
 /// would take 40 s. With so many tasks a round of the daemon takes longer than 30 s. Therefore the scheduler
-/// itself says when its threads must wake. The short form has a quarter of the tasks and of the time.
+/// itself sets when its threads must wake. The short form has a quarter of the tasks and of the time.
 #[test]
 fn on_the_real_time_kernel_thousands_run_within_the_watchdog() {
     let (count, seconds) = if is_long() { (10_000, 40) } else { (2_500, 10) };

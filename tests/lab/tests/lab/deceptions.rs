@@ -1,5 +1,5 @@
 //! Tests that programs that pretend to be in use gain nothing that lasts, beside a person's editor and film
-//! on a real Xorg. The example `deceptions` measures each of them alone (docs/benchmarks/deceptions.md).
+//! on a real Xorg. The example `deceptions` measures each program alone (docs/benchmarks/deceptions.md).
 
 use spry_lab_tests::deceptions::contests;
 use spry_lab_tests::is_long;
@@ -23,7 +23,7 @@ fn tricks_at_display_terminal_bus_and_ssh_gain_nothing_lasting() {
     for fared in &seen.fared {
         println!("{fared:?}");
         assert!(fared.is_in_vain(), "{fared:?}\n{}", seen.text);
-        // The trick did run: its ratio may be low, because tricks also use CPU time of other processes, and
+        // The trick did run. Its ratio may be low, because tricks also use CPU time of other processes, and
         // ssh starts its loop late.
         assert!(fared.ratio >= 0.3, "{fared:?}\n{}", seen.text);
     }

@@ -1,5 +1,5 @@
 //! Tests a disk that is really full, at every step of a run. The failure must be reported as a full disk, and
-//! nothing may be left on the disk.
+//! no file may be left on the disk.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -8,10 +8,10 @@ use std::process::{Command, Output};
 use spry_lab::MachineSpec;
 use spry_lab_tests::{lab, machine, programs, run, script};
 
-/// Mounts a small disk for a cache, in a mount namespace of its own, and runs a command. The arguments are
-/// the size of the disk in KiB, the place where it is mounted, the cache from which all parts are taken
-/// except those that must be made again, the parts that must be made again, and the command. Prints the files
-/// that are left on the disk.
+/// Mounts a small disk for a cache, in a mount namespace of its own, and runs a command. The arguments
+/// are: the size of the disk in KiB; its mount point; the cache from which all parts are taken except the
+/// parts that must be made again; these parts; and the command. Prints the files that are left on the
+/// disk.
 const ON_A_SMALL_DISK: &str = r#"
 set -eu
 size=$1 disk=$2 cache=$3 anew=$4
@@ -57,7 +57,7 @@ fn run_on_a_small_disk(kib: u32, anew: &str, directory: &Path) -> Output {
 }
 
 fn assert_full(kib: u32, anew: &str) {
-    // After this run the cache has everything that a run needs. The command below makes some of it again.
+    // After this run the cache has all parts that a run needs. The command below makes some of them again.
     run(&machine(&MachineSpec::default()), &script("true")).expect("it runs");
     let directory = tempfile::tempdir().expect("a temporary directory");
     let output = run_on_a_small_disk(kib, anew, directory.path());

@@ -1,5 +1,5 @@
-//! Tests which programs are found to be in use. On a real Xorg the keys of the kernel's keyboard count, and
-//! what only pretends to be a key does not. Real programs are found, by the way that information takes.
+//! Tests which programs count as in use. On a real Xorg the keys of the kernel's keyboard count, and faked
+//! keys do not. Real programs are found by the path that information takes to them.
 
 use std::collections::BTreeMap;
 
@@ -39,14 +39,14 @@ fn on_xorg_a_person_s_keys_count_and_others_do_not() {
     assert!((16..=20).contains(&said("both")), "{text}");
     assert!((16..=20).contains(&said("both-in-its-name")), "{text}");
     assert!((10..=80).contains(&said("held")), "a key that is held repeats: {text}");
-    // These are the keys that another process passed on. The first one may have counted for that process.
+    // These are the keys that another process passed on. The first key may have counted for that process.
     assert!((18..=40).contains(&said("passed-on")), "{text}");
     assert!(said("relay") <= 2, "{text}");
 }
 
 /// A person at an X server beside eight loops. The person uses an editor in a terminal, an editor with
-/// windows, and a film. The script prints the way of each program as soon as it has one, and how long that
-/// took from the first key or frame.
+/// windows, and a film. The script prints the way of each program as soon as it has one, and the time from
+/// the first key or frame until then.
 const PERSON: &str = r#"
 export DISPLAY=:7 HOME=/root; cd /root
 Xvfb :7 -screen 0 1024x768x24 2>/dev/null &

@@ -1,12 +1,12 @@
 //! Tests cgroups and sessions under the scheduler's stack of classes; no task is in use. Each group gets the
-//! CPU time of its weight, however many tasks and groups are in it, and whatever its owner does with it.
+//! CPU time of its weight, with any number of tasks and groups in it, and any changes by its owner.
 
 use spry_lab_tests::attacks::number_after;
 
 use crate::stack::{under_the_stack, under_the_stack_at};
 
-/// Cgroups of a user, beside four loops of another session. The function `beside NAME` prints what these
-/// loops get of one CPU.
+/// Cgroups of a user, beside four loops of another session. The function `beside NAME` prints the share of
+/// one CPU that these loops get.
 const OWN: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p own/inner other
 echo +cpu >own/cgroup.subtree_control; chown -R 1000 own; chmod 666 cgroup.procs
@@ -15,8 +15,8 @@ beside() { echo beside $1 $(setsid /spry/crowd 4 3 | grep -E 'crowd had|longest 
 $(pidof attack); sleep 0.5; }
 ";
 
-/// What the four loops got beside one of the attacks, percent, and the longest time that one of them waited,
-/// ms.
+/// The share that the four loops got beside one of the attacks, percent, and the longest time that one of
+/// them waited, ms.
 fn beside(text: &str, name: &str) -> (f64, f64) {
     let (_, rest) =
         text.split_once(&format!("beside {name} ")).unwrap_or_else(|| panic!("no {name} in {text}"));
@@ -66,8 +66,8 @@ fn a_group_in_which_a_task_wakes_now_and_then_is_counted() {
     println!("{text}");
     // Two groups share the CPU. In one of them nearly all CPU time goes to the loops.
     assert!(number_after(&text, "crowd had") >= 45.0, "{text}");
-    // The bound is greater than 5 ms for each of nine tasks. What a loop ran while the other group was not
-    // counted counts double after that group is counted.
+    // The bound is greater than 5 ms for each of nine tasks. The run time of a loop while the other group is
+    // not counted counts double, once that group is counted.
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
 }
 
@@ -90,11 +90,11 @@ fn tasks_that_are_bound_to_cpus_keep_none_from_its_turn() {
     println!("{text}");
     // The crowd must get half of the first CPU, beside another session with twenty loops.
     assert!(number_after(&text, "crowd had") >= 40.0, "{text}");
-    // The part of the task that may use both CPUs is a fifth of two CPUs, ms.
+    // The share of the task that may use both CPUs is a fifth of two CPUs, ms.
     assert!(number_after(&text, "free had") >= 600.0, "{text}");
 }
 
-/// Shell functions for loops in cgroups. They print how long each loop ran in two seconds, ms.
+/// Shell functions for loops in cgroups. They print the run time of each loop in two seconds, ms.
 const LOOPS: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b c
 spin() { /spry/spin & echo $! >$1/cgroup.procs; loops=\"$loops $!\"; }
@@ -126,8 +126,8 @@ fn tasks_have_their_parts_as_soon_as_weights_have_changed() {
     }
 }
 
-/// Prints what a loop gets, percent, beside three loops in a cgroup of weight 1, and what these three get.
-/// Below that cgroup are 20 more, each within the one before.
+/// Prints the share of a loop, percent, beside three loops in a cgroup of weight 1, and the share of these
+/// three. Below that cgroup are 20 more, each within the preceding one.
 const DEEP: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p beside deep && echo 1 >deep/cpu.weight
 spin() { /spry/spin & }

@@ -1,4 +1,4 @@
-//! Tests that every kernel that the lab offers boots, is what its name says, and lets Spry's recorder run.
+//! Tests that every kernel of the lab boots, is the kernel of its name, and allows Spry's recorder to run.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -110,7 +110,7 @@ fn a_kernel_of_20000_hz_ticks_so_and_takes_quanta_of_100_us() {
     assert_eq!((quantum_us, quantum_ms, longer_us), (100, 1, 60_000));
 }
 
-/// Records a loop in a group below another one, which may have 10 ms of each 100 ms, and another loop beside.
+/// Records a loop in a group below a group that may have 10 ms of each 100 ms, and another loop beside it.
 const THROTTLED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p limited/below
 echo '10000 100000' >limited/cpu.max; cd /tmp
@@ -141,8 +141,8 @@ fn throttled_waits_are_as_long_as_a_group_s_cpu_stat_says() {
     }
 }
 
-/// Records, under Spry's scheduler, a loop and a task that wakes again and again, in a group below another,
-/// which may have 10 ms of each 100 ms, and another loop beside.
+/// Records, under Spry's scheduler, a loop and a task that wakes again and again. They are in a group below
+/// another, which may have 10 ms of each 100 ms. Another loop runs beside them.
 const LIMITED_BY_SCHEDULER: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p limited/below
 echo '10000 100000' >limited/cpu.max; cd /tmp
@@ -170,7 +170,7 @@ fn waits_for_limits_that_spry_s_scheduler_keeps_are_throttled() {
         let asked = blame.filter(|blame| blame["victim"]["comm"] == victim && is_counted(&blame["culprit"]));
         asked.map(|blame| blame["total_ns"].as_f64().expect("a number")).sum()
     };
-    // What else these tasks wait for is the loop beside them, and each other.
+    // These tasks also wait for the loop beside them, and for each other.
     for (victim, least) in [("loops", 0.85), ("sleep", 0.5)] {
         let quota_ns = total_ns(victim, &|culprit| culprit["kind"] == "quota");
         let all_ns = total_ns(victim, &|_| true);
@@ -200,7 +200,7 @@ fn a_cpu_that_goes_offline_while_it_is_recorded_is_not_busy() {
         let [idle_ns, busy_ns] =
             ["idle_ns", "busy_ns"].map(|field| whole["cpus"][1][field].as_f64().expect("a number"));
         println!("idle for {idle_ns} ns, busy for {busy_ns} ns");
-        // The CPU is offline for the second, and for what it takes to go and to come.
+        // The CPU is offline for the second, and for the time that going offline and coming online take.
         assert!((0.95e9..1.5e9).contains(&idle_ns) && busy_ns >= 0.6e9, "{text}");
         // No switch is missing. Wake-ups by a CPU that is going or coming are hidden as well.
         for field in ["missing_switch_in", "missing_switch_out"] {

@@ -36,8 +36,8 @@ fn ranked(histogram: &BTreeMap<u64, u64>, rank: f64) -> u64 {
     *found.or(histogram.last_key_value()).expect("there are samples").0
 }
 
-/// A quantile, and the range of microseconds in which chance leaves that of another sampler with as many
-/// samples.
+/// A quantile, and the range of microseconds in which chance leaves the same quantile of another sampler with
+/// as many samples.
 ///
 /// The number of samples below a quantile is binomial. The numbers of two samplers differ by the square root
 /// of 2 more than one of them varies. The range has four times this deviation: a test compares four
@@ -62,8 +62,8 @@ fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
     all
 }
 
-/// Runs each sampler by itself, beside a load that stays in the kernel for long: it writes 8 MB at a time to
-/// a file in memory.
+/// Runs each sampler by itself, beside a load that stays in the kernel for a long time: it writes 8 MB at a
+/// time to a file in memory.
 const BOTH: &str = "
 (while :; do dd if=/dev/zero of=/tmp/x bs=8M count=4; rm /tmp/x; done >/dev/null 2>&1) & load=$!
 cyclictest -q -m -p80 -i500 -a0 -t1 -l4000 -h20000 --histfile=c >/dev/null

@@ -1,11 +1,11 @@
-//! Tests reservations by real rate in the lab: a consumer beside four loops keeps the pipe from its producer
-//! about half full, and comes back to that after its load has changed.
+//! Tests reservations by real rate in the lab. A consumer beside four loops keeps the pipe from its producer
+//! about half full, and returns to this level after its load has changed.
 
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{DAEMON_ACTS, example, machine, printed, run, script_with_programs};
 
-/// The consumer needs 20 % of a CPU, then 50 %, then 20 % at twice the pace. What is printed leaves out the
+/// The consumer needs 20 % of a CPU, then 50 %, then 20 % at twice the pace. The printed values leave out the
 /// first five seconds of each.
 const TEXT: &str = "
 cd /tmp

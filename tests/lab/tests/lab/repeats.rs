@@ -1,4 +1,4 @@
-//! Tests that the same job gives the same results, whatever else this machine does at the same time.
+//! Tests that the same job gives the same results, under any load of this machine at the same time.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -24,7 +24,7 @@ impl Busy {
         Self::loops(cpus, 10)
     }
 
-    /// So many loops with this nice value.
+    /// Starts `count` loops with this nice value.
     fn loops(count: usize, nice: u32) -> Self {
         let hog = |_| {
             Command::new("nice")
@@ -74,7 +74,7 @@ fn a_run_repeats_byte_for_byte_while_every_cpu_is_busy() {
     same(&alone, &loaded);
 }
 
-// A path in a program makes its image another one in each folder, and another image is another draw.
+// A path in a program gives it a different image in each folder, and a different image is a different draw.
 #[test]
 fn what_enters_a_guest_names_no_folder_of_this_machine() {
     let tree = Path::new(env!("CARGO_MANIFEST_DIR")).ancestors().nth(2).expect("the tree's root");
@@ -120,7 +120,7 @@ nap() { for i in 1 2 3 4 5 6 7 8 9 10 11 12; do sleep 0.0$1; j=0; while [ $j -lt
 nap 1 20 & nap 3 90 & nap 2 400 & wait
 cat /proc/schedstat /proc/interrupts /proc/timer_list";
 
-/// How many runs of a job each number of CPUs has: `SPRY_TEST_RUNS`, or 10 and 2.
+/// The number of runs of a job for a number of CPUs: `SPRY_TEST_RUNS`, or 10 and 2.
 fn runs(cpus: u32) -> usize {
     let asked = env::var("SPRY_TEST_RUNS").ok().map(|text| text.parse().expect("a number of runs"));
     match cpus {

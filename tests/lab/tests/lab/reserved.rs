@@ -1,6 +1,6 @@
-//! Tests reservations in the lab: programs that never sleep get their budget in each period and no more,
-//! beside loops, on one CPU and on two, and while a CPU goes and comes. Opening and closing without end
-//! leaves nothing.
+//! Tests reservations in the lab. Programs that never sleep get their budget in each period and no more,
+//! beside loops and on one or two CPUs. This also holds while a CPU goes offline and comes back. Endless
+//! opening and closing of reservations leaves nothing behind.
 
 use spry_lab::{FileSource, Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::number_after;
@@ -8,7 +8,7 @@ use spry_lab_tests::{DAEMON_ACTS, example, machine, printed, run, script_with_pr
 
 use crate::stack::with_places_at;
 
-/// What a probe said of itself.
+/// The line that a probe printed about itself.
 fn said_by<'a>(text: &'a str, name: &str) -> &'a str {
     let start = format!("{name} periods");
     text.lines()
@@ -16,8 +16,8 @@ fn said_by<'a>(text: &'a str, name: &str) -> &'a str {
         .unwrap_or_else(|| panic!("{name} said nothing: {text}"))
 }
 
-/// The probe: it never sleeps, and says what time it was given. The beginning does not count, in which the
-/// other probe starts: the kernel is not preempted while it clears huge pages for that one.
+/// The probe: it never sleeps, and prints the CPU time that it got. The first 200 ms do not count, since the
+/// other probe starts then: the kernel is not preempted while it clears huge pages for that probe.
 const BUDGET: &str = "/spry/spry-runner budget --settle-ms 200";
 
 /// The loops of the tests: endless, and ended before the script is over.
@@ -44,7 +44,7 @@ fn the_two_threads_of_table_1_have_budgets_beside_four_loops() {
         assert!(number_after(said, "early") <= 12.0, "{said}");
         assert!(number_after(said, "late") <= late_us, "{said}");
     }
-    // The loops have the other 40 % of 2 s and what there was before, each a quarter of it.
+    // The loops have the other 40 % of 2 s and the time before, each a quarter of it.
     let had: Vec<f64> =
         text.lines().filter(|l| l.starts_with("hog had")).map(|l| number_after(l, "had")).collect();
     let (least, most) =
@@ -77,14 +77,14 @@ fn on_two_cpus_reservations_hold_while_a_cpu_goes() {
         assert!(number_after(said, "mean").abs() <= budget_us * 0.02, "{said}");
     }
     let had = |what: &str| number_after(&text, what);
-    // 40 % of a CPU, in ticks of 10 ms; without its CPU it is one of six loops on the other one, of which
-    // the first 25 % are reserved.
+    // The task has 40 % of a CPU, in ticks of 10 ms. Without its CPU it is one of six loops on the other CPU,
+    // of which the first 25 % are reserved.
     assert!((38.0..=44.0).contains(&had("reserved had")), "{text}");
     assert!((8.0..=22.0).contains(&had("offline had")), "{text}");
-    // So is the task that was demoted when its CPU went.
+    // The same holds for the task that was demoted when its CPU went offline.
     assert!((8.0..=22.0).contains(&had("stranded had")), "{text}");
     assert!((38.0..=44.0).contains(&had("again had")), "{text}");
-    // A quarter of the CPU, and a part of the 35 % that the reservations leave: 48 to 52 % in four draws.
+    // A quarter of the CPU, and a part of the 35 % without reservations: 48 to 52 % in four draws.
     assert!((26.0..=60.0).contains(&had("demoted had")), "{text}");
 }
 
@@ -105,7 +105,7 @@ fn a_hundred_opens_a_second_keep_the_bound_and_leave_nothing() {
     let had = |what: &str| number_after(&text, what);
     assert!(had("opened") >= 300.0 && had("refused") >= 100.0 && had("released") >= 100.0, "{text}");
     assert!(had("largest") <= 90.0 && had("left").abs() < 0.5, "{text}");
-    // The first line is of the sixth second, the last one of the end.
+    // The first line is from the sixth second, the last line is from the end.
     for (what, more) in [("rss", 512.0), ("descriptors", 1.0), ("maps", 0.5)] {
         let lines = text.lines().filter(|line| line.starts_with("at "));
         let all: Vec<f64> = lines.map(|line| number_after(line, what)).collect();

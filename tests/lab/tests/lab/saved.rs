@@ -1,5 +1,5 @@
-//! Tests machines that are booted once and saved. If they are saved again, they are the same; and no result
-//! changes, whatever happened to their files.
+//! Tests machines that are booted once and saved. Machines that are saved again are the same, and no result
+//! changes, even if their files were damaged.
 
 use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};

@@ -26,14 +26,14 @@ fn value_of(output: &Output) -> Value {
     serde_json::from_slice(&output.stdout).expect("it prints JSON")
 }
 
-/// The same where the host lets the emulator run for two fifths of the time only, some milliseconds at once.
+/// The same output, while the host lets the emulator run for two fifths of the time, some ms at once.
 fn spry_run_held_up(kept: &Path, scenario: &str, args: &[&str]) -> Value {
     let mut command = command(kept, scenario, args);
     let mut running = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("spry starts");
     let mut holds = 0_u64;
     while running.try_wait().expect("it is a child").is_none() {
         for emulator in emulators_of(running.id()) {
-            // An emulator that has just ended is still a child that was not waited for, or is gone.
+            // An emulator that has just ended is still a child that was not waited for, or it does not exist.
             if spry_sys::signal::send(emulator, Signal::STOP).is_ok() {
                 thread::sleep(Duration::from_millis(15 + holds * 7 % 30));
                 _ = spry_sys::signal::send(emulator, Signal::CONT);
@@ -50,7 +50,7 @@ fn assert_repeats(scenario: &str, args: &[&str]) -> Value {
     assert_repeats_by(spry_run, scenario, args)
 }
 
-/// Checks that a second run, by `runs`, has the results of the first.
+/// Checks that a second run, by `runs`, has the results of the first run.
 fn assert_repeats_by(runs: fn(&Path, &str, &[&str]) -> Value, scenario: &str, args: &[&str]) -> Value {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let first = spry_run(&directory.path().join("first"), scenario, args);
@@ -104,8 +104,8 @@ fn typing_on_a_keyboard_of_the_kernel_at_xorg_repeats() {
 #[test]
 fn a_film_and_typing_beside_shells_that_fork_are_unimpaired() {
     let directory = tempfile::tempdir().expect("a temporary directory");
-    // The slowest keys of one seed differ by some 6 % from those of another seed, with relays and without.
-    // The long form compares the medians of three seeds.
+    // The slowest keys of one seed differ by some 6 % from the slowest keys of another seed, with relays and
+    // without. The long form compares the medians of three seeds.
     let (seeds, most) = if is_long() { ("3", 1.1) } else { ("1", 1.25) };
     let args = ["--scheduler", "spry", "--vary", "relays=0,2", "--vary", "seconds=6", "--seeds", seeds];
     let run = spry_run(&directory.path().join("kept"), "attacked-x11", &args);

@@ -1,5 +1,5 @@
-//! Tests guests with several CPUs: time passes evenly on all CPUs, whatever each of them does, and the
-//! topology is what the scenario asks for.
+//! Tests guests with several CPUs: time passes evenly on all CPUs, under any load of each, and the topology
+//! is the scenario's.
 
 use std::collections::BTreeMap;
 

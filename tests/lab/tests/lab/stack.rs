@@ -12,7 +12,7 @@ pub fn under_the_stack(cpus: u32, text: &str) -> String {
     under_the_stack_at(SLOW_CPU, cpus, text)
 }
 
-/// The same on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
+/// The same output, on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
 pub fn under_the_stack_at(shift: u8, cpus: u32, text: &str) -> String {
     with_places_at(shift, "hog=1:200000", cpus, text)
 }
@@ -23,7 +23,7 @@ pub fn with_places(rules: &str, cpus: u32, text: &str) -> String {
     with_places_at(SLOW_CPU, rules, cpus, text)
 }
 
-/// The same on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
+/// The same output, on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
 pub fn with_places_at(shift: u8, rules: &str, cpus: u32, text: &str) -> String {
     let args = rules.split(' ').map(str::to_owned).collect();
     let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
@@ -53,7 +53,7 @@ fn what_is_in_use_keeps_its_part_and_the_rest_has_its_share() {
     assert!(number_after(&text, "hogs' longest wait") <= 16.0, "{text}");
 }
 
-/// Runs a loop in use beside workers of the kernel for eight terminals, thirty loops, and thirty of
+/// Runs a loop in use beside kernel workers for eight terminals, thirty ordinary loops and thirty loops of
 /// SCHED_IDLE, all of another user.
 const SERVED: &str = "
 as() { /spry/attack as 1000 /spry/attack $1 $2 & }
@@ -68,9 +68,9 @@ fn all_that_goes_before_what_is_in_use_has_a_fifth_together() {
 
 #[test]
 fn a_hundred_tasks_below_what_is_in_use_all_run_within_a_second() {
-    // In each case the crowd comes below what is in use at another phase of the scheduler's regular work.
-    // The period of that work is 200 ms. The loops in use are there before: of tasks that came earlier, some
-    // would have had a whole slice, and would wait for seconds until the others have had as much.
+    // In each case the crowd comes below the loops in use at another phase of the scheduler's regular work,
+    // which has a period of 200 ms. The loops in use are there before: if the tasks came earlier, some would
+    // have had a whole slice. They would then wait for seconds until the others have had as much.
     for (nice, phase_ms) in [(19, 80), (0, 170)] {
         let in_use = "/spry/crowd 1 7 0 2 >/dev/null & sleep 1.5";
         let crowd = format!("{in_use}; sleep 0.{phase_ms:03}; /spry/crowd 100 4 {nice}; wait $!");
@@ -107,8 +107,8 @@ fn nice_holds_in_a_crowd() {
 
 #[test]
 fn nice_holds_on_a_cpu_whatever_runs_on_another_one() {
-    // On the other CPU, the virtual times of tasks of nice 19 are 68 times as fast as the time. Under EEVDF
-    // the loops get 89.9 % beside loops of nice 10; the weights are 1024 and 110.
+    // On the other CPU, the virtual times of tasks of nice 19 advance 68 times as fast as real time. Under
+    // EEVDF the loops get 89.9 % beside loops of nice 10; the weights are 1024 and 110.
     let text = under_the_stack(
         2,
         "/spry/attack on 1 /spry/crowd 2 9 19 >/dev/null & /spry/attack on 0 /spry/crowd 4 9 10 >/dev/null &
@@ -116,7 +116,7 @@ fn nice_holds_on_a_cpu_whatever_runs_on_another_one() {
     );
     println!("{text}");
     assert!((80.0..94.0).contains(&number_after(&text, "crowd had")), "{text}");
-    // Eight tasks want the first CPU. In five draws the longest waits were 44 to 56 ms.
+    // Eight tasks compete for the first CPU. In five draws the longest waits were 44 to 56 ms.
     assert!(number_after(&text, "longest wait") <= 70.0, "{text}");
 }
 
@@ -136,7 +136,7 @@ fn bound_tasks_and_others_share_a_cpu_evenly() {
 #[test]
 fn bound_tasks_keep_their_part_beside_sets_of_cpus() {
     // Four loops are bound to each of the first two CPUs, two may use both of these, and four of nice 19 may
-    // use all. The ten loops of the first two CPUs would have a fifth of a CPU each.
+    // use all CPUs. The ten loops of the first two CPUs would have a fifth of a CPU each.
     let text = under_the_stack(
         4,
         "crowd() { name=$1; shift; \"$@\" | sed \"s/^/$name /\" & }
@@ -172,7 +172,7 @@ fn a_limit_of_a_group_holds_by_itself_and_beside_others() {
 }
 
 /// Lets a cgroup with forty loops spend its limit. From then on a program changes a loop's class again and
-/// again, so that the loop is put back into its queue. Prints what that loop ran meanwhile, ms.
+/// again, so that the loop is put back into its queue. Prints that loop's run time meanwhile, ms.
 const PUT_BACK: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a
 ran() { cut -d' ' -f1 /proc/$1/schedstat; }
@@ -188,8 +188,8 @@ fn a_task_over_its_limit_that_is_put_back_runs_in_time() {
     assert!(number_after(&text, "ran") > 0.0, "{text}");
 }
 
-/// Begins 10,000 loops at once in a cgroup that may have 10 ms of each second. Prints what they got in 24 s,
-/// us, and what the scheduler counted.
+/// Begins 10,000 loops at once in a cgroup that may have 10 ms of each second. Prints the CPU time that they
+/// got in 24 s, us, and the scheduler's counts.
 const MANY_LIMITED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a; mkfifo /tmp/gate
 used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
@@ -201,7 +201,7 @@ echo used $(($(used) - before)); cat /run/counts";
 fn ten_thousand_loops_over_their_limit_get_their_quota() {
     let text = with_places_at(0, "--counts /run/counts hog=1:200000", 1, MANY_LIMITED);
     println!("{text}");
-    // Each of them had a CPU for no time at least once, and is seen to run.
+    // Each loop got a CPU for no time once on average, so the kernel's watchdog sees it run.
     assert!(number_after(&text, "passed_by") >= 10_000.0, "{text}");
     assert!(number_after(&text, "used") <= 0.015 * 24e6, "{text}");
     assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
@@ -229,8 +229,8 @@ fn it_stays_in_charge_on_two_cpus_while_one_goes_and_comes() {
 }
 
 /// Starts loops that may use the second CPU only: one in use, one with nice value 0, one of SCHED_IDLE, and
-/// one in a cgroup with a limit of 1 ms in each second. Prints how long it took to take the second CPU
-/// offline, and what each loop got in one second after that, ms.
+/// one in a cgroup with a limit of 1 ms in each second. Prints the time for taking the second CPU offline,
+/// and the CPU time of each loop in one second after that, ms.
 const OFFLINE: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a && echo 1000 1000000 >a/cpu.max; cd /tmp
 ran() { cut -d' ' -f1 /proc/$1/schedstat; }
@@ -263,8 +263,8 @@ fn it_stays_in_charge_on_four_cpus() {
     assert!(text.contains("did not run in 2 s: 0 of 12"), "{text}");
 }
 
-/// Runs loops in two groups with weights 100 and 300. Prints how much each group got in 4 s, us, how much
-/// each loop got in these 4 s, ns, and how much each loop got from its start, ns.
+/// Runs loops in two groups with weights 100 and 300. Prints the CPU time of each group in 4 s, us; of each
+/// loop in these 4 s, ns; and of each loop since its start, ns.
 const GROUPS: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a b
 echo 100 >a/cpu.weight; echo 300 >b/cpu.weight
@@ -340,15 +340,15 @@ fn fifty_threads_of_a_program_in_use_delay_as_little_as_one() {
 #[test]
 fn ten_thousand_threads_of_two_cpus_leave_the_others_alone() {
     let text = under_the_stack_at(0, 4, "/spry/attack bound 10000 & /spry/crowd 8 2 0 0");
-    // The crowd must get two CPUs, except for what the kernel uses.
+    // The crowd must get two CPUs, except for the kernel's own use.
     assert!(number_after(&text, "crowd had") >= 194.0, "{text}");
     assert!(number_after(&text, "longest wait") <= 100.0, "{text}");
 }
 
 #[test]
 fn the_verifier_goes_through_few_instructions() {
-    // On Linux 7.3.4 it goes through 175,000 in all, and through at most 59,000 of one program. Each 100,000
-    // more take 0.8 s of a CPU of the lab at each load. Other kernels count a little differently.
+    // On Linux 7.3.4 the verifier checks 175,000 instructions in all, and at most 59,000 of one program. Each
+    // 100,000 more take 0.8 s of a CPU of the lab at each load. Other kernels count a little differently.
     let mut job =
         Job { topology: Topology::of_cores(4), shift: SLOW_CPU, ..script("/spry/scx_stack --programs") };
     let stack = FileSource::File(example("spry-scheduler", "scx_stack"));

@@ -1,4 +1,4 @@
-//! Tests the knobs of tick and quantum in the lab: what a short quantum gives to alarms, and what it costs.
+//! Tests the settings of tick and quantum in the lab: the use of a short quantum for alarms, and its cost.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use spry_timeline::{Observer, Timeline, Waited, Window};
 use spry_trace::Reader;
 use spry_trace::event::Comm;
 
-/// Eight processes that compute always, and are sent alarms after 1 to 1000 ms by chance (section 7 of
+/// Eight processes that always compute, and get alarms after random times of 1 to 1000 ms (section 7 of
 /// "Effects of clock resolution").
 const ALARMS: &str = r#"
 name = "alarms-other"
@@ -27,7 +27,7 @@ count = 8
 load = "CONT"
 "#;
 
-/// Loops that say how much work they did.
+/// Loops that report their work.
 const LOOPS: &str = r#"
 name = "loops-of-one-cpu"
 about = "endless loops on one CPU"
@@ -44,7 +44,7 @@ kind = "worker"
 count = "$loops"
 "#;
 
-/// The knobs of the paper's fast machine.
+/// The settings of the paper's fast machine.
 const FAST: &str = "spry:--tick-hz 20000 --quantum-us 100";
 
 /// The metrics of each cell of a scenario under some schedulers, in the order of the cells.
@@ -75,15 +75,15 @@ fn with_a_quantum_of_100_us_alarms_come_within_a_millisecond() {
     assert!(late("p90") <= 700_000.0 && late("p99") <= 1_000_000.0, "{found:?}");
 }
 
-/// On the first CPU a loop runs alone, with a quantum of 100 us. A program on the second CPU wakes one on the
-/// first CPU now and then.
+/// On the first CPU a loop runs alone, with a quantum of 100 us. A program on the second CPU wakes a program
+/// on the first CPU now and then.
 const WOKEN: &str = "
 spry-sched run --actuator scx --tick-hz 20000 --quantum-us 100 &
 until spry sched status --json 2>/dev/null | grep -q '\"acting\"'; do sleep 0.5; done
 attack on 0 attack loop 0 &
 attack on 1 sh -c 'for i in $(seq 20); do echo x; sleep 0.0371; done' | attack on 0 cat >/dev/null";
 
-/// How long the tasks of the name `cat` waited for the CPU each time, ns.
+/// The time of each wait for the CPU of the tasks with the name `cat`, ns.
 #[derive(Default)]
 struct Waits(Vec<u64>);
 
@@ -110,7 +110,7 @@ fn a_task_that_another_cpu_wakes_waits_for_one_quantum() {
         timeline.push(event, &mut waits);
     }
     println!("{:?}", waits.0);
-    // It waited for 2 ms, and for 4 ms at worst, when the loop had its slice to the end.
+    // It waited for 2 ms, and for 4 ms at worst, when the loop ran its slice to the end.
     assert!(waits.0.len() >= 20 && waits.0.iter().all(|&ns| ns <= 1_000_000), "{:?}", waits.0);
 }
 

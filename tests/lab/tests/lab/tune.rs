@@ -1,5 +1,5 @@
-//! Tests that turns are as long as `spry tune` has them on the newest kernel, and that the machine's slice
-//! comes back.
+//! Tests that turns have the length that `spry tune` sets on the newest kernel, and that the machine's slice
+//! is restored.
 
 use std::collections::BTreeMap;
 
@@ -37,7 +37,7 @@ for n in $(seq 100); do [ $(cat $slice) = 5000000 ] || break; sleep 0.01; done
 echo "last $(cat $slice)"
 "#;
 
-/// How long each stay on the CPU was, ns, by the name of the program.
+/// The length of each stay on the CPU, ns, by the name of the program.
 #[derive(Default)]
 struct Stays(BTreeMap<String, Vec<u64>>);
 

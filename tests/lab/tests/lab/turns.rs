@@ -21,7 +21,7 @@ fn overlap_ns(one: Time, other: Time) -> u64 {
     one.1.min(other.1).saturating_sub(one.0.max(other.0))
 }
 
-/// What the trace says about the tasks in use, and about the times in which each CPU ran other tasks.
+/// The trace's data on the tasks in use, and on the times in which each CPU ran other tasks.
 #[derive(Default)]
 struct Turns {
     began_ns: Option<u64>,
@@ -98,7 +98,7 @@ fn long(who: &str, turns: &Turns) -> f64 {
     long as f64 / beside.len() as f64
 }
 
-// Without the scheduler's places, tasks do wait, which shows that the test measures something.
+// Without the scheduler's places, tasks do wait. This shows that the test can fail.
 #[test]
 fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
     let without = long("2 CPUs, without a place", &turns(Topology::of_cores(2), None));

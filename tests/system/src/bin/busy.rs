@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 fn main() {
     let seconds: u64 = env::args().nth(1).and_then(|text| text.parse().ok()).expect("usage: busy SECONDS");
-    // A thread that fails must not leave the others waiting for it.
+    // A failed thread must not leave the other threads waiting for it.
     panic::set_hook(Box::new(|failure| {
         eprintln!("busy: {failure}");
         process::abort();
@@ -76,8 +76,8 @@ enum Turn {
     Second,
 }
 
-/// Passes a byte to and fro; the side that finds that the time is over sends a zero, so that the other side
-/// ends, too.
+/// Passes a byte to and fro. The side that first finds that the time is over sends a zero, so that the other
+/// side ends, too.
 fn exchange(mut stream: &UnixStream, end: Instant, turn: Turn) {
     if matches!(turn, Turn::First) {
         stream.write_all(&[1]).expect("the other end is open");

@@ -1,9 +1,9 @@
-//! The papers' display server: works for 9 ms of wall time from just after each tick of a 100 Hz clock.
+//! The papers' display server. It works for 9 ms of wall time from just after each tick of a 100 Hz clock.
 //!
 //! usage: display-server SECONDS
 //!
 //! Etsion, Tsafrir, Feitelson 2003, section 4: such a task runs nine tenths of the time, and a kernel that
-//! samples at each tick bills it for next to none. The ticks are the multiples of 10 ms of the monotonic
+//! samples at each tick bills it for almost none of it. The ticks are the multiples of 10 ms of the monotonic
 //! clock.
 
 use std::env;

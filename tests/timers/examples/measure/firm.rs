@@ -1,4 +1,4 @@
-//! The same timers as firm ones.
+//! The same timers as firm timers.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ fn arm(timers: &mut Timers<u32>, start_ns: u64, overshoot_us: u64) -> Result<()>
     Ok(())
 }
 
-/// A thread that does nothing but sleep for its timers: each fires at its backstop, or with an earlier one.
+/// A thread that only sleeps for its timers: each fires at its backstop, or with an earlier timer.
 pub fn sleeps(overshoot_us: u64, time: Duration) -> Result<Outcome> {
     let mut late_ns = load::lateness(time);
     let (mut event_loop, mut ready) = (Loop::new()?, Vec::new());
@@ -36,7 +36,7 @@ pub fn sleeps(overshoot_us: u64, time: Duration) -> Result<Outcome> {
     Ok(Outcome { cpu_percent, late_ns, expected: load::expected(start_ns, now) })
 }
 
-/// A thread with work that checks after each piece. The overshoot is the period, the longest that is allowed.
+/// A thread with work that checks after each piece. The overshoot is the period, the greatest allowed.
 pub fn works(piece_us: u64, time: Duration) -> Result<Outcome> {
     let costs = measure_costs()?;
     let mut failed = None;

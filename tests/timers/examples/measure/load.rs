@@ -6,20 +6,20 @@ use std::time::Duration;
 use rustix::time::{ClockId, clock_gettime};
 use spry_timer::now_ns;
 
-/// How many timers there are, each with this period: 197,000 deadlines a second, one each 5.08 us.
+/// The number of timers, each with this period: 197,000 deadlines a second, one each 5.08 us.
 pub const TIMERS: u64 = 197;
 pub const PERIOD_NS: u64 = 1_000_000;
-/// How long a piece of work takes, in ns: at its end is a trigger point.
+/// The length of a piece of work, in ns: at its end is a trigger point.
 pub const PIECE_NS: u64 = 20_000;
 
-/// What came of a run.
+/// The results of a run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
-    /// CPU time for timers, in percent of one CPU.
+    /// The CPU time for timers, in percent of one CPU.
     pub cpu_percent: f64,
-    /// How late each expiry was, in ns.
+    /// The lateness of each expiry, in ns.
     pub late_ns: Vec<u32>,
-    /// How many deadlines lay in the time.
+    /// The number of deadlines within the time.
     pub expected: u64,
 }
 
@@ -28,7 +28,7 @@ pub fn first_deadline_ns(start_ns: u64, timer: u64) -> u64 {
     start_ns + PERIOD_NS + timer * PERIOD_NS / TIMERS
 }
 
-/// How many deadlines there are before the end.
+/// The number of deadlines before the end.
 pub fn expected(start_ns: u64, end_ns: u64) -> u64 {
     let of = |timer| {
         let first_ns = first_deadline_ns(start_ns, timer);
@@ -37,23 +37,23 @@ pub fn expected(start_ns: u64, end_ns: u64) -> u64 {
     (0..TIMERS).map(of).sum()
 }
 
-/// A list for so much time that does not grow while it is measured.
+/// A list with room for this time, so that it does not grow during the measurement.
 pub fn lateness(time: Duration) -> Vec<u32> {
     Vec::with_capacity((time.as_secs_f64() * 1.2e9 / PERIOD_NS as f64) as usize * TIMERS as usize + 1000)
 }
 
-/// CPU time of the calling thread, in ns.
+/// The CPU time of the calling thread, in ns.
 pub fn cpu_ns() -> u64 {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A piece of work of about a time, as a number of steps.
+/// A piece of work of a given length, as a number of steps.
 #[derive(Clone, Copy)]
 pub struct Piece(u64);
 
 impl Piece {
-    /// Finds how many steps take so long.
+    /// Finds the number of steps that take this CPU time.
     pub fn of(ns: u64) -> Piece {
         const STEPS: u64 = 200_000;
         let took = |_| {
@@ -77,12 +77,12 @@ impl Piece {
     }
 }
 
-/// How long a slice lasts, with timers and without them in turn.
+/// The length of a slice, with timers and without them in turn.
 const SLICE: Duration = Duration::from_millis(50);
 
-/// What a loop with work needs for timers: slices of work alone stand beside slices of work and timers, and
-/// the outcome's CPU time is what a piece of work takes more with timers. `slice` works until the time has
-/// passed, and returns how many pieces it did and how many deadlines lay in it.
+/// The CPU time for timers in a loop with work: slices of work alone are compared with slices of work and
+/// timers. The outcome's CPU time is the additional time of a piece of work with timers. `slice` works until
+/// the time has passed, and returns the number of its pieces and the number of its deadlines.
 pub fn beside_work(
     time: Duration,
     piece: Piece,

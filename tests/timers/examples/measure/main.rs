@@ -18,12 +18,12 @@ use load::Outcome;
 
 /// One way to serve the load's timers, with some values of its parameter.
 struct Way {
-    /// The name in the results; its end says what the parameter is. The first word is the load: `sleep` is a
-    /// program that does nothing but wait, `work` one that always has work.
+    /// The name in the results; its end names the parameter. The first word is the load: `sleep` is a program
+    /// that only waits, `work` a program that always has work.
     name: &'static str,
     /// The values of the parameter, in us.
     settings_us: &'static [u64],
-    /// Serves the load's timers for a time.
+    /// Serves the load's timers for the given time.
     run: fn(setting_us: u64, Duration) -> Result<Outcome>,
 }
 

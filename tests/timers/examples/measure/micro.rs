@@ -1,4 +1,4 @@
-//! What single operations cost.
+//! The costs of single operations.
 
 use std::hint::black_box;
 
@@ -6,20 +6,20 @@ use spry_timer::{Terms, Timers, Trigger, now_ns};
 
 use crate::others;
 
-/// An operation and what it takes, in ns.
+/// An operation and its time, in ns.
 #[derive(Clone)]
 pub struct Operation {
     pub name: &'static str,
     pub ns: f64,
 }
 
-/// How many timers wait.
+/// The number of pending timers.
 pub const PENDING: u64 = 10_000;
 
-/// How often an operation is done between two readings of the clock.
+/// How many times an operation is done between two readings of the clock.
 const TIMES: u64 = 200_000;
 
-/// The least time that an operation took in any round: what disturbs it only adds.
+/// The least time of an operation in any round: a disturbance can only add time.
 pub fn least(rounds: usize, mut operation: impl FnMut(u64)) -> f64 {
     let round = |_| {
         let before_ns = now_ns();
@@ -36,7 +36,7 @@ pub fn far_ns(at: u64) -> u64 {
     1_000_000_000 + at * 77_777
 }
 
-/// All operations; where timers wait, these are 10,000.
+/// All operations. If timers are pending, there are 10,000.
 pub fn operations(rounds: usize) -> Vec<Operation> {
     let mut timers: Timers<u32> = Timers::with_capacity(PENDING as usize + 1);
     let handles: Vec<_> = (0..PENDING)

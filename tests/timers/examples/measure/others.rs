@@ -1,4 +1,4 @@
-//! The same operations on other timer queues. None of them knows an overshoot, and their ticks are 1 ms.
+//! The same operations on other timer queues. None of them has an overshoot, and their ticks are 1 ms.
 
 use std::hint::black_box;
 use std::rc::Rc;
@@ -91,7 +91,7 @@ fn hierarchical(rounds: usize) -> Vec<Operation> {
     ]
 }
 
-/// tokio's wheel without its driver, as tokio-util has it.
+/// tokio's wheel without its driver, in the form of tokio-util.
 fn tokio_wheel(rounds: usize) -> Vec<Operation> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build().expect("a runtime");
     let _entered = runtime.enter();

@@ -1,4 +1,4 @@
-//! What is printed: a table, or JSON.
+//! The output of the results: a table, or JSON.
 
 use std::time::Duration;
 
@@ -8,7 +8,7 @@ use crate::Variant;
 use crate::load::{Outcome, PERIOD_NS, TIMERS};
 use crate::micro::Operation;
 
-/// In which form results are printed.
+/// The form in which results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Form {
     Text,

@@ -13,7 +13,7 @@ use crate::load::{self, Outcome, PERIOD_NS, PIECE_NS, Piece, TIMERS};
 
 const PERIOD: Duration = Duration::from_nanos(PERIOD_NS);
 
-/// Where all tasks note how late they are.
+/// The list in which all tasks note their lateness, in ns.
 type Late = Rc<RefCell<Vec<u32>>>;
 
 /// The first deadline of a timer.
@@ -25,17 +25,17 @@ fn note(late: &Late, late_by: Duration) {
     late.borrow_mut().push(late_by.as_nanos() as u32);
 }
 
-/// How tasks get their ticks.
+/// The source of ticks for tasks.
 trait Ticks: Clone + 'static {
-    /// Makes what serves the tasks, and a runtime that it serves.
+    /// Makes the source of ticks, and a runtime that it serves.
     fn with_runtime(overshoot_us: u64) -> Result<(Self, Runtime)>;
     /// A trigger point of the program.
     fn check(&self);
-    /// Notes how late each tick is, up to the last one that is due before the end.
+    /// Notes the lateness of each tick, up to the last tick that is due before the end.
     fn run(self, first: Instant, end: Instant, late: Late) -> impl Future<Output = ()>;
 }
 
-/// tokio's interval; ticks that were missed follow at once, as is its default.
+/// tokio's interval. Missed ticks follow at once, which is tokio's default.
 #[derive(Clone)]
 struct Stock;
 
@@ -90,7 +90,7 @@ fn expected(time: Duration) -> u64 {
     load::expected(0, time.as_nanos() as u64)
 }
 
-/// A runtime with tasks that do nothing but wait for their ticks.
+/// A runtime with tasks that only wait for their ticks.
 fn sleeps<T: Ticks>(overshoot_us: u64, time: Duration) -> Result<Outcome> {
     let late = Rc::new(RefCell::new(load::lateness(time)));
     let (ticks, runtime) = T::with_runtime(overshoot_us)?;

@@ -1,4 +1,4 @@
-//! The stock way: a heap of deadlines, and `epoll_pwait2` with the time until the first one.
+//! The stock way: a heap of deadlines, and `epoll_pwait2` with the time until the first deadline.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -40,7 +40,7 @@ impl Stock {
         Ok(())
     }
 
-    /// Fires what is due.
+    /// Fires all timers with a deadline up to now.
     fn fire(&mut self, now_ns: u64, late_ns: &mut Vec<u32>) {
         while let Some(mut first) = self.deadlines.peek_mut().filter(|it| it.0.0 <= now_ns) {
             late_ns.push((now_ns - first.0.0) as u32);
@@ -49,7 +49,7 @@ impl Stock {
     }
 }
 
-/// A thread that does nothing but sleep for its timers.
+/// A thread that only sleeps for its timers.
 pub fn sleeps(slack_us: u64, time: Duration) -> Result<Outcome> {
     set_current_timer_slack(NonZeroU64::new(slack_us * 1000))?;
     let mut late_ns = load::lateness(time);
@@ -69,12 +69,12 @@ pub fn sleeps(slack_us: u64, time: Duration) -> Result<Outcome> {
     Ok(Outcome { cpu_percent, late_ns, expected: load::expected(start_ns, now) })
 }
 
-/// The same thread on a CPU on which another thread always has work.
+/// The same sleeping thread on a CPU on which another thread always has work.
 pub fn sleeps_beside_work(slack_us: u64, time: Duration) -> Result<Outcome> {
     let allowed = sched_getaffinity(None)?;
     let mut one = CpuSet::new();
     one.set((0..CpuSet::MAX_CPU).rfind(|&cpu| allowed.is_set(cpu)).context("this thread may use no CPU")?);
-    // The thread with work inherits it.
+    // The thread with work inherits this CPU.
     sched_setaffinity(None, &one)?;
     let is_over = AtomicBool::new(false);
     let piece = Piece::of(PIECE_NS);
@@ -92,7 +92,7 @@ pub fn sleeps_beside_work(slack_us: u64, time: Duration) -> Result<Outcome> {
     outcome
 }
 
-/// A thread with work that looks at its descriptors and the clock after each piece.
+/// A thread with work that checks its descriptors and the clock after each piece.
 pub fn works(piece_us: u64, time: Duration) -> Result<Outcome> {
     let mut failed = None;
     let outcome = load::beside_work(time, Piece::of(piece_us * 1000), |piece, slice, late_ns| {

@@ -7,7 +7,7 @@ use crate::markup::escape;
 /// A place in a picture, in pixels to the right and downwards.
 pub type Point = (f64, f64);
 
-/// A picture that is being drawn. Classes are those of the style sheet.
+/// A picture that is being drawn. The classes are in the style sheet.
 #[derive(Clone, Default, Debug)]
 pub struct Canvas {
     svg: String,

@@ -1,4 +1,4 @@
-//! What charts share, whatever their kind: scales with their ticks, colours of series, and SVG elements.
+//! The parts that all kinds of charts share: scales with their ticks, colours of series, and SVG elements.
 
 mod canvas;
 mod scale;

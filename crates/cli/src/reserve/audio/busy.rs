@@ -1,5 +1,5 @@
-//! How much CPU time the threads of a graph need in a period: the kernel's own count of their run time
-//! (`schedstat`), read once a period for some seconds.
+//! Measures how much CPU time the threads of a graph need in a period. The kernel's own count of their run
+//! time (`schedstat`) is read once a period for some seconds.
 
 use std::fs;
 use std::thread::sleep;
@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 pub use spry_reservations::Busy;
 use spry_sys::run_time::RunTime;
 
-/// How long is measured at least, and in how many periods at least; and how long at most.
+/// The shortest length of a measurement, its least number of steps, and its longest length.
 const MEASURED_FOR: Duration = Duration::from_secs(3);
 const PERIODS_MIN: u32 = 200;
 const MEASURED_MOST: Duration = Duration::from_secs(10);
@@ -26,7 +26,7 @@ pub struct Thread {
     pub period_ns: u64,
 }
 
-/// The threads of a process that work for nodes: its data loops, or its first thread where it has none.
+/// The threads of a process that work for nodes: its data loops, or its first thread if it has none.
 pub fn threads_of(tgid: u32, period_ns: u64) -> Vec<Thread> {
     let thread = |tid: u32, comm: String| Thread { tgid, tid, comm, period_ns };
     let entries = fs::read_dir(format!("/proc/{tgid}/task")).into_iter().flatten();
@@ -49,7 +49,7 @@ fn comm(tgid: u32, tid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
 }
 
-/// Measures threads of one period, or gives up when `is_over` says so.
+/// Measures the threads once in the shortest of their periods; ends early when `is_over` returns true.
 pub fn measure(threads: &[Thread], is_over: &dyn Fn() -> bool) -> Vec<Busy> {
     let mut busy = vec![Busy::default(); threads.len()];
     let times: Vec<Option<RunTime>> =
@@ -73,7 +73,7 @@ pub fn measure(threads: &[Thread], is_over: &dyn Fn() -> bool) -> Vec<Busy> {
             before[at] = after;
         }
         last = now;
-        // A late reading moves the later ones, so that none comes early.
+        // A late reading delays the later readings, so that none of them comes early.
         next = (next + step).max(now + step / 2);
     }
     busy

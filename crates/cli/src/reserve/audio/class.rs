@@ -1,5 +1,5 @@
-//! Real-time classes of threads that get a reservation: a thread in such a class runs before every
-//! reservation, so it is in the ordinary class while it has one, and in its own again afterwards.
+//! Real-time classes of threads that get a reservation. A thread in such a class runs before every
+//! reservation, so it is in the ordinary class while it has one. Afterwards it gets its own class back.
 
 use std::io;
 
@@ -16,14 +16,14 @@ impl Lifted {
     /// Takes a thread out of its real-time class. `None` if it is in none.
     ///
     /// # Errors
-    /// Where the kernel does not allow it, or the thread is gone.
+    /// If the kernel does not allow it, or if there is no such thread.
     pub fn take(tid: u32) -> io::Result<Option<Lifted>> {
         let before = Attributes::of(tid)?;
         if !before.is_real_time() {
             return Ok(None);
         }
         let ordinary = Attributes::other(0, 0);
-        // The flag cannot be taken off again without privileges, so it stays as it is.
+        // The flag cannot be removed without privileges, so it stays as it is.
         let resets = before.numbers().sched_flags & reset_on_fork() != 0;
         if resets { ordinary.for_itself_alone() } else { ordinary }.give(tid)?;
         Ok(Some(Lifted { tid, before }))
@@ -32,7 +32,7 @@ impl Lifted {
     /// Gives the thread its class back.
     ///
     /// # Errors
-    /// Where the kernel does not allow it, or the thread is gone.
+    /// If the kernel does not allow it, or if there is no such thread.
     pub fn give_back(&self) -> io::Result<()> {
         self.before.give(self.tid)
     }

@@ -1,5 +1,5 @@
-//! The graph of PipeWire as its own tools tell it: `pw-dump` says which process each node is of, `pw-top`
-//! which nodes run, which node drives them, and how long a period is.
+//! The graph of PipeWire, from its own tools: `pw-dump` reports the process of each node, and `pw-top` the
+//! running nodes, their drivers, and the length of a period.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ pub struct Node {
     pub id: u32,
     /// The node's name.
     pub name: String,
-    /// The process that the node is of.
+    /// The process of the node.
     pub tgid: u32,
     /// The number of the node that drives it; the driver's own number if it drives itself.
     pub driver: u32,
@@ -29,7 +29,7 @@ impl Node {
     }
 }
 
-/// What `pw-dump` has said of objects so far, by their numbers.
+/// The objects that `pw-dump` has reported so far, by their numbers.
 #[derive(Clone, Debug, Default)]
 pub struct Objects {
     by_id: BTreeMap<u32, Value>,
@@ -45,8 +45,8 @@ pub struct Line {
 }
 
 impl Objects {
-    /// Takes one array of objects: all of them at first, then those that have changed. An object that is gone
-    /// has no `info`.
+    /// Takes one array of objects: all objects at first, then the changed objects. A removed object has
+    /// neither `info` nor `metadata`.
     pub fn take(&mut self, told: Value) {
         let Value::Array(objects) = told else { return };
         for object in objects {
@@ -59,7 +59,7 @@ impl Objects {
         }
     }
 
-    /// The process that a node is of: the client's, as the kernel told the server; the server's own where
+    /// The process of a node: the client's, as the kernel reported it to the server; the server's own if
     /// there is no client.
     fn tgid(&self, node: &Value) -> Option<u32> {
         let client = number(&node["info"]["props"]["client.id"]).and_then(|id| self.by_id.get(&id));
@@ -84,7 +84,7 @@ impl Objects {
     }
 }
 
-/// The nodes that run, of the last table that `pw-top -b` printed. Below each driver stand its followers,
+/// The nodes that run, from the last table that `pw-top -b` printed. The followers of a driver are below it,
 /// with names that begin with `+`. The first words of a line are the node's state, number, quantum and rate.
 pub fn running(text: &str) -> Vec<Line> {
     let rows: Vec<&str> = text.lines().collect();
@@ -99,7 +99,7 @@ pub fn running(text: &str) -> Vec<Line> {
         let follows = words.iter().skip(WORDS_BEFORE_NAMES).any(|&word| word == "+");
         let mut line = Line { id, driver: id, quantum, rate };
         match &driver {
-            // A follower's own period is that of its driver, whatever it wants.
+            // A follower has the period of its driver, whatever period it asks for.
             Some(driver) if follows => {
                 line = Line { id, ..driver.clone() };
             }
@@ -112,7 +112,7 @@ pub fn running(text: &str) -> Vec<Line> {
     lines
 }
 
-/// How many words of a line stand before the format and the name.
+/// How many words of a line come before the format and the name.
 const WORDS_BEFORE_NAMES: usize = 9;
 
 /// A number, which some versions write as a text.

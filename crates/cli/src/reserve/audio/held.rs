@@ -1,4 +1,4 @@
-//! The reservations that were opened for a graph, and how they are changed and ended.
+//! Opens, changes and ends the reservations of a graph.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use super::busy::Thread;
 use super::class::Lifted;
 use super::said::Said;
 
-/// A reservation keeps its budget where a new measurement differs from it by less than this, percent.
+/// A reservation keeps its budget if a new measurement differs from it by less than this, percent.
 const SAME_PERCENT: u64 = 10;
 
 /// A thread's reservation.
@@ -19,7 +19,7 @@ struct Kept {
     thread: Thread,
     slot: u32,
     budget_ns: u64,
-    /// In how many periods the budget was used up, as the daemon last said.
+    /// In how many periods the budget was used up, as the daemon last reported.
     exhausted: u64,
     lifted: Option<Lifted>,
 }
@@ -37,7 +37,7 @@ impl Held {
         Held { client, said, by_tid: BTreeMap::new(), refused: 0 }
     }
 
-    /// Ends the reservations of all threads but these, and of threads that have another period now.
+    /// Ends the reservations of all threads except these, and of threads that have another period now.
     pub fn keep_only(&mut self, threads: &[Thread]) -> Result<()> {
         self.refused = 0;
         let is_left = |thread: &Thread| threads.iter().any(|other| other == thread);
@@ -46,7 +46,7 @@ impl Held {
         over.into_iter().try_for_each(|tid| self.release(tid))
     }
 
-    /// Reserves for a thread, or changes its reservation. A refusal is said, and is no error.
+    /// Reserves for a thread, or changes its reservation. A refusal is printed, and is no error.
     pub fn reserve(&mut self, thread: &Thread, budget_ns: u64, ran_ns: u64) -> Result<()> {
         if let Some(kept) = self.by_tid.get(&thread.tid) {
             let larger = kept.budget_ns.max(budget_ns);
@@ -90,8 +90,8 @@ impl Held {
     }
 
     fn ask(&mut self, thread: &Thread, budget_ns: u64) -> Result<Option<spry_control::Opened>, ControlError> {
-        // A thread that has more to do than it was measured to do goes on as before: a gap of a whole period
-        // is heard.
+        // A thread with more work than was measured goes on without its reservation until the next period: a
+        // gap of the rest of the period would be heard.
         let terms = Terms { budget_ns, period_ns: thread.period_ns, on_exhaustion: OnExhaustion::Demote };
         let covers = Covers::Thread { tid: thread.tid };
         match self.client.ask(&Request::Reserve { covers, terms, cpu: None })? {
@@ -105,12 +105,12 @@ impl Held {
         self.said.refused(thread, budget_ns, why)
     }
 
-    /// Says that all is reserved that fits.
+    /// Prints that all reservations that fit were made.
     pub fn is_current(&self) -> Result<()> {
         self.said.current(self.by_tid.len(), self.refused)
     }
 
-    /// Gives more to threads that have used up their budgets, and forgets threads without a reservation.
+    /// Gives larger budgets to threads that have used up theirs, and forgets threads without a reservation.
     pub fn grow(&mut self) -> Result<()> {
         if self.by_tid.is_empty() {
             return Ok(());
@@ -121,7 +121,7 @@ impl Held {
             .filter(|one| self.by_tid.get(&one.covers.number()).is_some_and(|kept| kept.slot == one.slot))
             .map(|one| (one.covers.number(), one.exhausted))
             .collect();
-        // A reservation that was released by hand leaves a thread that lives.
+        // If a reservation was released by hand, its thread may still run, and gets its class back.
         let over: Vec<u32> = self.by_tid.keys().copied().filter(|tid| !slots.contains_key(tid)).collect();
         for tid in over {
             let Some(kept) = self.by_tid.remove(&tid) else { continue };
@@ -152,7 +152,7 @@ impl Held {
     fn release(&mut self, tid: u32) -> Result<()> {
         let Some(kept) = self.by_tid.remove(&tid) else { return Ok(()) };
         match self.client.ask(&Request::Release { which: Which::Slot(kept.slot) }) {
-            // The reservation of a thread that has ended is gone already.
+            // If the thread has ended, its reservation has ended already.
             Ok(_) | Err(ControlError::Refused(_)) => {}
             Err(error) => {
                 self.by_tid.insert(tid, kept);
@@ -175,15 +175,15 @@ impl Held {
     }
 }
 
-/// The kernel's number for a thread that is gone (ESRCH).
+/// The kernel's error number if there is no such thread (ESRCH).
 const NO_SUCH_THREAD: i32 = 3;
 
 impl Drop for Held {
-    /// Gives threads their classes back where the daemon is gone, or this command fails.
+    /// Gives threads their classes back if the daemon has ended, or if this command fails.
     fn drop(&mut self) {
         for kept in self.by_tid.values() {
             if let Some(lifted) = &kept.lifted {
-                // Nothing can be said of it any more.
+                // Errors cannot be printed any more.
                 _ = lifted.give_back();
             }
         }

@@ -1,4 +1,4 @@
-//! What `spry reserve --audio` prints, as text or as one object of JSON a line.
+//! The output of `spry reserve --audio`, as text or as one object of JSON a line.
 
 use anyhow::Result;
 use serde_json::{Value, json};
@@ -18,7 +18,7 @@ pub enum Form {
     Json,
 }
 
-/// What is printed.
+/// The printer of events.
 #[derive(Clone, Copy, Debug)]
 pub struct Said(Form);
 

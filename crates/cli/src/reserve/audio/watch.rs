@@ -1,8 +1,8 @@
-//! PipeWire's tools, run as the session's user: `pw-dump --monitor` tells of objects and of changes of
-//! them, `pw-top` of the drivers' periods.
+//! PipeWire's tools, run as the session's user: `pw-dump --monitor` reports objects and their changes, and
+//! `pw-top` reports the drivers' periods.
 //!
 //! These are tools and not PipeWire's library: the library would tie the command to a package that a server
-//! has not, and the build to a developer's package. Both tools come with every PipeWire.
+//! does not have, and the build to a developer's package. Both tools come with every PipeWire.
 
 use std::io::{self, BufReader};
 use std::process::{Child, Command, Stdio};
@@ -19,7 +19,7 @@ const DUMP: &str = "pw-dump";
 const TOP: &str = "pw-top";
 /// How many arrays of objects may wait to be read.
 const WAITING_MAX: usize = 256;
-/// How long objects must have stayed as they are until the graph is looked at anew.
+/// How long the objects must stay unchanged until the graph is read again.
 const QUIET: Duration = Duration::from_millis(500);
 
 /// The objects, kept current.
@@ -30,7 +30,7 @@ pub struct Watch {
     objects: Objects,
 }
 
-/// What became of the objects.
+/// The changes of the objects during a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Seen {
     /// Nothing has changed.
@@ -80,7 +80,7 @@ impl Watch {
         }
     }
 
-    /// The objects as they were told last.
+    /// The objects as they were last reported.
     pub fn objects(&self) -> &Objects {
         &self.objects
     }
@@ -88,14 +88,14 @@ impl Watch {
 
 impl Drop for Watch {
     fn drop(&mut self) {
-        // It may have ended by itself.
+        // The tool may have ended by itself.
         _ = self.child.kill();
         _ = self.child.wait();
     }
 }
 
 /// The nodes that run, with their drivers and periods. The first of the two tables is made before the drivers
-/// have told of a period.
+/// have reported a period.
 ///
 /// # Errors
 /// If the tool cannot be started.

@@ -1,5 +1,5 @@
 //! Edits of the kernel's source for tick rates that its configuration does not offer. They name the places by
-//! their text, not by their lines, because these move from release to release.
+//! their text, not by their lines, because line numbers change from release to release.
 
 use std::fs;
 use std::path::Path;
@@ -15,15 +15,15 @@ struct Edit {
     put: Put,
 }
 
-/// What an edit puts where.
+/// The text that an edit inserts, and where.
 enum Put {
-    /// This text in the place of each such place.
+    /// This text replaces each such place.
     Instead(&'static str),
-    /// This text before the first such place.
+    /// This text is inserted before the first such place.
     Before(&'static str),
-    /// This text after the first such place.
+    /// This text is inserted after the first such place.
     After(&'static str),
-    /// This text at the end of the file, which must have such a place.
+    /// This text is appended to the file, which must have such a place.
     AtEnd(&'static str),
 }
 
@@ -88,8 +88,8 @@ late_initcall(sched_rr_us_init);
 #endif
 ";
 
-/// All edits. Beyond the choices and the quantum they are quotients by the rate that would be 0, and a shift
-/// that is known up to 12,288 Hz.
+/// All edits: the choices and the quantum; quotients by the rate, which would be 0 at high rates; and a shift
+/// that the source defines only up to 12,288 Hz.
 const EDITS: [Edit; 13] = [
     Edit { file: "kernel/Kconfig.hz", place: "endchoice", put: Put::Before(CHOICES) },
     Edit { file: "kernel/Kconfig.hz", place: "default 1000 if HZ_1000", put: Put::After(DEFAULTS) },
@@ -123,7 +123,7 @@ const EDITS: [Edit; 13] = [
     Edit { file: "kernel/sched/rt.c", place: "sysctl_sched_rr_timeslice", put: Put::AtEnd(QUANTUM_US) },
 ];
 
-/// All texts of the edits. They are part of the key of what is built from the edited source.
+/// All texts of the edits. They are part of the key of the kernels that are built from the edited source.
 pub(super) fn texts() -> String {
     let text = |edit: &Edit| {
         let (Put::Instead(text) | Put::Before(text) | Put::After(text) | Put::AtEnd(text)) = edit.put;
@@ -135,7 +135,7 @@ pub(super) fn texts() -> String {
 /// Edits the source, so that its configuration offers all rates.
 ///
 /// # Errors
-/// If a place is not there any more; the error names the file and the place.
+/// If a place is not in the source; the error names the file and the place.
 pub(super) fn apply(source: &Path) -> Result<(), LabError> {
     for edit in &EDITS {
         let path = source.join(edit.file);
@@ -170,14 +170,14 @@ fn edited(text: &str, edit: &Edit) -> Option<String> {
     })
 }
 
-/// Where a place begins and ends in a text. Spaces and line ends count in neither; words are whole words.
+/// The start and the end of a place in a text. Spaces and line ends do not count; words are whole words.
 fn find(text: &str, place: &str) -> Option<(usize, usize)> {
     let first = place.chars().next()?;
     let starts = text.match_indices(first).map(|(start, _)| start);
     starts.filter_map(|start| Some((start, end_of(&text[start..], place)? + start))).next()
 }
 
-/// Where a place ends in a text that begins with it.
+/// The end of a place in a text that begins with it.
 fn end_of(text: &str, place: &str) -> Option<usize> {
     let is_solid = |c: &char| !c.is_whitespace();
     let mut wanted = place.chars().filter(is_solid);
@@ -200,7 +200,7 @@ fn end_of(text: &str, place: &str) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// What the edited places look like in the source. Each text is the part around the place.
+    /// The form of the edited places in the source. Each text is the part around the place.
     const SAMPLES: [(&str, &str); 9] = [
         (
             "kernel/Kconfig.hz",

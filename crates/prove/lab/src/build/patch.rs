@@ -1,4 +1,4 @@
-//! A user's patch of the kernel's source. A change of this file builds no kernel anew.
+//! A user's patch of the kernel's source. A change of this code rebuilds no kernel.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use crate::progress::Stop;
 /// How large a patch may be, bytes.
 const PATCH_MOST: u64 = 16 << 20;
 
-/// A user's patch: its file, and what the file holds.
+/// A user's patch: its file and the content of the file.
 pub(super) struct Patch<'a> {
     pub(super) file: &'a Path,
     pub(super) content: Vec<u8>,
@@ -39,11 +39,11 @@ impl<'a> Patch<'a> {
     /// Applies the patch to the source of the package.
     ///
     /// # Errors
-    /// If the patch does not fit; the error has the first place that does not.
+    /// If the patch does not fit; the error has the first misfit.
     pub(super) fn apply(&self, source: &Path, package: &str, stop: &Stop) -> Result<(), LabError> {
         let copy = source.join("user.patch");
         fs::write(&copy, &self.content).map_err(at(&copy))?;
-        // The program says on standard output what does not fit.
+        // The program prints the misfits on standard output.
         let mut command = Command::new("sh");
         command.args(["-c", "exec patch -p1 --batch --forward -d \"$0\" -i \"$1\" >&2"]);
         match run(command.arg(source).arg(&copy), stop) {

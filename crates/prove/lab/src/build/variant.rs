@@ -1,4 +1,4 @@
-//! Which kernels the lab builds: their tick rates, when they tick, and their names.
+//! The kernels that the lab builds: their tick rates, the times at which they tick, and their names.
 
 use std::fmt;
 use std::str::FromStr;
@@ -9,10 +9,10 @@ use crate::error::LabError;
 pub const RATES_HZ: [u32; 8] = [50, 100, 250, 300, 1000, 5000, 10_000, 20_000];
 /// The tick rates that the kernel's own configuration offers, Hz. The source is edited for the others.
 const STOCK_RATES_HZ: [u32; 4] = [100, 250, 300, 1000];
-/// How long the name of a patch can be in the name of a kernel. A kernel's release has 64 characters at most.
+/// The greatest length of a patch's name in a kernel's name. A kernel's release has 64 characters at most.
 const PATCH_NAME_LONGEST: usize = 20;
 
-/// When a kernel ticks.
+/// The times at which a kernel ticks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ticks {
     /// Only while a CPU is busy. Timers expire when they are due (high-resolution timers).
@@ -26,7 +26,7 @@ pub enum Ticks {
 pub struct Variant {
     /// The tick rate, Hz; one of [`RATES_HZ`].
     pub hz: u32,
-    /// When the kernel ticks.
+    /// The times at which the kernel ticks.
     pub ticks: Ticks,
     /// The name of a user's patch that is applied to the source.
     pub patch: Option<String>,

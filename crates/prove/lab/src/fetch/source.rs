@@ -12,7 +12,7 @@ use crate::error::{LabError, at};
 use crate::progress::{Event, Progress, Stop};
 
 impl Archive {
-    /// The directory that holds a source package of a suite as the archive has it: not unpacked and not
+    /// The directory that holds a source package of a suite in the archive's form: not unpacked and not
     /// patched. The package is fetched once.
     ///
     /// # Errors
@@ -34,7 +34,7 @@ impl Archive {
     /// of the package's name. Each is fetched and unpacked once.
     ///
     /// # Errors
-    /// If a package is not there, or it cannot be fetched, verified or unpacked.
+    /// If a package does not exist, or it cannot be fetched, verified or unpacked.
     pub fn source_trees(
         &self,
         names: &BTreeSet<String>,
@@ -111,7 +111,7 @@ pub(crate) struct SourcePackage {
     pub name: String,
     /// The file that lists the package's other files, with their checksums.
     description: PathBuf,
-    /// The hash of that file, and so of all the package.
+    /// The hash of that file, and so of the whole package.
     pub digest: String,
 }
 

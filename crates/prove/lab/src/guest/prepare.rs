@@ -1,4 +1,4 @@
-//! What the virtual machine of an experiment is made of: everything that any of the cells asks for.
+//! Prepares the virtual machine of an experiment: it has the parts that any of the cells needs.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ use crate::kernel::{Flavour, KernelChoice};
 use crate::lab::{Lab, MachineSpec};
 use crate::progress::Progress;
 
-/// Why the lab cannot run an experiment.
+/// The reason why the lab cannot run an experiment.
 #[derive(Debug, thiserror::Error)]
 pub enum GuestError {
     /// The machine cannot be prepared, or its kernel cannot run under a scheduler.
@@ -30,10 +30,10 @@ pub enum GuestError {
     /// A file that the scenario needs cannot be made.
     #[error(transparent)]
     File(#[from] X11Error),
-    /// The scenario asks for CPUs that the lab cannot have.
+    /// The scenario needs CPUs that the lab cannot have.
     #[error("{0}")]
     Topology(String),
-    /// The cells ask for different kernels.
+    /// The cells need different kernels.
     #[error(
         "the kernel depends on what is varied: run each kernel by itself and compare them with `spry compare`"
     )]
@@ -41,8 +41,8 @@ pub enum GuestError {
 }
 
 impl Guest {
-    /// Prepares a machine for an experiment: one that has what any of the cells asks for. `kernel` is the
-    /// name of a kernel; `None`: the scenario's own wish.
+    /// Prepares a machine for an experiment, with the parts that any of the cells needs. `kernel` is the name
+    /// of a kernel; `None`: the scenario's own wish.
     ///
     /// # Errors
     /// If a part of the machine, a scheduler or a file is not available, or the cells cannot share a machine.
@@ -76,12 +76,12 @@ impl Guest {
     }
 }
 
-/// The power of 2 for an instruction's time, and the number of CPUs, that a scenario asks for.
+/// The power of 2 for an instruction's time, and the number of CPUs, that a scenario sets.
 fn clock(scenario: &Scenario) -> (u32, u32) {
     (scenario.machine.shift.unwrap_or(0), scenario.machine.cpus.unwrap_or(1))
 }
 
-/// The parts of the machine: it must have what the scenario asks for with any values of its variables.
+/// The parts of the machine. They satisfy the scenario with all values of its variables.
 fn spec(experiment: &Experiment, kernel: Option<&str>) -> Result<MachineSpec, GuestError> {
     let mut packages = BTreeSet::new();
     let mut sources = BTreeSet::new();
@@ -117,7 +117,7 @@ fn spec(experiment: &Experiment, kernel: Option<&str>) -> Result<MachineSpec, Gu
     Ok(MachineSpec { kernel, packages, sources, modules, scratch_mib: scratch_mib.unwrap_or(0) })
 }
 
-/// The kernel that a scenario asks for.
+/// The kernel that a scenario names.
 fn wished(scenario: &Scenario) -> Result<KernelChoice, LabError> {
     let kernel = &scenario.machine.kernel;
     match (kernel.hz, kernel.flavour.as_deref()) {

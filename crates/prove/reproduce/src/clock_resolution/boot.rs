@@ -1,4 +1,4 @@
-//! One cell of the study: the job of the virtual machine, and what it measured.
+//! One cell of the study: the job of the virtual machine, and its measurement.
 
 use std::collections::BTreeMap;
 
@@ -32,22 +32,22 @@ pub(super) struct Boot {
     pub(super) seed: u64,
 }
 
-/// What a cell measures.
+/// The object of a cell's measurement.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum What {
     Alarms {
         case: &'static Case,
-        /// How many alarms each process sets; it takes half a second for each in the mean.
+        /// How many alarms each process sets; each alarm takes half a second on average.
         alarms: u32,
     },
     Sorts {
         generation: &'static Generation,
-        /// How long the sorted numbers are counted.
+        /// How long the sorted numbers are counted, seconds of the guest's time.
         seconds: u32,
     },
 }
 
-/// The parts of which a system's machine is made.
+/// The parts of a system's machine.
 pub(super) fn spec(system: &System) -> Result<MachineSpec, Error> {
     Ok(MachineSpec { kernel: system.kernel.parse()?, ..MachineSpec::default() })
 }
@@ -61,7 +61,7 @@ impl Boots for Boot {
 }
 
 impl What {
-    /// The name of what is measured, for files and messages.
+    /// The name of the measurement, for files and messages.
     fn key(&self) -> String {
         match self {
             What::Alarms { case, .. } => case.key(),
@@ -76,7 +76,7 @@ impl What {
         }
     }
 
-    /// The power of 2 that is the time of an instruction, ns.
+    /// The power of 2 for the time of an instruction, ns.
     fn shift(&self) -> u8 {
         match self {
             What::Alarms { .. } => 0,
@@ -148,11 +148,11 @@ impl Boot {
         }
     }
 
-    /// What the guest measured.
+    /// The guest's measurement.
     ///
     /// # Errors
-    /// If the guest did not finish, or no signal came and nothing was sorted; the error has what the guest
-    /// said.
+    /// If the guest did not finish, or no signal came and nothing was sorted; the error has the guest's
+    /// output.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<Measured, Error> {
         let left = Left::of(outcome, "spry-runner: ")?;
         let (system, seed) = (self.system.key.to_owned(), self.seed);

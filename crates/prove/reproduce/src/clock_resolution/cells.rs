@@ -1,4 +1,4 @@
-//! Runs the cells of the study, each in a boot of its own, and writes what came out.
+//! Runs the cells of the study, each in a boot of its own, and writes the results.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ use crate::written::Written;
 /// Spry's programs in a guest. If one of them changes, all cells are measured anew.
 const PROGRAMS: [&str; 2] = ["spry-guest", "spry-runner"];
 
-/// What of the paper is measured.
+/// The selection of the paper's measurements that are repeated.
 #[derive(Clone, Debug)]
 pub struct Request {
     /// The kernels with their quanta.
@@ -53,7 +53,7 @@ impl Request {
     }
 }
 
-/// The lab with what is needed to run a cell.
+/// The lab with everything that a cell needs.
 #[derive(Debug)]
 pub struct Laboratory {
     lab: Lab,

@@ -1,11 +1,11 @@
-//! Figure 7 again: how many of the signals to processes that always compute were delivered within a time. And
-//! figure 8: how much is sorted on an older and on a newer processor.
+//! Figure 7 again: the share of the signals to processes that always compute that was delivered within a
+//! time. And figure 8: the throughput of sorting on an older and on a newer processor.
 
 use super::{CASES, Case, Cell, SYSTEMS, Study, System, Tail, Throughput, throughputs};
 use crate::figure::{Axis, Bar, Colour, Curve, Drawn, Panel, Part, Point, Topic};
 use crate::study::Spread;
 
-/// The halves of the figure: the number of each, its caption, and where its axis ends, us.
+/// The halves of the figure: the number of each, its caption, and the end of its axis, us.
 const HALVES: [(&str, &str, f64); 2] = [
     ("7-left", "latency of signals to processes that always compute, 100 Hz", 500_000.0),
     ("7-right", "latency of signals to processes that always compute, 20,000 Hz", 1_000.0),
@@ -19,14 +19,14 @@ const CURVES: [(u32, &str, Colour); 4] = [
     (8, "8", Colour::Quake),
 ];
 
-/// The figures that were measured, each with what the paper printed of it.
+/// The figures that were measured, each with the paper's printed values.
 pub fn all(study: &Study) -> Vec<Topic> {
     let halves = SYSTEMS.iter().zip(HALVES).enumerate();
     let halves = halves.filter_map(|(nth, (system, half))| topic(study, system, nth, half));
     halves.chain(sorting(&throughputs(study))).collect()
 }
 
-/// Figure 8 in percent of the older processor with the base system; `None` if that was not measured.
+/// Figure 8 in percent of the older processor with the base system; `None` if that base was not measured.
 fn sorting(bars: &[Throughput]) -> Option<Topic> {
     let (title, caption) = ("what 8 competing processes sort", "throughput of sorting, 8 processes");
     let is_first = |bar: &&Throughput| bar.generation.shift > 0 && bar.system == SYSTEMS[0].key;
@@ -121,7 +121,7 @@ fn point(us: f64, percent: f64) -> Point {
     Point { x: us, y: Spread { median: percent, low: percent, high: percent } }
 }
 
-/// Each half percent of a cell's signals.
+/// The latency at each half percent of a cell's signals.
 fn distribution(cell: &Cell) -> Vec<Point> {
     let at = |nth: u32| {
         let part = f64::from(nth) / 200.0;
@@ -130,7 +130,7 @@ fn distribution(cell: &Cell) -> Vec<Point> {
     (1..=200).map(at).collect()
 }
 
-/// What the paper prints of a case's distribution, without its longest latency, which is far to the right.
+/// The paper's values of a case's distribution, without the longest latency, which is far to the right.
 fn published(case: &Case, system: &System, nth: usize) -> Vec<Point> {
     let tick_us = system.tick_ns as f64 / 1000.0;
     let within = case.within_tick.filter(|_| nth == 0);

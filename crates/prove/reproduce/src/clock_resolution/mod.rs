@@ -71,7 +71,7 @@ pub struct Cell {
     pub late_ns: Vec<u64>,
 }
 
-/// What one boot measured.
+/// The measurement of one boot.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measured {
@@ -81,7 +81,7 @@ pub enum Measured {
     Sorts(Sorting),
 }
 
-/// Everything that was measured.
+/// All measurements of the study.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Study {
     /// The cells with alarms, in any order.
@@ -133,7 +133,7 @@ mod tests {
         Cell { system: system.to_owned(), case: case.to_owned(), seed, late_ns }
     }
 
-    /// A hundred signals that are so late that these parts of them are within these times, us.
+    /// A hundred signals. For each pair of `tail`, the signals up to that number have that latency, us.
     pub(super) fn signals(tail: &[(usize, u64)]) -> Vec<u64> {
         (1..=100).map(|nth| tail.iter().find(|(to, _)| nth <= *to).map_or(0, |(_, us)| *us)).collect()
     }

@@ -16,8 +16,8 @@ use crate::study::Spread;
 
 const STYLE: &str = include_str!("../page.css");
 
-/// Makes the page; `releases` are those of the systems' kernels, `command` is the command that makes it
-/// again.
+/// Makes the page. `releases` are the releases of the systems' kernels, `command` is the command that makes
+/// it again.
 pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: &str) -> String {
     let title = "Clock resolution: alarms at 100 and 20,000 Hz";
     let own = [STYLE, draw::STYLE].concat();
@@ -59,7 +59,7 @@ pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: 
     out + END
 }
 
-/// Table 6: under each row of the paper's the measured one.
+/// Table 6: the measured row below each row of the paper.
 fn tails(rows: &[Row]) -> String {
     let mut heads = vec!["", "kernel", "from"];
     heads.extend(HEADS);
@@ -80,7 +80,7 @@ fn tails(rows: &[Row]) -> String {
     table(&heads, lines)
 }
 
-/// Figure 8: its bars as a table, and what it says.
+/// Figure 8: its bars as a table, and its findings.
 fn sorting(bars: &[Throughput]) -> String {
     let rows = bars.iter().map(|bar| {
         let processor =

@@ -45,13 +45,13 @@ const fn case(kind: &'static str, n: u32, loops: u32, base: Tail, fast: Tail) ->
     Case { kind, n, loops, table: Some([base, fast]), thesis: None, within_tick: None }
 }
 
-/// A case of CONT, which figure 7 has, too.
+/// A case of CONT, which figure 7 also has.
 const fn cont(n: u32, table: Option<[Tail; 2]>, thesis: Option<Tail>, within_tick: f64) -> Case {
     Case { kind: "CONT", n, loops: 0, table, thesis, within_tick: Some(within_tick) }
 }
 
-/// All cases, those of table 6 in the table's order. The two cases of CONT that only figure 7 has stand
-/// between them.
+/// All cases. The cases of table 6 are in the table's order. The two cases of CONT that only figure 7 has
+/// stand between them.
 pub const CASES: [Case; 12] = [
     case("BLK", 2, 0, tail(5.0, 8.0, 11.0, 40.0), tail(13.0, 14.0, 21.0, 23.0)),
     case("BLK", 8, 0, tail(5.0, 12.0, 22.0, 420.0), tail(7.0, 9.0, 13.0, 25.0)),
@@ -77,7 +77,7 @@ pub const CASES: [Case; 12] = [
     case("4%", 1, 8, tail(50_003.0, 50_003.0, 170_014.0, 280_010.0), tail(56.0, 57.0, 59.0, 856.0)),
 ];
 
-/// What differs from the paper's experiments.
+/// The differences from the paper's experiments.
 pub const LEFT_OUT: [&str; 5] = [
     "Latencies count from when an alarm is due. The paper counts from the tick that fires it, which is up to \
      a tick later: 10 ms on the base kernel, 50 us on the fast one. Both kernels tick always and have no \
@@ -92,7 +92,7 @@ pub const LEFT_OUT: [&str; 5] = [
 ];
 
 impl Case {
-    /// The case's name, as table 6 has it.
+    /// The case's name, as in table 6.
     pub fn name(&self) -> String {
         match self.loops {
             0 => format!("{}, {} {}", self.kind, self.n, if self.n == 1 { "process" } else { "processes" }),

@@ -8,10 +8,10 @@ use crate::study::Spread;
 
 /// The quantiles of table 6. A part of 1 is the longest latency.
 pub(super) const PARTS: [(f64, &str); 4] = [(0.9, "90 %"), (0.95, "95 %"), (0.99, "99 %"), (1.0, "longest")];
-/// The largest difference of a quantile from the paper's that agrees, as a part of the paper's value. A
+/// The largest difference of a quantile from the paper's value that agrees, as a part of that value. A
 /// difference of a tick agrees in any case.
 const OFF: f64 = 0.05;
-/// The largest difference of a share of figure 7 from the paper's that agrees.
+/// The largest difference of a share of figure 7 from the paper's share that agrees.
 const SHARE_OFF: f64 = 0.06;
 /// The longest time for the handling of a signal beyond the tick that fires it, ns.
 const HANDLING_NS: u64 = 5_000;
@@ -112,7 +112,7 @@ fn row(study: &Study, system: &'static System, nth: usize, case: &Case) -> Optio
     })
 }
 
-/// The reason for which a row differs from the paper, or for which its latency at 99 % does, which no verdict
+/// The reason why a row differs from the paper, or why its latency at 99 % differs, which no verdict
 /// covers.
 fn why(
     case: &Case,
@@ -163,7 +163,7 @@ mod tests {
         assert_eq!(row("fast", "cont-8").measured[0], Spread { median: 663.0, low: 662.0, high: 664.0 });
         assert!(row("fast", "cont-8").why.is_some_and(|why| why.contains("daemons")));
         assert!(row("fast", "cont-8").thesis.is_some() && row("base", "cont-8").thesis.is_none());
-        // A tick is 50 us on the fast kernel: 53 us are as the paper's 7 us.
+        // A tick is 50 us on the fast kernel: 53 us agree with the paper's 7 us.
         assert_eq!((row("fast", "blk-8").verdict, row("fast", "blk-8").why), (Verdict::AsThen, None));
         assert_eq!(row("base", "4-1-8cpu").verdict, Verdict::Otherwise);
         assert!(row("base", "4-1-8cpu").why.is_some_and(|why| why.contains("at the end of its queue")));

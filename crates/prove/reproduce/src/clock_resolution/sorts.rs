@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{SYSTEMS, Study, System, Verdict};
 use crate::study::Spread;
 
-/// How many processes sort.
+/// The number of processes that sort.
 pub(super) const PROCESSES: u32 = 8;
 /// The key of figure 8's cells, for files and commands.
 pub const SORTS: &str = "sort-8";
@@ -24,7 +24,7 @@ pub struct Generation {
     pub then: &'static str,
 }
 
-/// Both generations; the older one is the first.
+/// Both generations; the older generation is the first.
 pub const GENERATIONS: [Generation; 2] = [
     Generation {
         key: "older",
@@ -84,7 +84,7 @@ pub struct Upgrade {
     pub verdict: Verdict,
 }
 
-/// The bars that were measured: both systems on the older processor, then on the newer one.
+/// The bars that were measured: both systems on the older processor, then on the newer processor.
 pub fn throughputs(study: &Study) -> Vec<Throughput> {
     let of = |generation| SYSTEMS.iter().filter_map(move |system| throughput(study, generation, system));
     GENERATIONS.iter().flat_map(of).collect()

@@ -15,12 +15,12 @@ use crate::study::Spread;
 /// The heads of the columns of table 6.
 pub(super) const HEADS: [&str; 4] = ["90 %", "95 %", "99 %", "longest"];
 
-/// What table 6 is about.
+/// The heading of table 6.
 pub(super) const TABLE: &str = "Table 6: latencies of alarm signals, us";
-/// What the shares of figure 7 are about.
+/// The heading of the shares of figure 7.
 pub(super) const SHARES: &str = "Figure 7: signals to processes that always compute, within a tick, 100 Hz";
 
-/// What figure 8 is about.
+/// The heading of figure 8.
 pub(super) const SORTS: &str = "Figure 8: numbers that 8 competing processes sort, thousands per second";
 
 /// A published tail in words.
@@ -28,7 +28,7 @@ pub(super) fn published(tail: Tail) -> [String; 4] {
     [tail.p90, tail.p95, tail.p99, tail.max].map(digits)
 }
 
-/// Where the figures are from, in a sentence for each machine.
+/// The origin of the figures, in a sentence for each machine.
 pub(super) fn machines(releases: &[(&str, &str)]) -> Vec<String> {
     let of = |(system, release): &(&str, &str)| {
         let about = SYSTEMS.iter().find(|known| known.key == *system).map_or("", |known| known.about);
@@ -109,7 +109,7 @@ fn bar_line(bar: &Throughput) -> String {
     format!("{} processor, {system}: {}{spread}{then}", generation.key, thousands(measured.median))
 }
 
-/// What figure 8 says: the paper's point with its verdict, and what the fast system costs.
+/// The findings of figure 8: the paper's conclusion with its verdict, and the cost of the fast system.
 pub(super) fn findings(bars: &[Throughput]) -> Vec<String> {
     let upgrade = upgrade(bars).map(|upgrade| {
         format!(

@@ -17,9 +17,9 @@ const TOP: f64 = 30.0;
 const BOTTOM: f64 = 46.0;
 const WIDTH: f64 = 380.0;
 const HEIGHT: f64 = 250.0;
-/// The width to the right of each panel for the names of what is drawn, in pixels.
+/// The width to the right of each panel for the names of its curves or bars, in pixels.
 const RIGHT: f64 = 150.0;
-/// The distance of two names that stand one above the other, in pixels.
+/// The least distance of two names that stand one above the other, in pixels.
 const NAME_GAP: f64 = 15.0;
 /// The height of a row of bars, in pixels.
 const ROW: f64 = 27.0;

@@ -1,4 +1,4 @@
-//! Draws for each load a stack of the programs that had the CPU, and a line of the lost frames.
+//! Draws a stack of the programs that had the CPU for each load, and a line of the lost frames.
 
 use spry_page::chart::{Canvas, Point};
 
@@ -6,7 +6,7 @@ use super::{DOT, NAME_GAP, WIDTH, frame, legend, up};
 use crate::figure::{Colour, Stack, Topic};
 use crate::words;
 
-/// The part of its column that a stack fills.
+/// The part of its column's width that a stack fills.
 const FILLED: f64 = 0.62;
 
 pub(super) fn draw(canvas: &mut Canvas, topic: &Topic, stacks: &[Stack]) {
@@ -38,7 +38,7 @@ pub(super) fn draw(canvas: &mut Canvas, topic: &Topic, stacks: &[Stack]) {
     legend(canvas, &shown, (WIDTH + 10.0, y));
 }
 
-/// Draws the line of the lost frames. Returns how much space it takes in the legend.
+/// Draws the line of the lost frames. Returns the space that it takes in the legend.
 fn lost(canvas: &mut Canvas, topic: &Topic, stacks: &[Stack], middle: impl Fn(f64) -> f64) -> f64 {
     let points: Vec<(Point, f64)> = stacks
         .iter()

@@ -15,7 +15,7 @@ const PACKAGES: [&str; 6] = ["gcc", "libc6-dev", "make", "nfs-common", "nfs-kern
 /// The kernel modules that the load NFS-COMPILE needs.
 const MODULES: [&str; 2] = ["nfsd", "nfsv4"];
 /// A sample that is later than this counts as late, us. It is half of the article's first threshold, and
-/// several times what a wake-up takes.
+/// several times the duration of a wake-up.
 const LATE_US: u64 = 50;
 /// How long the loads may take to get ready, in addition to the time of the samples, seconds of the guest's
 /// time.
@@ -45,7 +45,7 @@ const TELL: &str = "cat /sys/kernel/oops_count >/results/oopses\n";
 /// The result file with the number of these faults.
 const OOPSES: &str = "oopses";
 
-/// Fails if the compilation does not run any more when the samples have been taken.
+/// Fails if the compilation has ended before the samples have been taken.
 const STILL_COMPILES: &str = "kill -0 $load || { cat /tmp/load >&2; exit 1; }\n";
 
 /// A cell: one boot of a kernel beside a load.
@@ -61,10 +61,10 @@ pub struct Boot {
     pub samples: u64,
 }
 
-/// The parts of which the machine is made.
+/// The parts of the machine.
 ///
 /// # Errors
-/// If the lab does not know the kernel's name.
+/// If the lab has no kernel of this name.
 pub fn spec(kernel: &Kernel) -> Result<MachineSpec, Error> {
     Ok(MachineSpec {
         kernel: kernel.choice.parse()?,
@@ -128,7 +128,7 @@ impl Boot {
         }
     }
 
-    /// The results of the cell: those of the first measurement, and those of the samples that were split.
+    /// The results of the cell: of the first measurement, and of the second, which splits its samples.
     ///
     /// # Errors
     /// If the guest did not finish; the error contains the guest's output.
@@ -154,7 +154,7 @@ impl Boot {
             if taken < samples {
                 return Err(Error::Guest(format!("{taken} of {samples} samples were taken")));
             }
-            // A measurement is useless if its load ended before the measurement did.
+            // A measurement is useless if its load ended before it.
             if let Some(ended) = results.lacks.iter().find(|lack| lack.starts_with(LOAD_ENDED)) {
                 return Err(Error::Guest(ended.clone()));
             }

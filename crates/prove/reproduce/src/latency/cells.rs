@@ -24,14 +24,14 @@ pub struct Request {
     pub loads: Vec<&'static Load>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
-    /// How many samples a cell takes, without those that are split.
+    /// How many samples a cell takes, without the split samples.
     pub samples: u64,
     /// How many virtual machines run side by side; `None`: as many as this machine can have.
     pub jobs: Option<usize>,
 }
 
 impl Request {
-    /// All cells: first every kernel beside every load with the first seed, then the same with each further
+    /// All cells: first every kernel beside every load with the first seed, then the same for each further
     /// seed.
     fn boots(&self) -> Vec<Boot> {
         let mut boots = Vec::new();

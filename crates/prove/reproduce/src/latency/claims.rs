@@ -22,7 +22,7 @@ pub struct Claim {
     pub by: &'static str,
 }
 
-/// The claims that follow from the article's values at the points that are compared.
+/// The claims that follow from the article's values at the compared points.
 pub const CLAIMS: [Claim; 4] = [
     Claim {
         at: RANKED_AT,

@@ -1,5 +1,5 @@
-//! Repeats the article on scheduler latency (Williams 2002, Measuring Scheduler Latency): which kernels are
-//! measured beside which loads, and the results.
+//! Repeats the article on scheduler latency (Williams 2002, Measuring Scheduler Latency): the kernels, the
+//! loads beside which they are measured, and the results.
 
 mod boot;
 mod cells;
@@ -37,7 +37,7 @@ pub struct Kernel {
     pub choice: &'static str,
     /// The preemption model that is set at boot; `None` if the kernel has one model only.
     pub preempt: Option<&'static str>,
-    /// The article's kernel that this kernel stands for, if any.
+    /// The article's kernel for which this kernel stands, if any.
     pub stands_for: Option<&'static str>,
 }
 
@@ -62,7 +62,7 @@ pub const KERNELS: [Kernel; 6] = [
 pub struct Load {
     /// The load's name, which `spry load list` shows.
     pub key: &'static str,
-    /// What the load stands for.
+    /// The counterpart of the load in the article, or its own origin.
     pub stands_for: &'static str,
     /// Whether the quick version of the study has the load too.
     pub quick: bool,
@@ -103,7 +103,7 @@ pub struct Cell {
     pub split: Results,
 }
 
-/// Everything that was measured.
+/// All measurements of the study.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Study {
     /// The cells, in any order.
@@ -170,8 +170,8 @@ impl Beside {
     }
 }
 
-/// The kernels at a point of the distribution, the kernel with the lowest latency first, with their ranks.
-/// Kernels share a rank if the difference between them may be noise.
+/// The kernels at a point of the distribution, in ascending order of latency, with their ranks. Kernels share
+/// a rank if the difference between them may be noise.
 pub fn ranks(comparison: &Comparison, point: Point) -> Vec<(usize, &Column)> {
     let mut place = 0;
     let order = comparison.order(point).into_iter().enumerate();
@@ -223,7 +223,7 @@ fn row(column: &Column) -> Vec<String> {
     ]
 }
 
-/// A culprit in words: the task, how it delayed wake-ups, how often, and the longest delay.
+/// A culprit in words: the task, its way of delaying wake-ups, the number of delays, and the longest delay.
 fn culprit(culprit: &Culprit) -> String {
     let shown = &culprit.stack[..culprit.stack.len().min(FRAMES_SHOWN)];
     let place = if shown.is_empty() { String::new() } else { format!(": {}", shown.join(" < ")) };
@@ -242,7 +242,7 @@ fn culprits(why: &Results) -> &[Culprit] {
     &all[..all.len().min(CULPRITS_SHOWN)]
 }
 
-/// The capabilities that a kernel's measurements lacked, each once.
+/// The capabilities that a kernel's measurements lacked, each only once.
 fn notes(column: &Column, why: &Results) -> Vec<String> {
     let mut notes = column.results.lacks.clone();
     why.lacks.iter().for_each(|lack| {

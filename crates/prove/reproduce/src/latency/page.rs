@@ -37,8 +37,8 @@ pub fn page(study: &Study, undone: &Undone, command: &str) -> String {
     out + END
 }
 
-/// The present kernels beside all loads together, drawn and described as the article does it. The article's
-/// own values stand below.
+/// The present kernels beside all loads together, drawn and described in the way of the article. The
+/// article's own values stand below.
 fn together(study: &Study) -> String {
     let sums: Vec<(&str, Histogram)> =
         KERNELS.iter().filter_map(|kernel| Some((kernel.key, study.together(kernel)?))).collect();

@@ -1,7 +1,7 @@
-//! What the article printed about its four kernels (Williams 2002, Results). For each kernel it took five
+//! The article's printed values for its four kernels (Williams 2002, Results). For each kernel it took five
 //! million samples, beside all loads at once.
 
-/// A kernel of the article's.
+/// One of the article's kernels.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Published {
     /// The kernel's name in the article.
@@ -12,7 +12,7 @@ pub struct Published {
     pub mean_ms: f64,
     /// The standard deviation, ms.
     pub sd_ms: f64,
-    /// Which share of the samples was below each threshold: the threshold in ms, the share in percent.
+    /// The share of the samples below each threshold: the threshold in ms, the share in percent.
     pub percent_below_ms: &'static [(f64, f64)],
 }
 
@@ -79,8 +79,8 @@ pub const PUBLISHED: [Published; 4] = [
 ];
 
 impl Published {
-    /// Which share of the samples was below a threshold in ms, percent. Above the printed thresholds it is
-    /// all of them.
+    /// The share of the samples below a threshold in ms, percent. Above the printed thresholds it is 100
+    /// %.
     pub fn percent_below(&self, threshold_ms: f64) -> f64 {
         let found = self.percent_below_ms.iter().find(|(limit_ms, _)| (limit_ms - threshold_ms).abs() < 1e-9);
         found.map_or(100.0, |(_, percent)| *percent)

@@ -1,4 +1,4 @@
-//! One cell of the study: the job of the virtual machine, and what it measured.
+//! One cell of the study: the job of the virtual machine, and its measurement.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -14,12 +14,12 @@ use crate::error::Error;
 
 /// The packages of the film: an X server and a player.
 const PACKAGES: [&str; 3] = ["mplayer", "util-linux", "xvfb"];
-/// The file system of the loads, MiB, and what they may take of it.
+/// The file system of the loads, MiB, and the space in it that they may take.
 const SCRATCH_MIB: u32 = 192;
 const DISK: &str = "128M";
-/// The film's frames, each as long as this, ns.
+/// The length of each frame of the film, ns.
 const FRAME_NS: f64 = 40e6;
-/// The film, as the thesis' scenario plays it; without `-framedrop`, so that each frame is shown.
+/// The film in the way of the thesis' scenario; without `-framedrop`, so that each frame is shown.
 const PLAY: &str = "mplayer -vo x11 -zoom -xy 2 -ao null -loop 0 -nolirc -noconsolecontrols -nomouseinput \
                     /spry/clip.mpg";
 /// The player's reservation: a frame takes 6 ms of CPU time, and at most twice that.
@@ -27,9 +27,9 @@ const RESERVE: &str = "spry reserve --budget 16ms --period 40ms --";
 /// The real-time priority of player and server: the same for both, as in the paper, or more for the server.
 const FIFO: &str = "chrt -f 50";
 const FIFO_ABOVE: &str = "chrt -f 51";
-/// How long everything else may take, in addition to the measured time, seconds of the guest's time.
+/// How long all other steps may take, in addition to the measured time, seconds of the guest's time.
 const AROUND_S: u32 = 120;
-/// How much of the beginning of table 1 does not count, ms: by then both threads have started.
+/// The part at the beginning of table 1 that does not count, ms: at its end both threads have started.
 const SETTLE_MS: u32 = 200;
 /// The result file of the film.
 const FRAMES: &str = "frames.json";
@@ -41,11 +41,11 @@ pub(super) struct Boot {
     pub(super) system: &'static System,
     pub(super) load: &'static Load,
     pub(super) seed: u64,
-    /// How long it is measured.
+    /// The length of the measurement, seconds.
     pub(super) seconds: u32,
 }
 
-/// The parts of which a system's machine is made.
+/// The parts of a system's machine.
 pub(super) fn spec(kernel: &str) -> Result<MachineSpec, Error> {
     Ok(MachineSpec {
         kernel: kernel.parse()?,
@@ -60,7 +60,7 @@ pub(super) fn spec(kernel: &str) -> Result<MachineSpec, Error> {
 pub(super) struct Files {
     pub(super) programs: Vec<PathBuf>,
     pub(super) clip: PathBuf,
-    /// How Spry's daemon is started: without ceilings for display servers, and with them.
+    /// The setup of Spry's daemon: without ceilings for display servers, and with ceilings.
     pub(super) daemons: [Setup; 2],
 }
 
@@ -156,10 +156,10 @@ impl Boot {
         }
     }
 
-    /// What the guest measured.
+    /// The guest's measurement.
     ///
     /// # Errors
-    /// If the guest did not finish; the error has what it said.
+    /// If the guest did not finish; the error has its output.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<Cell, Error> {
         let left = Left::of(outcome, "spry: ")?;
         let measured = match self.system.part {
@@ -184,8 +184,8 @@ struct Frames {
     frames_ns: Vec<u64>,
 }
 
-/// The least and the greatest skew (`A-V:`) of the player's status lines, ms, of the later half of the lines:
-/// by then the load runs.
+/// The least and the greatest skew (`A-V:`) of the player's status lines, ms. Only the later half of the
+/// lines counts, since the load runs by then.
 fn said_by_player(text: &str) -> Option<(f64, f64)> {
     let skew = |part: &str| part.split_whitespace().next()?.parse::<f64>().ok();
     let all: Vec<f64> = text.split("A-V:").skip(1).filter_map(skew).collect();
@@ -195,7 +195,7 @@ fn said_by_player(text: &str) -> Option<(f64, f64)> {
     })
 }
 
-/// What scripts share: to wait for something, and to end the loads, which must still run.
+/// The functions that the scripts share: they wait for a condition, and end the loads, which must still run.
 const FUNCTIONS: &str = "\
 loads=''
 ready() {

@@ -30,7 +30,7 @@ pub struct Request {
     pub loads: Vec<&'static Load>,
     /// The number of seeds. Each cell is run with the seeds from 1 to this number.
     pub seeds: u64,
-    /// For how long budgets are measured, and for how long the film, seconds.
+    /// The length of the measurement of budgets, and of the film, seconds.
     pub seconds: [u32; 2],
     /// How many virtual machines run side by side; `None`: as many as this machine can have.
     pub jobs: Option<usize>,

@@ -7,13 +7,13 @@ use super::{Measured, Part, Study};
 use crate::latency::Outcome;
 use crate::study::Spread;
 
-/// The aim for a value of Spry's.
+/// The aim for one of Spry's values.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Aim {
     /// The value is at most this.
     AtMost(f64),
-    /// The value is at most so many times the value of the stock system.
+    /// The value is at most this many times the value of the stock system.
     TimesStock(f64),
 }
 
@@ -68,7 +68,7 @@ impl Aim {
 /// more.
 const TIMES: f64 = 2.0;
 
-/// A finding of the paper: the skew of one system is greater than that of another.
+/// A finding of the paper: the skew of one system is greater than the skew of another.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Claim {
     words: &'static str,
@@ -149,7 +149,7 @@ pub(super) fn worst_us(measured: &Measured) -> Option<f64> {
     }
 }
 
-/// The system of Spry's that is judged, and the stock system that it is compared with.
+/// The system with Spry that is judged, and the stock system that it is compared with.
 pub(super) const fn judged(part: Part) -> (&'static str, &'static str) {
     match part {
         Part::Table => ("reserved", "deadline"),

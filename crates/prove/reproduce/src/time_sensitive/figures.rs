@@ -9,7 +9,7 @@ const FRAMES_S: f64 = 25.0;
 /// The least skew that is drawn, us. Smaller skews are drawn as this, because the axis is logarithmic.
 const LEAST_US: f64 = 1.0;
 
-/// A figure of the paper's.
+/// One of the paper's figures.
 struct Figure {
     load: &'static str,
     number: &'static str,

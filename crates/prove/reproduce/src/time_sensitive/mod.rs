@@ -157,8 +157,8 @@ pub struct Thread {
 /// The skew of a film's frames.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct Film {
-    /// The skew of each frame, us: how much later than its sound the frame was shown. The median skew, which
-    /// is constant, is subtracted.
+    /// The skew of each frame, us: the delay of the frame after its sound. The median skew, which is
+    /// constant, is subtracted.
     pub skews_us: Vec<f64>,
     /// The least and the greatest skew in the player's own report, ms.
     pub said_ms: Option<(f64, f64)>,
@@ -187,7 +187,7 @@ pub struct Cell {
     pub measured: Measured,
 }
 
-/// Everything that was measured.
+/// All measurements of the study.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Study {
     /// The cells, in any order.

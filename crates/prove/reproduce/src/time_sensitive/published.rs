@@ -1,4 +1,4 @@
-//! What the paper printed (Goel et al. 2002): table 1, and what its text says of figures 2 to 5.
+//! The paper's printed values (Goel et al. 2002): table 1, and the values in its text on figures 2 to 5.
 
 /// The greatest deviations of a thread of table 1 beside a load: of the boundary of a period, and of the
 /// allocation in a period, us. `None` for loads that the paper did not have.
@@ -12,7 +12,7 @@ pub fn deviations(thread: &str, load: &str) -> Option<(f64, f64)> {
     }
 }
 
-/// The greatest skews beside a load, each with the system that had it, us.
+/// The greatest skews beside a load, each with its system, us.
 pub fn skews(load: &str) -> &'static [(&'static str, f64)] {
     match load {
         "none" => &[("Linux", 5_000.0)],
@@ -28,7 +28,7 @@ pub fn skews(load: &str) -> &'static [(&'static str, f64)] {
     }
 }
 
-/// The part of the paper's evaluation that is not made again, and why.
+/// The parts of the paper's evaluation that are not repeated, and the reasons.
 pub const LEFT_OUT: [&str; 3] = [
     "Figure 5 has Linux-SRT, which no longer exists; in its place, as in that of Linux in figures 3 and 4, \
      is a kernel with exact timers that is not preempted (fifo-none).",

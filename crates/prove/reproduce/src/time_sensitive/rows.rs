@@ -76,7 +76,7 @@ const QUANTITIES: [Quantity; 5] = [
     },
 ];
 
-/// The rows of all loads that were measured, those of table 1 first.
+/// The rows of all loads that were measured. The rows of table 1 come first.
 pub fn rows(study: &Study) -> Vec<Row> {
     LOADS
         .iter()

@@ -17,7 +17,7 @@ pub(super) const fn head(part: Part) -> &'static str {
     }
 }
 
-/// What is aimed at and whether it is reached, in words.
+/// The aim and the verdict on it, in words.
 pub(super) fn aim(row: &Row) -> String {
     match (row.aim, row.verdict) {
         (Some(aim), Some(verdict)) => format!("{}: {}", aim.words(), verdict.words()),

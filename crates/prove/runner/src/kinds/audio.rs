@@ -1,6 +1,6 @@
-//! `audio`: PipeWire with its session manager, a sink that drops what it gets, and a player. What is counted
-//! is what PipeWire's own drivers count (`ERR` of `pw-top`): a node that had not finished its period when the
-//! next one began.
+//! `audio`: PipeWire with its session manager, a sink that drops its input, and a player. The task counts
+//! xruns, as PipeWire's own drivers do (`ERR` of `pw-top`): an xrun is a node that had not finished its
+//! period when the next one began.
 
 use std::fmt::Write as _;
 use std::io;
@@ -17,11 +17,11 @@ use crate::x11::tree;
 
 /// The name of the sink.
 const SINK: &str = "spry-sink";
-/// How long PipeWire may take until its socket is there, its graph runs, and its threads have reservations,
-/// and how often this is looked at.
+/// The time limit for PipeWire's socket, for its graph and for its threads' reservations, and the interval
+/// between two checks.
 const PATIENCE: Duration = Duration::from_secs(60);
 const LOOK: Duration = Duration::from_millis(100);
-/// How much longer than the run the sound is: what is before and after the run.
+/// How much longer than the run the sound is, s: it also covers the time before and after the run.
 const SPARE_S: u64 = 120;
 /// The bytes of a frame: two channels of 16 bits.
 const FRAME_BYTES: u64 = 4;
@@ -42,7 +42,7 @@ pub(super) fn play(audio: Audio, stage: &Stage) -> Result<Metrics, RunError> {
         program.check()?;
     }
     let after = counted(stage, &home).map_err(failed)?;
-    // The programs that use others end before those.
+    // A program ends before the programs that it uses.
     graph.iter_mut().rev().for_each(Program::end);
     let mut metrics = Metrics::new();
     metrics.count("xruns", after.xruns.saturating_sub(before.xruns));
@@ -65,7 +65,7 @@ fn prepare(audio: Audio, stage: &Stage, home: &Path) -> io::Result<()> {
     let bytes = seconds * audio.rate * FRAME_BYTES;
     let sound = sound(home);
     stage.write_file(&sound, &wave_head(audio.rate as u32, u32::try_from(bytes).unwrap_or(u32::MAX - 64)))?;
-    // The rest is a hole: silence, which is as much work as any sound.
+    // The rest of the file is a hole, which reads as silence. Silence takes as much work as any sound.
     stage.open_file(&sound, bytes).map(drop)
 }
 
@@ -73,8 +73,8 @@ fn sound(home: &Path) -> PathBuf {
     home.join("silence.wav")
 }
 
-/// The settings of the graph's programs: no message bus, and real-time priorities or none. A second section
-/// of the same name would replace the first.
+/// The settings of the graph's programs: no message bus, and real-time priorities or none. PipeWire would let
+/// a second section of the same name replace the first.
 fn settings(audio: Audio, more: &str) -> String {
     let real_time = audio.threads == Threads::RealTime;
     format!("context.properties = {{ support.dbus = false module.rt = {real_time} {more} }}\n")
@@ -82,7 +82,7 @@ fn settings(audio: Audio, more: &str) -> String {
 
 fn server_settings(audio: Audio) -> String {
     let Audio { quantum, rate, .. } = audio;
-    // Modules that are not there to be used would look for the message bus.
+    // The modules that are switched off here would look for the message bus.
     let more = format!("module.portal = false module.jackdbus-detect = false default.clock.rate = {rate}");
     let mut text = settings(audio, &more);
     _ = writeln!(
@@ -94,7 +94,7 @@ fn server_settings(audio: Audio) -> String {
     text
 }
 
-/// The head of a file of sound: two channels of 16 bits.
+/// The header of a WAV file with two channels of 16 bits.
 fn wave_head(rate: u32, bytes: u32) -> Vec<u8> {
     let mut head = b"RIFF".to_vec();
     head.extend(bytes.saturating_add(36).to_le_bytes());
@@ -106,14 +106,14 @@ fn wave_head(rate: u32, bytes: u32) -> Vec<u8> {
     head
 }
 
-/// Starts the programs, and waits until the graph runs and its threads have what they are to have.
+/// Starts the programs, and waits until the graph runs and its threads have reservations, if needed.
 fn started(audio: Audio, stage: &Stage, home: &Path) -> Result<Vec<Program>, RunError> {
     let mut graph = vec![stage.start_service(&["pipewire"], home, "pipewire.log")?];
     until(stage, &mut graph, "its socket", |_| home.join("pipewire-0").exists())?;
     graph.push(stage.start_service(&["wireplumber"], home, "wireplumber.log")?);
     let (file, latency) = (sound(home), audio.quantum.to_string());
     let player = ["pw-cat", "-p", "--latency", &latency, "--target", SINK, &file.to_string_lossy()];
-    // The player is told of the sink by the session manager, which needs a moment to start.
+    // The session manager connects the player with the sink, and needs a moment to start.
     stage.pause(Duration::from_secs(1));
     graph.push(stage.start_service(&player, home, "player.log")?);
     until(stage, &mut graph, "its graph", |_| counted(stage, home).is_ok_and(|counts| counts.running >= 2))?;
@@ -128,7 +128,7 @@ fn started(audio: Audio, stage: &Stage, home: &Path) -> Result<Vec<Program>, Run
     Ok(graph)
 }
 
-/// Waits until something is there, while all programs run.
+/// Waits until a condition is true, and fails if one of the programs ends.
 fn until(
     stage: &Stage,
     graph: &mut [Program],
@@ -149,7 +149,7 @@ fn until(
     Ok(())
 }
 
-/// What `pw-top` says of the nodes that run.
+/// The counts that `pw-top` prints for the running nodes, added up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     running: u64,
@@ -161,8 +161,8 @@ fn counted(stage: &Stage, home: &Path) -> io::Result<Counts> {
     counts(&text).ok_or_else(|| io::Error::other("pw-top printed no table"))
 }
 
-/// The counts of the last of the tables. A node's line begins with its state, its number, its quantum and
-/// rate, and the ninth word is the number of its xruns.
+/// The counts of the last table. A node's line begins with its state, its number, its quantum and its rate;
+/// the ninth word is the number of its xruns.
 fn counts(text: &str) -> Option<Counts> {
     let is_head = |line: &&str| line.starts_with("S ") && line.contains("QUANT") && line.contains("ERR");
     let lines: Vec<&str> = text.lines().collect();

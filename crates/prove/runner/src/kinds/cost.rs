@@ -45,7 +45,7 @@ pub(super) fn play(cost: &Cost, stage: &Stage) -> Result<Metrics, RunError> {
     Ok(log.metrics())
 }
 
-/// What one operation took in each batch, and how many operations the task did in the measured time.
+/// The time of an operation in each batch, and the number of operations done in the measured time.
 struct Log<'a> {
     stage: &'a Stage,
     start: Start,

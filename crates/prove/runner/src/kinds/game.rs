@@ -17,7 +17,7 @@ pub(super) fn play(game: Game, stage: &Stage) -> Result<Metrics, RunError> {
     play_on(game, stage, &mut Nowhere)
 }
 
-/// What a game draws its frames on.
+/// The surface on which a game draws its frames.
 pub(super) trait Canvas {
     /// Draws a frame. Returns when the frame can be seen.
     fn draw(&mut self, frame: u32) -> Result<(), RunError>;
@@ -32,9 +32,9 @@ impl Canvas for Nowhere {
     }
 }
 
-/// Plays until the run is over, whatever the game draws on: the game works, draws, and begins the next frame.
-/// It takes all the CPU time that it gets. The number of frames that it finishes is what is measured (thesis,
-/// section 6.1).
+/// Plays until the run is over, on any canvas: the game works, draws, and begins the next frame. It takes
+/// all the CPU time that it gets. The result is the number of frames that it finishes (thesis, section
+/// 6.1).
 pub(super) fn play_on(game: Game, stage: &Stage, canvas: &mut dyn Canvas) -> Result<Metrics, RunError> {
     let pieces = game.frame_ns.div_ceil(Game::PIECE_NS);
     let mut watch = Watch::new(stage, stage.start_line()?, game.turned_to_ns);
@@ -67,8 +67,8 @@ enum Look {
     Over,
 }
 
-/// Measures the game: the frames that it finishes, its CPU time, and the longest time for which it stood
-/// still because it had no CPU or waited for the X server.
+/// Measures the game: the frames that it finishes, its CPU time, and its longest standstill. The game stands
+/// still while it has no CPU or waits for the X server.
 struct Watch<'a> {
     stage: &'a Stage,
     start: Start,
@@ -82,7 +82,7 @@ struct Watch<'a> {
 /// Measures how long a game waits for most of a CPU after the user has turned to it.
 struct Favour {
     turned_ns: u64,
-    /// The latest readings of the clock, over half a second or a little more. Each has the moment and the CPU
+    /// The latest readings of the clock, over half a second or a little more. Each has the time and the CPU
     /// time that the game had used until then, ns.
     looks: VecDeque<(u64, u64)>,
     /// The time from the user's turn to the game until the game first had most of a CPU, ns.
@@ -117,7 +117,7 @@ impl<'a> Watch<'a> {
         Self { stage, start, begun: None, last_ns: start.measure_from_ns, gap_ns: 0, frames: 0, favour }
     }
 
-    /// Reads the clock and updates what is measured.
+    /// Reads the clock and updates the measurements.
     fn look(&mut self) -> Look {
         let now_ns = self.stage.now_ns();
         if now_ns >= self.start.measure_from_ns {

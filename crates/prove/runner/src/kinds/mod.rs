@@ -1,4 +1,4 @@
-//! Plays the ready-made kinds of tasks, one file a kind. What is here reaches the machine through [`Stage`]
+//! Plays the ready-made kinds of tasks, one file a kind. This code reaches the machine through [`Stage`]
 //! alone, so that another machine can play it.
 
 mod alarms;

@@ -15,7 +15,7 @@ pub(super) fn play(film: &Player, stage: &Stage) -> Result<Metrics, RunError> {
     play_on(film, stage, &mut Nowhere)
 }
 
-/// What a player shows its frames on.
+/// The surface on which a player shows its frames.
 pub(super) trait Screen {
     /// Shows a frame. Returns when the frame can be seen.
     fn show(&mut self, frame: u64) -> Result<(), RunError>;
@@ -41,7 +41,7 @@ pub(super) fn play_on(film: &Player, stage: &Stage, screen: &mut dyn Screen) -> 
     shown
 }
 
-/// What the decoder's thread and the displayer's thread share.
+/// The state that the decoder's thread and the displayer's thread share.
 struct Shared {
     frames: Mutex<VecDeque<u64>>,
     /// How many free places the queue has. The decoder waits on this number while it is 0.
@@ -61,8 +61,8 @@ impl Shared {
     }
 }
 
-/// When a frame is due, ns. Before the first frame is due, the decoder has the time to fill the queue and to
-/// decode one more frame at the movie's rate.
+/// The time at which a frame is due, ns. Before the first frame is due, the decoder has the time to fill the
+/// queue and to decode one more frame at the movie's rate.
 fn due_ns(film: &Player, start: Start, frame: u64) -> u64 {
     start.t0_ns + (u64::from(film.queue) + 1 + frame) * film.frame_ns
 }

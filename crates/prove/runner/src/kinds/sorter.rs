@@ -1,5 +1,5 @@
-//! The sorting application: fills an array with numbers by chance and sorts it, over and over (Etsion,
-//! Tsafrir, Feitelson 2003, section 3).
+//! The sorting application: fills an array with random numbers and sorts it, over and over (Etsion, Tsafrir,
+//! Feitelson 2003, section 3).
 
 use std::hint::black_box;
 
@@ -9,7 +9,7 @@ use spry_scenario::metrics::Metrics;
 use crate::RunError;
 use crate::stage::Stage;
 
-/// Plays a sorter. It reports the numbers of the arrays that were sorted within the measured time.
+/// Plays a sorter. It reports how many numbers the arrays had that were sorted within the measured time.
 pub(super) fn play(sorter: Sorter, stage: &Stage) -> Result<Metrics, RunError> {
     let mut rng = stage.rng();
     let mut array = vec![u32::MAX; sorter.numbers as usize];
@@ -17,7 +17,7 @@ pub(super) fn play(sorter: Sorter, stage: &Stage) -> Result<Metrics, RunError> {
     let mut sorted = 0;
     while !stage.over() {
         array.iter_mut().for_each(|number| *number = rng.next_u64() as u32);
-        // As the paper's introsort: a quicksort that changes to heapsort where the pivots are bad.
+        // Like the paper's introsort, this is a quicksort that changes to heapsort where the pivots are bad.
         array.sort_unstable();
         black_box(&mut array);
         if start.counts(stage.now_ns()) {

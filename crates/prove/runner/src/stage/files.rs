@@ -12,7 +12,7 @@ use super::Stage;
 pub(crate) struct File(fs::File);
 
 impl Stage {
-    /// Makes an empty file, or empties the file that is there.
+    /// Makes an empty file, or empties the file of this name.
     pub(crate) fn create_file(&self, path: &Path) -> io::Result<File> {
         fs::File::create(path).map(File)
     }
@@ -37,7 +37,7 @@ impl Stage {
         fs::File::open(path).map(File)
     }
 
-    /// Writes a file that has these bytes.
+    /// Writes a file with these bytes as its contents.
     pub(crate) fn write_file(&self, path: &Path, bytes: &[u8]) -> io::Result<()> {
         fs::write(path, bytes)
     }
@@ -52,7 +52,7 @@ impl Stage {
         fs::copy(from, to).map(|_| ())
     }
 
-    /// Makes a directory, and those above it that are not there.
+    /// Makes a directory, and the missing directories above it.
     pub(crate) fn make_directories(&self, path: &Path) -> io::Result<()> {
         fs::create_dir_all(path)
     }
@@ -62,7 +62,7 @@ impl Stage {
         fs::DirBuilder::new().mode(0o700).create(path)
     }
 
-    /// Removes a directory with all that is in it.
+    /// Removes a directory with all its contents.
     pub(crate) fn remove_tree(&self, path: &Path) -> io::Result<()> {
         fs::remove_dir_all(path)
     }
@@ -89,7 +89,7 @@ impl File {
         self.0.read_exact_at(bytes, 0)
     }
 
-    /// Writes all bytes where the last write ended.
+    /// Writes all bytes at the end of the last write.
     pub(crate) fn write_on(&self, bytes: &[u8]) -> io::Result<()> {
         (&self.0).write_all(bytes)
     }

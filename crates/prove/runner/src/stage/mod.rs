@@ -1,5 +1,5 @@
-//! The stage on which a task plays: the common start, the measured time, the end, and all that a task may use
-//! of the machine. A task reaches time, sleep, work, threads, processes and files through its stage alone.
+//! The stage on which a task plays: the common start, the measured time, the end, and the task's access to
+//! the machine. A task reaches time, sleep, work, threads, processes and files through its stage alone.
 
 mod files;
 mod objects;
@@ -38,11 +38,11 @@ pub(crate) use spry_sys::clock::Woke;
 /// the highest threads of the kernel itself.
 const OBSERVER_PRIORITY: u32 = 90;
 
-/// What an instance of a task knows of the run.
+/// The run as an instance of a task sees it.
 #[derive(Clone)]
 pub(crate) struct Stage {
     inner: Arc<Inner>,
-    /// How much later than the run this instance starts, ns.
+    /// The time from the start of the run to the start of this instance, ns.
     shift_ns: u64,
 }
 
@@ -67,7 +67,7 @@ pub(crate) struct Inner {
 /// The moments of a run, ns of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Start {
-    /// When this task starts.
+    /// The start of this task.
     pub t0_ns: u64,
     /// The beginning of the measured time: the same moment for all tasks.
     pub measure_from_ns: u64,
@@ -123,7 +123,7 @@ impl Stage {
         self.inner.instance
     }
 
-    /// The name of the X display; `None` if the scenario asked for none.
+    /// The name of the X display; `None` if the scenario has none.
     pub(crate) fn display(&self) -> Option<&str> {
         self.inner.display.as_deref()
     }
@@ -148,7 +148,7 @@ impl Stage {
         self.inner.warmup_ns.saturating_add(self.inner.duration_ns)
     }
 
-    /// A stream of numbers by chance. It is the same for the same seed, task and instance.
+    /// A stream of pseudo-random numbers. It is the same for the same seed, task and instance.
     pub(crate) fn rng(&self) -> Rng {
         Rng::new(self.inner.seed, &self.inner.task, self.inner.instance)
     }
@@ -176,7 +176,7 @@ impl Stage {
         Ok(start)
     }
 
-    /// The moments of the run. They are known once the run has begun.
+    /// The moments of the run. They are set once the run has begun.
     pub(crate) fn start(&self) -> Start {
         let inner = &self.inner;
         let t0_ns = inner.control.t0_ns.load(Ordering::SeqCst);
@@ -268,12 +268,12 @@ impl Stage {
         clock::sleep_once_until(ns)
     }
 
-    /// Sleeps until a time of the monotonic clock, whatever signals come, or until the run is over.
+    /// Sleeps until a time of the monotonic clock, even if signals come, or until the run is over.
     pub(crate) fn sleep_through(&self, ns: u64) {
         while !self.over() && self.sleep_until(ns) == Woke::Interrupted {}
     }
 
-    /// Sleeps for this long, whatever signals come.
+    /// Sleeps for this long, even if signals come.
     pub(crate) fn pause(&self, time: Duration) {
         thread::sleep(time);
     }
@@ -307,7 +307,7 @@ impl Stage {
         })
     }
 
-    /// Gives the calling thread a priority above all tasks, so that it sees what they do when they do it.
+    /// Gives the calling thread a priority above all tasks, so that it observes their actions without delay.
     ///
     /// # Errors
     /// If this is not allowed.
@@ -321,7 +321,7 @@ impl Stage {
     }
 }
 
-/// Puts the calling thread into a class. The error says what the user can do.
+/// Puts the calling thread into a class. The error describes what the user can do.
 pub(crate) fn become_class(class: Class) -> Result<(), String> {
     attributes(class).give(0).map_err(|error| {
         let help = match (error.kind(), class) {
@@ -336,7 +336,7 @@ pub(crate) fn become_class(class: Class) -> Result<(), String> {
     })
 }
 
-/// A class as the kernel has it.
+/// A class in the form of the kernel's attributes.
 fn attributes(class: Class) -> Attributes {
     match class {
         Class::Other { nice, slice_ns } => Attributes::other(nice, slice_ns),
@@ -357,5 +357,5 @@ pub(crate) fn set_name(name: &str) {
     }
 }
 
-/// How long the runner waits before it looks again, in waits that no event ends.
+/// The longest wait of the runner for an event before it checks its condition again.
 pub(crate) const LOOK_AGAIN: Duration = Duration::from_millis(20);

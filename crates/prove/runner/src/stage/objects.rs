@@ -1,5 +1,5 @@
-//! What tasks wait on and share: locks, conditions, counters and barriers in memory that processes share,
-//! pipes and sockets, timers. Every wait ends when the run ends.
+//! The objects that tasks wait on and share: locks, conditions, counters and barriers in memory that
+//! processes share, pipes and sockets, timers. Every wait ends when the run ends.
 
 use std::io;
 use std::os::fd::AsFd;
@@ -12,7 +12,7 @@ use spry_sys::{futex, measured, process};
 use super::Stage;
 use crate::control::{Channel, Shared};
 
-/// An object that tasks share, as one of them uses it. Each method is for the kinds of objects that it names.
+/// An object that tasks share, as a task uses it. Each method names the kinds of objects to which it applies.
 #[derive(Clone, Copy)]
 pub(crate) struct Object<'a> {
     stage: &'a Stage,
@@ -64,7 +64,7 @@ impl Object<'_> {
         if self.kind == ObjectKind::InheritingLock {
             let tid = process::tid();
             if word.compare_exchange(tid, 0, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-                // It fails only for a lock that the thread does not have.
+                // The call fails only for a lock that the thread does not hold.
                 let _ = futex::unlock_inheriting(word);
             }
         } else if word.swap(0, Ordering::SeqCst) == 2 {
@@ -82,7 +82,7 @@ impl Object<'_> {
         self.change(u32::MAX >> 1);
     }
 
-    /// Changes the object, and wakes at most this many threads that wait for this.
+    /// Changes the object, and wakes at most this many threads that wait for the change.
     fn change(&self, threads: u32) {
         self.shared.word.fetch_add(1, Ordering::SeqCst);
         futex::wake(self.shared.word, threads);
@@ -130,7 +130,7 @@ impl Object<'_> {
         self.change(1);
     }
 
-    /// Waits until all threads of a barrier have come.
+    /// Waits until all threads of a barrier have arrived.
     pub(crate) fn meet(&self) {
         let ObjectKind::Barrier(parties) = self.kind else { return };
         let generation = self.shared.word.load(Ordering::SeqCst);
@@ -152,13 +152,13 @@ impl Object<'_> {
         measured::read(self.channel()?.from.as_fd(), buffer)
     }
 
-    /// Writes as many bytes as fit into a pipe or socket, and waits until one does. Fails with `EINTR` at a
-    /// signal.
+    /// Writes as many bytes as fit into a pipe or socket, and waits until at least one byte fits. Fails with
+    /// `EINTR` at a signal.
     pub(crate) fn write(&self, buffer: &[u8]) -> io::Result<usize> {
         measured::write(self.channel()?.to.as_fd(), buffer)
     }
 
-    /// Keeps the time at which a key was due that goes through a pipe or socket, ns.
+    /// Keeps the time at which a key that goes through a pipe or socket was due, ns.
     pub(crate) fn push_stamp(&self, ns: u64) {
         self.shared.push_stamp(ns);
     }
@@ -168,12 +168,12 @@ impl Object<'_> {
         self.shared.pop_stamp()
     }
 
-    /// When a timer last went off, ns; `None` if it never did.
+    /// The time at which a timer last went off, ns; `None` if it never did.
     pub(crate) fn went_off_ns(&self) -> Option<u64> {
         Some(self.shared.time_ns.load(Ordering::SeqCst)).filter(|&ns| ns > 0)
     }
 
-    /// Sets when a timer goes off, ns.
+    /// Sets the time at which a timer goes off, ns.
     pub(crate) fn goes_off_at(&self, ns: u64) {
         self.shared.time_ns.store(ns, Ordering::SeqCst);
     }

@@ -26,7 +26,7 @@ impl Stage {
 impl Reader {
     /// From now on a read fails rather than waits.
     pub(crate) fn never_wait(&self) {
-        // The kernel refuses this for no pipe.
+        // The kernel allows this for every pipe.
         let _ = file::never_wait(&self.0);
     }
 
@@ -40,11 +40,11 @@ impl Reader {
 impl Writer {
     /// From now on a write fails rather than waits.
     pub(crate) fn never_wait(&self) {
-        // The kernel refuses this for no pipe.
+        // The kernel allows this for every pipe.
         let _ = file::never_wait(&self.0);
     }
 
-    /// Writes as many bytes as fit, and waits until one does. Fails with `EINTR` at a signal.
+    /// Writes as many bytes as fit, and waits until at least one byte fits. Fails with `EINTR` at a signal.
     pub(crate) fn write(&self, buffer: &[u8]) -> io::Result<usize> {
         measured::write(self.0.as_fd(), buffer)
     }

@@ -17,7 +17,7 @@ pub(crate) struct Process {
     tgid: u32,
 }
 
-/// Whether a child has ended, and how.
+/// Whether a child has ended, and the manner of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Ended {
     NotYet,
@@ -81,7 +81,7 @@ impl Stage {
         self.run_program_in(self.scratch(), program, arguments, complaints)
     }
 
-    /// Runs a program in a directory from its start to its end, without input, and drops what it prints. The
+    /// Runs a program in a directory from its start to its end, without input, and drops its output. The
     /// program is killed when the run is over, or when the calling thread ends. Returns how the program
     /// ended; fails if it cannot be started.
     pub(crate) fn run_program_in(
@@ -119,7 +119,7 @@ impl Stage {
 impl Process {
     /// Waits until the process ends.
     pub(crate) fn wait(self) {
-        // A child that is not there has ended.
+        // If there is no such child, it has ended already.
         let _ = process::wait(self.tgid);
     }
 
@@ -135,7 +135,7 @@ impl Process {
     }
 }
 
-/// Kills a process, unless it is gone.
+/// Kills a process, unless it has exited.
 pub(crate) fn kill(tgid: u32) {
     let _ = signal::send(tgid, Signal::KILL);
 }

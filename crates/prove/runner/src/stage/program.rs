@@ -13,7 +13,7 @@ use crate::x11::{X11Error, server, tree};
 
 impl Stage {
     /// Starts a program, the first word of `argv`, on a display. Its home is a directory that the caller has
-    /// made, where also its output goes. The program ends with the calling thread.
+    /// made; its output goes there, too. The program ends with the calling thread.
     pub(crate) fn start_program(
         &self,
         argv: &[String],
@@ -34,7 +34,7 @@ impl Stage {
         Program::start(furnished(argv, home), Output::Log, home.join(log), argv[0])
     }
 
-    /// Runs a program that needs no display to its end, and returns what it printed.
+    /// Runs a program that needs no display to its end, and returns its output.
     pub(crate) fn answer_of(&self, argv: &[&str], home: &Path) -> io::Result<String> {
         let mut command = furnished(argv, home);
         settle(&mut command, [DIES_WITH_PARENT]);

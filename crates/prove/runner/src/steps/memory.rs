@@ -4,7 +4,7 @@ use std::hint::black_box;
 
 use spry_scenario::program::{Access, Memory, Order};
 
-/// How many bytes or links a thread goes through before it looks again whether the run is over.
+/// How many bytes or links a thread goes through before it checks again whether the run is over.
 const BETWEEN_LOOKS: u64 = 1 << 20;
 
 /// The buffers of a thread: one for each pair of a size and a manner of access.
@@ -83,7 +83,7 @@ fn chain(size: usize, stride: usize, order: Order) -> Vec<usize> {
         Order::Sequential => (0..count).collect(),
         Order::Scattered => {
             // The numbers below a power of two, with their bits reversed, visit every place once. Each place
-            // is far from the place before.
+            // is far from the preceding place.
             let bits = usize::BITS - (count - 1).leading_zeros();
             let reversed = |at: usize| if bits == 0 { 0 } else { at.reverse_bits() >> (usize::BITS - bits) };
             (0..1_usize << bits).map(reversed).filter(|&place| place < count).collect()

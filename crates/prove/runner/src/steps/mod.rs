@@ -1,5 +1,5 @@
-//! Plays a task that is made of steps. Keeps how late the task woke, which frames it showed, and how soon it
-//! answered keys.
+//! Plays a task that is made of steps. Measures how late the task woke, which frames it showed, and how soon
+//! it answered keys.
 
 mod memory;
 
@@ -17,11 +17,11 @@ use crate::stage::{Complaints, Ended, File, Object, Process, Stage, Start, Threa
 /// How many samples a thread can keep before it would allocate memory.
 const ROOM: usize = 1 << 15;
 
-/// Why a task does no further steps.
+/// The reason why a task does no further steps.
 enum Halt {
     /// The run is over.
     Over,
-    /// Something failed.
+    /// A step of the task failed.
     Failed(RunError),
 }
 
@@ -50,7 +50,7 @@ struct Actor<'a> {
     stage: &'a Stage,
     class: Option<Class>,
     start: Start,
-    /// When the event that the task last waited for was due, ns.
+    /// The due time of the event for which the task waited last, ns.
     due_ns: u64,
     frame: u64,
     /// The period of a frame, ns; 0 if the task shows no frames.
@@ -408,7 +408,7 @@ impl<'a> Actor<'a> {
             self.stage.die_with_parent();
             self.stage.rename(&spec.name);
             self.stage.enlist();
-            // What such a process measures is not collected, and neither is why it failed.
+            // The measurements of such a process are not collected, and neither is the reason of a failure.
             let _ = Actor::new(self.scenario, program, self.stage, self.class)
                 .and_then(|actor| actor.finish(program));
         });

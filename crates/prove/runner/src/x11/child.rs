@@ -16,7 +16,7 @@ use super::X11Error;
 
 /// The most bytes of a program's output that an error repeats.
 const SAID_MAX: u64 = 600;
-/// How long a program may take to end after it was asked to end, in steps of 10 ms.
+/// How long a program may take to end after the request to end, in steps of 10 ms.
 const PATIENCE_STEPS: u32 = 200;
 /// The kernel's usual timer slack in nanoseconds. A measuring parent may have another one, which its children
 /// would inherit.
@@ -156,7 +156,7 @@ impl Drop for Program {
     }
 }
 
-/// Where a program's standard output goes.
+/// The destination of a program's standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Output {
     /// The output goes to the program's log file.

@@ -48,7 +48,7 @@ impl Client {
         &self.connection.setup().roots[self.screen]
     }
 
-    /// Asks whether the server has an extension.
+    /// Checks that the server has an extension.
     ///
     /// # Errors
     /// [`X11Error::NoExtension`] if not.
@@ -60,8 +60,8 @@ impl Client {
     }
 
     /// Waits for the next event until `deadline_ns`, and returns `None` if none has come by then. Without a
-    /// deadline it waits for ever. Requests that are still buffered are sent first. If an earlier request,
-    /// one without a reply, has failed, this returns its error.
+    /// deadline it waits without limit. Buffered requests are sent first. If an earlier request without a
+    /// reply has failed, this returns its error.
     ///
     /// # Errors
     /// If the connection breaks or the server refused a request.
@@ -102,8 +102,8 @@ impl Client {
         self.sync()
     }
 
-    /// Gives a window the keyboard focus and moves the pointer into it: some programs look at the focus, some
-    /// at the pointer.
+    /// Gives a window the keyboard focus and moves the pointer into it: some programs use the focus, some use
+    /// the pointer.
     ///
     /// # Errors
     /// If the window cannot get the focus.

@@ -20,7 +20,7 @@ pub enum Sight {
     },
     /// The program drew for the first time since [`Watch::rearm`].
     Touched,
-    /// The window is gone.
+    /// The window was destroyed.
     Gone,
 }
 
@@ -34,7 +34,7 @@ pub enum Level {
 }
 
 /// A watch over one window and the windows in it. It has a connection of its own. The server reports a
-/// drawing after it has drawn, so what a watch reports is in the screen's memory already.
+/// drawing after it has drawn, so a reported drawing is in the screen's memory already.
 #[derive(Debug)]
 pub struct Watch {
     client: Client,
@@ -74,7 +74,7 @@ impl Watch {
         &self.client
     }
 
-    /// Forgets what has been drawn, so that the next drawing is again the first one. The request is sent with
+    /// Discards the past drawings, so that the next drawing is again the first one. The request is sent with
     /// the client's next flush, in order with the client's other requests.
     ///
     /// # Errors
@@ -84,8 +84,8 @@ impl Watch {
         Ok(())
     }
 
-    /// The next event of the window, and when this client read it, ns. Returns `None` if no event has come by
-    /// `deadline_ns`.
+    /// The next event of the window, and the time at which this client read it, ns. Returns `None` if no
+    /// event has come by `deadline_ns`.
     ///
     /// # Errors
     /// If the connection breaks.

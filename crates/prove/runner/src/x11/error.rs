@@ -7,13 +7,13 @@ use x11rb::errors::{ConnectError, ConnectionError, ReplyError, ReplyOrIdError};
 
 use crate::RunError;
 
-/// Why an operation on a display failed. If the user can do something about it, the message says what.
+/// The reason why an operation on a display failed. The message names a remedy, if the user has one.
 #[derive(Debug, thiserror::Error)]
 pub enum X11Error {
     /// A program is not installed.
     #[error("{program} is not installed: install the package that has it (Debian: {package})")]
     Missing {
-        /// The command that was looked for.
+        /// The command that was not found.
         program: String,
         /// The distribution package that holds the program.
         package: String,
@@ -29,7 +29,7 @@ pub enum X11Error {
     Connect {
         /// The display's name.
         display: String,
-        /// Why there is no connection.
+        /// The reason why there is no connection.
         source: ConnectError,
     },
     /// The connection broke, or the server refused a request.
@@ -55,7 +55,7 @@ pub enum X11Error {
     NoWindow {
         /// The command that was run.
         program: String,
-        /// The class or the name by which the window was looked for; may be empty.
+        /// The class or the name of the sought window; may be empty.
         sought: String,
         /// How long the runner waited, in seconds.
         waited_s: u64,
@@ -101,7 +101,7 @@ pub enum X11Error {
     File {
         /// The path of the file.
         path: PathBuf,
-        /// Why it could not be made or read.
+        /// The reason why it could not be made or read.
         source: io::Error,
     },
     /// The kernel does not let this user make input devices.
@@ -113,9 +113,9 @@ pub enum X11Error {
     /// The kernel refused a system call.
     #[error("{what}: {source}")]
     Kernel {
-        /// What the call should have done.
+        /// The purpose of the call.
         what: &'static str,
-        /// The kernel's reason.
+        /// The kernel's error.
         source: io::Error,
     },
     /// A generated file could not be generated.

@@ -1,4 +1,4 @@
-//! Files on which scenarios work and that no package has. Each is made once on this machine and kept.
+//! Files that scenarios need and that no package has. Each is made once on this machine and kept.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -24,8 +24,8 @@ pub fn cache() -> PathBuf {
 }
 
 /// The path of a file. It is in the directory that `SPRY_FILES` names. Without that variable it is in
-/// `cache`, and is made if it is not there. One release of `ffmpeg` makes the same bytes each time; another
-/// release may make others.
+/// `cache`, and is made if it does not exist. One release of `ffmpeg` makes the same bytes each time; another
+/// release may make other bytes.
 ///
 /// # Errors
 /// If the name is none of [`FILES`], or the file cannot be made.

@@ -11,15 +11,15 @@ use super::child::Program;
 use super::client::Client;
 use super::{X11Error, clock, tree};
 
-/// How often the runner looks through the display's windows.
+/// The interval between two searches through the display's windows.
 const ROUND: Duration = Duration::from_millis(100);
 /// The least width and height of a program's own window, pixels. A smaller window is a helper of a toolkit,
 /// or an icon.
 const SIDE_MIN: u16 = 48;
-/// The most that is read of a property, in units of 4 bytes.
+/// The greatest length that is read of a property, in units of 4 bytes.
 const PROPERTY_MAX: u32 = 256;
 
-/// The properties of the window that is looked for, in words for a message.
+/// The properties of the sought window, in words for a message.
 fn described(sought: &Sought) -> String {
     let class = sought.class.as_ref().map(|class| format!(" of class {class:?}"));
     let name = sought.name.as_ref().map(|name| format!(" with {name:?} in its name"));
@@ -45,7 +45,7 @@ pub struct Seen {
     pub class: Vec<String>,
     /// The window's `WM_NAME`.
     pub name: String,
-    /// The process (`tgid`) of the client that made the window; `None` if the server does not know it.
+    /// The process (`tgid`) of the client that made the window; `None` if the server cannot determine it.
     pub tgid: Option<u32>,
     /// The window's width in pixels.
     pub width: u16,
@@ -103,7 +103,7 @@ pub fn wait_for(
 /// Waits until a program has a window on the display.
 ///
 /// # Errors
-/// [`X11Error::NoTarget`] if no program shows one within `patience`.
+/// [`X11Error::NoTarget`] if no program shows a window within `patience`.
 pub fn first(client: &Client, patience: Duration) -> Result<Seen, X11Error> {
     let end = clock::after(patience);
     loop {
@@ -142,7 +142,7 @@ fn windows(client: &Client) -> Result<Vec<Seen>, X11Error> {
     Ok(seen)
 }
 
-/// The process of the client that made a window; `None` if the server does not know it from the client's
+/// The process of the client that made a window; `None` if the server cannot determine it from the client's
 /// socket.
 fn owner(client: &Client, window: Window) -> Result<Option<u32>, X11Error> {
     let wanted = ClientIdSpec { client: window, mask: ClientIdMask::LOCAL_CLIENT_PID };

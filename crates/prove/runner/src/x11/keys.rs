@@ -33,7 +33,7 @@ enum Shifted {
     Yes,
 }
 
-/// The server's keyboard: which key gives which character.
+/// The server's keyboard: the key for each character.
 #[derive(Debug)]
 pub struct Keyboard {
     keys: BTreeMap<u32, Key>,

@@ -1,8 +1,8 @@
-//! Real X servers, their clients, and what observes programs from outside.
+//! Real X servers, their clients, and observers of programs.
 //!
 //! A scenario with a display gets a server of its own ([`server`]), without a window manager. Clients
-//! ([`surface`]) draw as real players and games do, by MIT-SHM. What a client or any other program shows
-//! is measured without its help: the DAMAGE extension tells when something was drawn, XTEST presses keys.
+//! ([`surface`]) draw as real players and games do, by MIT-SHM. The output of every program is measured
+//! without its help: the DAMAGE extension reports drawings, XTEST presses keys.
 
 pub mod child;
 pub mod client;

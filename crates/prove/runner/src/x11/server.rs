@@ -19,8 +19,8 @@ use crate::{DisplayServer, RunError};
 /// How long a server may take until it answers. The time is long because the lab's machine is slow.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A running X server and the directory in which its programs live. When this value is dropped, the server
-/// ends and the directory is removed.
+/// A running X server and the home directory of the programs on its display. When this value is dropped, the
+/// server ends and the directory is removed.
 #[derive(Debug)]
 pub struct Server {
     display: String,
@@ -52,8 +52,8 @@ impl Server {
             }
         };
         // The server picks the first free display and writes its number to standard output. It listens on a
-        // local socket alone, lets in this user alone, keeps its state when the last client leaves, and never
-        // blanks the screen.
+        // local socket alone and accepts this user alone. It keeps its state when the last client leaves, and
+        // never blanks the screen.
         command.args(["-displayfd", "1", "-nolisten", "tcp", "-noreset", "-s", "0"]);
         command.current_dir(scratch.path()).env_remove("XAUTHORITY").env_remove("DISPLAY");
         let log = scratch.path().join("server.log");
@@ -101,7 +101,7 @@ impl Server {
     }
 }
 
-/// Starts the server that a scenario asks for, with a display of this size.
+/// Starts the server that a scenario needs, with a display of this size.
 ///
 /// # Errors
 /// As [`Server::start`]; also if the text is not a size.
@@ -120,7 +120,7 @@ impl DisplayServer for Server {
 }
 
 /// Gives a program a display and a home directory of its own, so that neither the user's settings nor an
-/// earlier run changes what the program does.
+/// earlier run changes its behaviour.
 pub fn furnish(command: &mut Command, display: &str, home: &Path) {
     command.env("DISPLAY", display).env("HOME", home).env("XDG_RUNTIME_DIR", home).env("TMPDIR", home);
     command.env("LC_ALL", "C.UTF-8").env("TERM", "xterm").current_dir(home);

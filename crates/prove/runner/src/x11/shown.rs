@@ -1,4 +1,4 @@
-//! When the frames of a program were on the screen, seen from outside.
+//! The times at which the frames of a program were on the screen, as an observer sees them.
 
 use std::time::Duration;
 
@@ -10,14 +10,14 @@ use super::{X11Error, clock, find};
 
 /// The observer's real-time priority: above all tasks.
 const PRIORITY: u32 = 99;
-/// Memory for so many frames is there from the beginning.
+/// Memory for this many frames is allocated at the beginning.
 const FRAMES: usize = 16_384;
 
 /// Waits for a program's window and notes when frames are drawn in it, for a time: each drawing of at least
 /// half of the window is a frame. Times are of the monotonic clock, ns.
 ///
 /// # Errors
-/// If there is no window within `patience`, or it goes.
+/// If there is no window within `patience`, or it is destroyed.
 pub fn frames(display: &str, patience: Duration, time: Duration) -> Result<Vec<u64>, X11Error> {
     let client = Client::connect(display)?;
     let seen = find::first(&client, patience)?;

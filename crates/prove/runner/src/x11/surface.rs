@@ -21,7 +21,7 @@ use super::{X11Error, clock, target};
 /// How long the server may take to draw a frame. If it takes longer, something is wrong.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// The events of its window that each of these clients asks for.
+/// The events of its window that each of these clients selects.
 fn events() -> EventMask {
     EventMask::EXPOSURE | EventMask::KEY_PRESS | EventMask::STRUCTURE_NOTIFY
 }
@@ -120,7 +120,7 @@ impl ClientWindow {
 pub struct Surface {
     window: ClientWindow,
     segment: shm::Seg,
-    /// A word for each pixel, as at depth 24.
+    /// A word for each pixel, in the layout of depth 24.
     picture: Passed,
     waiting: VecDeque<Event>,
 }
@@ -191,7 +191,7 @@ impl Surface {
         }
     }
 
-    /// From now on the server tells the window's client of the pointer's moves over the window.
+    /// From now on the server reports the pointer's moves over the window to the window's client.
     ///
     /// # Errors
     /// If the connection breaks.

@@ -1,4 +1,4 @@
-//! How a task that watches or types finds the window of another task: the window carries the task's name.
+//! Finds the window of another task, for a task that watches or types: the window carries the task's name.
 
 use std::time::Duration;
 
@@ -10,9 +10,9 @@ use super::{X11Error, clock};
 
 /// The property of a window that holds the name of its task.
 const PROPERTY: &[u8] = b"_SPRY_TASK";
-/// How often the runner looks through the display's windows.
+/// The interval between two searches through the display's windows.
 const ROUND: Duration = Duration::from_millis(50);
-/// How much of a name is read at most, in units of 4 bytes.
+/// The greatest length that is read of a name, in units of 4 bytes.
 const NAME_MAX: u32 = 64;
 
 /// Marks a window with the name of its task.

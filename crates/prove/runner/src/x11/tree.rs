@@ -8,7 +8,7 @@ use spry_sys::attributes::Attributes;
 use spry_sys::clock::process_cpu_ns;
 use spry_sys::process;
 
-/// For each process its parent (`tgid` to `tgid`).
+/// The parent of each process, as a map from `tgid` to `tgid`.
 fn parents() -> BTreeMap<u32, u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return BTreeMap::new() };
     let tgids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
@@ -53,13 +53,13 @@ pub fn descendants(root: u32) -> Vec<u32> {
     parents.keys().copied().filter(|&tgid| belongs(tgid)).collect()
 }
 
-/// The CPU time that a process and each of its living descendants used so far, in nanoseconds.
+/// The CPU time that a process and each of its running descendants used so far, ns.
 #[must_use]
 pub fn cpu_ns(root: u32) -> BTreeMap<u32, u64> {
     descendants(root).into_iter().filter_map(|tgid| Some((tgid, process_cpu_ns(tgid).ok()?))).collect()
 }
 
-/// The CPU time that was used between two readings of [`cpu_ns`], in nanoseconds. Only processes that lived
+/// The CPU time that was used between two readings of [`cpu_ns`], in nanoseconds. Only processes that existed
 /// at the second reading count.
 #[must_use]
 pub fn cpu_between_ns(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>) -> u64 {

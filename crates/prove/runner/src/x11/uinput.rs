@@ -1,5 +1,5 @@
 //! Input devices (keyboard, mouse) that this program makes in the kernel and moves itself, so that its keys
-//! take the same way as a person's keys.
+//! take the same path as a person's keys.
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
@@ -25,7 +25,7 @@ const BTN_LEFT: u16 = 0x110;
 /// The codes of the keys of a usual keyboard.
 const KEYS: std::ops::RangeInclusive<u16> = 1..=127;
 
-/// The sort of an input device.
+/// The kind of an input device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sort {
     /// A device with keys.
@@ -42,7 +42,7 @@ pub struct Device {
 }
 
 impl Device {
-    /// Makes a device of this sort.
+    /// Makes a device of this kind.
     ///
     /// # Errors
     /// If the kernel has no `uinput`, or does not let this user make devices.

@@ -99,13 +99,13 @@ impl Seat {
     }
 }
 
-/// The path of the server itself: some distributions put a wrapper before it.
+/// The path of the server's own program: some distributions put a wrapper before it.
 fn program() -> PathBuf {
     let plain = Path::new("/usr/lib/xorg/Xorg");
     if plain.is_file() { plain.to_owned() } else { "Xorg".into() }
 }
 
-/// Whether this machine is a guest of the lab: then its first process is the lab's.
+/// Whether this machine is a guest of the lab: there the first process is the lab's.
 fn is_guest() -> bool {
     fs::read_to_string("/proc/1/comm").is_ok_and(|comm| comm.trim() == "spry-guest")
 }

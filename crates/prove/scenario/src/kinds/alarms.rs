@@ -4,7 +4,7 @@ use super::Parameters;
 use crate::keys::Keys;
 use crate::mistake::Mistake;
 
-/// Alarm signals come at times by chance; the task measures how late each reaches its process.
+/// Alarm signals come at random times; the task measures how late each reaches its process.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Alarms {
     /// What the task does between alarms.

@@ -1,14 +1,14 @@
-//! The parameters of a graph of PipeWire's.
+//! The parameters of a PipeWire graph.
 
 use super::Parameters;
 use crate::keys::Keys;
 use crate::mistake::Mistake;
 
-/// The words that say how the threads of the graph get the CPU.
+/// The words that select how the threads of the graph get the CPU.
 const THREADS: [&str; 3] = ["ordinary", "realtime", "reserved"];
 
-/// The task starts PipeWire and its session manager with a sink that drops what it gets, plays into it, and
-/// counts the periods for which a node was not ready.
+/// The task starts PipeWire and its session manager with a sink that drops its input. It plays into the sink
+/// and counts the periods for which a node was not ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Audio {
     /// The frames of a period, 16 to 8192.
@@ -22,11 +22,11 @@ pub struct Audio {
 /// How the threads of a graph get the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As any other thread.
+    /// As any other thread gets it.
     Ordinary,
-    /// By real-time priorities, which PipeWire's module for this gives to its data loops.
+    /// By real-time priorities, which PipeWire's real-time module gives to its data loops.
     RealTime,
-    /// By reservations of Spry's (`spry reserve --audio`).
+    /// By Spry's reservations (`spry reserve --audio`).
     Reserved,
 }
 

@@ -1,4 +1,4 @@
-//! The parameters of the cost of scheduling.
+//! The parameters of the task that measures the cost of scheduling.
 
 use super::Parameters;
 use crate::keys::Keys;

@@ -1,4 +1,4 @@
-//! The ready-made kinds of tasks, which are the papers' applications: what each does, and its parameters. A
+//! The ready-made kinds of tasks, which are the papers' applications, with their actions and parameters. A
 //! machine plays them.
 
 mod alarms;
@@ -82,8 +82,8 @@ impl Known {
     }
 }
 
-/// Makes of a list of kinds the enumeration [`Kind`], the list [`ALL`], and one method for each question
-/// about a kind. So each kind is listed once.
+/// Makes of a list of kinds the enumeration [`Kind`], the list [`ALL`], and one method for each property
+/// of a kind. So each kind is listed once.
 macro_rules! kinds {
     ($($(#[$about:meta])* $kind:ident($parameters:ty),)*) => {
         /// What a task of a ready-made kind does, with its parameters.
@@ -115,7 +115,7 @@ macro_rules! kinds {
                 match self { $(Self::$kind(parameters) => parameters.programs(),)* }
             }
 
-            /// The files that the task needs, that no package has, and that a machine makes once
+            /// The generated files that the task needs. No package has them; a machine makes them once
             /// ([`x11::FILES`]).
             pub fn files(&self) -> Vec<String> {
                 match self { $(Self::$kind(parameters) => parameters.files(),)* }
@@ -143,9 +143,9 @@ kinds! {
     Typist(Typist),
     /// The alarm tasks.
     Alarms(Alarms),
-    /// The endless loop that tells how long it had no CPU.
+    /// The endless loop that reports how long it had no CPU.
     Stresser(Stresser),
-    /// The endless loop that tells how much work it did.
+    /// The endless loop that reports how much work it did.
     Worker(Worker),
     /// The sorting application.
     Sorter(Sorter),
@@ -173,6 +173,6 @@ kinds! {
     KernelLoad(KernelLoad),
     /// The file-system load.
     FsLoad(FsLoad),
-    /// The graph of PipeWire's.
+    /// The PipeWire graph.
     Audio(Audio),
 }

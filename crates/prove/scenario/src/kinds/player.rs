@@ -19,8 +19,8 @@ pub struct Player {
     /// The decoder does not begin a frame that is due in less than this time, ns. By default it is the time
     /// that decoding a frame takes with all of a CPU.
     pub margin_ns: u64,
-    /// How many frames the decoder leaves out at once when a frame would be too late, so that the next frame
-    /// is early enough, 1 to 1000.
+    /// How many frames the decoder leaves out at once when a frame would be too late, 1 to 1000. After them
+    /// the next frame is early enough.
     pub skip: u64,
 }
 
@@ -56,7 +56,7 @@ impl Parameters for Player {
         })
     }
 
-    /// The decoder and the displayer.
+    /// The number of threads: the decoder and the displayer.
     fn threads(&self) -> u32 {
         2
     }

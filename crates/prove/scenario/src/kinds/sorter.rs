@@ -4,8 +4,8 @@ use super::Parameters;
 use crate::keys::Keys;
 use crate::mistake::Mistake;
 
-/// Fills an array with numbers by chance and sorts it, over and over (Etsion, Tsafrir, Feitelson 2003,
-/// section 3: an array of about half of the second-level cache).
+/// Fills an array with random numbers and sorts it, over and over (Etsion, Tsafrir, Feitelson 2003, section
+/// 3: an array of about half of the second-level cache).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Sorter {
     /// How many numbers of 4 bytes the array has, from 2 to 2^24.

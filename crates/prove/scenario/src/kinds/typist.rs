@@ -12,8 +12,8 @@ pub struct Typist {
     pub interval_ns: u64,
     /// The work that the editor does for a key, ns of CPU time.
     pub work_ns: u64,
-    /// By how much keys come earlier or later by chance, as a share of the interval, 0 to 1: no person types
-    /// in step with a clock tick.
+    /// The width of the range in which a key is shifted at random, as a share of the interval, 0 to 1. A key
+    /// comes up to half of it earlier or later, since no person types in step with a clock tick.
     pub jitter: f64,
 }
 
@@ -31,7 +31,7 @@ impl Parameters for Typist {
         })
     }
 
-    /// The typist and the editor.
+    /// The number of threads: the typist and the editor.
     fn threads(&self) -> u32 {
         2
     }

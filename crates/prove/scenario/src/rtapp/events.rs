@@ -6,8 +6,8 @@ use crate::mistake::{Mistake, unknown};
 use crate::model::{Action, Task};
 use crate::program::{Access, Memory, Object, ObjectKind, Order, Step, TimerMode, TimerRef};
 
-/// The words with which the keys of events begin. What follows the word in a key tells several events of a
-/// kind apart ("run0", "timerA"). A word that begins with another word stands before it ("runtime" before
+/// The words with which the keys of events begin. The rest of a key distinguishes several events of one
+/// kind ("run0", "timerA"). A word that begins with another word stands before it ("runtime" before
 /// "run").
 pub(super) const WORDS: [&str; 20] = [
     "lock", "unlock", "wait", "signal", "broad", "sync", "sleep", "runtime", "run", "timer", "suspend",
@@ -19,7 +19,7 @@ pub(super) fn word(key: &str) -> Option<&'static str> {
     WORDS.into_iter().find(|word| key.starts_with(word))
 }
 
-/// What is known of the task to which the events belong.
+/// The state of the reader of a task's events.
 pub(super) struct Events<'a> {
     pub task: &'a str,
     /// The names that the `resume` events of the file name.

@@ -1,4 +1,4 @@
-//! Reads JSON as the files of rt-app have it: with comments, with trailing commas, with keys that occur more
+//! Reads JSON in the form of rt-app's files: with comments, with trailing commas, with keys that occur more
 //! than once, and with keys that have no value. Texts and numbers are read by serde_json.
 
 use crate::doc::{Entry, Lines, Node, Value};
@@ -7,7 +7,7 @@ use crate::mistake::Mistake;
 /// How deep objects may be nested in a file.
 const DEPTH_MAX: u32 = 64;
 
-/// Reads a whole file. The order of the keys is kept. Of keys that occur more than once, all are kept.
+/// Reads a whole file. The order of the keys is kept, and also every occurrence of a repeated key.
 pub(super) fn read(text: &str, file: &str) -> Result<Node, Mistake> {
     let mut reader = Reader { text, at: 0, lines: Lines::new(text), file };
     let node = reader.value(0)?;
@@ -112,7 +112,7 @@ impl Reader<'_> {
         Ok(items)
     }
 
-    /// A text in quotes, with JSON's escapes. rt-app's reader takes control characters as they are, too.
+    /// A text in quotes, with JSON's escapes. Control characters need no escape, as in rt-app's reader.
     fn text(&mut self) -> Result<String, Mistake> {
         let mut is_escaped = false;
         let end = self.rest().char_indices().skip(1).find(|&(_, sign)| {

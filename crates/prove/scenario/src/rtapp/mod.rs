@@ -1,4 +1,4 @@
-//! Reads rt-app's files as scenarios: its tasks become threads of one process, as rt-app has them.
+//! Reads rt-app's files as scenarios: its tasks become threads of one process, as in rt-app.
 
 mod events;
 mod json;
@@ -15,13 +15,13 @@ const PROPERTIES: [&str; 8] =
     ["loop", "policy", "priority", "dl-runtime", "dl-period", "dl-deadline", "cpus", "taskgroup"];
 /// The keys that only a task may have. The last three set `SCHED_DEADLINE`, in rt-app's old way.
 const OF_TASKS: [&str; 6] = ["instance", "delay", "phases", "period", "deadline", "runtime"];
-/// The keys that rt-app knows and that Spry does not support.
+/// The keys that rt-app supports and Spry does not.
 const UNSUPPORTED: [(&str, &str); 3] = [
     ("util_min", "utilisation clamping"),
     ("util_max", "utilisation clamping"),
     ("nodes_membind", "binding memory to nodes"),
 ];
-/// The keys of the "global" object that change nothing of what runs: they are about rt-app's own logs and
+/// The keys of the "global" object that do not affect the workload: they configure rt-app's own logs and
 /// calibration.
 const WITHOUT_EFFECT: [&str; 10] = [
     "calibration",
@@ -260,7 +260,7 @@ impl Reader<'_> {
         entries.iter().filter(is_event).map(|entry| self.event(entry, events)).collect()
     }
 
-    /// Notes a key that neither rt-app nor Spry knows: rt-app passes over it. A key that is probably a
+    /// Notes a key that neither rt-app nor Spry supports: rt-app ignores it. A key that is probably a
     /// misspelling of a known key is a mistake.
     fn pass_over(&mut self, entry: &Entry, what: &str, known: &[&str]) -> Result<(), Mistake> {
         if closest(&entry.key, known).is_some() {
@@ -318,7 +318,7 @@ impl Reader<'_> {
         .ok_or_else(|| self.wrong(entry, "\"cpus\" must be a list of CPU numbers"))
     }
 
-    /// The class that the keys of a task or a phase ask for; `None` if no key asks for one.
+    /// The class that the keys of a task or a phase set; `None` if no key sets one.
     fn class(&self, entries: &[&Entry], policy_key: &str) -> Result<Option<Class>, Mistake> {
         let find = |key: &str| entries.iter().find(|entry| entry.key == key).copied();
         let us = |key| find(key).map(|entry| self.positive(entry)).transpose();
@@ -352,8 +352,8 @@ impl Reader<'_> {
             Class::Fifo(_) => Class::Fifo(fixed()?),
             Class::RoundRobin(_) => Class::RoundRobin(fixed()?),
             Class::Deadline { .. } => {
-                // A task may have the old names of these keys too. Where both names stand, the new one is
-                // taken.
+                // A task may have the old names of these keys too. If both names are present, the new one is
+                // used.
                 let budget = runtime.or(us("runtime")?);
                 let Some(budget) = budget.filter(|&us| us > 0) else {
                     return Err(self.wrong(any, "SCHED_DEADLINE needs \"dl-runtime\", in us"));

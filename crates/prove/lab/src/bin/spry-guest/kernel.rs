@@ -1,5 +1,5 @@
-//! What the guest's first process asks of its kernel: mounts, limits, the clock, the kernel's messages, the
-//! restart.
+//! The kernel services that the guest's first process uses: mounts, limits, the clock, the kernel's messages,
+//! the restart.
 
 use std::arch::asm;
 use std::ffi::CString;
@@ -45,8 +45,8 @@ enum Need {
 /// Mounts the file systems that programs expect, and raises the limits that would stop programs.
 pub fn mount_all() -> io::Result<()> {
     for (directory, kind, options, need) in MOUNTS {
-        // In file systems that the kernel fills itself no directory can be made. There the directory exists
-        // already.
+        // In file systems that the kernel fills itself no directory can be made. In these the directory
+        // exists already.
         let _ = fs::create_dir(directory);
         if let Err(error) = mount(kind, directory, kind, options) {
             if need == Need::Must {
@@ -118,7 +118,7 @@ pub fn seed_chance(seed: u64) -> io::Result<()> {
     let mut entropy = Entropy { bits: 512, len: 64, bytes: [0; 64] };
     entropy.bytes[..8].copy_from_slice(&seed.to_le_bytes());
     let device = File::open("/dev/urandom")?;
-    // SAFETY: the structure is as the kernel declares it, and lives as long as the call.
+    // SAFETY: the structure is as the kernel declares it, and exists as long as the call.
     if unsafe { libc::ioctl(device.as_raw_fd(), RNDADDENTROPY, &entropy) } != 0 {
         return Err(io::Error::last_os_error());
     }
@@ -142,7 +142,7 @@ pub fn sleep_until(moment_ms: u64) {
 /// The kernel's messages that contain a word.
 pub fn messages_with(word: &str) -> String {
     let mut buffer = vec![0_u8; 1 << 20];
-    // SAFETY: the buffer is as long as the call is told. The 3 asks for all messages that the kernel still
+    // SAFETY: the length that the call gets is the buffer's. The 3 selects all messages that the kernel still
     // has.
     let len = unsafe { libc::klogctl(3, buffer.as_mut_ptr().cast(), buffer.len() as i32) };
     let text = String::from_utf8_lossy(&buffer[..usize::try_from(len).unwrap_or(0)]).into_owned();
@@ -150,7 +150,7 @@ pub fn messages_with(word: &str) -> String {
     lines.join("\n")
 }
 
-/// Ends the guest by a restart: every kernel can restart, and the emulator ends when the guest restarts.
+/// Ends the guest by a restart: every kernel can restart, and the emulator exits when the guest restarts.
 pub fn restart() -> ! {
     // The guest has nothing left to do, and the lab holds the memory with the results.
     _ = rustix::system::reboot(rustix::system::RebootCommand::Restart);

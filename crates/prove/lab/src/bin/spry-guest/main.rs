@@ -23,7 +23,7 @@ use process::Waiter;
 use results::Shared;
 use scheduler::Scheduler;
 
-/// If the asked start is less than this time away, the guest starts the commands at a later moment.
+/// If the requested start is less than this time away, the guest starts the commands at a later moment.
 const START_MARGIN_MS: u64 = 1_000;
 
 fn main() -> ExitCode {
@@ -60,7 +60,7 @@ fn settle() -> io::Result<()> {
     Ok(())
 }
 
-/// Does the job. The returned account says what went wrong.
+/// Does the job. The returned account has the failure, if there is one.
 fn work(shared: &mut Shared) -> Account {
     let mut account = Account { booted_ms: kernel::uptime_ms(), ..Account::default() };
     if let Err(failure) = job(shared, &mut account) {
@@ -129,7 +129,7 @@ fn run(number: usize, command: &GuestCommand, waiter: &mut Waiter) -> Result<End
     Ok(Ended { exit, signal, start_ms, end_ms: kernel::uptime_ms() })
 }
 
-/// The moment at which commands start: the asked moment, or, if it is too near or has passed, the next
+/// The moment at which commands start: the requested moment. If that is too near or has passed, the next
 /// multiple of `START_STEP_MS`.
 fn start_ms(asked_ms: u64, now_ms: u64) -> u64 {
     let asked_ms = asked_ms.max(SETTLED_MS);

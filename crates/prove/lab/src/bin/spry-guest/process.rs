@@ -1,4 +1,4 @@
-//! Starts programs and waits for them. The guest's first process, to which all orphans belong, does this.
+//! Starts programs and waits for them. This runs in the guest's first process, the parent of all orphans.
 
 use std::collections::BTreeMap;
 use std::fs::OpenOptions;
@@ -12,7 +12,7 @@ use spry_sys::{Signal, process, signal};
 
 use crate::kernel::uptime_ms;
 
-/// The id of a process that this one has started.
+/// The id of a process that this process has started.
 pub type Child = u32;
 
 /// The environment of the guest's programs.
@@ -32,20 +32,20 @@ pub fn start(argv: &[String], env: &[(String, String)], stdout: &str, stderr: &s
     let Some((program, arguments)) = argv.split_first() else {
         return Err(io::Error::other("there is no program"));
     };
-    // The program is looked for in the `PATH` of the new environment, because the child gets that
+    // The program is sought in the `PATH` of the new environment, because the child gets that
     // environment.
     let mut command = Command::new(program);
     command.args(arguments).env_clear().envs(ENVIRONMENT).envs(env.iter().map(|(name, value)| (name, value)));
     let open = |path: &str| OpenOptions::new().create(true).append(true).open(path);
     command.stdin(Stdio::null()).stdout(open(stdout)?).stderr(open(stderr)?).process_group(0);
-    // This process blocks a signal, which its programs do not.
+    // This process blocks a signal, which its programs do not block.
     settle(&mut command, [Setting::UnblockedSignals]);
     command.spawn().map(|child| child.id())
 }
 
 /// Kills a program and all processes of its process group.
 pub fn kill_group(child: Child) {
-    // The group is that of a child of this process.
+    // The group belongs to a child of this process.
     _ = signal::send_group(child, Signal::KILL);
 }
 
@@ -54,7 +54,7 @@ pub fn exit_or_signal(status: ExitStatus) -> (Option<i32>, Option<i32>) {
     (status.code(), status.signal())
 }
 
-/// Waits for children without polling, because polling would disturb what is measured.
+/// Waits for children without polling, because polling would disturb the measurements.
 pub struct Waiter {
     ended: BTreeMap<Child, ExitStatus>,
 }

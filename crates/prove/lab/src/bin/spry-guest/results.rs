@@ -1,5 +1,5 @@
-//! The memory that the guest shares with the lab. The guest writes its results there, so that it waits for no
-//! disk of the machine on which the lab runs.
+//! The memory that the guest shares with the lab. The guest writes its results there, so that it never waits
+//! for a disk of the lab's machine.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
@@ -44,7 +44,7 @@ impl Shared {
         shared::job(self.bytes())
     }
 
-    /// Tells the lab which stage the guest has reached.
+    /// Reports to the lab which stage the guest has reached.
     pub fn tell(&mut self, stage: Stage) {
         self.put_head(&shared::head(stage, 0, 0));
     }
@@ -61,8 +61,8 @@ impl Shared {
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
-    /// Gives every result and the guest's own account to the lab. If the results do not fit, the account says
-    /// so.
+    /// Gives every result and the guest's own account to the lab. If the results do not fit, the account has
+    /// a failure.
     pub fn hand_out(&mut self, mut account: Account) -> io::Result<()> {
         let mut paths = Vec::new();
         collect(Path::new(RESULTS_DIRECTORY), &mut paths)?;

@@ -11,7 +11,7 @@ use crate::kernel::{messages_with, sleep_until, uptime_ms};
 use crate::process::{self, Child, Waiter, exit_or_signal};
 
 const STATE: &str = "/sys/kernel/sched_ext/state";
-/// How often the guest asks the kernel whether a scheduler that loads is in charge, milliseconds.
+/// The interval at which the guest checks whether a scheduler that loads is in charge, milliseconds.
 const LOOK_EVERY_MS: u64 = 100;
 /// How many of the last lines of the scheduler's output a failure contains.
 const LINES: usize = 20;

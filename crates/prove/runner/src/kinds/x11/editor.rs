@@ -17,7 +17,7 @@ use crate::x11::surface::ClientWindow;
 
 /// Every X server has this font; its characters have the size [`CELL`].
 const FONT: &[u8] = b"fixed";
-/// How often the editor looks whether the run is over.
+/// The interval at which the editor checks whether the run is over.
 const ROUND: Duration = Duration::from_millis(100);
 
 /// Plays an editor: it sleeps until a key comes, works, draws the character, and begins a new line where one

@@ -16,7 +16,7 @@ use crate::x11::{X11Error, target};
 /// How long the watched task may take to show a window.
 const PATIENCE: Duration = Duration::from_secs(180);
 
-/// Watches a window by DAMAGE: each drawing that covers at least half of it is a frame.
+/// Watches a window by DAMAGE: each drawing that covers at least half of the window is a frame.
 pub(in crate::kinds) fn play(frames: &Frames, stage: &Stage) -> Result<Metrics, RunError> {
     let client = Client::connect(observer::display(stage)?)?;
     let window = target::wait_for(&client, &frames.target, PATIENCE)?;

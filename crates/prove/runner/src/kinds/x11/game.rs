@@ -9,7 +9,7 @@ use crate::kinds::game::{Canvas, play_on};
 use crate::stage::Stage;
 use crate::x11::surface::Surface;
 
-/// Where frames bypass the X server, the game shows so many of them, its title, by the server.
+/// Where frames bypass the X server, the game shows this many frames, its title, by the server first.
 const TITLE: u32 = 20;
 
 pub(in crate::kinds) fn play(game: &Game, stage: &Stage) -> Result<Metrics, RunError> {

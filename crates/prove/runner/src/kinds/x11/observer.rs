@@ -1,4 +1,4 @@
-//! What tasks on a display share: the display's name, and a high priority for threads that measure.
+//! The parts that tasks on a display share: the display's name, and a high priority for threads that measure.
 
 use spry_scenario::metrics::Metrics;
 
@@ -11,7 +11,7 @@ pub(super) fn display(stage: &Stage) -> Result<&str, RunError> {
 }
 
 /// Gives the calling thread a priority above all tasks, so that it sees a change of the screen when the
-/// change happens. If this is not allowed, a note in the metrics says so.
+/// change happens. If this is not allowed, it adds a note to the metrics.
 pub(super) fn raise(stage: &Stage, metrics: &mut Metrics) {
     if let Err(error) = stage.observe() {
         metrics.note(format!(

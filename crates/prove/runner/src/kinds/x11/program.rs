@@ -35,7 +35,7 @@ pub(in crate::kinds) fn play(program: &Program, stage: &Stage) -> Result<Metrics
 }
 
 /// Makes a directory of this task's own. The program starts there and has it as its home, with the files that
-/// the task asked for.
+/// the task needs.
 fn home(program: &Program, stage: &Stage) -> Result<PathBuf, X11Error> {
     let home = stage.scratch().join(format!("{}-{}", stage.task_name(), stage.instance()));
     stage.make_private_directory(&home).map_err(|source| X11Error::File { path: home.clone(), source })?;

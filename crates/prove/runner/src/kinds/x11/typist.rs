@@ -75,8 +75,8 @@ fn type_all(typing: &Typist, hand: &mut Hand<'_>) -> Result<Metrics, RunError> {
             break;
         }
         hand.rest()?;
-        // If the answer to the key before came after this key was due, this key is typed late. Then its
-        // response counts from the time at which it was due, as a person would feel it.
+        // If the answer to the preceding key came after this key was due, this key is typed late. Then its
+        // response counts from its due time, as a person would feel it.
         let struck_ns = if drawn_ns > due_ns { due_ns } else { stage.now_ns() };
         let patience_ns = stage.after(PATIENCE).min(until_ns);
         hand.press(*key)?;
@@ -93,7 +93,7 @@ fn type_all(typing: &Typist, hand: &mut Hand<'_>) -> Result<Metrics, RunError> {
     Ok(metrics)
 }
 
-/// The typist's hand on the keyboard and its eye on the window.
+/// The typist: the keyboard on which it types and the watch over its window.
 struct Hand<'a> {
     stage: &'a Stage,
     watch: Watch,
@@ -110,7 +110,7 @@ impl Hand<'_> {
         self.watch.client().focus(self.window)
     }
 
-    /// Types the opening, then the first letters. Each letter is typed after the letter before has been
+    /// Types the opening, then the first letters. Each letter is typed after the preceding letter has been
     /// drawn.
     fn prepare(&mut self, opening: &str, letters: usize, first: Duration) -> Result<(), X11Error> {
         // A character of the opening may draw nothing, for instance the key that makes vi insert text.
@@ -133,7 +133,7 @@ impl Hand<'_> {
         Ok(())
     }
 
-    /// Forgets what was drawn before the next key, because that is not an answer to the next key.
+    /// Discards the drawings before the next key, because they are not an answer to the next key.
     fn rest(&mut self) -> Result<(), X11Error> {
         while self.watch.next(0)?.is_some() {}
         self.watch.rearm()?;
@@ -153,8 +153,8 @@ impl Hand<'_> {
         }
     }
 
-    /// Waits until the window's program draws something. Returns when it drew, or `None` if it drew nothing
-    /// until the moment `patience_ns`.
+    /// Waits until the window's program draws something. Returns the time of the drawing, ns; `None` if the
+    /// program drew nothing until the time `patience_ns`.
     fn see(&mut self, patience_ns: u64) -> Result<Option<u64>, X11Error> {
         match self.watch.next(patience_ns)? {
             None => Ok(None),

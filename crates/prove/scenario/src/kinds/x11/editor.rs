@@ -19,7 +19,7 @@ pub struct Editor {
     pub work_ns: u64,
     /// The size of the window; it holds a character.
     pub size: Size,
-    /// Where the window is.
+    /// The place of the window.
     pub at: Place,
 }
 

@@ -17,7 +17,7 @@ pub struct Game {
     pub play: Play,
     /// The size of the window.
     pub size: Size,
-    /// Where the window is.
+    /// The place of the window.
     pub at: Place,
     /// How frames get to the screen.
     pub output: Output,
@@ -28,8 +28,8 @@ pub struct Game {
 pub enum Output {
     /// The X server copies the frames (MIT-SHM).
     Server,
-    /// The frames bypass the X server, as in direct rendering (Quake in the thesis, section 6.2), but for the
-    /// first ones, the game's title. After these the game needs the server only for input.
+    /// The frames bypass the X server, as in direct rendering (Quake in the thesis, section 6.2), except for
+    /// the first frames, the game's title. After these the game needs the server only for input.
     Direct,
 }
 

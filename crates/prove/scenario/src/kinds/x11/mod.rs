@@ -1,5 +1,5 @@
-//! The kinds of tasks that need an X display: clients that draw, a real program, and what types at them or
-//! watches them.
+//! The kinds of tasks that need an X display: clients that draw, a real program, and tasks that type at
+//! these or watch them.
 
 mod editor;
 mod frames;

@@ -14,7 +14,7 @@ pub struct Player {
     pub film: Film,
     /// How many times wider and higher the window is than a frame, 1 to 8.
     pub zoom: u16,
-    /// Where the window is.
+    /// The place of the window.
     pub at: Place,
 }
 

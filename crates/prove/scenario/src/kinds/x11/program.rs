@@ -23,16 +23,16 @@ pub struct Program {
     pub environment: Vec<(String, String)>,
     /// The generated files that are in the program's directory, each one of [`FILES`].
     pub files: Vec<String>,
-    /// What the program's window must be.
+    /// The properties that the program's window must have.
     pub sought: Sought,
-    /// Where the window goes; `None`: it stays where it opened.
+    /// The place to which the window is moved; `None`: it stays where it opened.
     pub at: Option<Place>,
     /// How long the program may take to open its window, ns.
     pub patience_ns: u64,
 }
 
-/// What the sought window must be. Unless `class` or `name` is given, the window must belong to the program
-/// or to a process that the program started.
+/// The properties of the sought window. Unless `class` or `name` is given, the window must belong to the
+/// program or to a process that the program started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sought {
     /// A part of the window's `WM_CLASS`, for example `XTerm`.

@@ -16,18 +16,18 @@ pub struct Typist {
     pub target: String,
     /// The time between two keys, ns.
     pub interval_ns: u64,
-    /// By how much keys come later by chance, as a share of the interval, 0 to 1: no person types in step
-    /// with a clock tick.
+    /// The greatest random delay of a key, as a share of the interval, 0 to 1: no person types in step with a
+    /// clock tick.
     pub jitter: f64,
     /// The keys that are typed first, each without waiting for an answer.
     pub opening: String,
-    /// How many keys are typed before the run, each after the answer to the key before.
+    /// How many keys are typed before the run, each after the answer to the preceding key.
     pub preparing: usize,
     /// The longest time until the answer to the first of the `preparing` keys, ns. After it the run fails.
     pub first_patience_ns: u64,
-    /// When the typing begins, ns after the beginning of the measured time; `None`: at the task's start.
+    /// The start of the typing, ns after the beginning of the measured time; `None`: the task's start.
     pub from_ns: Option<u64>,
-    /// When the typing ends, ns after the beginning of the measured time; `None`: at the end of the run.
+    /// The end of the typing, ns after the beginning of the measured time; `None`: the end of the run.
     pub until_ns: Option<u64>,
 }
 
