@@ -75,11 +75,19 @@ pub(crate) fn put_stays(now: &Timeline, waited: &Waited, batch: &mut Batch<Stay>
         put(QUOTA, left_ns);
         return fill;
     }
+    // A culprit that had the CPU several times in this wait is put once, with all its time. A wait that moved
+    // to another CPU has stays of both CPUs.
+    let mut parts = [(NOBODY, 0); 2 * STAYS_MAX];
+    let mut used = 0;
     each_stay(now, waited, STAYS_MAX, |_, slice| {
         let ran_ns = slice.end_ns - slice.start_ns;
         left_ns -= ran_ns;
-        put(code(slice.holder), ran_ns);
+        let holder = code(slice.holder);
+        let at = parts[..used].iter().position(|part| part.0 == holder).unwrap_or(used);
+        parts[at] = (holder, parts[at].1 + ran_ns);
+        used = used.max(at + 1);
     });
+    parts[..used].iter().for_each(|&(holder, ran_ns)| put(holder, ran_ns));
     if left_ns > 0 {
         put(OTHERS, left_ns);
     }

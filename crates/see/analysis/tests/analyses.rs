@@ -228,22 +228,6 @@ fn a_throttled_wait_blames_the_quota_and_nothing_that_ran() {
 }
 
 #[test]
-fn a_wait_that_moved_blames_the_holders_of_both_cpus() {
-    let mut tape = Tape::new(&[]);
-    tape.at(0, 0, switch(7, 8, Sleeping)).at(0, 1, switch(0, 9, Runnable));
-    tape.at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
-    tape.at(4 * MS, 1, Event::Migrate(Migrate { tid: Tid(7), from_cpu: 0, to_cpu: 1 }));
-    tape.at(6 * MS, 1, switch(9, 7, Preempted));
-    let findings = tape.findings(7 * MS);
-    let worst = &findings.delays.as_ref().unwrap().worst[0];
-    let blamed: Vec<_> = worst.culprits.iter().map(|culprit| (culprit.party, culprit.ran_ns)).collect();
-    let party = |tid| Party::Task(task(&findings, tid).who);
-    assert_eq!(blamed, [(party(8), 3 * MS), (party(9), 2 * MS)]);
-    assert_eq!(task(&findings, 7).migrations, Some(1));
-    assert_eq!((findings.cpus[0].migrations_out, findings.cpus[1].migrations_in), (Some(1), Some(1)));
-}
-
-#[test]
 fn a_wait_cut_by_the_trace_s_end_is_among_the_worst_delays() {
     let mut tape = Tape::new(&[]);
     tape.at(MS, 0, switch(7, 8, Preempted));
