@@ -156,7 +156,11 @@ impl Converter {
             Point::Exit { tid } => Event::Exit(Exit { tid: tid.tid_of(data, order)? }),
             Point::Rename { tid, comm } => {
                 let tid = tid.map_or(Some(current), |tid| tid.tid_of(data, order))?;
-                self.names.rename(tid, Comm::new(comm.of(data, order)?))?
+                match self.names.mention(tid, Some(Comm::new(comm.of(data, order)?))) {
+                    Some(event) => event,
+                    // The task had the name before.
+                    None => return Some(()),
+                }
             }
             Point::Migrate { tid, from_cpu, to_cpu } => {
                 let tid = tid.tid_of(data, order)?;
@@ -303,7 +307,7 @@ impl Converter {
             self.names.learn(tid, Some(tgid), comm);
         }
         if !self.catalogue.has("task_rename") {
-            if let Some(event) = self.names.rename(tid, comm) {
+            if let Some(event) = self.names.mention(tid, Some(comm)) {
                 self.put(&record, event);
             }
         }

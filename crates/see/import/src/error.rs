@@ -31,7 +31,7 @@ pub enum ImportError {
     NoEvents,
     /// The file has only the events of one command.
     #[error(
-        "only one command's own events were recorded, so nobody can say who had the CPU else; \
+        "only one command's own events were recorded, so it is not known what else had the CPU; \
          record the whole machine: `perf record -a -e 'sched:*' -- COMMAND`"
     )]
     OneCommand,

@@ -181,7 +181,8 @@ impl<R: Read + Seek> Import<R> {
         if let Some(stamped) = &self.current {
             self.totals.end_ns = self.totals.end_ns.max(stamped.time_ns);
             match stamped.event {
-                Event::Task(_) => {}
+                // As in a trace of Spry's own.
+                Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) => {}
                 Event::Lost(Lost { count }) => {
                     self.totals.lost = self.totals.lost.saturating_add(count);
                     let cpu = usize::from(stamped.cpu);

@@ -88,12 +88,6 @@ impl Names {
         }
         is_new_name.then_some(Event::Comm(Rename { tid, comm }))
     }
-
-    /// Gives a task a new name. Returns the event of the renaming, if one is needed.
-    pub(crate) fn rename(&mut self, tid: Tid, comm: Comm) -> Option<Event> {
-        self.mention(tid, None);
-        self.mention(tid, Some(comm))
-    }
 }
 
 #[cfg(test)]
@@ -110,6 +104,14 @@ mod tests {
         assert_eq!(names.mention(Tid(7), None), None);
         let rename = Rename { tid: Tid(7), comm: Comm::new(b"newer") };
         assert_eq!(names.mention(Tid(7), Some(Comm::new(b"newer"))), Some(Event::Comm(rename)));
+    }
+
+    #[test]
+    fn a_task_that_is_renamed_first_keeps_its_process() {
+        let mut names = Names::default();
+        names.learn(Tid(7), Some(Tgid(5)), Comm::new(b"old"));
+        let task = TaskInfo::new(Tid(7), Tgid(5), Comm::new(b"new"));
+        assert_eq!(names.mention(Tid(7), Some(Comm::new(b"new"))), Some(Event::Task(task)));
     }
 
     #[test]
