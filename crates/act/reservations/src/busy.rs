@@ -20,10 +20,16 @@ pub struct Busy {
 }
 
 impl Busy {
+    /// Whether two readings are far enough apart. Closer readings cover too little of a period; readings that
+    /// are further apart cover several periods.
+    #[must_use]
+    pub const fn is_enough(elapsed_ns: u64, period_ns: u64) -> bool {
+        elapsed_ns >= period_ns / 4 * 3
+    }
+
     /// Takes the run time between two readings, which are `elapsed_ns` apart.
     pub fn take(&mut self, ran_ns: u64, elapsed_ns: u64, period_ns: u64) {
-        // A reading that came early covers too little of a period. A late reading covers several periods.
-        if elapsed_ns >= period_ns / 4 * 3 {
+        if Busy::is_enough(elapsed_ns, period_ns) {
             let of_a_period = u128::from(ran_ns) * u128::from(period_ns) / u128::from(elapsed_ns.max(1));
             self.ran_ns.push(u64::try_from(of_a_period).unwrap_or(u64::MAX));
         }

@@ -46,6 +46,9 @@ const ORDER: [&str; 8] = [
     "wake_lateness_ns",
     "frames_due",
 ];
+/// The metrics that are better if they are lower.
+const LOWER: [&str; 6] =
+    ["response_ns", "latency_ns", "gap_ns_max", "wake_lateness_ns", "favoured_after_ns", "operation_ns"];
 /// The order of a metric's statistics. A person notices the rare long wait, so the high quantiles come before
 /// the median.
 const STATISTICS: [&str; 8] = ["sum", "p99", "p95", "p90", "max", "p50", "mean", "min"];
@@ -95,7 +98,7 @@ impl Metric {
         let is = |part: &str| self.0.split('.').any(|found| found == part);
         if ["frames_shown", "frames_per_second", "cpu_share", "work_ns"].into_iter().any(is) {
             Better::Higher
-        } else if ["response_ns", "latency_ns", "gap_ns_max", "wake_lateness_ns"].into_iter().any(is) {
+        } else if LOWER.into_iter().any(is) {
             Better::Lower
         } else {
             Better::Neither
@@ -260,7 +263,9 @@ mod tests {
         assert_eq!(metric("typist.response_ns.p99").unit(), Unit::Ns);
         assert_eq!(metric("cpu_share").unit(), Unit::Share);
         assert_eq!(metric("movie.frames_shown").better(), Better::Higher);
-        assert_eq!(metric("latency_ns.max").better(), Better::Lower);
+        for name in ["latency_ns.max", "operation_ns.p50", "favoured_after_ns"] {
+            assert_eq!(metric(name).better(), Better::Lower, "{name}");
+        }
         assert_eq!(metric("frames_due").better(), Better::Neither);
         assert_eq!(metric("movie.frames_shown").whole(), Some(metric("movie.frames_due")));
     }

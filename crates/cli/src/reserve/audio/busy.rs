@@ -49,30 +49,36 @@ fn comm(tgid: u32, tid: u32) -> Option<String> {
     Some(String::from_utf8_lossy(&bytes).trim_end_matches('\n').to_owned())
 }
 
-/// Measures the threads once in the shortest of their periods; ends early when `is_over` returns true.
+/// Measures each thread about once in its own period; ends early when `is_over` returns true. Threads of
+/// several drivers may have different periods.
 pub fn measure(threads: &[Thread], is_over: &dyn Fn() -> bool) -> Vec<Busy> {
     let mut busy = vec![Busy::default(); threads.len()];
     let times: Vec<Option<RunTime>> =
         threads.iter().map(|thread| RunTime::of(thread.tgid, thread.tid).ok()).collect();
     let ran_ns = |time: &Option<RunTime>| time.as_ref().and_then(RunTime::ran_ns);
-    let Some(period_ns) = threads.iter().map(|thread| thread.period_ns).min() else { return busy };
-    let step = Duration::from_nanos(STEP_MIN_NS.div_ceil(period_ns.max(1)) * period_ns);
-    let length = MEASURED_FOR.max(step * PERIODS_MIN).min(MEASURED_MOST);
+    let periods_ns = || threads.iter().map(|thread| thread.period_ns);
+    let (Some(shortest_ns), Some(longest_ns)) = (periods_ns().min(), periods_ns().max()) else { return busy };
+    let step = Duration::from_nanos(STEP_MIN_NS.div_ceil(shortest_ns.max(1)) * shortest_ns);
+    let longest = Duration::from_nanos(longest_ns);
+    let length = MEASURED_FOR.max(step.max(longest) * PERIODS_MIN).min(MEASURED_MOST);
     let began = Instant::now();
-    let (mut last, mut next) = (began, began + step);
-    let mut before: Vec<Option<u64>> = times.iter().map(ran_ns).collect();
+    let mut next = began + step;
+    let mut before: Vec<(Option<u64>, Instant)> = times.iter().map(|time| (ran_ns(time), began)).collect();
     while began.elapsed() < length && !is_over() {
         sleep(next.saturating_duration_since(Instant::now()));
         let now = Instant::now();
-        let elapsed_ns = u64::try_from((now - last).as_nanos()).unwrap_or(u64::MAX);
         for (at, time) in times.iter().enumerate() {
+            let (ran_before_ns, read) = before[at];
+            let elapsed_ns = u64::try_from((now - read).as_nanos()).unwrap_or(u64::MAX);
+            if !Busy::is_enough(elapsed_ns, threads[at].period_ns) {
+                continue;
+            }
             let after = ran_ns(time);
-            if let (Some(before), Some(after)) = (before[at], after) {
+            if let (Some(before), Some(after)) = (ran_before_ns, after) {
                 busy[at].take(after.saturating_sub(before), elapsed_ns, threads[at].period_ns);
             }
-            before[at] = after;
+            before[at] = (after, now);
         }
-        last = now;
         // A late reading delays the later readings, so that none of them comes early.
         next = (next + step).max(now + step / 2);
     }
@@ -85,17 +91,19 @@ mod tests {
 
     #[test]
     fn a_thread_that_computes_is_seen_to_compute() {
-        let own = Thread {
+        let own = |period_ns| Thread {
             tgid: std::process::id(),
             tid: spry_sys::process::tid(),
             comm: String::new(),
-            period_ns: 1_000_000,
+            period_ns,
         };
+        // A driver of another period has the same thread.
+        let both = [own(1_000_000), own(20_000_000)];
         let ended = std::sync::atomic::AtomicBool::new(false);
         let found = std::thread::scope(|scope| {
             let ended = &ended;
             let looks = scope.spawn(|| {
-                let found = measure(&[own], &|| ended.load(std::sync::atomic::Ordering::Relaxed));
+                let found = measure(&both, &|| ended.load(std::sync::atomic::Ordering::Relaxed));
                 ended.store(true, std::sync::atomic::Ordering::Relaxed);
                 found
             });
@@ -105,6 +113,7 @@ mod tests {
             looks.join().expect("it ends well")
         });
         assert!(found[0].is_used() && found[0].high_ns() > 100_000, "{found:?}");
+        assert!(found[1].is_used() && found[1].high_ns() > 2_000_000, "{found:?}");
         assert_eq!(threads_of(std::process::id(), 1).len(), 1, "the first thread, which is no data loop");
     }
 }
