@@ -79,6 +79,7 @@ static __always_inline void workers_rise(void)
 	work_wanted_until_ns = scx_bpf_now() + WANTED_NS;
 	bpf_for(i, 0, nr_llcs) move_workers_up(i);
 	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) move_workers_up(place_of_cpu(i));
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) move_workers_up(place_of_mask(i));
 }
 
 /* A kernel worker wakes. It is wanted if a process in use woke it, or if another worker did while
