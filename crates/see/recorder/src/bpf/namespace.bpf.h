@@ -16,10 +16,16 @@ __noinline u32 inner_number(u64 address)
 	if (!pid)
 		return 0;
 	level = BPF_CORE_READ(pid, level);
-	for (u32 at = 0; at <= NAMESPACES_MAX && at <= level; at++) {
-		struct upid *number = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
-				      at * bpf_core_type_size(struct upid);
+	for (u32 at = 0; at <= NAMESPACES_MAX; at++) {
+		struct upid *number;
 
+		/* Keeps the counter in a register of its own. Otherwise the compiler counts by the address alone, and the
+		 * verifier of Linux 6.1 finds no end of the loop: it does not follow a sum of a number and an address. */
+		barrier_var(at);
+		if (at > level)
+			break;
+		number = (void *)pid + bpf_core_field_offset(struct pid, numbers) +
+			 at * bpf_core_type_size(struct upid);
 		if (BPF_CORE_READ(number, ns, ns.inum) == knobs.namespace_inode)
 			return BPF_CORE_READ(number, nr);
 	}
