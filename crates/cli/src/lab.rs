@@ -8,7 +8,7 @@ use indicatif::HumanBytes;
 use serde_json::json;
 use spry_experiment::Stop;
 use spry_lab::{
-    Cache, Lab, LabOptions, RATES_HZ, SavedMachine, State, Ticks, Variant, built_kernels, doctor,
+    Cache, Lab, LabOptions, RATES_HZ, SavedMachine, State, Ticks, Timers, Variant, built_kernels, doctor,
     saved_machines,
 };
 
@@ -18,7 +18,7 @@ use crate::steps::Steps;
 use crate::stopping;
 
 /// The kernels that can be chosen, and the purpose of each.
-const KERNELS: [(&str, &str); 6] = [
+const KERNELS: [(&str, &str); 8] = [
     (
         "newest",
         "the newest that the distribution has, with sched_ext; the small flavour for virtual machines",
@@ -28,6 +28,8 @@ const KERNELS: [(&str, &str); 6] = [
     ("stable", "the release's own; preempt=none, voluntary or full at boot; no sched_ext in Debian's 6.12"),
     ("stable-generic", "the same with all drivers"),
     ("stable-rt", "the release's real-time kernel"),
+    ("older", "the kernel of the release before; no sched_ext in Debian's 6.1"),
+    ("older-generic", "the same with all drivers"),
 ];
 /// The folders that stay in the cache when the lab is cleaned: the built schedulers, and the journals of
 /// loads that must still be cleaned up.
@@ -37,9 +39,10 @@ const KEPT: [&str; 2] = ["peers", "loads"];
 pub fn run(args: &LabArgs) -> Result<ExitCode> {
     match &args.command {
         LabCommand::Doctor => return examine(),
-        LabCommand::Kernel { command: KernelCommand::Build { hz, periodic, patch } } => {
+        LabCommand::Kernel { command: KernelCommand::Build { hz, periodic, firm, patch } } => {
             let ticks = if *periodic { Ticks::Always } else { Ticks::WhenBusy };
-            build(&Variant { ticks, ..Variant::of(*hz)? }, patch.as_deref())?;
+            let timers = if *firm { Timers::Firm } else { Timers::Stock };
+            build(&Variant { ticks, timers, ..Variant::of(*hz)? }, patch.as_deref())?;
         }
         LabCommand::Kernels => output::print(&kernels(&Cache::open(&Cache::default_root())?))?,
         LabCommand::Machines { json } => {

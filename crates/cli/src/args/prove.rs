@@ -21,8 +21,8 @@ Examples:
 Schedulers: eevdf[:base_slice_us=N,features=NAME+NO_NAME,preempt=none|voluntary|full|lazy], fifo,
   rr[:timeslice_ms=N], scx_NAME[:ARGUMENTS] (`./x peers` builds the published ones), or the path of any
   sched_ext binary, :ARGUMENTS after it.
-Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, one that was built
-  (100hz, 20000hz-periodic; `spry lab kernels` lists them), or an image's path.
+Kernels of the lab: newest, newest-generic, newest-rt, stable, stable-generic, stable-rt, older,
+  older-generic, one that was built (100hz, 20000hz-periodic; `spry lab kernels` lists them), or a file.
 Results are kept in a directory with everything needed to repeat them; `spry compare` shows two side by side.
 Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the scenario or the command line,
   130 interrupted.";
@@ -197,6 +197,10 @@ pub enum KernelCommand {
         /// while a CPU is busy, and timers expire when they are due.
         #[arg(long)]
         periodic: bool,
+        /// A kernel in which the timers of unmodified programs may expire up to an overshoot late, and are
+        /// served at the return to user mode if that comes first (kernel.firm_overshoot_us).
+        #[arg(long, conflicts_with = "periodic")]
+        firm: bool,
         /// Apply this patch to the source before (`patch -p1`).
         #[arg(long, value_name = "FILE")]
         patch: Option<PathBuf>,
@@ -209,11 +213,14 @@ Examples:
   spry lab kernel build --hz 20000 --periodic
   spry run alarms --on lab --kernel 20000hz-periodic --vary kind=CONT --vary n=8 --vary quantum_ms=0.1
   spry lab kernel build --hz 1000 --patch my-tick.patch       spry run --kernel 1000hz+my-tick
+  spry lab kernel build --hz 100 --firm                    in the guest: sysctl kernel.firm_overshoot_us=500
 
-A kernel's name is its rate (20000hz), with -periodic and +PATCH where these were given; `spry lab kernels`
-lists those that were built. A newer source or a changed patch is built anew, and the name means the one built
-last. Kernels of 5000 Hz and more take round-robin quanta in microseconds too
-(kernel.sched_rr_timeslice_us, rounded up to whole ticks).";
+A kernel's name is its rate (20000hz), with -periodic, -firm and +PATCH where these were given;
+`spry lab kernels` lists those that were built. A newer source or a changed patch is built anew, and the name
+means the one built last. Kernels of 5000 Hz and more take round-robin quanta in microseconds too
+(kernel.sched_rr_timeslice_us, rounded up to whole ticks). With --firm, kernel.firm_overshoot_us is the
+overshoot of all users' timers (-1, the default: none; 0: each timer's own slack), and kernel.firm_counts has
+three numbers: checks, timers served at checks, timers served by interrupts.";
 
 /// A tick rate that the lab builds kernels for.
 fn rate_hz(text: &str) -> Result<u32, String> {

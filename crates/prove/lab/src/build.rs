@@ -1,10 +1,11 @@
 //! Builds small kernels with other tick rates from the distribution's own source.
 
 mod edits;
+mod firm;
 mod patch;
 mod variant;
 
-pub use variant::{RATES_HZ, Ticks, Variant};
+pub use variant::{RATES_HZ, Ticks, Timers, Variant};
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -20,6 +21,7 @@ use crate::fetch::{Archive, Package, Suite};
 use crate::kernel::{Description, release_of};
 use crate::progress::{Event, Progress, Stop};
 use crate::recipe::code_of;
+use edits::Edits;
 use patch::Patch;
 
 /// The configuration options that the lab needs, in addition to the smallest configuration.
@@ -113,16 +115,15 @@ pub(crate) fn build(
     })?;
     let mut inputs = vec![FRAGMENT.to_owned(), code_of(include_str!("build.rs")), variant.to_string()];
     inputs.extend([package.file.clone(), package.checksum.clone()]);
-    inputs.extend(variant.needs_edits().then(edits::texts));
+    let edits: Vec<&Edits> = variant.edits().collect();
+    inputs.extend(edits.iter().map(|edits| edits.texts()));
     inputs.extend(patch.as_ref().map(|patch| digest::of_bytes(&patch.content)));
     let key = key_of(inputs.iter().map(String::as_str));
     cache.entry(&format!("{HOME}{variant}"), &key, stop, |directory| {
         let tree = directory.join("tree");
         fs::create_dir(&tree).map_err(at(&tree))?;
         let source = unpack(deb, &tree, progress, stop)?;
-        if variant.needs_edits() {
-            edits::apply(&source)?;
-        }
+        edits.iter().try_for_each(|edits| edits.apply(&source))?;
         if let Some(patch) = &patch {
             patch.apply(&source, package.name(), stop)?;
         }

@@ -1,5 +1,5 @@
-//! Fetches packages of the distribution's newest release, through apt. apt keeps its state in the lab's
-//! cache, so nothing of this machine changes.
+//! Fetches packages of the distribution's newest release, or of the one before, through apt. apt keeps its
+//! state in the lab's cache, so nothing of this machine changes.
 
 mod source;
 
@@ -37,19 +37,33 @@ const CONFIGURATION: &str = "#clear APT::Update;\n#clear DPkg;\n\
     Acquire::AllowReleaseInfoChange \"true\";\nAcquire::ForceHash \"sha256\";\n\
     Acquire::Retries \"5\";\n";
 
-/// A suite of the archive. The name of the newest release is found when the lists are fetched.
+/// A suite of the archive. The release's own name is found when the lists are fetched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Suite {
-    /// The newest release.
+    /// The archive's release.
     Stable,
-    /// Newer packages for the newest release; kernels are among them.
+    /// Newer packages for the release; kernels are among them.
     Backports,
 }
 
-/// The name by which the archive knows the newest release, whatever the release's own name is. Under this
-/// name some mirrors have older lists than under the release's own name. So the lists are asked for under the
-/// latter.
-const NEWEST: &str = "stable";
+/// A release of the distribution.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Release {
+    Newest,
+    /// The release before the newest. It is still supported.
+    Older,
+}
+
+impl Release {
+    /// The archive's name for the release, whatever the release's own name is. Under this name some mirrors
+    /// have older lists than under the release's own name. So the lists are asked for under the latter.
+    fn suite(self) -> &'static str {
+        match self {
+            Self::Newest => "stable",
+            Self::Older => "oldstable",
+        }
+    }
+}
 
 /// A package that the archive offers.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -79,6 +93,7 @@ impl Package {
 pub struct Archive {
     cache: Cache,
     source: Source,
+    release: Release,
     directory: PathBuf,
 }
 
@@ -101,13 +116,30 @@ impl Archive {
                 sources::distribution(Path::new("/etc/apt")).into_iter().next().ok_or(LabError::NoMirror)?
             }
         };
-        let directory = cache.root().join("apt").join(key_of([source.uri.as_str()]));
+        Self::of(cache, source, Release::Newest)
+    }
+
+    /// The same archive's packages of the release before the newest. Its lists are fetched when a package is
+    /// asked for, and are kept apart from those of the newest release.
+    ///
+    /// # Errors
+    /// If the cache cannot be written.
+    pub(crate) fn older(&self) -> Result<Self, LabError> {
+        Self::of(&self.cache, self.source.clone(), Release::Older)
+    }
+
+    fn of(cache: &Cache, source: Source, release: Release) -> Result<Self, LabError> {
+        let key = match release {
+            Release::Newest => key_of([source.uri.as_str()]),
+            Release::Older => key_of([source.uri.as_str(), release.suite()]),
+        };
+        let directory = cache.root().join("apt").join(key);
         for inner in ["lists/partial", "archives/partial", "debs", "resolved"] {
             let path = directory.join(inner);
             fs::create_dir_all(&path).map_err(at(&path))?;
         }
-        let archive = Self { cache: cache.clone(), source, directory };
-        archive.line(NEWEST, "")?;
+        let archive = Self { cache: cache.clone(), source, release, directory };
+        archive.line(release.suite(), "")?;
         archive.write("status", "")?;
         archive.write("apt.conf", CONFIGURATION)?;
         Ok(archive)
@@ -179,13 +211,21 @@ impl Archive {
         command
     }
 
-    /// Fetches the newest lists of packages.
+    /// Fetches the newest lists of packages; those of the older release as well, if they have been fetched
+    /// before.
     ///
     /// # Errors
     /// If the archive cannot be reached, or its signatures cannot be checked.
     pub fn refresh(&self, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
         let _lock = self.cache.lock("apt", stop)?;
-        self.update(progress, stop)
+        self.update(progress, stop)?;
+        if self.release == Release::Newest {
+            let older = self.older()?;
+            if older.has_lists() {
+                older.update(progress, stop)?;
+            }
+        }
+        Ok(())
     }
 
     /// Fetches the newest lists of packages without showing progress.
@@ -195,12 +235,16 @@ impl Archive {
 
     fn update(&self, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
         progress.tell(Event::Step("fetching the lists of packages"));
-        // First apt asks for the name of the newest release, then for the release's lists.
-        self.write("sources.list", &self.line(NEWEST, "target-=Packages ")?)?;
-        self.apt_update(NEWEST, stop)?;
+        // First apt asks for the release's own name, then for the release's lists.
+        let suite = self.release.suite();
+        self.write("sources.list", &self.line(suite, "target-=Packages ")?)?;
+        self.apt_update(suite, stop)?;
         let codename = self.codename()?;
-        let backports = format!("{codename}-backports");
-        self.write("sources.list", &(self.line(&codename, "")? + &self.line(&backports, "")?))?;
+        let mut lines = self.line(&codename, "")?;
+        if self.release == Release::Newest {
+            lines += &self.line(&format!("{codename}-backports"), "")?;
+        }
+        self.write("sources.list", &lines)?;
         self.apt_update(&codename, stop)?;
         self.write("codename", &codename)
     }
@@ -226,19 +270,20 @@ impl Archive {
         }
     }
 
-    /// The archive's name for its newest release.
+    /// The release's own name.
     fn codename(&self) -> Result<String, LabError> {
         for release in self.releases()? {
             let text = fs::read_to_string(&release).map_err(at(&release))?;
-            if field(&text, "Suite") == Some(NEWEST) {
+            if field(&text, "Suite") == Some(self.release.suite()) {
                 if let Some(codename) = field(&text, "Codename") {
                     return Ok(codename.to_owned());
                 }
             }
         }
         Err(LabError::Kernel(format!(
-            "{} is no archive of Debian: it has no suite {NEWEST}",
-            self.source.uri
+            "{} is no archive of Debian: it has no suite {}",
+            self.source.uri,
+            self.release.suite()
         )))
     }
 
@@ -276,7 +321,11 @@ impl Archive {
     }
 
     fn have_lists(&self, progress: &dyn Progress, stop: &Stop) -> Result<(), LabError> {
-        if self.directory.join("codename").exists() { Ok(()) } else { self.update(progress, stop) }
+        if self.has_lists() { Ok(()) } else { self.update(progress, stop) }
+    }
+
+    fn has_lists(&self) -> bool {
+        self.directory.join("codename").exists()
     }
 
     fn digests_of_lists(&self) -> Result<Vec<String>, LabError> {

@@ -26,6 +26,8 @@ pub enum KernelChoice {
     /// The kernel of the distribution's newest release. Its preemption model can be chosen at boot if the
     /// architecture allows it.
     Stable(Flavour),
+    /// The kernel of the release before the newest, which is still supported.
+    Older(Flavour),
     /// A file with a bootable kernel. Its modules and its configuration are looked for where the machine of
     /// that kernel keeps them.
     File(PathBuf),
@@ -60,13 +62,15 @@ impl Default for KernelChoice {
     }
 }
 
-const CHOICES: [(&str, KernelChoice); 6] = [
+const CHOICES: [(&str, KernelChoice); 8] = [
     ("newest", KernelChoice::Newest(Flavour::Cloud)),
     ("newest-generic", KernelChoice::Newest(Flavour::Generic)),
     ("newest-rt", KernelChoice::Newest(Flavour::Rt)),
     ("stable", KernelChoice::Stable(Flavour::Cloud)),
     ("stable-generic", KernelChoice::Stable(Flavour::Generic)),
     ("stable-rt", KernelChoice::Stable(Flavour::Rt)),
+    ("older", KernelChoice::Older(Flavour::Cloud)),
+    ("older-generic", KernelChoice::Older(Flavour::Generic)),
 ];
 
 impl FromStr for KernelChoice {
@@ -96,7 +100,7 @@ impl fmt::Display for KernelChoice {
             (Some((name, _)), _) => f.write_str(name),
             (None, Self::File(path)) => write!(f, "{}", path.display()),
             (None, Self::Built(variant)) => write!(f, "{variant}"),
-            (None, Self::Newest(_) | Self::Stable(_)) => f.write_str("kernel"),
+            (None, Self::Newest(_) | Self::Stable(_) | Self::Older(_)) => f.write_str("kernel"),
         }
     }
 }
@@ -151,6 +155,9 @@ impl Kernel {
             }
             KernelChoice::Stable(flavour) => {
                 Self::packaged(Suite::Stable, *flavour, cache, archive, progress, stop)
+            }
+            KernelChoice::Older(flavour) => {
+                Self::packaged(Suite::Stable, *flavour, cache, &archive.older()?, progress, stop)
             }
             KernelChoice::File(path) => Self::file(path, Path::new("/")),
             KernelChoice::Built(variant) => Self::open(&build::find(cache, variant)?),
@@ -342,7 +349,7 @@ mod tests {
             "./vmlinuz".parse::<KernelChoice>().expect("a path"),
             KernelChoice::File("./vmlinuz".into())
         );
-        for name in ["100hz", "20000hz-periodic"] {
+        for name in ["100hz", "20000hz-periodic", "100hz-firm"] {
             let choice: KernelChoice = name.parse().expect("it can be built");
             assert_eq!(choice.to_string(), name);
         }

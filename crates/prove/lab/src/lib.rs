@@ -31,7 +31,7 @@ pub mod sources;
 mod topology;
 mod vm;
 
-pub use build::{RATES_HZ, Ticks, Variant, built_kernels};
+pub use build::{RATES_HZ, Ticks, Timers, Variant, built_kernels};
 pub use cache::{Cache, digest_of_file, key_of};
 pub use doctor::{Finding, State, doctor};
 pub use emulator::Emulator;

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{
-    Event as Told, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, Stop, TRACE, Topology,
-    Variant,
+    Event as Told, FileSource, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, Stop, TRACE,
+    Topology, Variant,
 };
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{SLOW_CPU, example, is_long, lab, machine, printed, run, script, spry_script};
@@ -57,6 +57,15 @@ fn the_newest_kernel_has_sched_ext_and_takes_the_recorder() {
 #[test]
 fn the_release_s_kernel_takes_the_recorder() {
     takes_the_recorder(&with_kernel(KernelChoice::Stable(Flavour::Cloud)));
+}
+
+/// In the long form only: another release's lists and its kernel are fetched.
+#[test]
+fn the_older_release_s_kernel_takes_the_recorder() {
+    if !is_long() {
+        return;
+    }
+    takes_the_recorder(&with_kernel(KernelChoice::Older(Flavour::Cloud)));
 }
 
 #[test]
@@ -108,6 +117,65 @@ fn a_kernel_of_20000_hz_ticks_so_and_takes_quanta_of_100_us() {
     let &[ticks, quantum_us, quantum_ms, longer_us] = words.as_slice() else { panic!("{printed}") };
     assert!((19_600..=20_400).contains(&ticks), "{printed}");
     assert_eq!((quantum_us, quantum_ms, longer_us), (100, 1, 60_000));
+}
+
+/// Twenty processes that sleep 1 ms at a time beside a loop, for each overshoot; with none first.
+const FIRM: &str = "
+counts() { cat /proc/sys/kernel/firm_counts; }
+echo none $(firm 0 1000 4)
+for us in -1 100 500; do
+    echo $us >/proc/sys/kernel/firm_overshoot_us
+    before=$(counts); printed=$(firm 20 1000 4)
+    echo $us $printed counts $before $(counts)
+done
+for us in -2 1000001 x; do echo $us 2>/dev/null >/proc/sys/kernel/firm_overshoot_us && echo taken; done";
+
+/// A line that the guest printed: the loop's work, the sleeps, their lateness (median, 99 %, maximum, us), and
+/// the timers that were served at checks and by interrupts.
+struct Firm {
+    work: f64,
+    sleeps: f64,
+    late_us: [f64; 3],
+    served: [f64; 2],
+}
+
+impl Firm {
+    fn of(line: &str) -> Firm {
+        let words: Vec<f64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
+        let count = |nth: usize| {
+            words.get(nth + 8).zip(words.get(nth + 5)).map_or(0.0, |(after, before)| after - before)
+        };
+        let &[work, sleeps, median, most_of, most, ..] = words.as_slice() else { panic!("{line}") };
+        Firm { work, sleeps, late_us: [median, most_of, most], served: [count(1), count(2)] }
+    }
+}
+
+/// In the long form only: the kernel is built, which takes up to 10 minutes.
+#[test]
+fn firm_timers_cost_less_and_are_late_by_the_overshoot() {
+    if !is_long() {
+        return;
+    }
+    let variant: Variant = "100hz-firm".parse().expect("it is a name");
+    let (variant, _) =
+        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
+    let machine = with_kernel(KernelChoice::Built(variant));
+    takes_the_recorder(&machine);
+    let mut job = script(FIRM);
+    job.files.insert("/spry/bin/firm".into(), FileSource::File(example("spry-lab-tests", "firm")));
+    let outcome = run(&machine, &job).expect("it runs");
+    let printed = printed(&outcome);
+    let lines: Vec<Firm> = printed.lines().map(Firm::of).collect();
+    let [none, hard, short, long] = lines.as_slice() else { panic!("{printed}") };
+    // A stock kernel's timers are served by interrupts alone.
+    assert_eq!((hard.served, none.sleeps), ([0.0, 0.0], 0.0), "{printed}");
+    for (firm, overshoot_us) in [(short, 100.0), (long, 500.0)] {
+        assert!(firm.served[0] > firm.served[1], "{printed}");
+        assert!(firm.late_us[1] < overshoot_us + 2.0 * hard.late_us[1], "{printed}");
+        assert!(firm.sleeps > 0.9 * hard.sleeps && firm.work > hard.work, "{printed}");
+    }
+    let left = |firm: &Firm| (none.work - firm.work) / (none.work - hard.work);
+    assert!(left(long) < left(short) && left(long) < 0.6, "{} {}: {printed}", left(short), left(long));
 }
 
 /// Records a loop in a group below a group that may have 10 ms of each 100 ms, and another loop beside it.

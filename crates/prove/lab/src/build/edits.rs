@@ -1,22 +1,29 @@
-//! Edits of the kernel's source for tick rates that its configuration does not offer. They name the places by
-//! their text, not by their lines, because line numbers change from release to release.
+//! Edits of the kernel's source, and those for tick rates that its configuration does not offer. Edits name
+//! their places by text, not by lines, because line numbers change from release to release.
 
 use std::fs;
 use std::path::Path;
 
 use crate::error::{LabError, at};
 
+/// Edits that belong together.
+pub(super) struct Edits {
+    /// What needs the edits, for the error if a place is missing.
+    pub(super) of: &'static str,
+    pub(super) edits: &'static [Edit],
+}
+
 /// An edit of one file.
-struct Edit {
+pub(super) struct Edit {
     /// The file, below the top of the source.
-    file: &'static str,
+    pub(super) file: &'static str,
     /// The place, by its text. Spaces and line ends do not count.
-    place: &'static str,
-    put: Put,
+    pub(super) place: &'static str,
+    pub(super) put: Put,
 }
 
 /// The text that an edit inserts, and where.
-enum Put {
+pub(super) enum Put {
     /// This text replaces each such place.
     Instead(&'static str),
     /// This text is inserted before the first such place.
@@ -88,9 +95,12 @@ late_initcall(sched_rr_us_init);
 #endif
 ";
 
-/// All edits: the choices and the quantum; quotients by the rate, which would be 0 at high rates; and a shift
-/// that the source defines only up to 12,288 Hz.
-const EDITS: [Edit; 13] = [
+/// The edits for other tick rates.
+pub(super) const RATES: Edits = Edits { of: "other tick rates need", edits: &RATE_EDITS };
+
+/// The choices and the quantum; quotients by the rate, which would be 0 at high rates; and a shift that the
+/// source defines only up to 12,288 Hz.
+const RATE_EDITS: [Edit; 13] = [
     Edit { file: "kernel/Kconfig.hz", place: "endchoice", put: Put::Before(CHOICES) },
     Edit { file: "kernel/Kconfig.hz", place: "default 1000 if HZ_1000", put: Put::After(DEFAULTS) },
     Edit {
@@ -123,36 +133,38 @@ const EDITS: [Edit; 13] = [
     Edit { file: "kernel/sched/rt.c", place: "sysctl_sched_rr_timeslice", put: Put::AtEnd(QUANTUM_US) },
 ];
 
-/// All texts of the edits. They are part of the key of the kernels that are built from the edited source.
-pub(super) fn texts() -> String {
-    let text = |edit: &Edit| {
-        let (Put::Instead(text) | Put::Before(text) | Put::After(text) | Put::AtEnd(text)) = edit.put;
-        format!("{} {} {text}", edit.file, edit.place)
-    };
-    EDITS.iter().map(text).collect::<Vec<_>>().join("\n")
-}
-
-/// Edits the source, so that its configuration offers all rates.
-///
-/// # Errors
-/// If a place is not in the source; the error names the file and the place.
-pub(super) fn apply(source: &Path) -> Result<(), LabError> {
-    for edit in &EDITS {
-        let path = source.join(edit.file);
-        let missing = || {
-            LabError::Kernel(format!(
-                "this source has no `{}` in {} any more, which other tick rates need: report it",
-                edit.place, edit.file
-            ))
+impl Edits {
+    /// All texts of the edits. They are part of the key of what is built from the edited source.
+    pub(super) fn texts(&self) -> String {
+        let text = |edit: &Edit| {
+            let (Put::Instead(text) | Put::Before(text) | Put::After(text) | Put::AtEnd(text)) = edit.put;
+            format!("{} {} {text}", edit.file, edit.place)
         };
-        let text = match fs::read_to_string(&path) {
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
-            read => read.map_err(at(&path))?,
-        };
-        let edited = edited(&text, edit).ok_or_else(missing)?;
-        fs::write(&path, edited).map_err(at(&path))?;
+        self.edits.iter().map(text).collect::<Vec<_>>().join("\n")
     }
-    Ok(())
+
+    /// Edits the source.
+    ///
+    /// # Errors
+    /// If a place is not there any more; the error names the file and the place.
+    pub(super) fn apply(&self, source: &Path) -> Result<(), LabError> {
+        for edit in self.edits {
+            let path = source.join(edit.file);
+            let missing = || {
+                LabError::Kernel(format!(
+                    "this source has no `{}` in {} any more, which {}: report it",
+                    edit.place, edit.file, self.of
+                ))
+            };
+            let text = match fs::read_to_string(&path) {
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Err(missing()),
+                read => read.map_err(at(&path))?,
+            };
+            let edited = edited(&text, edit).ok_or_else(missing)?;
+            fs::write(&path, edited).map_err(at(&path))?;
+        }
+        Ok(())
+    }
 }
 
 /// The text after an edit; `None` if it does not have the place.
@@ -240,7 +252,7 @@ mod tests {
     #[test]
     fn every_rate_becomes_a_choice_and_nothing_divides_by_zero() {
         let source = source();
-        apply(source.path()).expect("every place is there");
+        RATES.apply(source.path()).expect("every place is there");
         let text = |file: &str| fs::read_to_string(source.path().join(file)).expect("it is there");
         let choices = text("kernel/Kconfig.hz");
         for hz in [50, 5000, 10_000, 20_000] {
@@ -266,11 +278,11 @@ mod tests {
             let source = self::source();
             fs::write(source.path().join(file), text.replace(['1', '5', '8', 's'], "x"))
                 .expect("it can be written");
-            let error = apply(source.path()).expect_err("a place is gone").to_string();
+            let error = RATES.apply(source.path()).expect_err("a place is gone").to_string();
             assert!(error.contains(&format!("in {file} any more")), "{file}: {error}");
             let source = self::source();
             fs::remove_file(source.path().join(file)).expect("it is there");
-            let error = apply(source.path()).expect_err("a file is gone").to_string();
+            let error = RATES.apply(source.path()).expect_err("a file is gone").to_string();
             assert!(error.contains(&format!("in {file} any more")), "{file}: {error}");
         }
     }

@@ -1,8 +1,11 @@
-//! The kernels that the lab builds: their tick rates, the times at which they tick, and their names.
+//! The kernels that the lab builds: their tick rates, the times at which they tick, how their timers expire,
+//! and their names.
 
 use std::fmt;
 use std::str::FromStr;
 
+use super::edits::{Edits, RATES};
+use super::firm::FIRM;
 use crate::error::LabError;
 
 /// The tick rates that the lab builds kernels for, Hz.
@@ -21,6 +24,15 @@ pub enum Ticks {
     Always,
 }
 
+/// How the timers of a built kernel's users expire.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Timers {
+    /// As the distribution's kernel has it: by the clock device's interrupt.
+    Stock,
+    /// Up to an overshoot late, at the return to user mode or by the interrupt (firm timers).
+    Firm,
+}
+
 /// A kernel that the lab builds from the distribution's source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Variant {
@@ -28,6 +40,8 @@ pub struct Variant {
     pub hz: u32,
     /// The times at which the kernel ticks.
     pub ticks: Ticks,
+    /// How timers expire. Firm timers need a kernel that ticks only while it is busy.
+    pub timers: Timers,
     /// The name of a user's patch that is applied to the source.
     pub patch: Option<String>,
 }
@@ -39,7 +53,7 @@ impl Variant {
     /// If the lab does not build kernels of this rate. The error lists the rates.
     pub fn of(hz: u32) -> Result<Self, LabError> {
         if RATES_HZ.contains(&hz) {
-            return Ok(Self { hz, ticks: Ticks::WhenBusy, patch: None });
+            return Ok(Self { hz, ticks: Ticks::WhenBusy, timers: Timers::Stock, patch: None });
         }
         let rates = RATES_HZ.map(|hz| hz.to_string()).join(", ");
         Err(LabError::Kernel(format!(
@@ -56,9 +70,12 @@ impl Variant {
         if name.is_empty() { "patched".to_owned() } else { name.to_owned() }
     }
 
-    /// Whether the kernel's own configuration lacks this tick rate.
-    pub(super) fn needs_edits(&self) -> bool {
-        !STOCK_RATES_HZ.contains(&self.hz)
+    /// The edits of the source that the kernel needs: for a tick rate that its own configuration lacks, and for
+    /// firm timers.
+    pub(super) fn edits(&self) -> impl Iterator<Item = &'static Edits> {
+        let rates = (!STOCK_RATES_HZ.contains(&self.hz)).then_some(&RATES);
+        let firm = (self.timers == Timers::Firm).then_some(&FIRM);
+        rates.into_iter().chain(firm)
     }
 
     /// The command that builds the kernel.
@@ -67,8 +84,12 @@ impl Variant {
             Ticks::WhenBusy => "",
             Ticks::Always => " --periodic",
         };
+        let firm = match self.timers {
+            Timers::Stock => "",
+            Timers::Firm => " --firm",
+        };
         let patch = self.patch.as_deref().map(|name| format!(" --patch {name}.patch"));
-        format!("spry lab kernel build --hz {}{periodic}{}", self.hz, patch.unwrap_or_default())
+        format!("spry lab kernel build --hz {}{periodic}{firm}{}", self.hz, patch.unwrap_or_default())
     }
 
     /// Whether a text is meant as the name of such a kernel: it begins with a number of Hz.
@@ -80,12 +101,16 @@ impl Variant {
 
 impl fmt::Display for Variant {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { hz, ticks, patch } = self;
+        let Self { hz, ticks, timers, patch } = self;
         let periodic = match ticks {
             Ticks::WhenBusy => "",
             Ticks::Always => "-periodic",
         };
-        write!(f, "{hz}hz{periodic}")?;
+        let firm = match timers {
+            Timers::Stock => "",
+            Timers::Firm => "-firm",
+        };
+        write!(f, "{hz}hz{periodic}{firm}")?;
         patch.iter().try_for_each(|name| write!(f, "+{name}"))
     }
 }
@@ -96,7 +121,7 @@ impl FromStr for Variant {
     fn from_str(text: &str) -> Result<Self, LabError> {
         let wrong = || {
             LabError::Kernel(format!(
-                "`{text}` names no kernel of the lab: such a name is 1000hz, 1000hz-periodic or \
+                "`{text}` names no kernel of the lab: such a name is 1000hz, 1000hz-periodic, 1000hz-firm or \
                  1000hz-periodic+PATCH"
             ))
         };
@@ -105,9 +130,10 @@ impl FromStr for Variant {
             Some((how, name)) => (how, Some(name.to_owned())),
             None => (rest, None),
         };
-        let ticks = match how {
-            "" => Ticks::WhenBusy,
-            "-periodic" => Ticks::Always,
+        let (ticks, timers) = match how {
+            "" => (Ticks::WhenBusy, Timers::Stock),
+            "-periodic" => (Ticks::Always, Timers::Stock),
+            "-firm" => (Ticks::WhenBusy, Timers::Firm),
             _ => return Err(wrong()),
         };
         let is_name =
@@ -115,7 +141,7 @@ impl FromStr for Variant {
         if !patch.iter().all(is_name) {
             return Err(wrong());
         }
-        Ok(Self { ticks, patch, ..Self::of(hz.parse().map_err(|_| wrong())?)? })
+        Ok(Self { ticks, timers, patch, ..Self::of(hz.parse().map_err(|_| wrong())?)? })
     }
 }
 
@@ -127,12 +153,30 @@ mod tests {
 
     #[test]
     fn a_name_reads_back_as_it_is_shown() {
-        for name in ["50hz", "300hz", "20000hz", "20000hz-periodic", "1000hz+mine", "100hz-periodic+a-b"] {
+        for name in [
+            "50hz",
+            "300hz",
+            "20000hz",
+            "20000hz-periodic",
+            "1000hz+mine",
+            "100hz-periodic+a-b",
+            "100hz-firm",
+            "1000hz-firm+mine",
+        ] {
             let variant: Variant = name.parse().expect("it is a name");
             assert_eq!(variant.to_string(), name);
             assert!(Variant::is_meant_by(name));
         }
-        for name in ["hz", "1000hz-", "1000hz-periodic+", "1000hz+a/b", "1000hz+a b", "xhz"] {
+        for name in [
+            "hz",
+            "1000hz-",
+            "100hz-periodic-firm",
+            "100hz-firmer",
+            "1000hz-periodic+",
+            "1000hz+a/b",
+            "1000hz+a b",
+            "xhz",
+        ] {
             assert!(name.parse::<Variant>().is_err(), "{name}");
         }
         assert!(!Variant::is_meant_by("./100hz") && !Variant::is_meant_by("newest"));
@@ -153,6 +197,7 @@ mod tests {
     fn a_kernel_says_the_command_that_builds_it() {
         let command = |name: &str| name.parse::<Variant>().expect("it is a name").command();
         assert_eq!(command("100hz"), "spry lab kernel build --hz 100");
+        assert_eq!(command("100hz-firm"), "spry lab kernel build --hz 100 --firm");
         let words = "spry lab kernel build --hz 20000 --periodic --patch mine.patch";
         assert_eq!(command("20000hz-periodic+mine"), words);
     }

@@ -109,8 +109,12 @@ fn spec(experiment: &Experiment, kernel: Option<&str>) -> Result<MachineSpec, Gu
     }
     let kernel = kernels.pop().unwrap_or_default();
     let scratch_mib = experiment.scenarios().filter_map(|scenario| scenario.machine.ram_disk_mb).max();
-    let is_generic =
-        matches!(kernel, KernelChoice::Newest(Flavour::Generic) | KernelChoice::Stable(Flavour::Generic));
+    let is_generic = matches!(
+        kernel,
+        KernelChoice::Newest(Flavour::Generic)
+            | KernelChoice::Stable(Flavour::Generic)
+            | KernelChoice::Older(Flavour::Generic)
+    );
     if is_generic {
         modules.insert("uinput".to_owned());
     }
