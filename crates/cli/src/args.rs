@@ -9,6 +9,7 @@ mod prove;
 mod reproduce;
 mod reserve;
 mod shared;
+mod slack;
 mod tune;
 
 use std::ffi::OsString;
@@ -32,6 +33,7 @@ pub use prove::{
 pub use reproduce::{BootsArgs, InteractiveArgs, ReproduceArgs, ReproduceCommand};
 pub use reserve::{ReservationsArgs, ReserveArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
+pub use slack::SlackArgs;
 pub use tune::{TuneArgs, TuneClassArg};
 
 const EXAMPLES: &str = "\
@@ -49,13 +51,14 @@ Examples:
   spry reserve --budget 2ms --period 10ms -- CMD
                                         a fifth of a CPU for CMD, 2 ms in every 10 ms
   spry tune --quantum-us 3000 -- make   longer turns for a command: fewer switches
+  spry slack --overshoot 5ms -- ./indexer
+                                        its timers may be late, and wake the CPU less often
   sudo spry latency --duration 60       how late this kernel wakes a thread, at worst and at five nines
   spry load all --duration 60           the papers' loads, confined, and gone afterwards
   spry bench                            what a switch, a trap and an interrupt cost, beside older machines
 
 Exit codes: 0 done, 1 failed (one line on standard error says why and what to do), 2 wrong usage.
-`spry record -- CMD`, `spry reserve -- CMD` and `spry tune -- CMD` exit as CMD did; 125 if recording, reserving or
-tuning failed, 126 or 127 if CMD could not be started.";
+`spry record`, `reserve`, `tune` and `slack` with -- CMD exit as CMD did; 125 if recording, reserving or tuning failed, 126 or 127 if CMD could not be started.";
 
 /// See what delays what you are using, and keep it on time.
 #[derive(Parser)]
@@ -89,6 +92,8 @@ pub enum Command {
     Ceiling(CeilingArgs),
     /// Set the quantum of the kernel's own classes while a command runs.
     Tune(TuneArgs),
+    /// Set how late the timers of a command may expire, so that one wake-up serves several.
+    Slack(SlackArgs),
     /// Measure how late this kernel wakes a thread.
     Latency(LatencyArgs),
     /// Load the machine as the papers did, confined, and leave nothing behind.

@@ -1,9 +1,11 @@
 //! The exit codes, and the one line in which an error is printed.
 
+use std::ffi::OsString;
 use std::io;
-use std::process::ExitCode;
+use std::os::unix::process::CommandExt;
+use std::process::{Command, ExitCode};
 
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 
 use crate::limits;
 use crate::output::say;
@@ -42,6 +44,17 @@ pub const WRONG_USAGE: u8 = 2;
 pub const CANNOT_START: u8 = 126;
 /// The command to record was not found.
 pub const NOT_FOUND: u8 = 127;
+
+/// Becomes a program, which keeps what this process was given. Returns the error if it cannot be started.
+pub fn become_program(command: &[OsString]) -> Error {
+    let [program, arguments @ ..] = command else { return anyhow!("no command") };
+    let error = Command::new(program).args(arguments).exec();
+    let code = match error.kind() {
+        io::ErrorKind::NotFound => NOT_FOUND,
+        _ => CANNOT_START,
+    };
+    WithCode::wrap(code, Error::new(error).context(format!("cannot start {}", program.to_string_lossy())))
+}
 
 /// The exit code for the result of a command of Spry. Prints the error, if there is one. A closed pipe is not
 /// an error, because its reader needs no more output.

@@ -31,6 +31,7 @@ mod run;
 mod scenario;
 mod sched;
 mod shipped;
+mod slack;
 mod source;
 mod steps;
 mod stopping;
@@ -58,6 +59,7 @@ fn main() -> ExitCode {
         Command::Ceiling(args) => ceiling::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Tune(args) => tune::run(&args),
+        Command::Slack(args) => slack::run(&args),
         Command::Latency(args) => latency::run(&args),
         Command::Load(args) => load::run(&args),
         Command::Bench(args) => bench::run(&args),

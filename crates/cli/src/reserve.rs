@@ -4,20 +4,18 @@ mod audio;
 mod propose;
 mod table;
 
-use std::ffi::OsString;
 use std::io::{self, IsTerminal};
-use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::thread::sleep;
 use std::time::Duration;
 
-use anyhow::{Context, Error, Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use spry_control::{Answer, Client, Covers, OnExhaustion, Opened, Request, Terms, Which};
 use spry_reservations::{BUDGET_MIN_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, exact_us};
 
 use crate::args::{ReservationsArgs, ReserveArgs};
-use crate::exit::{self, WithCode};
+use crate::exit::{self, WithCode, become_program};
 use crate::output::{self, say};
 use crate::timespan::Timespan;
 use crate::top;
@@ -77,17 +75,6 @@ pub fn list(args: &ReservationsArgs) -> Result<ExitCode> {
         output::print(&format!("{clear}{text}"))?;
         sleep(WATCH_EVERY);
     }
-}
-
-/// Replaces this process by a program, which then has its reservation. Returns the error if that fails.
-fn become_program(command: &[OsString]) -> Error {
-    let [program, arguments @ ..] = command else { return anyhow!("no command") };
-    let error = Command::new(program).args(arguments).exec();
-    let code = match error.kind() {
-        io::ErrorKind::NotFound => exit::NOT_FOUND,
-        _ => exit::CANNOT_START,
-    };
-    WithCode::wrap(code, Error::new(error).context(format!("cannot start {}", program.to_string_lossy())))
 }
 
 fn covers(args: &ReserveArgs) -> Option<Covers> {

@@ -121,6 +121,20 @@ pub enum TuneError {
         /// The error of the kernel.
         error: io::Error,
     },
+    /// No process has the number.
+    #[error("there is no process {tgid}")]
+    NoProcess {
+        /// The number that was given.
+        tgid: u32,
+    },
+    /// The timer slack of a process may not be read or set.
+    #[error("the timer slack of process {tgid}: {error}{}", slack_hint(.error))]
+    Slack {
+        /// The process.
+        tgid: u32,
+        /// The error of the kernel.
+        error: io::Error,
+    },
     /// The kernel refuses a request that is not about a file.
     #[error("{what}: {error}")]
     Kernel {
@@ -154,6 +168,16 @@ pub(crate) fn hint(error: &io::Error) -> &'static str {
              `mount -t debugfs none /sys/kernel/debug`)"
         }
         io::ErrorKind::ReadOnlyFilesystem => " (the file system is mounted for reading alone)",
+        _ => "",
+    }
+}
+
+/// What can be done about a timer slack that may not be read or set.
+fn slack_hint(error: &io::Error) -> &'static str {
+    match error.kind() {
+        io::ErrorKind::PermissionDenied => {
+            " (a running process' slack needs root; `spry slack --overshoot TIME -- CMD` needs none)"
+        }
         _ => "",
     }
 }

@@ -211,6 +211,18 @@ pub fn set_no_timer_slack() {
     _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
 }
 
+/// The calling thread's timer slack, ns: by how much the kernel may let its timers expire late. It is 0 in a
+/// real-time class.
+///
+/// # Errors
+/// If the kernel has no timer slack.
+pub fn timer_slack_ns() -> io::Result<u64> {
+    // The C function's return value has 32 bits, and the slack may have more.
+    // SAFETY: this request takes no pointer.
+    let slack_ns = unsafe { libc::syscall(libc::SYS_prctl, libc::PR_GET_TIMERSLACK, 0, 0, 0, 0) };
+    u64::try_from(slack_ns).map_err(|_| io::Error::last_os_error())
+}
+
 #[cfg(test)]
 mod tests {
     use std::os::fd::AsFd;
