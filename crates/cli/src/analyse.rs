@@ -9,7 +9,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::{Scope, ScopedJoinHandle, available_parallelism, scope};
 
 use anyhow::Result;
-use spry_analysis::{Counting, Engine, Findings, Full, Progress, TraceTotals};
+use spry_analysis::{CounterSet, Engine, Findings, FullBatch, Progress, TraceTotals};
 use spry_trace::Stamped;
 
 use crate::source::{self, FileReader};
@@ -45,7 +45,7 @@ impl Plan {
             Extent::Whole | Extent::Part => Reading::Here,
         };
         let counting = others - usize::from(reading == Reading::Ahead);
-        Plan { counting: counting.min(Full::PARTS_MAX), reading }
+        Plan { counting: counting.min(FullBatch::PARTS_MAX), reading }
     }
 }
 
@@ -53,7 +53,7 @@ impl Plan {
 /// with more threads than two.
 pub fn useful_threads() -> usize {
     match available_parallelism() {
-        Ok(cpus) if cpus.get() > 1 => 2 + Full::PARTS_MAX,
+        Ok(cpus) if cpus.get() > 1 => 2 + FullBatch::PARTS_MAX,
         Ok(_) | Err(_) => 1,
     }
 }
@@ -140,9 +140,9 @@ fn read_ahead<'scope>(
 
 /// Threads that count batches.
 struct Counters<'scope> {
-    to: Vec<SyncSender<Full>>,
-    empty: Receiver<Full>,
-    threads: Vec<ScopedJoinHandle<'scope, Counting>>,
+    to: Vec<SyncSender<FullBatch>>,
+    empty: Receiver<FullBatch>,
+    threads: Vec<ScopedJoinHandle<'scope, CounterSet>>,
 }
 
 impl<'scope> Counters<'scope> {
@@ -175,7 +175,7 @@ impl<'scope> Counters<'scope> {
     }
 }
 
-fn count(mut part: Counting, from: &Receiver<Full>, give_back: &Sender<Full>) -> Counting {
+fn count(mut part: CounterSet, from: &Receiver<FullBatch>, give_back: &Sender<FullBatch>) -> CounterSet {
     for mut full in from {
         part.count(&mut full);
         _ = give_back.send(full);

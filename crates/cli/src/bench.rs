@@ -23,7 +23,7 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
         priority: args.priority,
     };
     let is_shown = !args.quiet && io::stderr().is_terminal();
-    let looking = Looking { stop, bar: is_shown.then(|| progress::measuring(config.duration)) };
+    let looking = BenchWatch { stop, bar: is_shown.then(|| progress::measuring(config.duration)) };
     let report = spry_bench::run(&config, &looking);
     looking.bar.inspect(ProgressBar::finish_and_clear);
     let report = report?;
@@ -42,12 +42,12 @@ pub fn run(args: &BenchArgs) -> Result<ExitCode> {
 }
 
 /// Shows the benchmarks' progress, and passes the user's request to stop on to them.
-struct Looking {
+struct BenchWatch {
     stop: Stop,
     bar: Option<ProgressBar>,
 }
 
-impl Watch for Looking {
+impl Watch for BenchWatch {
     fn progress(&self, part: f64, what: &'static str) {
         let Some(bar) = &self.bar else { return };
         let length = bar.length().unwrap_or_default();

@@ -6,14 +6,14 @@ use anyhow::{Context, Result, anyhow, bail};
 use spry_control::{Answer, Client, Covers, Request};
 
 use crate::args::CeilingArgs;
-use crate::exit::{self, WithCode};
+use crate::exit::{self, CodedError};
 use crate::output;
 use crate::timespan::Timespan;
 use crate::top;
 
 /// Names a shared server, or ends its rank as a shared server.
 pub fn run(args: &CeilingArgs) -> Result<ExitCode> {
-    let request = request(args).map_err(|error| WithCode::wrap(exit::WRONG_USAGE, error))?;
+    let request = request(args).map_err(|error| CodedError::wrap(exit::WRONG_USAGE, error))?;
     match Client::connect(&args.socket.path())?.ask(&request)? {
         Answer::Done(done) => output::print(&(top::plain(&done.text) + "\n"))?,
         _ => bail!(

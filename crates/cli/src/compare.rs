@@ -11,14 +11,14 @@ use spry_latency::Results;
 use spry_latency::compare::{self as latencies, Basis, Pooling};
 
 use crate::args::CompareArgs;
-use crate::input::Named;
+use crate::input::NamedPath;
 use crate::output::{self, say};
 use crate::source;
 
 /// Compares results of scenarios, or of latency measurements. The content of the files decides which kind it
 /// is.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
-    let results = args.results.iter().map(|path| Named::new(path)).collect::<Result<Vec<_>>>()?;
+    let results = args.results.iter().map(|path| NamedPath::new(path)).collect::<Result<Vec<_>>>()?;
     for result in &results {
         fs::metadata(&result.path).with_context(|| format!("cannot read {}", result.name))?;
         if source::is_trace(&result.path) {
@@ -29,7 +29,7 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
             );
         }
     }
-    let (latencies, others): (Vec<&Named>, Vec<&Named>) =
+    let (latencies, others): (Vec<&NamedPath>, Vec<&NamedPath>) =
         results.iter().partition(|result| Results::are_in(&result.path));
     let worse = match (latencies.first(), others.first()) {
         (Some(_), None) => of_latencies(args, &results)?,
@@ -49,8 +49,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
 
 /// Prints all latency results side by side. Returns how many values are worse than those of the first
 /// results.
-fn of_latencies(args: &CompareArgs, results: &[Named]) -> Result<usize> {
-    let load = |result: &Named| {
+fn of_latencies(args: &CompareArgs, results: &[NamedPath]) -> Result<usize> {
+    let load = |result: &NamedPath| {
         Ok((result.name.clone(), Results::load(&result.path).map_err(|error| result.told(error))?))
     };
     let results = results.iter().map(load).collect::<Result<Vec<_>>>()?;
@@ -71,7 +71,7 @@ fn of_latencies(args: &CompareArgs, results: &[Named]) -> Result<usize> {
 
 /// Compares the first results of scenarios with each of the others. Returns how many values are worse than
 /// those of the first results.
-fn of_scenarios(args: &CompareArgs, results: &[Named]) -> Result<usize> {
+fn of_scenarios(args: &CompareArgs, results: &[NamedPath]) -> Result<usize> {
     let only_latencies = [
         ("--pool", args.pool),
         ("--corrected", args.corrected),

@@ -12,25 +12,25 @@ use crate::output::say;
 
 /// An error with an exit code of its own.
 #[derive(Debug)]
-pub struct WithCode {
+pub struct CodedError {
     code: u8,
     error: Error,
 }
 
-impl WithCode {
+impl CodedError {
     /// Gives `error` the exit code `code`.
     pub fn wrap(code: u8, error: Error) -> Error {
-        Error::new(WithCode { code, error })
+        Error::new(CodedError { code, error })
     }
 }
 
-impl std::fmt::Display for WithCode {
+impl std::fmt::Display for CodedError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "{:#}", self.error)
     }
 }
 
-impl std::error::Error for WithCode {}
+impl std::error::Error for CodedError {}
 
 /// The recording failed. This code differs from the statuses that a recorded command usually has.
 pub const RECORDING_FAILED: u8 = 125;
@@ -53,7 +53,7 @@ pub fn become_program(command: &[OsString]) -> Error {
         io::ErrorKind::NotFound => NOT_FOUND,
         _ => CANNOT_START,
     };
-    WithCode::wrap(code, Error::new(error).context(format!("cannot start {}", program.to_string_lossy())))
+    CodedError::wrap(code, Error::new(error).context(format!("cannot start {}", program.to_string_lossy())))
 }
 
 /// The exit code for the result of a command of Spry. Prints the error, if there is one. A closed pipe is not
@@ -67,7 +67,7 @@ pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
         return ExitCode::SUCCESS;
     }
     say!("spry: {}", in_words(&format!("{error:#}")));
-    ExitCode::from(error.downcast_ref::<WithCode>().map_or(1, |with| with.code))
+    ExitCode::from(error.downcast_ref::<CodedError>().map_or(1, |with| with.code))
 }
 
 fn is_broken_pipe(error: &Error) -> bool {

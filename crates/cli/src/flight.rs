@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use serde_json::{Value, json};
 use spry_page::words::{count, duration};
-use spry_recorder::{Happened, Recording, When};
+use spry_recorder::{FlightEvent, Recording, When};
 
 use crate::args::RecordArgs;
 use crate::output::say;
@@ -49,7 +49,7 @@ pub struct Flight<'args> {
     args: &'args RecordArgs,
     window: Duration,
     /// The delay that met the condition, and the time at which its trace must be written.
-    pending: Option<(Happened, Instant)>,
+    pending: Option<(FlightEvent, Instant)>,
     written: Vec<Value>,
 }
 
@@ -65,7 +65,7 @@ impl<'args> Flight<'args> {
     ///
     /// # Errors
     /// If the trace cannot be written.
-    pub fn look(&mut self, recording: &Recording) -> Result<After> {
+    pub fn look(&mut self, recording: &Recording) -> Result<Continuation> {
         if self.pending.is_none() {
             let after = (self.window / AFTER_PART).min(AFTER_MAX);
             self.pending = recording.happened().map(|happened| (happened, Instant::now() + after));
@@ -75,7 +75,7 @@ impl<'args> Flight<'args> {
                 self.pending = None;
                 self.write(recording, happened)
             }
-            _ => Ok(After::GoOn),
+            _ => Ok(Continuation::GoOn),
         }
     }
 
@@ -99,7 +99,7 @@ impl<'args> Flight<'args> {
         &self.written
     }
 
-    fn write(&mut self, recording: &Recording, happened: Happened) -> Result<After> {
+    fn write(&mut self, recording: &Recording, happened: FlightEvent) -> Result<Continuation> {
         let path = numbered(&self.args.output, self.written.len() + 1);
         let written =
             recording.keep(&path).with_context(|| format!("cannot keep it in {}", path.display()))?;
@@ -123,14 +123,18 @@ impl<'args> Flight<'args> {
                 p = path.display()
             );
         }
-        Ok(if self.written.len() >= self.args.times as usize { After::End } else { After::GoOn })
+        Ok(if self.written.len() >= self.args.times as usize {
+            Continuation::End
+        } else {
+            Continuation::GoOn
+        })
     }
 }
 
 /// What happens after a trace has been written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum After {
+pub enum Continuation {
     /// The condition may be met again, so the recording goes on.
     GoOn,
     /// The condition was met as often as the user asked for, so the recording ends.

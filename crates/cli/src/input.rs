@@ -52,7 +52,7 @@ pub fn text() -> Result<String> {
 }
 
 /// A path that may be opened any number of times, and the name that messages give it.
-pub struct Named {
+pub struct NamedPath {
     /// The name that messages show.
     pub name: String,
     /// The path to open the file at.
@@ -61,7 +61,7 @@ pub struct Named {
     kept: Option<File>,
 }
 
-impl Named {
+impl NamedPath {
     /// An error of reading the file, under the file's own name: the path of a copy is of no use.
     pub fn told(&self, error: impl Into<Error>) -> Error {
         let error = error.into();
@@ -69,14 +69,14 @@ impl Named {
     }
 
     /// The file or directory at a path; a copy of standard input for `-`.
-    pub fn new(path: &Path) -> Result<Named> {
+    pub fn new(path: &Path) -> Result<NamedPath> {
         let name = path.display().to_string();
         if !is_standard(path) {
-            return Ok(Named { name, path: path.to_owned(), kept: None });
+            return Ok(NamedPath { name, path: path.to_owned(), kept: None });
         }
         let file = open(path).context("cannot read standard input")?;
         let path = PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()));
-        Ok(Named { name: "standard input".to_owned(), path, kept: Some(file) })
+        Ok(NamedPath { name: "standard input".to_owned(), path, kept: Some(file) })
     }
 }
 

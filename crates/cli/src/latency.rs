@@ -17,11 +17,11 @@ use spry_latency::culprits::folded;
 use spry_latency::{
     Config, End, LOAD_ENDED, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
 };
-use spry_load::Running;
+use spry_load::RunningLoads;
 use spry_page::words::{count, duration};
 use spry_recorder::RunningKernel;
 
-use self::split::Splitting;
+use self::split::Splitter;
 use crate::args::{LatencyArgs, LoadBounds};
 use crate::load;
 use crate::output::{self, say};
@@ -46,26 +46,26 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     let mut loads = beside(&args.load, &stop)?;
     let threshold = args.threshold.map(Timespan::duration);
     let mut splitting =
-        (args.split || threshold.is_some()).then(|| Splitting::start(threshold)).transpose()?;
+        (args.split || threshold.is_some()).then(|| Splitter::start(threshold)).transpose()?;
     let config = Config {
         source: Source::from(args.source),
         rate_hz: args.rate,
         placement: args.cpus.clone().unwrap_or_default(),
         priority: args.priority,
         limit: args.limit(),
-        watcher: splitting.as_ref().map(Splitting::watcher),
+        watcher: splitting.as_ref().map(Splitter::watcher),
     };
     let sampling = Sampling::start(&config)?;
     let mut results = begun(&config, &sampling);
-    results.load = loads.iter().flat_map(Running::states).map(|load| load.name.to_owned()).collect();
-    results.lacks.extend(splitting.iter().flat_map(Splitting::lacks));
+    results.load = loads.iter().flat_map(RunningLoads::states).map(|load| load.name.to_owned()).collect();
+    results.lacks.extend(splitting.iter().flat_map(Splitter::lacks));
     results.threshold_ns = args.threshold.map(Timespan::ns);
     for lack in &results.lacks {
         say!("spry: {lack}");
     }
     look_after(args, &config, &sampling, &mut results, splitting.as_mut(), &stop);
     // The loads must have run until this moment. This is checked before they are stopped.
-    let loaded = loads.as_mut().map_or(Ok(()), Running::check);
+    let loaded = loads.as_mut().map_or(Ok(()), RunningLoads::check);
     results.elapsed_ns = elapsed_ns(&sampling);
     sampling.stop();
     results.threads = sampling.finish()?;
@@ -85,7 +85,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
 }
 
 /// Starts the loads and waits until all of them put load on the machine.
-fn beside(names: &[String], stop: &Stop) -> Result<Option<Running>> {
+fn beside(names: &[String], stop: &Stop) -> Result<Option<RunningLoads>> {
     if names.is_empty() {
         return Ok(None);
     }
@@ -130,12 +130,12 @@ fn look_after(
     config: &Config,
     sampling: &Sampling,
     results: &mut Results,
-    mut splitting: Option<&mut Splitting>,
+    mut splitting: Option<&mut Splitter>,
     stop: &Stop,
 ) {
     let shown = !args.quiet && io::stderr().is_terminal();
     let bar = shown.then(|| progress::sampling(length(config.limit)));
-    let mut recent = Recent::new();
+    let mut recent = RecentMaximum::new();
     let (mut show_at, mut keep_at) = (Instant::now(), Instant::now() + args.checkpoint_every.duration());
     while !sampling.is_over() && !stop.is_requested() {
         thread::sleep(LOOK_EVERY);
@@ -149,7 +149,7 @@ fn look_after(
         }
         if let Some(path) = args.checkpoint.as_ref().filter(|_| now >= keep_at) {
             // If a checkpoint cannot be written, the measurement goes on: the next checkpoint may succeed.
-            results.culprits = splitting.as_deref().and_then(Splitting::culprits);
+            results.culprits = splitting.as_deref().and_then(Splitter::culprits);
             if let Err(error) = checkpoint(path, sampling, results) {
                 match &bar {
                     Some(bar) => bar.suspend(|| say!("spry: {error:#}")),
@@ -169,21 +169,21 @@ fn checkpoint(path: &Path, sampling: &Sampling, results: &mut Results) -> Result
 }
 
 /// The maximum of the samples of about the last second.
-struct Recent {
+struct RecentMaximum {
     until: Instant,
     max_ns: u64,
 }
 
-impl Recent {
-    fn new() -> Recent {
-        Recent { until: Instant::now() + RECENT, max_ns: 0 }
+impl RecentMaximum {
+    fn new() -> RecentMaximum {
+        RecentMaximum { until: Instant::now() + RECENT, max_ns: 0 }
     }
 
     fn look(&mut self, sampling: &Sampling) -> u64 {
         let max_ns = sampling.take_recent_max_ns();
         let now = Instant::now();
         if now >= self.until {
-            *self = Recent { until: now + RECENT, max_ns };
+            *self = RecentMaximum { until: now + RECENT, max_ns };
         }
         self.max_ns = self.max_ns.max(max_ns);
         self.max_ns

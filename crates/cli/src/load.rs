@@ -11,7 +11,7 @@ use indicatif::ProgressBar;
 use serde_json::{Value, json};
 use spry_experiment::Stop;
 use spry_lab::{Archive, Cache, Suite};
-use spry_load::{Load, LoadState, Options, Running, SOURCE_PACKAGE, State, Summary};
+use spry_load::{Load, LoadState, Options, RunningLoads, SOURCE_PACKAGE, State, Summary};
 
 use crate::args::{LoadArgs, LoadBounds, LoadCommand, LoadListArgs};
 use crate::output::{self, say};
@@ -96,7 +96,12 @@ fn fetch_source(stop: &Stop) -> Result<PathBuf> {
 }
 
 /// Waits until the time is up or the user interrupts. Returns how long all loads ran.
-fn watch(args: &LoadArgs, running: &mut Running, stop: &Stop, bar: Option<&ProgressBar>) -> Result<Duration> {
+fn watch(
+    args: &LoadArgs,
+    running: &mut RunningLoads,
+    stop: &Stop,
+    bar: Option<&ProgressBar>,
+) -> Result<Duration> {
     let mut began = None;
     loop {
         running.check()?;

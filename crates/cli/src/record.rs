@@ -19,8 +19,8 @@ use spry_trace::writer::ZSTD_LEVEL_DEFAULT;
 use spry_trace::{Compression, Groups, Options};
 
 use crate::args::{CompressArg, RecordArgs};
-use crate::exit::{self, WithCode};
-use crate::flight::{After, Condition, Flight};
+use crate::exit::{self, CodedError};
+use crate::flight::{Condition, Continuation, Flight};
 use crate::limits;
 use crate::output::{self, say};
 use crate::progress;
@@ -34,7 +34,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Records until the time is up, the recorded command has ended, or the user interrupts.
 pub fn run(args: &RecordArgs) -> Result<ExitCode> {
     let code = if args.command.is_empty() { 1 } else { exit::RECORDING_FAILED };
-    let failed = |error: Error| WithCode::wrap(code, error);
+    let failed = |error: Error| CodedError::wrap(code, error);
     let signals = signals().map_err(failed)?;
     let files_before = limits::raise_files();
     let recording = start(args).map_err(failed)?;
@@ -58,8 +58,8 @@ pub fn run(args: &RecordArgs) -> Result<ExitCode> {
         say!("spry: {}: {}", args.output.display(), exit::in_words(&error.to_string()));
     }
     let status = match ended {
-        Ended::Command(status) => Some(status),
-        Ended::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
+        RecordingEnd::Command(status) => Some(status),
+        RecordingEnd::Otherwise => child.map(|child| outlive(child, &signals)).transpose()?,
     };
     let Ok(statistics) = stopped else { return Ok(ExitCode::from(code)) };
     tell(args, &statistics, flight.as_ref())?;
@@ -135,13 +135,13 @@ fn spawn(command: &[OsString]) -> Result<Option<Child>> {
                 _ => exit::CANNOT_START,
             };
             let what = format!("cannot start {}", program.to_string_lossy());
-            Err(WithCode::wrap(code, Error::new(error).context(what)))
+            Err(CodedError::wrap(code, Error::new(error).context(what)))
         }
     }
 }
 
 /// Why a recording is over.
-enum Ended {
+enum RecordingEnd {
     /// The recorded command has ended.
     Command(ExitStatus),
     /// The time is up, the user interrupted, or writing failed.
@@ -154,7 +154,7 @@ fn watch(
     signals: &Receiver<i32>,
     mut child: Option<&mut Child>,
     mut flight: Option<&mut Flight<'_>>,
-) -> Result<Ended> {
+) -> Result<RecordingEnd> {
     let began = Instant::now();
     let duration = args.duration.map(|span| span.duration());
     let bar = (!args.quiet && io::stderr().is_terminal()).then(|| progress::recording(duration));
@@ -162,18 +162,18 @@ fn watch(
     let ended = loop {
         let left = duration.map_or(Duration::MAX, |duration| duration.saturating_sub(began.elapsed()));
         if left.is_zero() || recording.has_failed() {
-            break Ended::Otherwise;
+            break RecordingEnd::Otherwise;
         }
         match signals.recv_timeout(left.min(look_every)) {
             // The terminal sends both signals to the recorded command, too.
-            Ok(SIGINT | SIGHUP) => break Ended::Otherwise,
+            Ok(SIGINT | SIGHUP) => break RecordingEnd::Otherwise,
             Ok(SIGTERM) => {
                 child.as_deref().inspect(|child| forward(child, SIGTERM));
-                break Ended::Otherwise;
+                break RecordingEnd::Otherwise;
             }
             Ok(SIGCHLD) => {
                 if let Some(Ok(Some(status))) = child.as_mut().map(|child| child.try_wait()) {
-                    break Ended::Command(status);
+                    break RecordingEnd::Command(status);
                 }
             }
             Ok(signal @ (SIGUSR1 | SIGUSR2)) => {
@@ -183,11 +183,11 @@ fn watch(
                 }
             }
             Ok(_) | Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => break Ended::Otherwise,
+            Err(RecvTimeoutError::Disconnected) => break RecordingEnd::Otherwise,
         }
         if let Some(flight) = flight.as_deref_mut() {
-            if flight.look(recording)? == After::End {
-                break Ended::Otherwise;
+            if flight.look(recording)? == Continuation::End {
+                break RecordingEnd::Otherwise;
             }
         }
         bar.as_ref().inspect(|bar| show(bar, began.elapsed(), &recording.statistics()));

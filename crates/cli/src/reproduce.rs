@@ -12,7 +12,7 @@ use spry_reproduce::study::Study;
 use spry_reproduce::{application, clock_resolution, latency, time_sensitive};
 
 use crate::args::{ReproduceArgs, ReproduceCommand};
-use crate::exit::WithCode;
+use crate::exit::CodedError;
 use crate::output::{self, say};
 use crate::scenario::MISTAKE;
 use crate::stopping;
@@ -83,7 +83,7 @@ fn list() -> Result<()> {
 /// Gives an error of a study its exit code.
 fn coded(error: spry_reproduce::Error) -> Error {
     match error {
-        spry_reproduce::Error::Plan(_) => WithCode::wrap(MISTAKE, Error::new(error)),
+        spry_reproduce::Error::Plan(_) => CodedError::wrap(MISTAKE, Error::new(error)),
         error => Error::new(error),
     }
 }

@@ -15,7 +15,7 @@ use spry_control::{Answer, Client, Covers, OnExhaustion, Opened, Request, Terms,
 use spry_reservations::{BUDGET_MIN_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, exact_us};
 
 use crate::args::{ReservationsArgs, ReserveArgs};
-use crate::exit::{self, WithCode, become_program};
+use crate::exit::{self, CodedError, become_program};
 use crate::output::{self, say};
 use crate::timespan::Timespan;
 use crate::top;
@@ -45,7 +45,8 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode> {
             _ => bail!(unexpected()),
         };
     }
-    let asked = Asked::of(args).map_err(|text| WithCode::wrap(exit::WRONG_USAGE, anyhow!(text)))?;
+    let asked =
+        ReservationRequest::of(args).map_err(|text| CodedError::wrap(exit::WRONG_USAGE, anyhow!(text)))?;
     if args.command.is_empty() {
         let covers = covers(args).context("nothing is named for which time is to be reserved")?;
         let opened = reserve(&socket, &asked.request(covers, args.cpu))?;
@@ -55,7 +56,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode> {
     let own = std::process::id();
     let covers = if args.group { Covers::Group { tgid: own } } else { Covers::Thread { tid: own } };
     let opened = reserve(&socket, &asked.request(covers, args.cpu))
-        .map_err(|error| WithCode::wrap(exit::RESERVING_FAILED, error))?;
+        .map_err(|error| CodedError::wrap(exit::RESERVING_FAILED, error))?;
     say!("spry: {}", account(&opened, covers));
     Err(become_program(&args.command))
 }
@@ -105,23 +106,27 @@ fn limits() -> String {
 }
 
 /// The request: fixed terms, or terms that follow a pipe.
-enum Asked {
+enum ReservationRequest {
     Terms(Terms),
     RealRate { on_exhaustion: OnExhaustion, pipe: Option<u32> },
 }
 
-impl Asked {
-    fn of(args: &ReserveArgs) -> Result<Asked, String> {
+impl ReservationRequest {
+    fn of(args: &ReserveArgs) -> Result<ReservationRequest, String> {
         match args.real_rate {
-            true => Ok(Asked::RealRate { on_exhaustion: args.on_exhaustion.into(), pipe: args.pipe }),
-            false => terms(args).map(Asked::Terms),
+            true => {
+                Ok(ReservationRequest::RealRate { on_exhaustion: args.on_exhaustion.into(), pipe: args.pipe })
+            }
+            false => terms(args).map(ReservationRequest::Terms),
         }
     }
 
     const fn request(&self, covers: Covers, cpu: Option<u32>) -> Request {
         match *self {
-            Asked::Terms(terms) => Request::Reserve { covers, terms, cpu },
-            Asked::RealRate { on_exhaustion, pipe } => Request::RealRate { covers, on_exhaustion, pipe, cpu },
+            ReservationRequest::Terms(terms) => Request::Reserve { covers, terms, cpu },
+            ReservationRequest::RealRate { on_exhaustion, pipe } => {
+                Request::RealRate { covers, on_exhaustion, pipe, cpu }
+            }
         }
     }
 }

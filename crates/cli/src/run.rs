@@ -8,12 +8,12 @@ use std::process::ExitCode;
 
 use anyhow::{Error, Result};
 use indicatif::ProgressBar;
-use spry_experiment::directory::{Destination, Partial};
+use spry_experiment::directory::{Destination, PartialDirectory};
 use spry_experiment::model::{self, Failure};
 use spry_experiment::{Execution, Experiment, Machine, Plan, PlanError, Progress, Recording, Stop, table};
 
 use crate::args::{MachineArg, RunArgs};
-use crate::exit::WithCode;
+use crate::exit::CodedError;
 use crate::output::{self, say};
 use crate::progress;
 use crate::scenario::MISTAKE;
@@ -41,7 +41,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 
 /// Gives a mistake in a plan or its scenario its exit code.
 fn mistake(error: PlanError) -> Error {
-    WithCode::wrap(MISTAKE, Error::new(error))
+    CodedError::wrap(MISTAKE, Error::new(error))
 }
 
 fn execute(args: &RunArgs, experiment: &Experiment, machine: &dyn Machine, stop: &Stop) -> Result<ExitCode> {
@@ -49,7 +49,7 @@ fn execute(args: &RunArgs, experiment: &Experiment, machine: &dyn Machine, stop:
         Some(dir) => Destination::Exactly(dir.clone()),
         None => Destination::Below(PathBuf::from(RESULTS)),
     };
-    let partial = Partial::begin(destination)?;
+    let partial = PartialDirectory::begin(destination)?;
     let traces = args.record.then(|| partial.subdirectory("traces")).transpose()?;
     let (cells, order) = (experiment.cells(), experiment.order());
     let jobs = machines::jobs(&args.playing, machine, cells.len());

@@ -7,14 +7,14 @@ use serde_json::json;
 use spry_tune::slack::{self, OVERSHOOT_NS_MAX, Slack, ThreadSlack};
 
 use crate::args::SlackArgs;
-use crate::exit::{self, WithCode, become_program};
+use crate::exit::{self, CodedError, become_program};
 use crate::output::{self, say};
 use crate::timespan::Timespan;
 
 /// Starts a command with a slack, or shows or sets that of a process.
 pub fn run(args: &SlackArgs) -> Result<ExitCode> {
     let wished = args.overshoot.as_deref().map(overshoot_ns).transpose();
-    let wished_ns = wished.map_err(|error| WithCode::wrap(exit::WRONG_USAGE, error))?;
+    let wished_ns = wished.map_err(|error| CodedError::wrap(exit::WRONG_USAGE, error))?;
     match (args.process, wished_ns) {
         (Some(tgid), _) => {
             let threads = match wished_ns {
@@ -29,7 +29,7 @@ pub fn run(args: &SlackArgs) -> Result<ExitCode> {
         }
         (None, Some(ns)) => {
             let (before_ns, now_ns) =
-                slack::set_own(ns).map_err(|error| WithCode::wrap(exit::TUNING_FAILED, error.into()))?;
+                slack::set_own(ns).map_err(|error| CodedError::wrap(exit::TUNING_FAILED, error.into()))?;
             if args.json {
                 say!("{}", json!({ "asked_ns": ns, "before_ns": before_ns, "now_ns": now_ns }));
             } else {

@@ -8,7 +8,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use spry_experiment::Stop;
 
-use crate::exit::WithCode;
+use crate::exit::CodedError;
 
 /// The exit status that a shell reports for a program that Ctrl-C ended.
 pub const INTERRUPTED: u8 = 130;
@@ -41,7 +41,7 @@ pub fn is_ignored(signal: i32) -> bool {
 
 /// Gives an error the exit code of an interruption, if the work was interrupted.
 pub fn told(error: Error, stop: &Stop) -> Error {
-    if stop.is_requested() { WithCode::wrap(INTERRUPTED, error) } else { error }
+    if stop.is_requested() { CodedError::wrap(INTERRUPTED, error) } else { error }
 }
 
 #[cfg(test)]

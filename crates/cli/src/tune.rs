@@ -15,10 +15,10 @@ use spry_control::{Answer, Client, Request, State, Tuning};
 use spry_sys::settle::{Setting as AtBirth, settle};
 use spry_sys::signal::{self, Sender, Signals};
 use spry_sys::{Signal, poll, process};
-use spry_tune::{Back, Class, Kernel, Knob, Plan, Reach, Scope, TuneError, Tuned, Value, Wish};
+use spry_tune::{AppliedPlan, Back, Class, Kernel, Knob, Plan, Reach, Scope, TuneError, Value, Wish};
 
 use crate::args::{TuneArgs, TuneClassArg};
-use crate::exit::{self, WithCode};
+use crate::exit::{self, CodedError};
 use crate::output::{self, say};
 use crate::stopping;
 
@@ -36,7 +36,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     if args.restore {
         return restore(&kernel, form);
     }
-    let failed = |error: Error| WithCode::wrap(exit::TUNING_FAILED, error);
+    let failed = |error: Error| CodedError::wrap(exit::TUNING_FAILED, error);
     if args.command.is_empty() {
         return by_daemon(args);
     }
@@ -44,7 +44,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     refuse_beside_daemon(&wish, &args.socket.path()).map_err(failed)?;
     let signals = signals().map_err(failed)?;
     let plan = Plan::of(&wish, &kernel).map_err(coded)?;
-    let tuned = Tuned::new(plan, &kernel).map_err(coded)?;
+    let tuned = AppliedPlan::new(plan, &kernel).map_err(coded)?;
     tell(&tuned, form);
     let ended = spawn(&args.command, &tuned).and_then(|child| watch(child, &signals).map_err(failed));
     let backs = tuned.give_back().map_err(coded);
@@ -56,7 +56,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
 
 /// Makes the scheduler's daemon set its tick and quantum, which hold until the next change or its end.
 fn by_daemon(args: &TuneArgs) -> Result<ExitCode> {
-    let wrong = |error: Error| WithCode::wrap(exit::WRONG_USAGE, error);
+    let wrong = |error: Error| CodedError::wrap(exit::WRONG_USAGE, error);
     if !args.default && args.class == TuneClassArg::Rr {
         return Err(wrong(anyhow!("the round-robin quantum is set while a command runs: give one after --")));
     }
@@ -86,7 +86,7 @@ fn tuning(args: &TuneArgs) -> Result<Tuning> {
 
 fn coded(error: TuneError) -> Error {
     let code = if error.is_wrong_usage() { exit::WRONG_USAGE } else { exit::TUNING_FAILED };
-    WithCode::wrap(code, error.into())
+    CodedError::wrap(code, error.into())
 }
 
 fn wish(args: &TuneArgs) -> Result<Wish, TuneError> {
@@ -124,7 +124,7 @@ fn signals() -> Result<Signals> {
     Signals::of(&ends).context("cannot listen to signals")
 }
 
-fn spawn(command: &[OsString], tuned: &Tuned) -> Result<Child> {
+fn spawn(command: &[OsString], tuned: &AppliedPlan) -> Result<Child> {
     let [program, arguments @ ..] = command else { bail!("no command") };
     let mut command = Command::new(program);
     let mut settings = vec![AtBirth::UnblockedSignals];
@@ -135,7 +135,7 @@ fn spawn(command: &[OsString], tuned: &Tuned) -> Result<Child> {
             _ => exit::CANNOT_START,
         };
         let what = format!("cannot start {}", program.to_string_lossy());
-        WithCode::wrap(code, Error::new(error).context(what))
+        CodedError::wrap(code, Error::new(error).context(what))
     })
 }
 
@@ -175,7 +175,7 @@ fn restore(kernel: &Kernel, form: Form) -> Result<ExitCode> {
 }
 
 /// Prints the knobs that were set.
-fn tell(tuned: &Tuned, form: Form) {
+fn tell(tuned: &AppliedPlan, form: Form) {
     match form {
         Form::Json => say!("{}", json!({ "knobs": tuned.knobs(), "notes": tuned.notes() })),
         Form::Text => {

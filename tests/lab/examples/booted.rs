@@ -2,14 +2,14 @@
 //! runs that booted their machine: `cargo run --profile checked -p spry-lab-tests --example booted`.
 
 use serde_json::Value;
-use spry_lab::{Begins, Job, MachineSpec, Topology};
+use spry_lab::{Beginning, Job, MachineSpec, Topology};
 use spry_lab_tests::{machine, run};
 
 const MOVIE: &str = include_str!("../../../scenarios/movie.toml");
 const SEEDS: u64 = 3;
 
 /// The greatest lateness of a wake-up and the longest wait of a loop, us.
-fn longest_us(cpus: u32, seed: u64, begins: Begins) -> [f64; 2] {
+fn longest_us(cpus: u32, seed: u64, begins: Beginning) -> [f64; 2] {
     let number = seed.to_string();
     let arguments = ["--set", "stressers=8", "--seed", &number, "--work", "instructions:0"];
     let job = Job {
@@ -27,7 +27,7 @@ fn longest_us(cpus: u32, seed: u64, begins: Begins) -> [f64; 2] {
 
 fn main() {
     for cpus in [1, 2, 4] {
-        for begins in [Begins::FromMemory, Begins::Booted] {
+        for begins in [Beginning::FromMemory, Beginning::Booted] {
             let runs: Vec<String> = (1..=SEEDS)
                 .map(|seed| longest_us(cpus, seed, begins))
                 .map(|[late_us, starved_us]| format!("{late_us:.1} and {starved_us:.0}"))

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::share::{MILLION, Sum, largest};
-use crate::{Covers, Limit, Refused, Reservation, Terms};
+use crate::{Covers, Limit, Reservation, ReservationError, Terms};
 
 /// How many reservations there can be at once. The number of a slot is lower than this.
 pub const SLOTS_MAX: u32 = 256;
@@ -113,13 +113,13 @@ impl Admission {
     ///
     /// # Errors
     /// The reason why the reservation is refused.
-    pub fn open(&mut self, ask: &Ask<'_>) -> Result<Reservation, Refused> {
+    pub fn open(&mut self, ask: &Ask<'_>) -> Result<Reservation, ReservationError> {
         ask.terms.check()?;
         if let Some(slot) = self.covering(ask.covers, ask.tgid) {
-            return Err(Refused::Covered { slot });
+            return Err(ReservationError::Covered { slot });
         }
         let slot = (0..SLOTS_MAX).find(|slot| !self.by_slot.contains_key(slot));
-        let slot = slot.ok_or(Refused::Slots { most: SLOTS_MAX })?;
+        let slot = slot.ok_or(ReservationError::Slots { most: SLOTS_MAX })?;
         self.check_user(ask.owner, ask.terms, None)?;
         let cpus = self.candidates(ask)?;
         let fitting = cpus.iter().find(|&&cpu| self.check_cpu(cpu, ask.owner, ask.terms, None).is_ok());
@@ -134,9 +134,10 @@ impl Admission {
     ///
     /// # Errors
     /// The reason why the terms are refused.
-    pub fn change(&mut self, slot: u32, terms: Terms) -> Result<Terms, Refused> {
+    pub fn change(&mut self, slot: u32, terms: Terms) -> Result<Terms, ReservationError> {
         terms.check()?;
-        let Entry { reservation, owner, .. } = *self.by_slot.get(&slot).ok_or(Refused::NoSlot { slot })?;
+        let Entry { reservation, owner, .. } =
+            *self.by_slot.get(&slot).ok_or(ReservationError::NoSlot { slot })?;
         self.check_user(owner, terms, Some(slot))?;
         self.check_cpu(reservation.cpu, owner, terms, Some(slot))?;
         if let Some(entry) = self.by_slot.get_mut(&slot) {
@@ -170,16 +171,20 @@ impl Admission {
     }
 
     /// The CPUs on which a reservation may be, the best first.
-    fn candidates(&self, ask: &Ask<'_>) -> Result<Vec<u32>, Refused> {
+    fn candidates(&self, ask: &Ask<'_>) -> Result<Vec<u32>, ReservationError> {
         let allowed: BTreeSet<u32> =
             ask.allowed.iter().copied().filter(|cpu| self.cpus.contains(cpu)).collect();
         if let Some(cpu) = ask.cpu {
-            return if allowed.contains(&cpu) { Ok(vec![cpu]) } else { Err(Refused::NotThere { cpu }) };
+            return if allowed.contains(&cpu) {
+                Ok(vec![cpu])
+            } else {
+                Err(ReservationError::NotThere { cpu })
+            };
         }
         let first = ask.runs_on.filter(|cpu| allowed.contains(cpu));
         let rest = allowed.iter().copied().filter(|&cpu| Some(cpu) != first);
         let cpus: Vec<u32> = first.into_iter().chain(rest).collect();
-        if cpus.is_empty() { Err(Refused::NoCpu) } else { Ok(cpus) }
+        if cpus.is_empty() { Err(ReservationError::NoCpu) } else { Ok(cpus) }
     }
 
     /// The terms of the reservations for which `is_meant` holds.
@@ -189,8 +194,14 @@ impl Admission {
 
     /// Checks that terms fit onto a CPU beside its other reservations. `instead` is the slot of a reservation
     /// that the terms would replace.
-    fn check_cpu(&self, cpu: u32, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
-        let full = |limit, beside: Vec<Terms>, room_ppm| Refused::Full {
+    fn check_cpu(
+        &self,
+        cpu: u32,
+        owner: Owner,
+        terms: Terms,
+        instead: Option<u32>,
+    ) -> Result<(), ReservationError> {
+        let full = |limit, beside: Vec<Terms>, room_ppm| ReservationError::Full {
             limit,
             reserved_ppm: Sum::of(beside).ppm(),
             room_ppm,
@@ -248,32 +259,32 @@ impl Admission {
     }
 
     /// Checks that a user may have these terms beside the user's other reservations.
-    fn check_user(&self, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), Refused> {
+    fn check_user(&self, owner: Owner, terms: Terms, instead: Option<u32>) -> Result<(), ReservationError> {
         let Owner::User(_) = owner else { return Ok(()) };
         let own = self.own_beside(owner, instead);
         if own.len() >= self.limits.of_a_user as usize {
-            return Err(Refused::UserCount { most: self.limits.of_a_user });
+            return Err(ReservationError::UserCount { most: self.limits.of_a_user });
         }
         let room_ppm = self.limits.of_a_user_ppm;
         if !fits(&own, terms, room_ppm) {
             let (limit, period_ns) = (Limit::User, terms.period_ns);
             let fits_ns = largest(&own, room_ppm, period_ns);
             let reserved_ppm = Sum::of(own).ppm();
-            return Err(Refused::Full { limit, reserved_ppm, room_ppm, fits_ns, period_ns });
+            return Err(ReservationError::Full { limit, reserved_ppm, room_ppm, fits_ns, period_ns });
         }
         Ok(())
     }
 
     /// The refusal for a reservation that fits onto none of the CPUs: that of the CPU with the most room.
-    fn nowhere(&self, cpus: &[u32], ask: &Ask<'_>) -> Refused {
+    fn nowhere(&self, cpus: &[u32], ask: &Ask<'_>) -> ReservationError {
         let refusals = cpus.iter().filter_map(|&cpu| self.check_cpu(cpu, ask.owner, ask.terms, None).err());
-        let fitting = |refused: &Refused| match *refused {
-            Refused::Full { fits_ns, .. } => fits_ns,
+        let fitting = |refused: &ReservationError| match *refused {
+            ReservationError::Full { fits_ns, .. } => fits_ns,
             _ => 0,
         };
         // Of several CPUs with the same room, the first counts.
         let best = refusals.reduce(|best, next| if fitting(&next) > fitting(&best) { next } else { best });
-        best.unwrap_or(Refused::NoCpu)
+        best.unwrap_or(ReservationError::NoCpu)
     }
 }
 

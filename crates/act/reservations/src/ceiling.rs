@@ -45,7 +45,7 @@ pub fn ranked(clients: impl IntoIterator<Item = Client>) -> Vec<Client> {
 
 /// The measurement of a server since the previous measurement.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Served {
+pub struct ServerUsage {
     /// How many requests the server completed.
     pub requests: u64,
     /// The longest CPU time of one request, ns.
@@ -79,7 +79,7 @@ impl Bound {
     }
 
     /// Takes the measurement of one second.
-    pub fn note(&mut self, served: Served) {
+    pub fn note(&mut self, served: ServerUsage) {
         let Bound::Measured { seconds } = self else { return };
         if served.requests == 0 {
             return;
@@ -128,8 +128,8 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    fn served(most_ns: u64) -> Served {
-        Served { requests: 10, longest_ns: most_ns / 2, most_ns }
+    fn served(most_ns: u64) -> ServerUsage {
+        ServerUsage { requests: 10, longest_ns: most_ns / 2, most_ns }
     }
 
     #[test]
@@ -156,7 +156,7 @@ mod tests {
         let mut bound = Bound::new(None);
         assert_eq!(bound.terms(10 * MS, 0).budget_ns, MS);
         bound.note(served(200_000));
-        bound.note(Served::default());
+        bound.note(ServerUsage::default());
         bound.note(served(400_000));
         assert_eq!(bound.terms(10 * MS, MS).budget_ns, MS);
         bound.note(served(300_000));

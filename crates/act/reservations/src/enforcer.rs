@@ -4,11 +4,11 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Reservation, Served, Terms};
+use crate::{Reservation, ServerUsage, Terms};
 
 /// The measurement of a reservation since it was opened.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Measured {
+pub struct Measurement {
     /// How many periods have ended.
     pub periods: u64,
     /// The CPU time that the tasks had from their reservation, ns.
@@ -55,8 +55,8 @@ pub trait Enforcer {
     }
 
     /// The measurement of a shared server since the previous call.
-    fn served(&mut self, _slot: u32) -> Served {
-        Served::default()
+    fn served(&mut self, _slot: u32) -> ServerUsage {
+        ServerUsage::default()
     }
 
     /// Ends a reservation: its tasks are scheduled as before. A slot that is not in use is no error.
@@ -67,7 +67,7 @@ pub trait Enforcer {
     fn rest(&mut self) {}
 
     /// The measurement of a reservation; `None` if there is none in this slot.
-    fn measured(&self, slot: u32) -> Option<Measured>;
+    fn measured(&self, slot: u32) -> Option<Measurement>;
 
     /// The enforcer's name.
     fn name(&self) -> &'static str;

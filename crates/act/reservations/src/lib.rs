@@ -14,11 +14,11 @@ mod terms;
 
 pub use admission::{Admission, Ask, Limits, Owner, SLOTS_MAX};
 pub use busy::{Busy, larger_budget_ns, most_budget_ns};
-pub use ceiling::{Bound, CLIENTS_MAX, Client, MEASURED_PERCENT, Served, ranked, tries};
-pub use enforcer::{Enforcer, Measured};
+pub use ceiling::{Bound, CLIENTS_MAX, Client, MEASURED_PERCENT, ServerUsage, ranked, tries};
+pub use enforcer::{Enforcer, Measurement};
 pub use propose::{Activity, NoProposal, Proposal, propose};
 pub use real_rate::{End, Look, RealRate};
-pub use refused::{Limit, Refused};
+pub use refused::{Limit, ReservationError};
 pub use share::MILLION;
 pub use terms::{
     BUDGET_MIN_NS, Covers, OnExhaustion, PERIOD_MAX_NS, PERIOD_MIN_NS, Reservation, Terms, exact_us,

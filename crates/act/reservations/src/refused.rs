@@ -5,7 +5,7 @@ use crate::terms::{BUDGET_MIN_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, exact_us};
 
 /// Why a reservation is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
-pub enum Refused {
+pub enum ReservationError {
     /// The budget is too small, or longer than the period.
     #[error(
         "a budget of {} in a period of {} cannot be: it is at least {} and at most the period",
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_refusal_is_one_line_that_says_what_would_fit() {
-        let full = Refused::Full {
+        let full = ReservationError::Full {
             limit: Limit::Cpu(1),
             reserved_ppm: 850_000,
             room_ppm: 900_000,
@@ -157,13 +157,19 @@ mod tests {
             full.to_string(),
             "CPU 1 has 85 % reserved of 90 % and 5 % left, the most of all CPUs where the task may run: at most 409.6us of 8192us would fit"
         );
-        let budget = Refused::Budget { budget_ns: 0, period_ns: 500_000 }.to_string();
+        let budget = ReservationError::Budget { budget_ns: 0, period_ns: 500_000 }.to_string();
         assert!(budget.contains("at least 5us and at most the period"), "{budget}");
-        let period = Refused::Period { period_ns: 1_500 }.to_string();
+        let period = ReservationError::Period { period_ns: 1_500 }.to_string();
         assert_eq!(period, "a period of 1.5us cannot be: it is 100us to 4000000us");
         let none_left = |limit| {
-            Refused::Full { limit, reserved_ppm: 250_000, room_ppm: 250_000, fits_ns: 0, period_ns: 1 }
-                .to_string()
+            ReservationError::Full {
+                limit,
+                reserved_ppm: 250_000,
+                room_ppm: 250_000,
+                fits_ns: 0,
+                period_ns: 1,
+            }
+            .to_string()
         };
         assert_eq!(
             none_left(Limit::User),

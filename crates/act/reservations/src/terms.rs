@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::Refused;
+use crate::ReservationError;
 
 /// The shortest period, ns.
 pub const PERIOD_MIN_NS: u64 = 100_000;
@@ -65,13 +65,13 @@ impl Terms {
     ///
     /// # Errors
     /// The limit that the terms exceed.
-    pub const fn check(&self) -> Result<(), Refused> {
+    pub const fn check(&self) -> Result<(), ReservationError> {
         let Terms { budget_ns, period_ns, .. } = *self;
         if period_ns < PERIOD_MIN_NS || period_ns > PERIOD_MAX_NS {
-            return Err(Refused::Period { period_ns });
+            return Err(ReservationError::Period { period_ns });
         }
         if budget_ns < BUDGET_MIN_NS || budget_ns > period_ns {
-            return Err(Refused::Budget { budget_ns, period_ns });
+            return Err(ReservationError::Budget { budget_ns, period_ns });
         }
         Ok(())
     }

@@ -3,7 +3,7 @@
 use spry_control::rtkit::{Asked, NICE_MIN, PRIORITY_MAX, What};
 
 use crate::bus::Caller;
-use crate::wire::{Malformed, Message, Number, Values};
+use crate::wire::{MalformedMessage, Message, Number, Values};
 
 /// The name on the bus, which is also the interface's name.
 pub const NAME: &str = "org.freedesktop.RealtimeKit1";
@@ -55,8 +55,8 @@ fn failure(name: &'static str, text: &str) -> Failure {
     Failure { name, text: text.to_owned() }
 }
 
-impl From<Malformed> for Failure {
-    fn from(_: Malformed) -> Failure {
+impl From<MalformedMessage> for Failure {
+    fn from(_: MalformedMessage) -> Failure {
         failure("InvalidArgs", "the arguments are not those of this method")
     }
 }
@@ -86,7 +86,7 @@ pub fn call(message: &Message) -> Result<Call, Failure> {
 
 /// Checks that a call's arguments have this signature.
 fn with(message: &Message, signature: &str) -> Result<(), Failure> {
-    if message.signature == signature { Ok(()) } else { Err(Malformed.into()) }
+    if message.signature == signature { Ok(()) } else { Err(MalformedMessage.into()) }
 }
 
 fn property(message: &Message) -> Result<Call, Failure> {

@@ -7,7 +7,7 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use std::time::Duration;
 
-use crate::wire::{self, Kind, MESSAGE_MAX, Malformed, Message, PREFIX, Sent, Values};
+use crate::wire::{self, Kind, MESSAGE_MAX, MalformedMessage, Message, OutgoingMessage, PREFIX, Values};
 
 /// The system bus, unless the environment names another.
 const ADDRESS: &str = "unix:path=/run/dbus/system_bus_socket";
@@ -22,7 +22,7 @@ const LINE_MAX: usize = 256;
 
 /// Why the bus did not give this process the name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Refused {
+pub enum NameRefusal {
     /// Another program has the name.
     Taken,
     /// The bus' policy forbids it.
@@ -108,13 +108,13 @@ impl Bus {
     ///
     /// # Errors
     /// If the bus does not answer; `Ok(Err(..))` if it refuses.
-    pub fn take_name(&mut self, name: &str) -> io::Result<Result<(), Refused>> {
+    pub fn take_name(&mut self, name: &str) -> io::Result<Result<(), NameRefusal>> {
         const DO_NOT_QUEUE: u32 = 4;
         let answer = self.ask("RequestName", &Values::default().text(name).u32(DO_NOT_QUEUE))?;
         Ok(match (answer.kind, answer.body().u32()) {
             (Kind::Return, Ok(1 | 4)) => Ok(()),
-            (Kind::Return, _) => Err(Refused::Taken),
-            _ => Err(Refused::Denied),
+            (Kind::Return, _) => Err(NameRefusal::Taken),
+            _ => Err(NameRefusal::Denied),
         })
     }
 
@@ -144,7 +144,7 @@ impl Bus {
 
     /// Calls a method of the bus itself, and waits for the answer. Calls that come meanwhile are queued.
     fn ask(&mut self, member: &str, values: &Values) -> io::Result<Message> {
-        let serial = self.send(Sent::ToBus { member }, values)?;
+        let serial = self.send(OutgoingMessage::ToBus { member }, values)?;
         loop {
             let message = self.receive()?;
             match message.kind {
@@ -180,7 +180,7 @@ impl Bus {
     ///
     /// # Errors
     /// If the bus does not accept the message in time.
-    pub fn send(&mut self, sent: Sent<'_>, values: &Values) -> io::Result<u32> {
+    pub fn send(&mut self, sent: OutgoingMessage<'_>, values: &Values) -> io::Result<u32> {
         self.serial = self.serial.wrapping_add(1).max(1);
         self.stream.write_all(&wire::written(self.serial, sent, values))?;
         Ok(self.serial)
@@ -214,7 +214,7 @@ impl Bus {
     /// [`MESSAGE_MAX`] are skipped; a length that cannot be is an error.
     fn whole(&mut self) -> io::Result<Option<Message>> {
         while let Some(prefix) = self.received.first_chunk::<PREFIX>() {
-            let broken = |_: Malformed| io::Error::from(io::ErrorKind::InvalidData);
+            let broken = |_: MalformedMessage| io::Error::from(io::ErrorKind::InvalidData);
             let length = wire::length(prefix).map_err(broken)?;
             if length > MESSAGE_MAX {
                 let there = length.min(self.received.len());

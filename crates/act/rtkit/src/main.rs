@@ -23,8 +23,8 @@ use spry_sys::clock::monotonic_ns;
 use spry_sys::poll;
 
 use answer::{Call, Failure, NAME};
-use bus::{Bus, Refused};
-use wire::{Message, Sent, Values};
+use bus::{Bus, NameRefusal};
+use wire::{Message, OutgoingMessage, Values};
 
 const USAGE: &str = "usage: spry-rtkit UID GID, started by spry-sched, with a socket as its standard input";
 
@@ -67,8 +67,8 @@ fn answer_calls(stream: UnixStream, uid: u32, line: &OwnedFd) -> Ended {
     let Ok(mut bus) = Bus::greet(stream, uid) else { return Ended::NoBus };
     match bus.take_name(NAME) {
         Ok(Ok(())) => {}
-        Ok(Err(Refused::Taken)) => return Ended::Taken,
-        Ok(Err(Refused::Denied)) => return Ended::Denied,
+        Ok(Err(NameRefusal::Taken)) => return Ended::Taken,
+        Ok(Err(NameRefusal::Denied)) => return Ended::Denied,
         Err(_) => return Ended::Broken,
     }
     let mut front = Front { bus, line, bursts: Bursts::default() };
@@ -108,10 +108,13 @@ impl Front<'_> {
             return Ok(());
         }
         match outcome {
-            Ok(values) => self.bus.send(Sent::Return { to: message }, &values)?,
+            Ok(values) => self.bus.send(OutgoingMessage::Return { to: message }, &values)?,
             Err(Failure { name, text }) => {
                 let name = format!("org.freedesktop.DBus.Error.{name}");
-                self.bus.send(Sent::Error { to: message, name: &name }, &Values::default().text(&text))?
+                self.bus.send(
+                    OutgoingMessage::Error { to: message, name: &name },
+                    &Values::default().text(&text),
+                )?
             }
         };
         Ok(())

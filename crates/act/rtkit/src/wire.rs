@@ -11,7 +11,7 @@ pub const PREFIX: usize = 16;
 /// Bytes that are not a message.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("these bytes are no message of the bus'")]
-pub struct Malformed;
+pub struct MalformedMessage;
 
 /// The kinds of messages.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -48,7 +48,7 @@ pub struct Message {
 ///
 /// # Errors
 /// If the bytes do not begin a message.
-pub fn length(prefix: &[u8; PREFIX]) -> Result<usize, Malformed> {
+pub fn length(prefix: &[u8; PREFIX]) -> Result<usize, MalformedMessage> {
     let mut cursor = Cursor::of(prefix, order(prefix[0])?);
     cursor.at = 4;
     let body = cursor.u32()? as usize;
@@ -56,7 +56,7 @@ pub fn length(prefix: &[u8; PREFIX]) -> Result<usize, Malformed> {
     let fields = cursor.u32()? as usize;
     // The protocol's own limits: 128 MiB for a message, 64 MiB for the header's fields.
     if body > 1 << 27 || fields > 1 << 26 {
-        return Err(Malformed);
+        return Err(MalformedMessage);
     }
     Ok((PREFIX + fields).next_multiple_of(8) + body)
 }
@@ -68,11 +68,11 @@ enum Order {
     Most,
 }
 
-fn order(mark: u8) -> Result<Order, Malformed> {
+fn order(mark: u8) -> Result<Order, MalformedMessage> {
     match mark {
         b'l' => Ok(Order::Least),
         b'B' => Ok(Order::Most),
-        _ => Err(Malformed),
+        _ => Err(MalformedMessage),
     }
 }
 
@@ -81,17 +81,17 @@ impl Message {
     ///
     /// # Errors
     /// If the bytes are not one whole message.
-    pub fn read(bytes: &[u8]) -> Result<Message, Malformed> {
-        let prefix = bytes.first_chunk::<PREFIX>().ok_or(Malformed)?;
+    pub fn read(bytes: &[u8]) -> Result<Message, MalformedMessage> {
+        let prefix = bytes.first_chunk::<PREFIX>().ok_or(MalformedMessage)?;
         if length(prefix)? != bytes.len() || prefix[3] != 1 {
-            return Err(Malformed);
+            return Err(MalformedMessage);
         }
         let kind = match prefix[1] {
             1 => Kind::Call,
             2 => Kind::Return,
             3 => Kind::Error,
             4 => Kind::Signal,
-            _ => return Err(Malformed),
+            _ => return Err(MalformedMessage),
         };
         let order = order(prefix[0])?;
         let mut cursor = Cursor::of(bytes, order);
@@ -121,7 +121,7 @@ impl Message {
     }
 
     /// Reads one field of the header.
-    fn field(&mut self, cursor: &mut Cursor<'_>) -> Result<(), Malformed> {
+    fn field(&mut self, cursor: &mut Cursor<'_>) -> Result<(), MalformedMessage> {
         cursor.align(8)?;
         let code = cursor.u8()?;
         let place = match (code, cursor.signature()?) {
@@ -141,7 +141,7 @@ impl Message {
             }
             // The number of descriptors that belong to the message; they are ignored.
             (9, "u") => return cursor.u32().map(drop),
-            _ => return Err(Malformed),
+            _ => return Err(MalformedMessage),
         };
         *place = cursor.text()?.to_owned();
         Ok(())
@@ -166,26 +166,26 @@ impl<'a> Cursor<'a> {
         Cursor { bytes, at: 0, order }
     }
 
-    fn align(&mut self, to: usize) -> Result<(), Malformed> {
+    fn align(&mut self, to: usize) -> Result<(), MalformedMessage> {
         let next = self.at.next_multiple_of(to);
-        let between = self.bytes.get(self.at..next).ok_or(Malformed)?;
+        let between = self.bytes.get(self.at..next).ok_or(MalformedMessage)?;
         self.at = next;
-        if between.iter().all(|&byte| byte == 0) { Ok(()) } else { Err(Malformed) }
+        if between.iter().all(|&byte| byte == 0) { Ok(()) } else { Err(MalformedMessage) }
     }
 
-    fn take<const N: usize>(&mut self) -> Result<[u8; N], Malformed> {
+    fn take<const N: usize>(&mut self) -> Result<[u8; N], MalformedMessage> {
         self.align(N)?;
-        let found = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(Malformed)?;
+        let found = self.bytes.get(self.at..).and_then(|rest| rest.first_chunk()).ok_or(MalformedMessage)?;
         self.at += N;
         Ok(*found)
     }
 
-    fn u8(&mut self) -> Result<u8, Malformed> {
+    fn u8(&mut self) -> Result<u8, MalformedMessage> {
         Ok(self.take::<1>()?[0])
     }
 
     /// Reads a number of the type `u`.
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
+    pub fn u32(&mut self) -> Result<u32, MalformedMessage> {
         let bytes = self.take()?;
         Ok(match self.order {
             Order::Least => u32::from_le_bytes(bytes),
@@ -194,12 +194,12 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a number of the type `i`.
-    pub fn i32(&mut self) -> Result<i32, Malformed> {
+    pub fn i32(&mut self) -> Result<i32, MalformedMessage> {
         Ok(self.u32()? as i32)
     }
 
     /// Reads a number of the type `t`.
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
+    pub fn u64(&mut self) -> Result<u64, MalformedMessage> {
         let bytes = self.take()?;
         Ok(match self.order {
             Order::Least => u64::from_le_bytes(bytes),
@@ -208,29 +208,29 @@ impl<'a> Cursor<'a> {
     }
 
     /// Reads a text of the type `s` or `o`.
-    pub fn text(&mut self) -> Result<&'a str, Malformed> {
+    pub fn text(&mut self) -> Result<&'a str, MalformedMessage> {
         let length = self.u32()? as usize;
         self.words(length)
     }
 
-    fn signature(&mut self) -> Result<&'a str, Malformed> {
+    fn signature(&mut self) -> Result<&'a str, MalformedMessage> {
         let length = self.u8()? as usize;
         self.words(length)
     }
 
-    fn words(&mut self, length: usize) -> Result<&'a str, Malformed> {
-        let end = self.at.checked_add(length).ok_or(Malformed)?;
-        let text = self.bytes.get(self.at..end).ok_or(Malformed)?;
+    fn words(&mut self, length: usize) -> Result<&'a str, MalformedMessage> {
+        let end = self.at.checked_add(length).ok_or(MalformedMessage)?;
+        let text = self.bytes.get(self.at..end).ok_or(MalformedMessage)?;
         if self.bytes.get(end) != Some(&0) || text.contains(&0) {
-            return Err(Malformed);
+            return Err(MalformedMessage);
         }
         self.at = end + 1;
-        std::str::from_utf8(text).map_err(|_| Malformed)
+        std::str::from_utf8(text).map_err(|_| MalformedMessage)
     }
 
     /// Checks that nothing is left.
-    pub fn end(&self) -> Result<(), Malformed> {
-        if self.at == self.bytes.len() { Ok(()) } else { Err(Malformed) }
+    pub fn end(&self) -> Result<(), MalformedMessage> {
+        if self.at == self.bytes.len() { Ok(()) } else { Err(MalformedMessage) }
     }
 }
 
@@ -329,7 +329,7 @@ pub enum Number {
 
 /// A message to be sent.
 #[derive(Clone, Copy, Debug)]
-pub enum Sent<'a> {
+pub enum OutgoingMessage<'a> {
     /// A call of one of the bus' own methods.
     ToBus { member: &'a str },
     /// The result of a call.
@@ -339,12 +339,12 @@ pub enum Sent<'a> {
 }
 
 /// The bytes of a message.
-pub fn written(serial: u32, sent: Sent<'_>, values: &Values) -> Vec<u8> {
+pub fn written(serial: u32, sent: OutgoingMessage<'_>, values: &Values) -> Vec<u8> {
     const BUS: &str = "org.freedesktop.DBus";
     let (kind, flags) = match sent {
-        Sent::ToBus { .. } => (1, 0),
-        Sent::Return { .. } => (2, 1),
-        Sent::Error { .. } => (3, 1),
+        OutgoingMessage::ToBus { .. } => (1, 0),
+        OutgoingMessage::Return { .. } => (2, 1),
+        OutgoingMessage::Error { .. } => (3, 1),
     };
     let mut out = Values::default();
     out.bytes.extend_from_slice(&[b'l', kind, flags, 1]);
@@ -358,13 +358,13 @@ pub fn written(serial: u32, sent: Sent<'_>, values: &Values) -> Vec<u8> {
         if kind == "g" { out.put_signature(text) } else { out.put_text(text) }
     };
     match sent {
-        Sent::ToBus { member } => {
+        OutgoingMessage::ToBus { member } => {
             field(&mut out, 1, "o", "/org/freedesktop/DBus");
             field(&mut out, 2, "s", BUS);
             field(&mut out, 3, "s", member);
             field(&mut out, 6, "s", BUS);
         }
-        Sent::Return { to } | Sent::Error { to, .. } => {
+        OutgoingMessage::Return { to } | OutgoingMessage::Error { to, .. } => {
             out.align(8);
             out.bytes.push(5);
             out.put_signature("u");
@@ -372,7 +372,7 @@ pub fn written(serial: u32, sent: Sent<'_>, values: &Values) -> Vec<u8> {
             field(&mut out, 6, "s", &to.sender);
         }
     }
-    if let Sent::Error { name, .. } = sent {
+    if let OutgoingMessage::Error { name, .. } = sent {
         field(&mut out, 4, "s", name);
     }
     if !values.signature.is_empty() {

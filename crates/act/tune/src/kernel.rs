@@ -60,7 +60,7 @@ pub(crate) enum Ends {
 
 /// The kernel's result for a slice that a task asks for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Tried {
+pub(crate) struct SliceTrial {
     /// The slice of the calling thread before, ns.
     pub(crate) before_ns: u64,
     /// The slice that it was given, ns; 0 on kernels that have no slices of single tasks.
@@ -138,7 +138,7 @@ pub(crate) fn tick_us() -> u64 {
 ///
 /// # Errors
 /// If the calling thread is in a class without slices.
-pub(crate) fn try_slice(slice_ns: u64) -> Result<Tried, TuneError> {
+pub(crate) fn try_slice(slice_ns: u64) -> Result<SliceTrial, TuneError> {
     let before = Attributes::of(0).map_err(of("asking for the class of this process"))?;
     if !before.is_fair() {
         return Err(TuneError::NotFair(class_name(&before)));
@@ -149,7 +149,7 @@ pub(crate) fn try_slice(slice_ns: u64) -> Result<Tried, TuneError> {
         Ok(Attributes::of(0)?.slice_ns())
     };
     let given_ns = in_thread(ask).map_err(of("asking for a slice"))?;
-    Ok(Tried { before_ns: before.slice_ns(), given_ns })
+    Ok(SliceTrial { before_ns: before.slice_ns(), given_ns })
 }
 
 /// The kernel's quantum of a round-robin task, ns, by a temporary thread. `None` if this process may have no

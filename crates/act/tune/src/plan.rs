@@ -3,7 +3,7 @@
 use spry_setting::Setting;
 
 use crate::error::TuneError;
-use crate::kernel::{self, Ends, Kernel, Tried};
+use crate::kernel::{self, Ends, Kernel, SliceTrial};
 use crate::wish::{Class, Reach, Wish};
 
 /// A slice of a command, and of the tasks that it starts.
@@ -82,7 +82,7 @@ impl Plan {
 }
 
 /// The slice of the command, if the kernel gives the quantum that is asked for.
-fn slice(quantum_us: u64, tried: Tried) -> Result<Slice, TuneError> {
+fn slice(quantum_us: u64, tried: SliceTrial) -> Result<Slice, TuneError> {
     match tried.given_ns {
         0 => Err(TuneError::NoSlices),
         given if given == quantum_us * 1000 => Ok(Slice { before_ns: tried.before_ns, now_ns: given }),
@@ -112,7 +112,7 @@ mod tests {
 
     #[test]
     fn a_slice_is_what_the_kernel_gives_or_an_error() {
-        let tried = |given_ns| slice(50, Tried { before_ns: 700_000, given_ns });
+        let tried = |given_ns| slice(50, SliceTrial { before_ns: 700_000, given_ns });
         assert_eq!(tried(50_000).ok(), Some(Slice { before_ns: 700_000, now_ns: 50_000 }));
         assert!(matches!(tried(0), Err(TuneError::NoSlices)));
         assert!(matches!(tried(700_000), Err(TuneError::NoSlices)));

@@ -50,7 +50,7 @@ pub struct Knob {
 /// A plan that is in force. When this is dropped, or its process is killed, the settings of the machine are
 /// given back.
 #[derive(Debug)]
-pub struct Tuned {
+pub struct AppliedPlan {
     plan: Plan,
     knobs: Vec<Knob>,
     /// The guardian ends before its holder is dropped.
@@ -58,14 +58,14 @@ pub struct Tuned {
     holder: Option<Holder>,
 }
 
-impl Tuned {
+impl AppliedPlan {
     /// Puts a plan in force. If the plan has settings of the machine, the process is forked first: its copy
     /// is the guardian.
     ///
     /// # Errors
     /// If the kernel refuses a setting, or keeps another value. Settings made before are given back.
-    pub fn new(plan: Plan, kernel: &Kernel) -> Result<Tuned, TuneError> {
-        let mut tuned = Tuned { plan, knobs: Vec::new(), guardian: None, holder: None };
+    pub fn new(plan: Plan, kernel: &Kernel) -> Result<AppliedPlan, TuneError> {
+        let mut tuned = AppliedPlan { plan, knobs: Vec::new(), guardian: None, holder: None };
         if let Some(slice) = tuned.plan.slice {
             let (before, now) = (Value::Ns(slice.before_ns), Value::Ns(slice.now_ns));
             tuned.knobs.push(Knob { name: "slice", scope: Scope::Command, before, now });
@@ -129,7 +129,7 @@ impl Tuned {
     }
 }
 
-impl Drop for Tuned {
+impl Drop for AppliedPlan {
     fn drop(&mut self) {
         if let Some(holder) = &self.holder {
             // Settings that are left stay in the book: the guardian tries again, then the next process.

@@ -17,7 +17,7 @@ use crate::source;
 const TOLD_MAX: usize = 5;
 
 /// The delays of one process in a trace.
-pub struct Delayed {
+pub struct ProcessDelays {
     /// The longest waits of the process' threads, and the tasks that delayed the process most.
     pub delays: Delays,
     /// A line about waits that the trace does not show; `None` if it shows all.
@@ -25,7 +25,7 @@ pub struct Delayed {
 }
 
 /// Finds the delays of a process, and the tasks that caused them.
-pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
+pub fn find(trace: &Path, tgid: u32) -> Result<ProcessDelays> {
     let (mut reader, bytes) = source::open(trace, 0)?;
     let selection = Selection { tasks: Some(TaskPattern::Number(tgid)), from_ns: 0, to_ns: None };
     let options = Options { analyses: vec!["delays".to_owned()], ..Options::default() };
@@ -40,20 +40,20 @@ pub fn find(trace: &Path, tgid: u32) -> Result<Delayed> {
     let totals = TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() };
     let findings = engine.finish(totals);
     let unknown = unknown(&findings.trace, &findings.cpus);
-    Ok(Delayed { delays: findings.delays.unwrap_or_default(), unknown })
+    Ok(ProcessDelays { delays: findings.delays.unwrap_or_default(), unknown })
 }
 
 /// The delays in words. `standing` asks the daemon whether the task that caused a delay is in use; without a
 /// daemon there is no answer.
 pub fn say(
-    delayed: &Delayed,
+    delayed: &ProcessDelays,
     trace: &Path,
     explanation: Option<&Explanation>,
     standing: &mut impl FnMut(u32) -> Option<Explanation>,
     style: Style,
 ) -> String {
     let mut text = style.heading(&format!("What delayed it, by {}", source::name_of(trace)));
-    let Delayed { delays, unknown } = delayed;
+    let ProcessDelays { delays, unknown } = delayed;
     text += &unknown.as_ref().map_or_else(String::new, |line| style.wrap(Tone::Bad, 0, line));
     let Some(worst) = delays.worst.first() else {
         let none = match unknown {

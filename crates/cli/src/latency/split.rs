@@ -5,20 +5,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use spry_latency::{Culprit, Culprits, Evidence, Found, Look, Place, Sight, Watch, Watcher};
-use spry_recorder::split::{Late, Seat, Seen, Span, Split, When};
+use spry_latency::{Culprit, Culprits, Evidence, Look, Place, Sight, WakeState, Watch, Watcher};
+use spry_recorder::split::{LateSample, Seat, Span, Split, WakeTimes, When};
 
 /// The running BPF programs, and the culprits that they have found.
-pub struct Splitting {
+pub struct Splitter {
     split: Split,
     culprits: Option<Culprits>,
 }
 
-impl Splitting {
+impl Splitter {
     /// Starts the BPF programs. They look for culprits if there is a threshold.
-    pub fn start(threshold: Option<Duration>) -> Result<Splitting> {
+    pub fn start(threshold: Option<Duration>) -> Result<Splitter> {
         let split = Split::start(threshold).context("samples cannot be split")?;
-        Ok(Splitting { split, culprits: threshold.map(|_| Culprits::default()) })
+        Ok(Splitter { split, culprits: threshold.map(|_| Culprits::default()) })
     }
 
     /// The events that this kernel does not show to the BPF programs, in words.
@@ -42,7 +42,7 @@ impl Splitting {
     /// Gives each of the sampler's threads a place to which the BPF programs write the times of its wake-ups.
     pub fn watcher(&self) -> Watcher {
         let seats = self.split.seats();
-        Arc::new(move |_, _| seats().ok().map(|seat| Box::new(Sitting(seat)) as Box<dyn Watch>))
+        Arc::new(move |_, _| seats().ok().map(|seat| Box::new(SeatWatch(seat)) as Box<dyn Watch>))
     }
 
     /// Takes the late samples that came since the last call.
@@ -64,9 +64,9 @@ impl Splitting {
 }
 
 /// The place of one of the sampler's threads.
-struct Sitting(Seat);
+struct SeatWatch(Seat);
 
-impl Watch for Sitting {
+impl Watch for SeatWatch {
     fn expect(&mut self, due_ns: u64) {
         self.0.expect(due_ns);
     }
@@ -77,9 +77,9 @@ impl Watch for Sitting {
 }
 
 /// The boundaries of the sample that was due at `due_ns`, from the BPF programs' times of a wake-up.
-fn sight(due_ns: u64, seen: Seen) -> Sight {
+fn sight(due_ns: u64, seen: WakeTimes) -> Sight {
     // There was no switch to the thread since the sample was due, so the thread had not left its CPU yet.
-    let found = if seen.switch_ns < due_ns { Found::Running } else { Found::Asleep };
+    let found = if seen.switch_ns < due_ns { WakeState::Running } else { WakeState::Asleep };
     let is_of_this = seen.resched_ns >= due_ns;
     Sight {
         irq_enter_ns: (is_of_this && seen.irq_ns != 0).then_some(seen.irq_ns),
@@ -89,7 +89,7 @@ fn sight(due_ns: u64, seen: Seen) -> Sight {
     }
 }
 
-fn evidence(late: &Late) -> Evidence {
+fn evidence(late: &LateSample) -> Evidence {
     let look = |when| {
         let look = late.looks.iter().find(|look| look.when == when)?;
         let task = if look.tid.is_idle() { "idle".to_owned() } else { look.comm.to_string() };
@@ -117,14 +117,15 @@ fn evidence(late: &Late) -> Evidence {
 mod tests {
     use super::*;
 
-    const SEEN: Seen = Seen { irq_ns: 1_010, resched_ns: 1_020, schedule_ns: 1_030, switch_ns: 1_040 };
+    const SEEN: WakeTimes =
+        WakeTimes { irq_ns: 1_010, resched_ns: 1_020, schedule_ns: 1_030, switch_ns: 1_040 };
 
     #[test]
     fn a_whole_wake_up_shows_every_boundary() {
         let found = sight(1_000, SEEN);
         assert_eq!(
             (found.irq_enter_ns, found.resched_ns, found.schedule_ns, found.found),
-            (Some(1_010), Some(1_020), Some(1_030), Found::Asleep)
+            (Some(1_010), Some(1_020), Some(1_030), WakeState::Asleep)
         );
     }
 
@@ -132,12 +133,15 @@ mod tests {
     fn what_was_seen_of_the_sample_before_is_not_this_one_s() {
         let found = sight(2_000, SEEN);
         assert_eq!((found.irq_enter_ns, found.resched_ns, found.schedule_ns), (None, None, None));
-        assert_eq!(found.found, Found::Running);
+        assert_eq!(found.found, WakeState::Running);
     }
 
     #[test]
     fn a_thread_woken_before_it_had_left_its_cpu_was_running() {
-        let found = sight(1_000, Seen { switch_ns: 500, schedule_ns: 0, ..SEEN });
-        assert_eq!((found.irq_enter_ns, found.schedule_ns, found.found), (Some(1_010), None, Found::Running));
+        let found = sight(1_000, WakeTimes { switch_ns: 500, schedule_ns: 0, ..SEEN });
+        assert_eq!(
+            (found.irq_enter_ns, found.schedule_ns, found.found),
+            (Some(1_010), None, WakeState::Running)
+        );
     }
 }

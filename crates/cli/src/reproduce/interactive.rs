@@ -10,14 +10,14 @@ use spry_experiment::scheduler::peers_directory;
 use spry_experiment::{Experiment, Machine, Source, Stop};
 use spry_lab::Cache;
 use spry_page::words;
-use spry_reproduce::cells::{Ground, Tally, Told, measure};
+use spry_reproduce::cells::{ApplicationProgress, Ground, Tally, measure};
 use spry_reproduce::directory::Directory;
 use spry_reproduce::plan::Request;
 use spry_reproduce::write;
 
 use super::{coded, interrupted};
 use crate::args::{CellArgs, InteractiveArgs};
-use crate::exit::WithCode;
+use crate::exit::CodedError;
 use crate::output::{self, say};
 use crate::progress;
 use crate::run::machines;
@@ -32,7 +32,7 @@ pub fn run(args: &InteractiveArgs) -> Result<ExitCode> {
     let directory = Directory::open(&args.output, "interactive").map_err(coded)?;
     let request = args.request();
     let meter = Meter::new(args, request.cells());
-    let ground = InLab { playing: &args.playing, stop: &stop };
+    let ground = LabGround { playing: &args.playing, stop: &stop };
     let tally = measure(&request, &ground, &directory, &stop, &mut |told| meter.show(told));
     meter.bar.iter().for_each(ProgressBar::finish_and_clear);
     told(args, &request, &directory, &tally.map_err(coded)?, &stop)
@@ -44,7 +44,7 @@ fn check_schedulers(args: &InteractiveArgs) -> Result<()> {
     for (at, scheduler) in args.scheduler.iter().enumerate() {
         if args.scheduler[..at].contains(scheduler) {
             let twice = format!("--scheduler {scheduler} is named twice");
-            return Err(WithCode::wrap(MISTAKE, Error::msg(twice)));
+            return Err(CodedError::wrap(MISTAKE, Error::msg(twice)));
         }
         scheduler.setup(&peers).with_context(|| format!("--scheduler {scheduler}"))?;
     }
@@ -52,12 +52,12 @@ fn check_schedulers(args: &InteractiveArgs) -> Result<()> {
 }
 
 /// The scenarios that come with Spry, and the lab's machines.
-struct InLab<'a> {
+struct LabGround<'a> {
     playing: &'a CellArgs,
     stop: &'a Stop,
 }
 
-impl Ground for InLab<'_> {
+impl Ground for LabGround<'_> {
     fn source(&self, scenario: &str) -> Result<Source, String> {
         shipped::find(Path::new(scenario)).map_err(|error| format!("{error:#}"))
     }
@@ -81,19 +81,19 @@ impl Meter {
         Meter { bar: shown.then(|| progress::cells(all)), lines: !args.playing.quiet && !shown, all }
     }
 
-    fn show(&self, told: Told) {
+    fn show(&self, told: ApplicationProgress) {
         match (told, &self.bar) {
-            (Told::Begins { application, cells, kept }, _) if self.lines && cells > 0 => {
+            (ApplicationProgress::Begins { application, cells, kept }, _) if self.lines && cells > 0 => {
                 let kept = if kept > 0 { format!(", {kept} are there already") } else { String::new() };
                 say!("spry: {}: {cells} cells{kept}", application.name);
             }
-            (Told::Cells { application, done, left }, Some(bar)) => {
+            (ApplicationProgress::Cells { application, done, left }, Some(bar)) => {
                 let (all, left) = (self.all, words::left(left.as_secs()));
                 bar.set_length(all as u64);
                 bar.set_position(done as u64);
                 bar.set_message(format!("{}: {done} of {all} cells, about {left} left", application.name));
             }
-            (Told::Begins { .. } | Told::Cells { .. }, _) => {}
+            (ApplicationProgress::Begins { .. } | ApplicationProgress::Cells { .. }, _) => {}
         }
     }
 }

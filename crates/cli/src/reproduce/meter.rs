@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal};
 use std::time::Instant;
 
 use indicatif::ProgressBar;
-use spry_reproduce::Told;
+use spry_reproduce::StudyProgress;
 
 use crate::output::say;
 use crate::progress;
@@ -31,23 +31,23 @@ impl Meter {
     }
 
     /// Shows a message of a study; `name` returns the name of a cell.
-    pub fn show<C>(&mut self, told: Told<'_, C>, name: impl Fn(&C) -> String) {
+    pub fn show<C>(&mut self, told: StudyProgress<'_, C>, name: impl Fn(&C) -> String) {
         match told {
-            Told::Begins { kept, all } => {
+            StudyProgress::Begins { kept, all } => {
                 (self.kept, self.all) = (kept, all);
                 self.bar = (self.shown && kept < all).then(|| progress::cells(all));
                 if self.lines && kept > 0 {
                     say!("spry: {kept} of {all} cells are there already");
                 }
             }
-            Told::Measured(cell) => {
+            StudyProgress::Measured(cell) => {
                 self.ran += 1;
                 if self.lines {
                     let (done, all) = (self.kept + self.ran, self.all);
                     say!("spry: {done} of {all}: {}", name(cell));
                 }
             }
-            Told::Failed { cell, error } => {
+            StudyProgress::Failed { cell, error } => {
                 self.ran += 1;
                 let words = format!("spry: {cell}: {error}");
                 match &self.bar {
@@ -55,7 +55,7 @@ impl Meter {
                     None => say!("{words}"),
                 }
             }
-            Told::Goes => self.draw(),
+            StudyProgress::Goes => self.draw(),
         }
     }
 

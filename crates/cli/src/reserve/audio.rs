@@ -19,10 +19,10 @@ use spry_control::Client;
 
 use self::busy::{Busy, Thread};
 use self::graph::Node;
-use self::held::Held;
+use self::held::GraphReservations;
+use self::said::EventPrinter;
 pub use self::said::Form;
-use self::said::Said;
-use self::watch::{Seen, Watch};
+use self::watch::{GraphChange, Watch};
 use crate::stopping;
 
 /// The interval between checks of the reservations, and the pause between two searches for PipeWire.
@@ -33,11 +33,11 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// Reserves for the graph, and keeps its reservations current until a signal comes.
 pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
-    let said = Said::new(form);
-    let mut held = Held::new(Client::connect(socket)?, said);
+    let said = EventPrinter::new(form);
+    let mut held = GraphReservations::new(Client::connect(socket)?, said);
     let mut watch =
         Watch::start().context("cannot run pw-dump, which comes with PipeWire (Debian: pipewire-bin)")?;
-    if watch.wait(PATIENCE) != Seen::Changed {
+    if watch.wait(PATIENCE) != GraphChange::Changed {
         bail!("PipeWire does not answer: run this as the session's user, with its XDG_RUNTIME_DIR");
     }
     let is_over = || stop.is_requested();
@@ -54,9 +54,9 @@ pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
         }
         held.grow()?;
         has_changed = match watch.wait(LOOK) {
-            Seen::Same => false,
-            Seen::Changed => true,
-            Seen::Ended => {
+            GraphChange::Same => false,
+            GraphChange::Changed => true,
+            GraphChange::Ended => {
                 // PipeWire's own threads have ended. Threads of other programs may still wait for PipeWire.
                 held.release_all()?;
                 graph.clear();
@@ -74,7 +74,7 @@ pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
 fn again(is_over: &dyn Fn() -> bool) -> Result<Watch> {
     loop {
         let mut watch = Watch::start()?;
-        if is_over() || watch.wait(LOOK) == Seen::Changed {
+        if is_over() || watch.wait(LOOK) == GraphChange::Changed {
             return Ok(watch);
         }
         sleep(LOOK);
@@ -83,7 +83,7 @@ fn again(is_over: &dyn Fn() -> bool) -> Result<Watch> {
 
 /// Measures the threads of these nodes, and reserves the CPU time that they need. Ends the reservations of
 /// threads of other nodes.
-fn bring_current(held: &mut Held, nodes: &[Node], is_over: &dyn Fn() -> bool) -> Result<()> {
+fn bring_current(held: &mut GraphReservations, nodes: &[Node], is_over: &dyn Fn() -> bool) -> Result<()> {
     let threads = threads(nodes);
     held.keep_only(&threads)?;
     let measured = busy::measure(&threads, is_over);

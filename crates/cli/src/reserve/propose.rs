@@ -23,7 +23,7 @@ const ROUGH_PERCENT: u64 = 50;
 pub fn run(trace: &Path, task: &str) -> Result<ExitCode> {
     let (mut reader, bytes) = source::open(trace, 0)?;
     let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
-    let mut seen = Seen { pattern: TaskPattern::parse(task), by_task: BTreeMap::new() };
+    let mut seen = ActivityObserver { pattern: TaskPattern::parse(task), by_task: BTreeMap::new() };
     source::read(&mut reader, bytes, |stamped| {
         timeline.push(stamped, &mut seen);
         Ok(ControlFlow::Continue(()))
@@ -50,18 +50,18 @@ pub fn run(trace: &Path, task: &str) -> Result<ExitCode> {
 }
 
 /// The activity of the tasks that match.
-struct Seen {
+struct ActivityObserver {
     pattern: TaskPattern,
     by_task: BTreeMap<TaskIndex, Activity>,
 }
 
-impl Seen {
+impl ActivityObserver {
     fn is_meant(&self, now: &Timeline, task: TaskIndex) -> bool {
         self.pattern.means(now, task)
     }
 }
 
-impl Observer for Seen {
+impl Observer for ActivityObserver {
     fn woken(&mut self, now: &Timeline, woken: &Woken) {
         if self.is_meant(now, woken.task) {
             self.by_task.entry(woken.task).or_default().woken(woken.time_ns);

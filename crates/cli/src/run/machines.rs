@@ -12,7 +12,7 @@ use spry_scenario::kinds::SOURCES_VARIABLE;
 use spry_scenario::model::Scenario;
 
 use crate::args::CellArgs;
-use crate::exit::WithCode;
+use crate::exit::CodedError;
 use crate::scenario::MISTAKE;
 use crate::steps::Steps;
 
@@ -58,7 +58,7 @@ pub(crate) fn lab(experiment: &Experiment, playing: &CellArgs, stop: &Stop) -> R
     let show = |event: Event<'_>| steps.show(event);
     match Guest::prepare(lab, experiment, playing.kernel.as_deref(), &show, stop) {
         Ok(guest) => Ok(Box::new(guest)),
-        Err(error @ GuestError::Topology(_)) => Err(WithCode::wrap(MISTAKE, Error::new(error))),
+        Err(error @ GuestError::Topology(_)) => Err(CodedError::wrap(MISTAKE, Error::new(error))),
         Err(error) => Err(error.into()),
     }
 }

@@ -34,7 +34,7 @@ const PAUSE: Duration = Duration::from_millis(250);
 
 /// The observations of a process that deceives.
 #[derive(Default)]
-struct Seen {
+struct Deceiver {
     /// The trick and the user, as `TRICK@UID`.
     trick: String,
     cpu_s: f64,
@@ -47,7 +47,7 @@ struct Seen {
 /// The observations of all processes.
 #[derive(Default)]
 struct Book {
-    deceivers: BTreeMap<u32, Seen>,
+    deceivers: BTreeMap<u32, Deceiver>,
     honest_s: f64,
     first_honest_s: f64,
     /// The time for which the person's programs were in use, by name, s.

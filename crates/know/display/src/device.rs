@@ -43,7 +43,7 @@ pub struct DeviceOptions {
 
 /// The observations of the devices since the last call of [`Devices::take`].
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct Observations {
     /// The processes of display servers.
     pub servers: Vec<Server>,
     /// The samples of each device about processes that drew or received input, by the processes' numbers.
@@ -161,8 +161,8 @@ impl Devices {
     }
 
     /// The observations since the last call. The call does not wait for any device.
-    pub fn take(&mut self) -> Seen {
-        let mut seen = Seen::default();
+    pub fn take(&mut self) -> Observations {
+        let mut seen = Observations::default();
         self.displays.take(&mut seen);
         if let Some(reports) = &self.reports {
             reports.take(&mut seen);

@@ -48,9 +48,9 @@ pub(crate) struct Movements {
 
 /// The number of the devices' movements that one process has received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Received(u64);
+pub(crate) struct ReceivedMovements(u64);
 
-impl Received {
+impl ReceivedMovements {
     /// A process receives a movement twice at most: one turn of a wheel is a button that is pressed and
     /// released.
     const TWICE: u64 = 2;
@@ -169,7 +169,7 @@ mod tests {
 
     #[test]
     fn a_process_receives_each_movement_of_lately_twice_at_most() {
-        let mut received = Received::default();
+        let mut received = ReceivedMovements::default();
         let hands = |total, before| Movements { total, before };
         assert_eq!(received.within(5, hands(0, 0)), 0);
         assert_eq!(received.within(20, hands(10, 0)), 20);
@@ -178,6 +178,6 @@ mod tests {
         assert_eq!(received.within(3, hands(12, 0)), 0);
         // A movement that the process did not receive in time can never be received later.
         assert_eq!(received.within(100, hands(30, 28)), 4);
-        assert_eq!(Received::default().within(100, hands(30, 28)), 4);
+        assert_eq!(ReceivedMovements::default().within(100, hands(30, 28)), 4);
     }
 }

@@ -25,6 +25,6 @@ pub use rate::pause_after;
 pub use report::Reporter;
 
 pub use device::{
-    ClientStatus, DeviceError, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Notify, Seen,
-    Synthetic,
+    ClientStatus, DeviceError, DeviceKind, DeviceOptions, DeviceState, DeviceStatus, Devices, Notify,
+    Observations, Synthetic,
 };

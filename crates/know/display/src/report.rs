@@ -22,7 +22,7 @@ use spry_sys::process::parent_and_begin;
 use crate::ledger::Ledger;
 use crate::people::is_wholly_of;
 use crate::rate::{Allowance, SCREENS_PPM};
-use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Patience, Seen};
+use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Observations, Patience};
 
 /// The most input events a second that a process can be reported to receive: as many as a fast mouse makes.
 const INPUT_MAX: u32 = 1_000;
@@ -144,7 +144,7 @@ impl Reports {
         Ok(Reports { shared, path: path.to_owned(), thread: Some(thread) })
     }
 
-    pub(crate) fn take(&self, seen: &mut Seen) {
+    pub(crate) fn take(&self, seen: &mut Observations) {
         let device = Device { place: Place::Reports, whose: Whose::Reported };
         seen.samples.extend(self.shared.ledger.take(device));
         let mut public = self.shared.public();

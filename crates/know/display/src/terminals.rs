@@ -100,7 +100,7 @@ pub trait World {
 /// The devices and the processes in use at terminals since the latest look.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
-pub struct Seen {
+pub struct TerminalObservations {
     /// The remote sessions that are in use: they count as devices, as a display server does.
     pub servers: Vec<Server>,
     /// The processes that read the characters that the user typed, with their input and their output.
@@ -137,7 +137,12 @@ impl Terminals {
     }
 
     /// Takes in the activities since the latest call. Times are nanoseconds of one clock.
-    pub fn take(&mut self, now_ns: u64, activities: &[Activity], world: &mut dyn World) -> Seen {
+    pub fn take(
+        &mut self,
+        now_ns: u64,
+        activities: &[Activity],
+        world: &mut dyn World,
+    ) -> TerminalObservations {
         let since_ns = now_ns - self.latest_ns.replace(now_ns).unwrap_or(now_ns.saturating_sub(SECOND_NS));
         // Characters that came within a moment may all have come at its end. So the time since the last call
         // counts as at least 50 ms; a long pause counts as a second at most.
@@ -163,7 +168,7 @@ impl Terminals {
         let mut server = |(device, tgid)| Some(Server { tgid: tgid?, device: Some(source(device, world)) });
         let mut servers: Vec<Server> = self.used().filter_map(&mut server).collect();
         servers.sort_unstable();
-        Seen { servers, samples }
+        TerminalObservations { servers, samples }
     }
 
     /// The number of keys that a person typed at a terminal.

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use spry_display::terminals::{Activity, Device, Seen, Size, Terminals, World};
+use spry_display::terminals::{Activity, Device, Size, TerminalObservations, Terminals, World};
 use spry_policy::{Changes, Place, Sample, Server, Tgid, Whose};
 
 const CONSOLE: Device = Device { major: 4, minor: 1 };
@@ -51,7 +51,7 @@ const fn activity(device: Device, holder: Tgid, reader: Tgid, typed: u32) -> Act
     Activity { device, holder: Some(holder), reader: Some(reader), typed, keyed: 0, shown: 0 }
 }
 
-fn seen(activity: Activity) -> Seen {
+fn seen(activity: Activity) -> TerminalObservations {
     Terminals::new().take(SECOND_NS, &[activity], &mut machine())
 }
 
@@ -60,7 +60,7 @@ fn keys_at_a_console_are_its_readers_input() {
     let keys = Activity { holder: None, keyed: 7, ..activity(CONSOLE, SSHD, SHELL, 0) };
     let changes = Changes { input: 7, output_ppm: 0 };
     let sample = Sample { tgid: SHELL, device: source(CONSOLE), changes };
-    assert_eq!(seen(keys), Seen { servers: vec![], samples: vec![sample] });
+    assert_eq!(seen(keys), TerminalObservations { servers: vec![], samples: vec![sample] });
 }
 
 #[test]
@@ -73,21 +73,21 @@ fn a_remote_session_is_a_device_and_its_key_reader_is_in_use() {
 
 #[test]
 fn a_window_terminal_s_holder_and_its_typist_are_no_roots() {
-    assert_eq!(seen(activity(PTY, WINDOW, SHELL, 5)), Seen::default());
+    assert_eq!(seen(activity(PTY, WINDOW, SHELL, 5)), TerminalObservations::default());
 }
 
 #[test]
 fn a_process_gains_nothing_by_typing_to_itself() {
-    assert_eq!(seen(activity(PTY, SSHD, SSHD, 5)), Seen::default());
+    assert_eq!(seen(activity(PTY, SSHD, SSHD, 5)), TerminalObservations::default());
 }
 
 #[test]
 fn who_only_writes_into_a_terminal_is_not_in_use_by_that() {
     let written = Activity { reader: None, shown: 4000, ..activity(PTY, SSHD, SHELL, 0) };
-    assert_eq!(seen(written), Seen::default());
+    assert_eq!(seen(written), TerminalObservations::default());
     // A reader shows nothing that counts before the user has typed.
     let unasked = Activity { shown: 4000, ..activity(PTY, SSHD, SHELL, 0) };
-    assert_eq!(seen(unasked), Seen::default());
+    assert_eq!(seen(unasked), TerminalObservations::default());
 }
 
 #[test]
@@ -123,7 +123,7 @@ fn a_session_that_ended_is_no_device_any_more() {
     let mut terminals = Terminals::new();
     let _ = terminals.take(0, &[activity(PTY, SSHD, SHELL, 1)], &mut machine());
     terminals.forget(SSHD);
-    assert_eq!(terminals.take(SECOND_NS, &[], &mut machine()), Seen::default());
+    assert_eq!(terminals.take(SECOND_NS, &[], &mut machine()), TerminalObservations::default());
 }
 
 #[test]
@@ -131,5 +131,5 @@ fn a_terminal_number_taken_over_by_a_window_leaves_the_session() {
     let mut terminals = Terminals::new();
     let _ = terminals.take(0, &[activity(PTY, SSHD, SHELL, 1)], &mut machine());
     let seen = terminals.take(SECOND_NS, &[activity(PTY, WINDOW, SHELL, 1)], &mut machine());
-    assert_eq!(seen, Seen::default());
+    assert_eq!(seen, TerminalObservations::default());
 }

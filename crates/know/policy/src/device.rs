@@ -63,11 +63,11 @@ pub struct Sample {
 
 /// The device that reported each process, for as long as the process is known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Told {
+pub(crate) struct DeviceBook {
     by_tgid: BTreeMap<Tgid, Device>,
 }
 
-impl Told {
+impl DeviceBook {
     /// Notes the device that reported each process; the last device counts. If devices of different users
     /// reported a process, the process belongs to none of them until it is forgotten.
     pub(crate) fn note(&mut self, servers: &[Server], samples: &[Sample]) {
@@ -114,10 +114,10 @@ mod tests {
             device: Device { place: Place::Display(uid), whose: Whose::User(uid) },
             changes: Changes::default(),
         };
-        let mut book = Told::default();
+        let mut book = DeviceBook::default();
         book.note(&[], &[told(7, 1), told(8, 1)]);
         book.note(&[], &[told(7, 2), told(8, 1)]);
-        let whose = |book: &Told, tgid| book.of(Tgid(tgid)).map(|device| device.whose);
+        let whose = |book: &DeviceBook, tgid| book.of(Tgid(tgid)).map(|device| device.whose);
         assert_eq!((whose(&book, 7), whose(&book, 8)), (Some(Whose::Unknown), Some(Whose::User(1))));
         book.note(&[], &[told(7, 2)]);
         assert_eq!(whose(&book, 7), Some(Whose::Unknown));

@@ -23,6 +23,6 @@ pub use graph::{EDGES_MAX, Edge, Graph};
 pub use quanta::quantum_us;
 pub use rating::{Changes, Rating};
 pub use round::{Policy, Standing};
-pub use search::{Found, Via};
+pub use search::{Via, Way};
 pub use spry_task::Tgid;
 pub use trigger::{Due, Trigger};

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 
 use crate::Tgid;
 use crate::constants::{Constants, InputRank};
-use crate::device::{Device, Sample, Server, Told};
+use crate::device::{Device, DeviceBook, Sample, Server};
 use crate::graph::Graph;
 use crate::quanta::quantum_us;
 use crate::rating::{Changes, Rating};
-use crate::search::{Reached, Via, search};
+use crate::search::{Reach, Via, search};
 use crate::trigger::Due;
 
 /// The decision of the policy about a process, until the next round.
@@ -34,7 +34,7 @@ pub struct Standing {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-struct Known {
+struct ProcessHistory {
     average: Rating,
     /// Input and drawing since the last regular round.
     current: Changes,
@@ -46,16 +46,16 @@ struct Known {
 
 /// The state of a process that a device reported, in one round.
 #[derive(Clone, Copy, Debug)]
-struct Rated {
+struct RatedProcess {
     rating: Rating,
     current: Changes,
     /// The number by which the process is ranked by input; a larger number goes first.
     input_rank: u64,
-    /// See [`Known::still_s`].
+    /// See [`ProcessHistory::still_s`].
     still_s: u8,
 }
 
-impl Rated {
+impl RatedProcess {
     /// Whether the input of the process shows that the user uses it: its rank is at least `least`.
     const fn receives(&self, least: u64) -> bool {
         self.input_rank >= least
@@ -74,14 +74,14 @@ impl Rated {
 #[derive(Clone, Debug, Default)]
 pub struct Policy {
     constants: Constants,
-    known: BTreeMap<Tgid, Known>,
-    told: Told,
+    known: BTreeMap<Tgid, ProcessHistory>,
+    told: DeviceBook,
 }
 
 impl Policy {
     /// A policy without any process in use.
     pub fn new(constants: Constants) -> Policy {
-        Policy { constants, known: BTreeMap::new(), told: Told::default() }
+        Policy { constants, known: BTreeMap::new(), told: DeviceBook::default() }
     }
 
     /// The constants of this policy.
@@ -159,9 +159,9 @@ impl Policy {
         }
     }
 
-    fn rate(&self, servers: &[Tgid], due: Due) -> BTreeMap<Tgid, Rated> {
+    fn rate(&self, servers: &[Tgid], due: Due) -> BTreeMap<Tgid, RatedProcess> {
         // An early round sees only a part of a second, so it counts the input of the second before, too.
-        let latest = |known: &Known| match due {
+        let latest = |known: &ProcessHistory| match due {
             Due::Regular => known.current.input,
             Due::Early => known.current.input.saturating_add(known.before.input),
         };
@@ -169,8 +169,8 @@ impl Policy {
         let by_latest = self.constants.input_rank == InputRank::LatestSecond && most > 0;
         // The process that the user has just turned to had less time to receive input than the process that
         // the user turned from.
-        let is_turned_to = |known: &Known| known.before.input == 0 && known.current.input > 0;
-        let rated = |known: &Known| {
+        let is_turned_to = |known: &ProcessHistory| known.before.input == 0 && known.current.input > 0;
+        let rated = |known: &ProcessHistory| {
             let rating = known.average.after(known.current, &self.constants);
             let input_rank = match by_latest {
                 true if is_turned_to(known) => u64::from(most),
@@ -182,18 +182,26 @@ impl Policy {
                 (0, Due::Early) => known.still_s,
                 _ => 0,
             };
-            Rated { rating, current: known.current, input_rank, still_s }
+            RatedProcess { rating, current: known.current, input_rank, still_s }
         };
         let clients = self.known.iter().filter(|(tgid, _)| !servers.contains(tgid));
         clients.map(|(&tgid, known)| (tgid, rated(known))).collect()
     }
 
     /// Ends a second: each process' input and drawing in it become part of its averages.
-    fn end_second(&mut self, servers: &[Tgid], ratings: &BTreeMap<Tgid, Rated>) {
+    fn end_second(&mut self, servers: &[Tgid], ratings: &BTreeMap<Tgid, RatedProcess>) {
         let explicit = ratings.iter().filter(|(_, rated)| rated.rating.is_explicit());
-        let known = |(&tgid, rated): (&Tgid, &Rated)| {
+        let known = |(&tgid, rated): (&Tgid, &RatedProcess)| {
             let current = Changes::default();
-            (tgid, Known { average: rated.rating, current, before: rated.current, still_s: rated.still_s })
+            (
+                tgid,
+                ProcessHistory {
+                    average: rated.rating,
+                    current,
+                    before: rated.current,
+                    still_s: rated.still_s,
+                },
+            )
         };
         self.known = explicit.map(known).collect();
         self.told.retain(|tgid| self.known.contains_key(&tgid) || servers.contains(&tgid));
@@ -201,7 +209,7 @@ impl Policy {
 
     /// The shortcuts of processes that receive input or draw themselves. A process gets the sum of all rules
     /// that apply to it.
-    fn shortcuts(&self, ratings: &BTreeMap<Tgid, Rated>) -> BTreeMap<Tgid, u16> {
+    fn shortcuts(&self, ratings: &BTreeMap<Tgid, RatedProcess>) -> BTreeMap<Tgid, u16> {
         let constants = &self.constants;
         let best_input = ratings.values().map(|rated| rated.input_rank).max().unwrap_or(0);
         let least_input = (best_input * u64::from(constants.input_least_percent)).div_ceil(100).max(1);
@@ -214,11 +222,11 @@ impl Policy {
                 shortcuts.insert(tgid, output + input);
             }
         }
-        let output = |rated: &Rated| match rated.shows(least_input, constants) {
+        let output = |rated: &RatedProcess| match rated.shows(least_input, constants) {
             true => (rated.rating.output(), rated.current.output_ppm),
             false => (0, 0),
         };
-        let input = |rated: &Rated| (rated.input_rank, u64::from(rated.current.input));
+        let input = |rated: &RatedProcess| (rated.input_rank, u64::from(rated.current.input));
         let top_output = top(ratings, constants.top_output, output, 1);
         let top_input = top(ratings, constants.top_input, input, least_input);
         for (tops, more) in
@@ -231,7 +239,7 @@ impl Policy {
         shortcuts
     }
 
-    fn standings(&self, reached: &Reached, ratings: &BTreeMap<Tgid, Rated>) -> Vec<Standing> {
+    fn standings(&self, reached: &Reach, ratings: &BTreeMap<Tgid, RatedProcess>) -> Vec<Standing> {
         let level = |distance: u16, shortcut: u16, via: Via| match via {
             Via::Device => 0,
             _ => u8::try_from((distance + self.constants.level_shift()).saturating_sub(shortcut).max(1))
@@ -272,9 +280,9 @@ fn processes(servers: &[Server]) -> Vec<Tgid> {
 /// The processes with the largest first number, each with `least` at least. Of processes with equal first
 /// numbers, the process with the larger second number goes first, then the process with the lower number.
 fn top(
-    ratings: &BTreeMap<Tgid, Rated>,
+    ratings: &BTreeMap<Tgid, RatedProcess>,
     most: usize,
-    of: impl Fn(&Rated) -> (u64, u64),
+    of: impl Fn(&RatedProcess) -> (u64, u64),
     least: u64,
 ) -> Vec<Tgid> {
     let mut list: Vec<(Reverse<(u64, u64)>, Tgid)> = ratings

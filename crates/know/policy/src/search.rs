@@ -21,7 +21,7 @@ pub enum Via {
 
 /// The result of the search for a process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Found {
+pub struct Way {
     /// The distance of the process from the device, in half edges.
     pub distance: u16,
     /// The largest shortcut of all shortest ways to the process, in half edges.
@@ -31,7 +31,7 @@ pub struct Found {
 }
 
 /// The processes in reach of the user, each once, in no order that matters.
-pub(crate) type Reached = Vec<(Tgid, Found)>;
+pub(crate) type Reach = Vec<(Tgid, Way)>;
 
 /// Searches from the devices' own processes and from the processes that devices reported; the latter have
 /// shortcuts of their own.
@@ -40,20 +40,20 @@ pub(crate) fn search(
     servers: &[Tgid],
     explicit: &BTreeMap<Tgid, u16>,
     constants: &Constants,
-) -> Reached {
+) -> Reach {
     let mut search = Search {
         reached: Vec::with_capacity(graph.len()),
         at: vec![NOBODY; graph.places()],
         next: Vec::new(),
     };
     for &server in servers {
-        let way = Found { distance: 0, shortcut: 0, via: Via::Device };
+        let way = Way { distance: 0, shortcut: 0, via: Via::Device };
         search.start(graph, server, way);
     }
     // The device reported these processes, so they are one edge from it, also where the graph has no such
     // edge (direct rendering).
     for (&tgid, &shortcut) in explicit.iter().filter(|(tgid, _)| !servers.contains(tgid)) {
-        let way = Found { distance: constants.edge_length, shortcut, via: Via::Direct };
+        let way = Way { distance: constants.edge_length, shortcut, via: Via::Direct };
         search.start(graph, tgid, way);
     }
     // The servers stand in the queue before the processes that are one edge away, so the queue is in order of
@@ -70,7 +70,7 @@ pub(crate) fn search(
         for (on, weight) in graph.links(node) {
             // If one explicitly interactive process is reached over another, the larger shortcut counts,
             // never the sum.
-            let way = Found { distance, shortcut: from.shortcut, via: Via::Process(tgid, weight) };
+            let way = Way { distance, shortcut: from.shortcut, via: Via::Process(tgid, weight) };
             search.reach(graph, on, way);
         }
     }
@@ -81,7 +81,7 @@ pub(crate) fn search(
 const NOBODY: u32 = u32::MAX;
 
 struct Search {
-    reached: Reached,
+    reached: Reach,
     /// The index of each node in the list of processes that are reached.
     at: Vec<u32>,
     /// Nodes in the order in which they were reached.
@@ -90,7 +90,7 @@ struct Search {
 
 impl Search {
     /// Begins the search at a process. From a process that is not in the graph the search goes no further.
-    fn start(&mut self, graph: &Graph, tgid: Tgid, way: Found) {
+    fn start(&mut self, graph: &Graph, tgid: Tgid, way: Way) {
         match graph.find(tgid) {
             Some(node) => self.reach(graph, node, way),
             None if self.reached.iter().all(|&(known, _)| known != tgid) => self.reached.push((tgid, way)),
@@ -101,7 +101,7 @@ impl Search {
     /// Enters a way to a process. The shortest way counts. Of equally short ways the way with the largest
     /// shortcut counts, then the way with the heaviest edge, then the way over the process with the lower
     /// number.
-    fn reach(&mut self, graph: &Graph, node: Node, way: Found) {
+    fn reach(&mut self, graph: &Graph, node: Node, way: Way) {
         let at = self.at[node.at()];
         if at == NOBODY {
             let Some(tgid) = graph.tgid(node) else { return };
@@ -118,7 +118,7 @@ impl Search {
 }
 
 /// The order of ways that are equally long: the way with the largest value is preferred.
-fn preference(way: &Found) -> (u16, u32, Reverse<Tgid>) {
+fn preference(way: &Way) -> (u16, u32, Reverse<Tgid>) {
     match way.via {
         Via::Device | Via::Direct => (way.shortcut, u32::MAX, Reverse(Tgid(0))),
         Via::Process(tgid, weight) => (way.shortcut, weight, Reverse(tgid)),

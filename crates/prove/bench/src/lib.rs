@@ -8,11 +8,11 @@
 //!
 //! ```no_run
 //! use std::time::Duration;
-//! use spry_bench::{Benchmark, Config, Unwatched};
+//! use spry_bench::{Benchmark, Config, NoWatch};
 //!
 //! let duration = Duration::from_secs(1);
 //! let config = Config { only: vec![Benchmark::Trap], duration, ..Config::default() };
-//! let report = spry_bench::run(&config, &Unwatched)?;
+//! let report = spry_bench::run(&config, &NoWatch)?;
 //! if let Some(trap) = &report.trap {
 //!     println!("{:.0} ns", trap.stats.mean);
 //! }
@@ -40,6 +40,6 @@ pub use error::{Error, Result};
 pub use machine::{Machine, Noise};
 pub use report::{Cache, Figure, Interrupt, Lack, Rate, Report, Sort};
 pub use run::{Benchmark, Config, DURATION_DEFAULT, run};
-pub use session::{Unwatched, Watch};
+pub use session::{NoWatch, Watch};
 pub use sort::RATES_HZ;
 pub use stats::Stats;

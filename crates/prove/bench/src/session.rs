@@ -30,9 +30,9 @@ pub trait Watch: Sync {
 
 /// A watch that shows nothing and ends no run early.
 #[derive(Clone, Copy, Debug)]
-pub struct Unwatched;
+pub struct NoWatch;
 
-impl Watch for Unwatched {}
+impl Watch for NoWatch {}
 
 /// The resources of a benchmark: its time and its part of the progress.
 pub(crate) struct Session<'a> {

@@ -61,7 +61,7 @@ pub struct Circumstances {
 /// A results directory that is being filled. It is removed unless it is finished, even if this process is
 /// killed.
 #[derive(Debug)]
-pub struct Partial {
+pub struct PartialDirectory {
     dir: Scratch,
     destination: Destination,
 }
@@ -99,19 +99,19 @@ impl Destination {
     }
 }
 
-impl Partial {
+impl PartialDirectory {
     /// Makes a temporary directory beside the place where the results will be.
     ///
     /// # Errors
     /// If that place holds other files than results, or the directory cannot be made there.
-    pub fn begin(destination: Destination) -> Result<Partial, KeepError> {
+    pub fn begin(destination: Destination) -> Result<PartialDirectory, KeepError> {
         if let Destination::Exactly(dir) = &destination {
             free(dir)?;
         }
         let parent = destination.parent();
         fs::create_dir_all(&parent).map_err(|error| KeepError::File { path: parent.clone(), error })?;
         let dir = Scratch::make(Some(&parent)).map_err(|error| KeepError::File { path: parent, error })?;
-        Ok(Partial { dir, destination })
+        Ok(PartialDirectory { dir, destination })
     }
 
     /// A subdirectory, which is made if it does not exist.
@@ -140,11 +140,11 @@ impl Partial {
     /// If a file or directory cannot be written.
     pub fn finish(self, results: &Results, circumstances: &Circumstances) -> Result<PathBuf, KeepError> {
         #[derive(Serialize)]
-        struct Made<'a> {
+        struct RunNotes<'a> {
             command: &'a [String],
             notes: &'a Value,
         }
-        let made = Made { command: &circumstances.command, notes: &circumstances.notes };
+        let made = RunNotes { command: &circumstances.command, notes: &circumstances.notes };
         self.write(RESULTS_FILE, json(results).as_bytes())?;
         self.write("made.json", json(&made).as_bytes())?;
         self.write(circumstances.file_name, circumstances.scenario.as_bytes())?;

@@ -73,7 +73,7 @@ impl Execution<'_> {
         outcomes
     }
 
-    fn work(&self, machine: &dyn Machine, stop: &Stop, next: &AtomicUsize, sender: Sender<Ended>) {
+    fn work(&self, machine: &dyn Machine, stop: &Stop, next: &AtomicUsize, sender: Sender<CellEnd>) {
         while !stop.is_requested() {
             let Some(&at) = self.order.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
             let cell = &self.cells[at];
@@ -87,7 +87,7 @@ impl Execution<'_> {
     }
 }
 
-type Ended = (usize, Result<CellOutput, CellError>, Duration);
+type CellEnd = (usize, Result<CellOutput, CellError>, Duration);
 
 /// Estimates how long the remaining cells take.
 struct Clock {
@@ -151,21 +151,21 @@ mod tests {
     use std::sync::Mutex;
 
     /// A machine that only counts.
-    struct Counting {
+    struct CountingMachine {
         running: AtomicUsize,
         most: AtomicUsize,
         order: Mutex<Vec<String>>,
         stop_after: usize,
     }
 
-    impl Counting {
-        fn new(stop_after: usize) -> Counting {
+    impl CountingMachine {
+        fn new(stop_after: usize) -> CountingMachine {
             let zero = || AtomicUsize::new(0);
-            Counting { running: zero(), most: zero(), order: Mutex::new(Vec::new()), stop_after }
+            CountingMachine { running: zero(), most: zero(), order: Mutex::new(Vec::new()), stop_after }
         }
     }
 
-    impl Machine for Counting {
+    impl Machine for CountingMachine {
         fn name(&self) -> &'static str {
             "host"
         }
@@ -216,7 +216,7 @@ mod tests {
         Experiment::new(source, plan, Recording::Never).unwrap()
     }
 
-    fn run(machine: &Counting, jobs: usize) -> (Outcomes, Option<Progress>) {
+    fn run(machine: &CountingMachine, jobs: usize) -> (Outcomes, Option<Progress>) {
         let experiment = experiment();
         let order = experiment.order();
         let execution = Execution { cells: experiment.cells(), order: &order, jobs, traces: None };
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn cells_run_side_by_side_and_failures_keep_none_from_running() {
-        let machine = Counting::new(usize::MAX);
+        let machine = CountingMachine::new(usize::MAX);
         let (outcomes, last) = run(&machine, 2);
         assert_eq!(machine.most.load(Ordering::SeqCst), 2);
         let failed: Vec<bool> = outcomes.iter().map(|outcome| outcome.as_ref().unwrap().is_err()).collect();
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn one_after_another_keeps_the_order_and_stops_when_told() {
-        let machine = Counting::new(3);
+        let machine = CountingMachine::new(3);
         let (outcomes, _) = run(&machine, 1);
         assert_eq!(
             *machine.order.lock().unwrap(),

@@ -10,10 +10,10 @@ use spry_scenario::mistake::Mistake;
 use spry_scenario::model::Scenario;
 
 use crate::digest;
-use crate::directory::{Circumstances, KeepError, Partial};
+use crate::directory::{Circumstances, KeepError, PartialDirectory};
 use crate::execute::Outcomes;
 use crate::machine::{CellError, Machine};
-use crate::model::{Failure, Inputs, Measured, Results, digest_of};
+use crate::model::{Failure, Inputs, MeasuredCell, Results, digest_of};
 use crate::plan::{Cell, Plan};
 use crate::scheduler::{RealTimeClass, SchedulerError};
 
@@ -170,7 +170,7 @@ impl Experiment {
         let mut failures = Vec::new();
         for (cell, outcome) in self.cells.iter().zip(outcomes) {
             match outcome {
-                Some(Ok(output)) => cells.push(Measured::new(cell, output.metrics.clone())),
+                Some(Ok(output)) => cells.push(MeasuredCell::new(cell, output.metrics.clone())),
                 Some(Err(CellError::Failed(error))) => failures.push(Failure::new(cell, error.clone())),
                 Some(Err(CellError::Interrupted)) | None => {}
             }
@@ -198,7 +198,7 @@ impl Experiment {
     /// If a file cannot be written.
     pub fn keep(
         &self,
-        partial: Partial,
+        partial: PartialDirectory,
         results: &Results,
         outcomes: &Outcomes,
         command: Vec<String>,

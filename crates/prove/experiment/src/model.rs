@@ -27,7 +27,7 @@ pub struct Results {
     /// The inputs of the run.
     pub inputs: Inputs,
     /// The cells with their measured values.
-    pub cells: Vec<Measured>,
+    pub cells: Vec<MeasuredCell>,
     /// The cells that failed. The JSON does not have this field if no cell failed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<Failure>,
@@ -57,7 +57,7 @@ impl Inputs {
 
 /// A cell that was run.
 #[derive(Clone, PartialEq, Serialize, Deserialize, Debug)]
-pub struct Measured {
+pub struct MeasuredCell {
     /// The scheduler, with the name that the command line gave it.
     pub scheduler: String,
     /// The values of the scenario's variables that the plan varies.
@@ -83,11 +83,11 @@ pub struct Failure {
     pub error: String,
 }
 
-impl Measured {
+impl MeasuredCell {
     /// Makes the result of a cell that succeeded.
-    pub fn new(cell: &Cell, metrics: Map<String, Value>) -> Measured {
+    pub fn new(cell: &Cell, metrics: Map<String, Value>) -> MeasuredCell {
         let digest = digest::of_json(&Value::Object(metrics.clone()));
-        Measured { scheduler: cell.label.clone(), vary: cell.vary(), seed: cell.seed, digest, metrics }
+        MeasuredCell { scheduler: cell.label.clone(), vary: cell.vary(), seed: cell.seed, digest, metrics }
     }
 }
 
@@ -99,7 +99,7 @@ impl Failure {
 }
 
 /// The digest over the digests of several cells, in their order.
-pub fn digest_of(cells: &[Measured]) -> String {
+pub fn digest_of(cells: &[MeasuredCell]) -> String {
     let digests: Vec<&str> = cells.iter().map(|cell| cell.digest.as_str()).collect();
     digest::of_json(&json!(digests))
 }

@@ -26,7 +26,7 @@ pub fn find(name: &str) -> Option<PathBuf> {
 /// The error that a program is in none of the places of Spry's programs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{0} is neither beside spry nor on the path: build the whole workspace (`cargo build --release`)")]
-pub struct Missing(
+pub struct MissingProgram(
     /// The program's name.
     pub String,
 );
@@ -35,6 +35,6 @@ pub struct Missing(
 ///
 /// # Errors
 /// If the program is in none of the places.
-pub fn own(name: &str) -> Result<PathBuf, Missing> {
-    find(name).ok_or_else(|| Missing(name.to_owned()))
+pub fn own(name: &str) -> Result<PathBuf, MissingProgram> {
+    find(name).ok_or_else(|| MissingProgram(name.to_owned()))
 }

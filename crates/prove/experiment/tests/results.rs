@@ -5,9 +5,9 @@ use std::fs;
 
 use serde_json::{Map, Value, json};
 use spry_experiment::compare::{Change, CompareError, Comparison, Verdict, judge};
-use spry_experiment::directory::{self, Circumstances, Destination, KeepError, Partial};
+use spry_experiment::directory::{self, Circumstances, Destination, KeepError, PartialDirectory};
 use spry_experiment::metric::Metric;
-use spry_experiment::model::{Failure, Inputs, Measured, Results, Sample, digest_of};
+use spry_experiment::model::{Failure, Inputs, MeasuredCell, Results, Sample, digest_of};
 use spry_experiment::{Experiment, Plan, Recording, Source, html, table};
 
 /// A scenario that can be varied in the same way as a film.
@@ -35,7 +35,7 @@ fn movie(machine: &str, seeds: u64, luck: i64) -> Results {
         seeds,
     };
     let source = Source { name: "movie.toml".to_owned(), text: SCENARIO.to_owned() };
-    let cells: Vec<Measured> = Experiment::new(source, plan, Recording::Never)
+    let cells: Vec<MeasuredCell> = Experiment::new(source, plan, Recording::Never)
         .unwrap()
         .cells()
         .iter()
@@ -50,7 +50,7 @@ fn movie(machine: &str, seeds: u64, luck: i64) -> Results {
                 "wake_lateness_ns": { "p50": 57_000, "p99": p99, "max": p99 * 2 },
             });
             let Value::Object(metrics) = metrics else { unreachable!() };
-            Measured::new(cell, metrics)
+            MeasuredCell::new(cell, metrics)
         })
         .collect();
     let parts = BTreeMap::from([("record".to_owned(), json!(false)), ("kernel".to_owned(), json!("aa"))]);
@@ -82,7 +82,7 @@ fn a_failed_cell_is_told_and_leaves_a_gap_in_the_table() {
     let mut results = movie("lab", 1, 0);
     let cell = results.cells.remove(5);
     let error = "the kernel ejected the scheduler scx_bpfland: runnable task stall".to_owned();
-    let Measured { scheduler, vary, seed, .. } = cell;
+    let MeasuredCell { scheduler, vary, seed, .. } = cell;
     results.failures.push(Failure { scheduler, vary, seed, error });
     let text = table::text(&results);
     assert_golden("movie.failed.txt", &text);
@@ -142,7 +142,7 @@ fn a_directory_of_results_reads_back_and_is_replaceable() {
     let home = tempfile::tempdir().unwrap();
     let results = movie("lab", 2, 0);
     for _ in 0..2 {
-        let partial = Partial::begin(Destination::Below(home.path().join("results"))).unwrap();
+        let partial = PartialDirectory::begin(Destination::Below(home.path().join("results"))).unwrap();
         fs::write(partial.subdirectory("traces").unwrap().join("a.spry"), "x").unwrap();
         let place = partial.finish(&results, &circumstances()).unwrap();
         assert_eq!(place, home.path().join("results").join(format!("movie-lab-{}", &results.digest[..8])));
@@ -159,12 +159,12 @@ fn a_directory_of_results_reads_back_and_is_replaceable() {
 #[test]
 fn an_unfinished_directory_is_removed_and_foreign_files_stay() {
     let home = tempfile::tempdir().unwrap();
-    let partial = Partial::begin(Destination::Exactly(home.path().join("mine"))).unwrap();
+    let partial = PartialDirectory::begin(Destination::Exactly(home.path().join("mine"))).unwrap();
     partial.write("a", b"x").unwrap();
     drop(partial);
     assert_eq!(fs::read_dir(home.path()).unwrap().count(), 0);
     fs::write(home.path().join("letter"), "x").unwrap();
-    let taken = Partial::begin(Destination::Exactly(home.path().to_owned())).unwrap_err();
+    let taken = PartialDirectory::begin(Destination::Exactly(home.path().to_owned())).unwrap_err();
     assert!(matches!(taken, KeepError::Taken(_)), "{taken}");
     assert!(home.path().join("letter").is_file());
 }

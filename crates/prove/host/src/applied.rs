@@ -67,21 +67,21 @@ fn hint(error: &io::Error) -> &'static str {
 
 /// A scheduler that is in force on this machine. When this value is dropped, the old state is restored.
 #[derive(Debug)]
-pub struct Applied {
+pub struct AppliedScheduler {
     /// The settings that restore the old state, in the order in which they are written.
     before: Vec<Setting>,
-    program: Option<Running>,
+    program: Option<RunningProgram>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct RunningProgram {
     child: Child,
     file: PathBuf,
     sign: Sign,
     log: PathBuf,
 }
 
-impl Applied {
+impl AppliedScheduler {
     /// Checks whether this machine can run under a setup. Changes nothing.
     ///
     /// # Errors
@@ -100,9 +100,9 @@ impl Applied {
     ///
     /// # Errors
     /// If the kernel refuses a setting, or the program fails. The settings changed until then are restored.
-    pub fn new(setup: &Setup, log: PathBuf) -> Result<Applied, ApplyError> {
-        Applied::check(setup)?;
-        let mut applied = Applied { before: Vec::new(), program: None };
+    pub fn new(setup: &Setup, log: PathBuf) -> Result<AppliedScheduler, ApplyError> {
+        AppliedScheduler::check(setup)?;
+        let mut applied = AppliedScheduler { before: Vec::new(), program: None };
         for setting in &setup.settings {
             let refused = |error| ApplyError::Setting {
                 path: setting.path.clone(),
@@ -114,7 +114,7 @@ impl Applied {
             applied.before.insert(0, before);
         }
         if let Some(program) = &setup.program {
-            applied.program = Some(Running::start(program, log)?);
+            applied.program = Some(RunningProgram::start(program, log)?);
         }
         Ok(applied)
     }
@@ -127,7 +127,7 @@ impl Applied {
     }
 }
 
-impl Drop for Applied {
+impl Drop for AppliedScheduler {
     fn drop(&mut self) {
         // The program ends first. When it leaves, every task is again under the kernel's own scheduler.
         self.program = None;
@@ -139,8 +139,8 @@ impl Drop for Applied {
     }
 }
 
-impl Running {
-    fn start(program: &Program, log: PathBuf) -> Result<Running, ApplyError> {
+impl RunningProgram {
+    fn start(program: &Program, log: PathBuf) -> Result<RunningProgram, ApplyError> {
         let failed = |error| ApplyError::Start { file: program.file.clone(), error };
         if program.sign.is_seen() {
             return Err(ApplyError::Taken);
@@ -150,7 +150,7 @@ impl Running {
         let mut command = Command::new(&program.file);
         command.args(&program.args).stdin(Stdio::null()).stdout(output).stderr(errors);
         let child = tie(&mut command, Signal::INT).spawn().map_err(failed)?;
-        let mut running = Running { child, file: program.file.clone(), sign: program.sign, log };
+        let mut running = RunningProgram { child, file: program.file.clone(), sign: program.sign, log };
         let began = Instant::now();
         while !program.sign.is_seen() {
             let load = |reason| ApplyError::Load { file: program.file.clone(), reason };
@@ -177,7 +177,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // A child that was not waited for keeps its process id.
         _ = signal::send(self.child.id(), Signal::INT);
@@ -205,7 +205,7 @@ mod tests {
         let path = file.to_string_lossy().into_owned();
         let settings = vec![Setting { path, value: "3000000".to_owned() }];
         let setup = Setup { settings, ..Setup::default() };
-        let applied = Applied::new(&setup, dir.path().join("log")).unwrap();
+        let applied = AppliedScheduler::new(&setup, dir.path().join("log")).unwrap();
         assert_eq!(fs::read_to_string(&file).unwrap(), "3000000");
         drop(applied);
         assert_eq!(fs::read_to_string(&file).unwrap(), "1400000");

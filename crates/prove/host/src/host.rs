@@ -20,7 +20,7 @@ use spry_sys::cpus::Cpus;
 use spry_sys::settle::{Setting, settle, tie};
 use spry_sys::{Signal, signal};
 
-use crate::applied::{Applied, ApplyError};
+use crate::applied::{AppliedScheduler, ApplyError};
 
 /// The interval between two checks of a running scenario. It is long, because each check disturbs the
 /// measurement.
@@ -51,7 +51,7 @@ pub struct Host {
 pub enum HostError {
     /// The runner is not where it belongs.
     #[error(transparent)]
-    Program(#[from] programs::Missing),
+    Program(#[from] programs::MissingProgram),
     /// A scheduler is not available.
     #[error(transparent)]
     Scheduler(#[from] SchedulerError),
@@ -102,7 +102,8 @@ impl Machine for Host {
         let scratch = Scratch::make(None);
         let scratch =
             scratch.map_err(|error| failed(format!("cannot make a temporary directory: {error}")))?;
-        let mut applied = Applied::new(&setup, scratch.path().join("scheduler.log")).map_err(failed)?;
+        let mut applied =
+            AppliedScheduler::new(&setup, scratch.path().join("scheduler.log")).map_err(failed)?;
         let recording = trace.map(start_recording).transpose()?;
         let output = self.play(cell, &setup, scratch.path(), stop);
         let recorded = recording.map_or(Ok(()), |recording| recording.stop().map(drop));
@@ -143,7 +144,7 @@ impl Host {
             sources,
         };
         for cell in experiment.cells() {
-            Applied::check(&cell.scheduler.setup(&host.peers)?)?;
+            AppliedScheduler::check(&cell.scheduler.setup(&host.peers)?)?;
         }
         Ok(host)
     }

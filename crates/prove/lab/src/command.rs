@@ -44,13 +44,13 @@ pub(crate) fn package_of(program: &str) -> &str {
 }
 
 /// Starts a program. If the program is missing, the error names its package.
-pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
+pub(crate) fn spawn(command: &mut Command) -> Result<RunningProgram, LabError> {
     let words = words(command);
     if !command.get_envs().any(|(name, _)| name == "PATH") {
         command.env("PATH", search_path());
     }
     match tie(command, Signal::KILL).spawn() {
-        Ok(child) => Ok(Running { child, words }),
+        Ok(child) => Ok(RunningProgram { child, words }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
             let program = command.get_program().to_string_lossy().into_owned();
             let package = package_of(&program).to_owned();
@@ -65,12 +65,12 @@ pub(crate) fn spawn(command: &mut Command) -> Result<Running, LabError> {
 /// A running program. When this value is dropped, the program and the processes in its process group are
 /// killed, and the program is waited for.
 #[derive(Debug)]
-pub(crate) struct Running {
+pub(crate) struct RunningProgram {
     pub(crate) child: Child,
     words: String,
 }
 
-impl Drop for Running {
+impl Drop for RunningProgram {
     fn drop(&mut self) {
         // A child that was waited for has lost its process id, and another process may have it.
         if matches!(self.child.try_wait(), Ok(None)) {

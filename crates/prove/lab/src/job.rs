@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use spry_experiment::scheduler::Setup;
 
-use crate::protocol::{Ended, GuestCommand};
+use crate::protocol::{CommandEnd, GuestCommand};
 use crate::topology::Topology;
 
 /// The state from which a run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Begins {
+pub enum Beginning {
     /// The run continues a saved machine. If the cache does not hold it, the machine is booted and saved
     /// first.
     #[default]
@@ -24,7 +24,7 @@ pub enum Begins {
 #[derive(Clone, Debug)]
 pub struct Job {
     /// The state from which the run begins.
-    pub begins: Begins,
+    pub begins: Beginning,
     /// An instruction takes 2 to the power of this number, in nanoseconds.
     pub shift: u8,
     /// The topology of the machine's CPUs, which are 1 to [`CPUS_MAX`](crate::CPUS_MAX).
@@ -56,7 +56,7 @@ pub struct Job {
 impl Default for Job {
     fn default() -> Self {
         Self {
-            begins: Begins::default(),
+            begins: Beginning::default(),
             shift: 0,
             topology: Topology::default(),
             seed: 1,
@@ -116,7 +116,7 @@ pub struct Outcome {
     /// of the first command.
     pub files: BTreeMap<String, Vec<u8>>,
     /// The end of each command.
-    pub commands: Vec<Ended>,
+    pub commands: Vec<CommandEnd>,
     /// The start of the guest's work on the job, milliseconds after the boot.
     pub booted_ms: u64,
     /// The time at which the scheduler under test was in charge, milliseconds after the boot; `None` without

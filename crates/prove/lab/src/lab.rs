@@ -18,14 +18,14 @@ use crate::emulator::Emulator;
 use crate::error::{LabError, at};
 use crate::fetch::Archive;
 use crate::image::{Content, Image};
-use crate::job::{Begins, FileSource, Job, Outcome, TRACE};
+use crate::job::{Beginning, FileSource, Job, Outcome, TRACE};
 use crate::kernel::{Kernel, KernelChoice};
 use crate::progress::{Event, Progress, Stop};
 use crate::protocol::{
     ACCOUNT, Account, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, shared,
 };
 use crate::recipe::{code_of, commands_of};
-use crate::saved::{self, InUse, LookedAt, SavedMachine};
+use crate::saved::{self, CheckedMachines, MachineInUse, SavedMachine};
 use crate::vm::{self, Hardware, Run, TURN_INSTRUCTIONS};
 
 /// The boot parameters that the kernel gets on every boot.
@@ -182,7 +182,7 @@ pub struct Lab {
     pub(crate) archive: Archive,
     programs: PathBuf,
     shake_bytes: u32,
-    looked_at: LookedAt,
+    looked_at: CheckedMachines,
 }
 
 impl Lab {
@@ -199,7 +199,7 @@ impl Lab {
             None => programs::directory().map_err(at(Path::new("this program")))?,
         };
         let shake_bytes = options.shake_bytes.map_or_else(shake_of_environment, Ok)?;
-        Ok(Self { cache, archive, programs, shake_bytes, looked_at: LookedAt::default() })
+        Ok(Self { cache, archive, programs, shake_bytes, looked_at: CheckedMachines::default() })
     }
 
     /// The directory of the cache.
@@ -330,8 +330,8 @@ impl Lab {
         let job_mib = shared::job_len(&files).div_ceil(1 << 20);
         let hardware = machine.hardware(job, u64::from(results_mib).max(job_mib).max(1).next_power_of_two());
         let saved = match job.begins {
-            Begins::FromMemory => Some(self.saved(machine, job, &hardware, progress, stop)?),
-            Begins::Booted => None,
+            Beginning::FromMemory => Some(self.saved(machine, job, &hardware, progress, stop)?),
+            Beginning::Booted => None,
         };
         let directory = self.cache.run_directory()?;
         let window = vm::window(directory.path());
@@ -370,7 +370,7 @@ impl Lab {
         hardware: &Hardware<'_>,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<InUse, LabError> {
+    ) -> Result<MachineInUse, LabError> {
         let about = machine.about(job);
         let inputs = [machine.kernel.digest.as_str(), &machine.image.digest, &machine.initrd_key];
         saved::prepare(&self.cache, &self.looked_at, hardware, &inputs, &about, progress, stop)

@@ -82,14 +82,14 @@ pub struct Account {
     /// The time at which the results were complete, milliseconds after the boot.
     pub ended_ms: u64,
     /// The end of each command.
-    pub commands: Vec<Ended>,
+    pub commands: Vec<CommandEnd>,
     /// The reason why the guest did not finish its job; `None` if it did.
     pub failure: Option<Failure>,
 }
 
 /// The end of a command.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Ended {
+pub struct CommandEnd {
     /// The exit status of the command; `None` if a signal killed it.
     pub exit: Option<i32>,
     /// The signal that killed the command; `None` if no signal did.

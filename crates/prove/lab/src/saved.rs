@@ -59,7 +59,7 @@ struct Entry {
 
 /// A saved machine that this process uses. No other process removes it meanwhile.
 #[derive(Debug)]
-pub(crate) struct InUse {
+pub(crate) struct MachineInUse {
     pub(crate) directory: PathBuf,
     _lock: Lock,
 }
@@ -67,9 +67,9 @@ pub(crate) struct InUse {
 /// The saved machines that were compared with their marks since the lab was opened. Each is compared only
 /// once, because a comparison takes some tenths of a second.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct LookedAt(Arc<Mutex<BTreeSet<PathBuf>>>);
+pub(crate) struct CheckedMachines(Arc<Mutex<BTreeSet<PathBuf>>>);
 
-impl LookedAt {
+impl CheckedMachines {
     fn set(&self) -> MutexGuard<'_, BTreeSet<PathBuf>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -79,13 +79,13 @@ impl LookedAt {
 /// `inputs` are the hashes of the hardware's files.
 pub(crate) fn prepare(
     cache: &Cache,
-    looked_at: &LookedAt,
+    looked_at: &CheckedMachines,
     hardware: &Hardware<'_>,
     inputs: &[&str],
     about: &SavedMachine,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<InUse, LabError> {
+) -> Result<MachineInUse, LabError> {
     let key = hardware.key(inputs);
     let mut damaged = 0;
     loop {
@@ -102,7 +102,7 @@ pub(crate) fn prepare(
             fs::write(directory.join(ABOUT), text).map_err(at(directory))
         })?;
         match begin_use(&directory, looked_at) {
-            Ok(lock) => return Ok(InUse { directory, _lock: lock }),
+            Ok(lock) => return Ok(MachineInUse { directory, _lock: lock }),
             Err(error) if is_forbidden(&error) => return Err(at(&directory)(error)),
             // Another process has removed the machine to make room for a different machine. The machine is
             // then booted again.
@@ -119,7 +119,7 @@ pub(crate) fn prepare(
 
 /// Takes the lock of a machine, so that no process removes it, and checks that its files are unchanged since
 /// it was saved.
-fn begin_use(directory: &Path, looked_at: &LookedAt) -> io::Result<Lock> {
+fn begin_use(directory: &Path, looked_at: &CheckedMachines) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);
     let file = regular(&path, File::options().read(true).append(true))?;
@@ -148,22 +148,22 @@ fn is_forbidden(error: &io::Error) -> bool {
 }
 
 /// A saved machine in the cache.
-struct Kept {
+struct KeptMachine {
     directory: PathBuf,
     used: SystemTime,
     mib: u64,
 }
 
-fn kept(cache: &Cache) -> Vec<Kept> {
+fn kept(cache: &Cache) -> Vec<KeptMachine> {
     let entries = fs::read_dir(cache.root().join(HOME)).into_iter().flatten().flatten();
-    let mut found: Vec<Kept> = entries
+    let mut found: Vec<KeptMachine> = entries
         .filter_map(|entry| {
             let directory = entry.path();
             // A machine without a description is broken. It takes space like the others, and is removed when
             // it is the least recently used.
             let about = fs::symlink_metadata(directory.join(ABOUT)).or_else(|_| entry.metadata());
             let used = about.and_then(|about| about.modified()).ok()?;
-            Some(Kept { mib: taken_mib(&directory), used, directory })
+            Some(KeptMachine { mib: taken_mib(&directory), used, directory })
         })
         .collect();
     found.sort_by(|a, b| (a.used, &a.directory).cmp(&(b.used, &b.directory)));
@@ -234,7 +234,7 @@ mod tests {
         let [oldest, old, new] =
             [("a", 300), ("b", 200), ("c", 100)].map(|(name, age)| saved(&cache, name, age));
         let in_use = Lock::shared(&oldest.join(LOCK)).expect("nobody has it alone");
-        let names = |kept: Vec<Kept>| kept.into_iter().map(|kept| kept.directory).collect::<Vec<_>>();
+        let names = |kept: Vec<KeptMachine>| kept.into_iter().map(|kept| kept.directory).collect::<Vec<_>>();
         assert_eq!(names(kept(&cache)), [oldest.clone(), old.clone(), new.clone()]);
         // The function needs more room than the limit allows, so it removes every machine that it may remove.
         let full = make_room(&cache, u64::MAX >> 1);

@@ -14,7 +14,7 @@ use serde_json::json;
 use spry_sys::process::stat_fields;
 
 use crate::cache::key_of;
-use crate::command::{Running, spawn};
+use crate::command::{RunningProgram, spawn};
 use crate::emulator::Emulator;
 use crate::error::{LabError, at, tail};
 use crate::monitor::{self, Monitor, MonitorError};
@@ -73,7 +73,7 @@ pub(crate) struct Hardware<'a> {
 
 /// The state that a machine returns after its job.
 #[derive(Debug)]
-pub(crate) struct Finished {
+pub(crate) struct FinalState {
     /// The content of the memory that the guest shares with the lab.
     pub(crate) memory: Vec<u8>,
     /// The kernel's messages since the machine continued.
@@ -169,7 +169,7 @@ impl Hardware<'_> {
         Ok(command)
     }
 
-    fn start(mut command: Command, directory: &Path) -> Result<Running, LabError> {
+    fn start(mut command: Command, directory: &Path) -> Result<RunningProgram, LabError> {
         let log = log(directory);
         let stderr = File::create(&log).map_err(at(&log))?;
         spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr))
@@ -185,7 +185,7 @@ impl Hardware<'_> {
         drop(reserve(&window(into), self.window_mib)?);
         let command = self.command(&memory, Writes::ToTheFile, BOOT_SEED, into)?;
         let mut running = Self::start(command, into)?;
-        let mut used = Used::of(&running.child, BOOT_LIMIT_S);
+        let mut used = Usage::of(&running.child, BOOT_LIMIT_S);
         let mut go_on = || !stop.is_requested() && used.check().is_none();
         let saved = (|| {
             let mut monitor = Monitor::open(&mut running.child, &mut go_on)?;
@@ -224,13 +224,13 @@ impl Hardware<'_> {
         run: &Run<'_>,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<Finished, LabError> {
+    ) -> Result<FinalState, LabError> {
         let [memory, state] = SAVED_FILES.map(|name| saved.join(name));
         let directory = run.directory;
         let mut command = self.command(&memory, Writes::ToACopy, run.seed, directory)?;
         command.args(["-incoming", "defer"]);
         let mut running = Self::start(command, directory)?;
-        let mut used = Used::of(&running.child, run.cpu_limit_s);
+        let mut used = Usage::of(&running.child, run.cpu_limit_s);
         let mut go_on = || !stop.is_requested() && used.check().is_none();
         let begun = (|| {
             let mut monitor = Monitor::open(&mut running.child, &mut go_on)?;
@@ -261,11 +261,11 @@ impl Hardware<'_> {
         run: &Run<'_>,
         progress: &dyn Progress,
         stop: &Stop,
-    ) -> Result<Finished, LabError> {
+    ) -> Result<FinalState, LabError> {
         let directory = run.directory;
         let command = self.command(&directory.join("memory"), Writes::ToTheFile, BOOT_SEED, directory)?;
         let mut running = Self::start(command, directory)?;
-        let mut used = Used::of(&running.child, BOOT_LIMIT_S + run.cpu_limit_s);
+        let mut used = Usage::of(&running.child, BOOT_LIMIT_S + run.cpu_limit_s);
         let mut go_on = || !stop.is_requested() && used.check().is_none();
         let begun = (|| {
             let mut monitor = Monitor::open(&mut running.child, &mut go_on)?;
@@ -281,20 +281,20 @@ impl Hardware<'_> {
 /// Waits until a guest that has its job has finished. The monitor stays open until then, because the emulator
 /// ends when its input ends.
 fn finish(
-    mut running: Running,
+    mut running: RunningProgram,
     monitor: Monitor,
-    mut used: Used,
+    mut used: Usage,
     run: &Run<'_>,
     progress: &dyn Progress,
     stop: &Stop,
-) -> Result<Finished, LabError> {
+) -> Result<FinalState, LabError> {
     let directory = run.directory;
     let status = watch(&mut running.child, directory, &mut used, progress, stop)?;
     drop((monitor, running));
     let memory = fs::read(window(directory)).map_err(at(&window(directory)))?;
     let stage = shared::stage(&memory);
     if stage == Stage::Done {
-        return Ok(Finished { memory, console: read_console(directory) });
+        return Ok(FinalState { memory, console: read_console(directory) });
     }
     if !status.success() {
         return Err(ended(status, directory));
@@ -315,7 +315,7 @@ pub(crate) struct Run<'a> {
 /// The error that explains why the channel to the emulator was lost.
 fn explained(
     error: MonitorError,
-    running: &mut Running,
+    running: &mut RunningProgram,
     directory: &Path,
     limit: Option<Limit>,
     stop: &Stop,
@@ -378,7 +378,7 @@ fn ended(status: ExitStatus, directory: &Path) -> LabError {
 }
 
 /// The resources of this machine that an emulator has used, and the most that it may use.
-struct Used {
+struct Usage {
     process: u32,
     limit_s: u64,
     used: Duration,
@@ -409,7 +409,7 @@ impl Limit {
     }
 }
 
-impl Used {
+impl Usage {
     fn of(child: &Child, limit_s: u64) -> Self {
         Self { process: child.id(), limit_s, used: Duration::ZERO, since: Instant::now() }
     }
@@ -431,7 +431,7 @@ impl Used {
 fn watch(
     child: &mut Child,
     directory: &Path,
-    used: &mut Used,
+    used: &mut Usage,
     progress: &dyn Progress,
     stop: &Stop,
 ) -> Result<ExitStatus, LabError> {

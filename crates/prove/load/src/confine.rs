@@ -64,14 +64,14 @@ pub(crate) enum User {
 
 /// The settings of every process of a load.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Settled {
+pub(crate) struct ProcessSettings {
     pub(crate) nice: Option<i32>,
     /// How long a file that the process writes may become, bytes.
     pub(crate) file_bytes: u64,
     pub(crate) user: User,
 }
 
-impl Settled {
+impl ProcessSettings {
     /// Gives the calling process, a new child of the crew, these settings. It allocates no memory.
     pub(crate) fn apply(&self) -> io::Result<()> {
         self.all().try_for_each(|setting| setting.apply())

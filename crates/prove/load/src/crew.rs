@@ -18,7 +18,7 @@ use spry_sys::{Signal, poll, process};
 
 use crate::board::Board;
 use crate::compile::{self, LOG};
-use crate::confine::{self, Settled, User};
+use crate::confine::{self, ProcessSettings, User};
 use crate::cpus::CpuList;
 use crate::error::{LoadError, at, of};
 use crate::message::{Message, State};
@@ -125,7 +125,8 @@ impl Crew<'_> {
         confine::give(&member.directory, user)?;
         // Each file may be as long as the disk space of its load. The metrics and the output may be a little
         // longer.
-        let settled = Settled { nice: self.plan.nice, file_bytes: share.disk_bytes.max(1 << 20), user };
+        let settled =
+            ProcessSettings { nice: self.plan.nice, file_bytes: share.disk_bytes.max(1 << 20), user };
         let board = member.board;
         match member.load.program {
             Program::Stress(stress) => {
@@ -155,7 +156,7 @@ impl Crew<'_> {
     fn fork(
         &self,
         log: &File,
-        settled: Settled,
+        settled: ProcessSettings,
         name: &CStr,
         work: impl FnOnce() -> io::Error,
     ) -> io::Result<u32> {

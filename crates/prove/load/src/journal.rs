@@ -32,7 +32,7 @@ pub(crate) struct Journal {
 
 /// The result of [`clean`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Cleaned {
+pub struct Cleanup {
     /// The removed directories. They belonged to runs that were killed together with their guardians.
     pub removed: Vec<PathBuf>,
     /// How many runs are under way.
@@ -44,13 +44,13 @@ pub struct Cleaned {
 ///
 /// # Errors
 /// If a file of these runs cannot be removed.
-pub fn clean(state: &Path) -> Result<Cleaned, LoadError> {
+pub fn clean(state: &Path) -> Result<Cleanup, LoadError> {
     let home = state.join("loads");
     if !home.exists() {
-        return Ok(Cleaned::default());
+        return Ok(Cleanup::default());
     }
     let _lock = hold(&home)?;
-    let mut cleaned = Cleaned::default();
+    let mut cleaned = Cleanup::default();
     for entry in fs::read_dir(&home).map_err(at(&home))? {
         let path = entry.map_err(at(&home))?.path();
         if !is_ours(&path) {
@@ -175,10 +175,10 @@ mod tests {
         let left = dead.directory().to_owned();
         drop(dead);
         let cleaned = clean(state.path()).expect("it can be cleaned");
-        assert_eq!(cleaned, Cleaned { removed: vec![left.clone()], running: 1 });
+        assert_eq!(cleaned, Cleanup { removed: vec![left.clone()], running: 1 });
         assert!(!left.exists() && alive.directory().exists());
         alive.finish().expect("it ends");
-        assert_eq!(clean(state.path()).expect("nothing is left"), Cleaned::default());
+        assert_eq!(clean(state.path()).expect("nothing is left"), Cleanup::default());
         assert_eq!(fs::read_dir(home.path()).expect("it is there").count(), 0);
     }
 
@@ -189,7 +189,7 @@ mod tests {
         let place = run.directory().to_owned();
         drop(run);
         fs::write(place.join(MARK), "something else").expect("it can be written");
-        assert_eq!(clean(state.path()).expect("it can be cleaned"), Cleaned::default());
+        assert_eq!(clean(state.path()).expect("it can be cleaned"), Cleanup::default());
         assert!(place.exists());
     }
 
@@ -202,7 +202,7 @@ mod tests {
         let moved = home.path().join("elsewhere");
         fs::rename(&place, &moved).expect("it can be moved");
         std::os::unix::fs::symlink(&moved, &place).expect("a link");
-        assert_eq!(clean(state.path()).expect("it can be cleaned"), Cleaned::default());
+        assert_eq!(clean(state.path()).expect("it can be cleaned"), Cleanup::default());
         assert!(moved.join(MARK).exists());
     }
 }

@@ -11,14 +11,14 @@ use crate::options::Share;
 
 /// A load that is code of this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Own {
+pub(crate) enum OwnLoad {
     /// Writes a large buffer again and again.
     KernelCpu,
     /// Copies a tree of files again and again.
     FileSystem,
 }
 
-impl Own {
+impl OwnLoad {
     /// The name of the operations that the load counts.
     pub(crate) const fn counts(self) -> &'static str {
         match self {

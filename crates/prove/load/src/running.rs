@@ -59,9 +59,9 @@ pub struct Summary {
 }
 
 /// Running loads. When this value is dropped, the loads end and all their files are removed.
-/// [`Running::stop`] does the same and also returns the work of the loads.
+/// [`RunningLoads::stop`] does the same and also returns the work of the loads.
 #[derive(Debug)]
-pub struct Running {
+pub struct RunningLoads {
     guardian: Guardian,
     line: UnixStream,
     /// The bytes of a message that has not yet come in full.
@@ -92,12 +92,12 @@ enum Phase {
 }
 
 /// Starts loads. First it removes the remains of earlier loads that were killed. It returns when the loads
-/// are confined and started; [`Running::wait_until_running`] waits for their preparations. The loads inherit
-/// the CPUs and the nice value of the calling thread, but no real-time class.
+/// are confined and started; [`RunningLoads::wait_until_running`] waits for their preparations. The loads
+/// inherit the CPUs and the nice value of the calling thread, but no real-time class.
 ///
 /// # Errors
 /// If a load cannot run here, if memory or disk space is too small, or if the kernel refuses a request.
-pub fn start(loads: &[&'static Load], options: &Options) -> Result<Running, LoadError> {
+pub fn start(loads: &[&'static Load], options: &Options) -> Result<RunningLoads, LoadError> {
     for load in loads {
         load.check(options)?;
     }
@@ -118,7 +118,7 @@ pub fn start(loads: &[&'static Load], options: &Options) -> Result<Running, Load
     };
     let (guardian, line) = Guardian::start(&journal, &plan).inspect_err(|_| _ = journal.finish())?;
     let state = |load: &&'static Load| LoadState { name: load.name(), state: State::Preparing };
-    let mut running = Running {
+    let mut running = RunningLoads {
         guardian,
         line,
         pending: Vec::new(),
@@ -137,7 +137,7 @@ pub fn start(loads: &[&'static Load], options: &Options) -> Result<Running, Load
     Ok(running)
 }
 
-impl Running {
+impl RunningLoads {
     /// Checks whether a load has ended by itself. Does not wait.
     ///
     /// # Errors
@@ -154,13 +154,13 @@ impl Running {
         ended.map_or(Ok(()), |(load, why)| Err(LoadError::Ended { load, why }))
     }
 
-    /// The state of each load at the latest [`Running::check`], in the order in which the loads were
+    /// The state of each load at the latest [`RunningLoads::check`], in the order in which the loads were
     /// requested.
     pub fn states(&self) -> &[LoadState] {
         &self.states
     }
 
-    /// Whether all preparations of the loads were over at the latest [`Running::check`].
+    /// Whether all preparations of the loads were over at the latest [`RunningLoads::check`].
     pub fn is_running(&self) -> bool {
         self.states.iter().all(|load| load.state == State::Running)
     }
@@ -168,7 +168,7 @@ impl Running {
     /// Waits for at most this long until all preparations are over. Returns whether they are.
     ///
     /// # Errors
-    /// As [`Running::check`].
+    /// As [`RunningLoads::check`].
     pub fn wait_until_running(&mut self, patience: Duration) -> Result<bool, LoadError> {
         self.listen_until(patience, |running| {
             running.is_running() || running.states.iter().any(|load| matches!(load.state, State::Ended(_)))
@@ -288,7 +288,7 @@ impl Running {
     }
 }
 
-impl Drop for Running {
+impl Drop for RunningLoads {
     fn drop(&mut self) {
         // Files that could not be removed are in the journal, and the next run removes them.
         _ = self.end();

@@ -3,7 +3,7 @@
 use crate::error::LoadError;
 use crate::needs;
 use crate::options::Options;
-use crate::own::Own;
+use crate::own::OwnLoad;
 
 const MIB: u64 = 1 << 20;
 
@@ -18,7 +18,7 @@ pub struct Load {
     stands_for: &'static str,
     how: &'static str,
     pub(crate) program: Program,
-    takes: Takes,
+    takes: Requirements,
 }
 
 /// The program that runs a load.
@@ -27,7 +27,7 @@ pub(crate) enum Program {
     /// Stressors of stress-ng.
     Stress(Stress),
     /// Code of this crate.
-    Own(Own),
+    Own(OwnLoad),
     /// A compilation in a file system that is mounted for it.
     Compile(Mount),
 }
@@ -60,7 +60,7 @@ pub(crate) enum Mount {
 
 /// The memory and disk space that a load needs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Takes {
+pub(crate) struct Requirements {
     /// The load's part in the memory and disk space of all loads, relative to the other loads' parts.
     pub(crate) parts: u64,
     /// The memory that one worker needs at least, bytes.
@@ -69,8 +69,8 @@ pub(crate) struct Takes {
     pub(crate) disk_bytes: u64,
 }
 
-const fn takes(parts: u64, memory_mib: u64, disk_mib: u64) -> Takes {
-    Takes { parts, memory_bytes: memory_mib * MIB, disk_bytes: disk_mib * MIB }
+const fn takes(parts: u64, memory_mib: u64, disk_mib: u64) -> Requirements {
+    Requirements { parts, memory_bytes: memory_mib * MIB, disk_bytes: disk_mib * MIB }
 }
 
 static ALL: [Load; 10] = [
@@ -139,7 +139,7 @@ static ALL: [Load; 10] = [
         stands_for: "Time-Sensitive Linux, figure 3: a buffer of 8 MB, copied to a file by a single write",
         how: "own code, since stress-ng writes at most 4 MB at once: one write of 8 MB after the other to \
             the same place of a file",
-        program: Program::Own(Own::KernelCpu),
+        program: Program::Own(OwnLoad::KernelCpu),
         takes: takes(1, 12, 9),
     },
     Load {
@@ -148,7 +148,7 @@ static ALL: [Load; 10] = [
             again, then flushed",
         how: "own code, since stress-ng copies single files: a tree of as many files as --disk allows, \
             copied, flushed by syncfs, removed",
-        program: Program::Own(Own::FileSystem),
+        program: Program::Own(OwnLoad::FileSystem),
         takes: takes(2, 8, 16),
     },
 ];
@@ -210,7 +210,7 @@ impl Load {
         matches!(self.program, Program::Compile(_))
     }
 
-    pub(crate) fn takes(&self) -> Takes {
+    pub(crate) fn takes(&self) -> Requirements {
         self.takes
     }
 

@@ -13,15 +13,15 @@ use spry_experiment::{Cell, CellError, CellOutput, Experiment, Machine, Stop, di
 use spry_trace::Reader;
 
 use crate::application::Application;
-use crate::directory::{Directory, Kept};
+use crate::directory::{Directory, KeptCell};
 use crate::error::Error;
-use crate::measurement::{Frames, Measured, Measurement, engine};
+use crate::measurement::{Frames, MeasuredTime, Measurement, engine};
 use crate::plan::Traces;
 use crate::study;
 
 /// A machine that takes the values for the figures from each cell's trace, keeps these values, and removes
 /// the trace.
-pub(crate) struct Analysed<'a> {
+pub(crate) struct AnalysingMachine<'a> {
     pub machine: &'a dyn Machine,
     pub experiment: &'a Experiment,
     pub application: &'static Application,
@@ -29,7 +29,7 @@ pub(crate) struct Analysed<'a> {
     pub traces: Traces,
 }
 
-impl Analysed<'_> {
+impl AnalysingMachine<'_> {
     /// The name of the file with the values of a cell.
     pub fn name(&self, cell: &Cell) -> String {
         format!("{}-{}", self.application.key, cell.file_name())
@@ -60,11 +60,11 @@ impl Analysed<'_> {
             seed: cell.seed,
             measurement: measure(trace, self.application, &output.report)?,
         };
-        self.directory.keep(&self.name(cell), &Kept { inputs: self.inputs(cell)?, cell: measured })
+        self.directory.keep(&self.name(cell), &KeptCell { inputs: self.inputs(cell)?, cell: measured })
     }
 }
 
-impl Machine for Analysed<'_> {
+impl Machine for AnalysingMachine<'_> {
     fn name(&self) -> &'static str {
         self.machine.name()
     }
@@ -104,7 +104,7 @@ impl Machine for Analysed<'_> {
 
 /// Measures an application by a trace, over the measured time of its scenario.
 fn measure(trace: &Path, application: &Application, report: &Value) -> Result<Measurement, Error> {
-    let measured = Measured::read(report).ok_or(Error::NoTime)?;
+    let measured = MeasuredTime::read(report).ok_or(Error::NoTime)?;
     let file = File::open(trace).map_err(Error::TraceFile)?;
     let bytes = file.metadata().map_err(Error::TraceFile)?.len();
     let mut reader = Reader::new(file)?;

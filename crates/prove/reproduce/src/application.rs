@@ -15,7 +15,7 @@ pub struct Application {
     /// one thread has such a name.
     pub comms: &'static [&'static str],
     /// The loads beside which the application is measured.
-    pub beside: Beside,
+    pub beside: HogCounts,
     /// The loads that the thesis names for the application, as numbers of CPU hogs. The application is
     /// measured beside them even if few loads are requested, because the thesis' findings are decided at
     /// these loads.
@@ -26,7 +26,7 @@ pub struct Application {
 
 /// The numbers of CPU hogs beside which an application is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Beside {
+pub enum HogCounts {
     /// The application is measured beside every requested number of CPU hogs: the figures show the effect of
     /// load.
     Loads,
@@ -36,20 +36,20 @@ pub enum Beside {
     Itself(u32),
 }
 
-impl Beside {
+impl HogCounts {
     /// The numbers of CPU hogs with which the application is measured, out of the requested numbers. Every
-    /// application of [`Beside::Loads`] is measured alone, too.
+    /// application of [`HogCounts::Loads`] is measured alone, too.
     pub fn stressers(self, wanted: &[u32]) -> Vec<u32> {
         match self {
-            Beside::Loads => {
+            HogCounts::Loads => {
                 let mut loads = wanted.to_vec();
                 loads.push(0);
                 loads.sort_unstable();
                 loads.dedup();
                 loads
             }
-            Beside::Nothing => vec![0],
-            Beside::Itself(count) => vec![count],
+            HogCounts::Nothing => vec![0],
+            HogCounts::Itself(count) => vec![count],
         }
     }
 }
@@ -71,7 +71,7 @@ pub static EMACS: Application = Application {
     scenario: "emacs",
     sets: &[],
     comms: &["emacs-lucid", "emacs"],
-    beside: Beside::Loads,
+    beside: HogCounts::Loads,
     named: &[],
     stands: "Emacs itself, typed at 8 characters a second",
 };
@@ -83,7 +83,7 @@ pub static OPENOFFICE: Application = Application {
     scenario: "writer",
     sets: &[],
     comms: &["soffice.bin"],
-    beside: Beside::Loads,
+    beside: HogCounts::Loads,
     named: &[],
     stands: "LibreOffice Writer, which came of it, typed at as Emacs is",
 };
@@ -95,7 +95,7 @@ pub static MPLAYER: Application = Application {
     scenario: "mplayer",
     sets: &[("zoom", "1")],
     comms: &["mplayer"],
-    beside: Beside::Loads,
+    beside: HogCounts::Loads,
     named: &MPLAYER_NAMED,
     stands: "MPlayer itself with an MPEG-1 film of 352x288 at 25 frames a second, at its own size",
 };
@@ -107,7 +107,7 @@ pub static XINE: Application = Application {
     scenario: "movie-x11",
     sets: &[("settle", "3")],
     comms: &["player", "decoder"],
-    beside: Beside::Loads,
+    beside: HogCounts::Loads,
     named: &[XINE_NAMED],
     stands: "a player by the rules that the thesis tells of Xine, with a decoder and a displayer \
              thread, zoomed 2:1",
@@ -120,7 +120,7 @@ pub static QUAKE: Application = Application {
     scenario: "quake-x11",
     sets: &[("played", "1")],
     comms: &["game"],
-    beside: Beside::Loads,
+    beside: HogCounts::Loads,
     named: &[],
     stands: "a game that takes every cycle and draws past the X server, played with a mouse that reports \
              100 times a second",
@@ -133,7 +133,7 @@ pub static QUAKE_DEMO: Application = Application {
     scenario: "quake-x11",
     sets: &[("played", "0")],
     comms: &["game"],
-    beside: Beside::Nothing,
+    beside: HogCounts::Nothing,
     named: &[],
     stands: "the same game without input",
 };
@@ -145,7 +145,7 @@ pub static COMPILE: Application = Application {
     scenario: "compile",
     sets: &[("films", "0"), ("jobs", "1")],
     comms: &["compile", "gcc", "cc1", "as", "collect2", "ld"],
-    beside: Beside::Nothing,
+    beside: HogCounts::Nothing,
     named: &[],
     stands: "gcc on the files of libtomcrypt, one after another; the lab has its files in memory, so nothing waits for a disk",
 };
@@ -157,7 +157,7 @@ pub static LOOP: Application = Application {
     scenario: "compile",
     sets: &[("films", "0"), ("jobs", "0")],
     comms: &[STRESSER],
-    beside: Beside::Itself(1),
+    beside: HogCounts::Itself(1),
     named: &[],
     stands: "an endless loop",
 };

@@ -11,14 +11,14 @@ use spry_lab::{Lab, Progress, side_by_side};
 
 use crate::directory::Directory;
 use crate::error::Error;
-use crate::written::Written;
+use crate::written::StudyTexts;
 
 /// The interval at which the progress is reported.
 const TELL_EVERY: Duration = Duration::from_millis(250);
 
 /// The progress of a study with cells of type `C`.
 #[derive(Clone, Copy, Debug)]
-pub enum Told<'a, C> {
+pub enum StudyProgress<'a, C> {
     /// The cells are about to run.
     Begins {
         /// How many cells are kept from an earlier run.
@@ -41,7 +41,7 @@ pub enum Told<'a, C> {
 
 /// The cells of a study that gave no results.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize)]
-pub struct Undone {
+pub struct Shortfall {
     /// The cells that failed, each with the first line of its error.
     pub failures: Vec<(String, String)>,
     /// How many cells were not begun or not finished.
@@ -71,8 +71,8 @@ pub trait BootStudy: Sized {
         request: &Self::Request,
         directory: &Directory,
         stop: &Stop,
-        tell: &mut dyn FnMut(Told<'_, Self::Cell>),
-    ) -> (Vec<Self::Cell>, Undone);
+        tell: &mut dyn FnMut(StudyProgress<'_, Self::Cell>),
+    ) -> (Vec<Self::Cell>, Shortfall);
 
     /// Writes the figures, the page, the summary and the results. `command` is the command line of the run.
     ///
@@ -82,9 +82,9 @@ pub trait BootStudy: Sized {
         &self,
         request: &Self::Request,
         directory: &Directory,
-        done: (Vec<Self::Cell>, &Undone),
+        done: (Vec<Self::Cell>, &Shortfall),
         command: &str,
-    ) -> Result<Written, Error>;
+    ) -> Result<StudyTexts, Error>;
 
     /// A cell's name in messages.
     fn name(cell: &Self::Cell) -> String;
@@ -99,7 +99,7 @@ pub(crate) trait Boots: Sync {
 }
 
 /// The end of a boot.
-enum Ended<C> {
+enum CellEnd<C> {
     Measured(Box<C>),
     Failed(String, Error),
     Interrupted,
@@ -113,8 +113,8 @@ pub(crate) fn measure<B: Boots + Clone>(
     stop: &Stop,
     kept: &dyn Fn(&B) -> Option<B::Cell>,
     boot: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
-    tell: &mut dyn FnMut(Told<'_, B::Cell>),
-) -> (Vec<B::Cell>, Undone) {
+    tell: &mut dyn FnMut(StudyProgress<'_, B::Cell>),
+) -> (Vec<B::Cell>, Shortfall) {
     let (mut cells, mut left) = (Vec::new(), Vec::new());
     for one in boots {
         match kept(one) {
@@ -122,11 +122,11 @@ pub(crate) fn measure<B: Boots + Clone>(
             None => left.push(one.clone()),
         }
     }
-    tell(Told::Begins { kept: cells.len(), all: boots.len() });
+    tell(StudyProgress::Begins { kept: cells.len(), all: boots.len() });
     let jobs = jobs.unwrap_or_else(side_by_side).min(left.len()).max(1);
     let failures = run(&left, jobs, stop, boot, tell, &mut cells);
     let missing = boots.len() - cells.len() - failures.len();
-    (cells, Undone { failures, missing })
+    (cells, Shortfall { failures, missing })
 }
 
 /// Runs boots, and adds their cells. Returns the boots that failed, each with the first line of its error.
@@ -135,7 +135,7 @@ fn run<B: Boots>(
     jobs: usize,
     stop: &Stop,
     boot: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
-    tell: &mut dyn FnMut(Told<'_, B::Cell>),
+    tell: &mut dyn FnMut(StudyProgress<'_, B::Cell>),
     cells: &mut Vec<B::Cell>,
 ) -> Vec<(String, String)> {
     let mut failures = Vec::new();
@@ -149,19 +149,19 @@ fn run<B: Boots>(
         drop(sender);
         loop {
             match receiver.recv_timeout(TELL_EVERY) {
-                Ok(Ended::Measured(cell)) => {
-                    tell(Told::Measured(&cell));
+                Ok(CellEnd::Measured(cell)) => {
+                    tell(StudyProgress::Measured(&cell));
                     cells.push(*cell);
                 }
-                Ok(Ended::Failed(cell, error)) => {
+                Ok(CellEnd::Failed(cell, error)) => {
                     let error = error.in_full();
-                    tell(Told::Failed { cell: &cell, error: &error });
+                    tell(StudyProgress::Failed { cell: &cell, error: &error });
                     failures.push((cell, error.lines().next().unwrap_or_default().to_owned()));
                 }
-                Ok(Ended::Interrupted) | Err(RecvTimeoutError::Timeout) => {}
+                Ok(CellEnd::Interrupted) | Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
-            tell(Told::Goes);
+            tell(StudyProgress::Goes);
         }
     });
     failures
@@ -172,14 +172,14 @@ fn work<B: Boots>(
     next: &AtomicUsize,
     stop: &Stop,
     run: &(dyn Fn(&B) -> Result<B::Cell, Error> + Sync),
-    sender: Sender<Ended<B::Cell>>,
+    sender: Sender<CellEnd<B::Cell>>,
 ) {
     while !stop.is_requested() {
         let Some(boot) = boots.get(next.fetch_add(1, Ordering::Relaxed)) else { return };
         let ended = match run(boot) {
-            Ok(cell) => Ended::Measured(Box::new(cell)),
-            Err(_) if stop.is_requested() => Ended::Interrupted,
-            Err(error) => Ended::Failed(boot.name(), error),
+            Ok(cell) => CellEnd::Measured(Box::new(cell)),
+            Err(_) if stop.is_requested() => CellEnd::Interrupted,
+            Err(error) => CellEnd::Failed(boot.name(), error),
         };
         if sender.send(ended).is_err() {
             return;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_experiment::{Cell, CellError, Execution, Experiment, Machine, Progress, Recording, Source, Stop};
 
-use crate::analysed::Analysed;
+use crate::analysed::AnalysingMachine;
 use crate::application::Application;
 use crate::directory::Directory;
 use crate::error::Error;
@@ -30,7 +30,7 @@ pub trait Ground {
 
 /// The progress of a study.
 #[derive(Clone, Copy, Debug)]
-pub enum Told {
+pub enum ApplicationProgress {
     /// The cells of an application begin.
     Begins {
         /// The application.
@@ -79,7 +79,7 @@ pub fn measure(
     ground: &dyn Ground,
     directory: &Directory,
     stop: &Stop,
-    tell: &mut dyn FnMut(Told),
+    tell: &mut dyn FnMut(ApplicationProgress),
 ) -> Result<Tally, Error> {
     let study = Study {
         schedulers: request.schedulers.iter().map(|scheduler| scheduler.label()).collect(),
@@ -91,7 +91,7 @@ pub fn measure(
     let (failures, inputs, kernel) = (Vec::new(), BTreeMap::new(), String::new());
     let tally = Tally { study, planned, failures, inputs, machine: "", kernel };
     let meter = Meter { began: Instant::now(), all: planned, before: 0, ran: 0 };
-    let mut measuring = Measuring { request, ground, directory, stop, tell, tally, meter };
+    let mut measuring = Measurer { request, ground, directory, stop, tell, tally, meter };
     for application in &request.applications {
         if stop.is_requested() {
             break;
@@ -103,17 +103,17 @@ pub fn measure(
 }
 
 /// Measures one application after another.
-struct Measuring<'a> {
+struct Measurer<'a> {
     request: &'a Request,
     ground: &'a dyn Ground,
     directory: &'a Directory,
     stop: &'a Stop,
-    tell: &'a mut dyn FnMut(Told),
+    tell: &'a mut dyn FnMut(ApplicationProgress),
     tally: Tally,
     meter: Meter,
 }
 
-impl Measuring<'_> {
+impl Measurer<'_> {
     fn application(&mut self, application: &'static Application) -> Result<(), Error> {
         let source = self.ground.source(application.scenario).map_err(Error::Scenario)?;
         let experiment = Experiment::new(source, self.request.plan(application), Recording::EachCell)?;
@@ -143,7 +143,7 @@ impl Measuring<'_> {
         self.tally.inputs.insert(application.key.to_owned(), parts);
         let directory = self.directory;
         let traces = self.request.traces;
-        let analysed = Analysed { machine, experiment, application, directory, traces };
+        let analysed = AnalysingMachine { machine, experiment, application, directory, traces };
         let traces = directory.subdirectory(&format!("traces/{}", application.key))?;
         let mut left = Vec::new();
         for at in experiment.order() {
@@ -158,11 +158,11 @@ impl Measuring<'_> {
         let jobs = self.request.jobs.unwrap_or_else(|| machine.side_by_side()).min(cells);
         let execution = Execution { cells: &left, order: &order, jobs, traces: Some(&traces) };
         let kept = cells - left.len();
-        (self.tell)(Told::Begins { application, cells: left.len(), kept });
+        (self.tell)(ApplicationProgress::Begins { application, cells: left.len(), kept });
         let outcomes = execution.run(&analysed, self.stop, |progress| {
             let done = self.meter.before + kept + progress.done;
             let left = self.meter.left(&progress, self.meter.all.saturating_sub(done));
-            (self.tell)(Told::Cells { application, done, left });
+            (self.tell)(ApplicationProgress::Cells { application, done, left });
         });
         for (cell, outcome) in left.iter().zip(outcomes) {
             match outcome {

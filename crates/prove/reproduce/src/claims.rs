@@ -74,7 +74,7 @@ impl Outcome {
 }
 
 /// A decision and the measured values on which it is based; `None` if values are missing.
-type Decided = Option<(bool, String)>;
+type Decision = Option<(bool, String)>;
 
 /// A finding of the thesis.
 struct Claim {
@@ -82,7 +82,7 @@ struct Claim {
     found: &'static str,
     /// Whether the application's substitute can fail the claim at all.
     test: Test,
-    decide: fn(&Eye<'_>) -> Decided,
+    decide: fn(&Eye<'_>) -> Decision,
 }
 
 /// Whether a claim tests anything.
@@ -373,7 +373,7 @@ const NEW: [Claim; 5] = [
 const LOADED: [(&str, &Application); 4] =
     [("Quake", &QUAKE), ("Xine", &XINE), ("MPlayer", &MPLAYER), ("Emacs", &EMACS)];
 
-fn same_emacs(eye: &Eye<'_>) -> Decided {
+fn same_emacs(eye: &Eye<'_>) -> Decision {
     eye.each(&[("Emacs", &EMACS)], measures::cpu, percent, |(alone, _), curve| {
         curve.iter().all(|&(_, value)| (value - alone).abs() <= SAME * alone)
     })
@@ -417,7 +417,7 @@ impl Eye<'_> {
     }
 
     /// Whether almost all quanta of each application are short.
-    fn short(&self, rows: &[(&str, Quanta)]) -> Decided {
+    fn short(&self, rows: &[(&str, Quanta)]) -> Decision {
         let mut words = Vec::new();
         let mut holds = true;
         for (name, quanta) in rows {
@@ -430,7 +430,7 @@ impl Eye<'_> {
     }
 
     /// Whether two applications have about the same share of voluntary switches.
-    fn near(&self, one: (&str, &Application), two: (&str, &Application)) -> Decided {
+    fn near(&self, one: (&str, &Application), two: (&str, &Application)) -> Decision {
         let (first, second) =
             (self.alone(one.1, measures::voluntary)?, self.alone(two.1, measures::voluntary)?);
         let because = format!("voluntary: {} {}, {} {}.", one.0, percent(first), two.0, percent(second));
@@ -445,7 +445,7 @@ impl Eye<'_> {
         measure: Measure,
         name: fn(f64) -> String,
         holds: impl Fn((f64, f64), &[(u32, f64)]) -> bool,
-    ) -> Decided {
+    ) -> Decision {
         self.each_to(u32::MAX, rows, measure, name, holds)
     }
 
@@ -458,7 +458,7 @@ impl Eye<'_> {
         measure: Measure,
         name: fn(f64) -> String,
         holds: impl Fn((f64, f64), &[(u32, f64)]) -> bool,
-    ) -> Decided {
+    ) -> Decision {
         let mut all_hold = true;
         let mut words = Vec::new();
         for &(application_name, application) in rows {

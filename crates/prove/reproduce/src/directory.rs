@@ -21,7 +21,7 @@ pub struct Directory {
 
 /// A cell's values, and the hash of everything on which they depend.
 #[derive(Serialize, Deserialize)]
-pub(crate) struct Kept<C> {
+pub(crate) struct KeptCell<C> {
     pub inputs: String,
     pub cell: C,
 }
@@ -75,12 +75,12 @@ impl Directory {
     /// The values of a cell that was measured earlier; `None` if an input on which they depend has changed.
     pub(crate) fn kept<C: DeserializeOwned>(&self, name: &str, inputs: &str) -> Option<C> {
         let text = fs::read_to_string(self.path.join(format!("cells/{name}.json"))).ok()?;
-        let kept: Kept<C> = serde_json::from_str(&text).ok()?;
+        let kept: KeptCell<C> = serde_json::from_str(&text).ok()?;
         (kept.inputs == inputs).then_some(kept.cell)
     }
 
     /// Keeps the values of a cell in the directory.
-    pub(crate) fn keep<C: Serialize>(&self, name: &str, kept: &Kept<C>) -> Result<(), Error> {
+    pub(crate) fn keep<C: Serialize>(&self, name: &str, kept: &KeptCell<C>) -> Result<(), Error> {
         self.put(&format!("cells/{name}.json"), &serde_json::to_string(kept)?)
     }
 

@@ -8,17 +8,17 @@ use spry_lab::Outcome;
 use spry_latency::html::{section, table};
 use spry_page::escape;
 
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 use crate::error::Error;
 
 /// The results of a guest after its command has ended with status 0.
-pub(crate) struct Left<'a> {
+pub(crate) struct GuestResults<'a> {
     outcome: &'a Outcome,
     /// The words with which the program begins each of its messages.
     before: &'static str,
 }
 
-impl<'a> Left<'a> {
+impl<'a> GuestResults<'a> {
     /// # Errors
     /// If the guest's first command did not end with status 0. The error has the command's standard error.
     pub(crate) fn of(outcome: &'a Outcome, before: &'static str) -> Result<Self, Error> {
@@ -52,7 +52,7 @@ impl<'a> Left<'a> {
     }
 }
 
-impl Undone {
+impl Shortfall {
     fn missing_words(&self) -> Option<String> {
         let words =
             || format!("{} cells are not there yet: the same command goes on with them.", self.missing);
@@ -76,14 +76,14 @@ impl Undone {
 }
 
 /// Ends the text of a paper's study.
-pub(crate) fn end_text(out: &mut String, left_out: &[&str], undone: &Undone) {
+pub(crate) fn end_text(out: &mut String, left_out: &[&str], undone: &Shortfall) {
     *out += "\nWhat is not as in the paper\n";
     left_out.iter().for_each(|words| _ = writeln!(out, "  {words}"));
     undone.end_text(out);
 }
 
 /// Ends the page of a paper's study, which `command` made. The end of the HTML is not written.
-pub(crate) fn end_page(out: &mut String, left_out: &[&str], undone: &Undone, command: &str) {
+pub(crate) fn end_page(out: &mut String, left_out: &[&str], undone: &Shortfall, command: &str) {
     let left_out: String = left_out.iter().map(|words| format!("<li>{}</li>", escape(words))).collect();
     section(out, "What is not as in the paper", &format!("<ul>{left_out}</ul>"));
     undone.put_on_page(out);

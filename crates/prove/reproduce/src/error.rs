@@ -51,7 +51,7 @@ pub enum Error {
     Lab(#[from] LabError),
     /// One of Spry's own programs is not where it belongs.
     #[error(transparent)]
-    Program(#[from] programs::Missing),
+    Program(#[from] programs::MissingProgram),
     /// The values of a cell cannot be written or read back.
     #[error(transparent)]
     Json(#[from] serde_json::Error),

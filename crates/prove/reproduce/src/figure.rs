@@ -45,13 +45,13 @@ pub struct Panel {
     /// The name of the scheduler.
     pub scheduler: String,
     /// The curves, bars or stacks that are drawn.
-    pub drawn: Drawn,
+    pub drawn: Plot,
 }
 
 /// The content of a panel.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 #[serde(rename_all = "snake_case")]
-pub enum Drawn {
+pub enum Plot {
     /// Curves over the horizontal axis.
     Curves(Vec<Curve>),
     /// A bar for each application. Its parts are drawn end to end.

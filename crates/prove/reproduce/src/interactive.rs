@@ -3,7 +3,7 @@
 use spry_page::words::duration_round;
 
 use crate::application::{Application, COMPILE, EMACS, LOOP, MPLAYER, OPENOFFICE, QUAKE, QUAKE_DEMO, XINE};
-use crate::figure::{Axis, Bar, Colour, Curve, Drawn, Panel, Part, Point, Stack, Topic};
+use crate::figure::{Axis, Bar, Colour, Curve, Panel, Part, Plot, Point, Stack, Topic};
 use crate::measurement::Quanta;
 use crate::study::{Measure, Spread, Study, measures};
 use crate::words;
@@ -12,42 +12,42 @@ use crate::words;
 pub const CYCLES_PER_NS: f64 = 0.664;
 
 /// The curves and bars of the figures with loads: the applications, and the X server with Xine.
-const LOADED: [(&str, Colour, &Application, Whose); 6] = [
-    ("Quake", Colour::Quake, &QUAKE, Whose::Its),
-    ("Xine", Colour::Xine, &XINE, Whose::Its),
-    ("MPlayer", Colour::MPlayer, &MPLAYER, Whose::Its),
-    ("X server (with Xine)", Colour::XServer, &XINE, Whose::XServers),
-    ("Emacs", Colour::Emacs, &EMACS, Whose::Its),
-    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Whose::Its),
+const LOADED: [(&str, Colour, &Application, Owner); 6] = [
+    ("Quake", Colour::Quake, &QUAKE, Owner::Its),
+    ("Xine", Colour::Xine, &XINE, Owner::Its),
+    ("MPlayer", Colour::MPlayer, &MPLAYER, Owner::Its),
+    ("X server (with Xine)", Colour::XServer, &XINE, Owner::XServers),
+    ("Emacs", Colour::Emacs, &EMACS, Owner::Its),
+    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Owner::Its),
 ];
 
 /// The curves and bars of the figures without load: the applications and the X server alone.
-const ALONE: [(&str, Colour, &Application, Whose); 9] = [
-    ("Emacs", Colour::Emacs, &EMACS, Whose::Its),
-    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Whose::Its),
-    ("MPlayer", Colour::MPlayer, &MPLAYER, Whose::Its),
-    ("Xine", Colour::Xine, &XINE, Whose::Its),
-    ("X server (with Xine)", Colour::XServer, &XINE, Whose::XServers),
-    ("Quake, played", Colour::Quake, &QUAKE, Whose::Its),
-    ("Quake, demo", Colour::QuakeDemo, &QUAKE_DEMO, Whose::Its),
-    ("Compilation", Colour::Compilation, &COMPILE, Whose::Its),
-    ("Stresser", Colour::Stresser, &LOOP, Whose::Its),
+const ALONE: [(&str, Colour, &Application, Owner); 9] = [
+    ("Emacs", Colour::Emacs, &EMACS, Owner::Its),
+    ("OpenOffice", Colour::OpenOffice, &OPENOFFICE, Owner::Its),
+    ("MPlayer", Colour::MPlayer, &MPLAYER, Owner::Its),
+    ("Xine", Colour::Xine, &XINE, Owner::Its),
+    ("X server (with Xine)", Colour::XServer, &XINE, Owner::XServers),
+    ("Quake, played", Colour::Quake, &QUAKE, Owner::Its),
+    ("Quake, demo", Colour::QuakeDemo, &QUAKE_DEMO, Owner::Its),
+    ("Compilation", Colour::Compilation, &COMPILE, Owner::Its),
+    ("Stresser", Colour::Stresser, &LOOP, Owner::Its),
 ];
 
 /// Whether a measured value belongs to the application or to its X server.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Whose {
+enum Owner {
     /// The value of the application.
     Its,
     /// The value of its X server.
     XServers,
 }
 
-impl Whose {
+impl Owner {
     fn of(self, its: Measure, x_servers: Measure) -> Measure {
         match self {
-            Whose::Its => its,
-            Whose::XServers => x_servers,
+            Owner::Its => its,
+            Owner::XServers => x_servers,
         }
     }
 }
@@ -76,7 +76,7 @@ pub fn all(study: &Study) -> [Topic; 8] {
 fn panels(
     study: &Study,
     figures: &[(&'static str, &'static str)],
-    drawn: impl Fn(&str) -> Option<Drawn>,
+    drawn: impl Fn(&str) -> Option<Plot>,
 ) -> Vec<Panel> {
     let number = |at: usize| if at == 0 { figures.first() } else { figures.last() };
     let schedulers = study.schedulers.iter().enumerate();
@@ -88,7 +88,7 @@ fn panels(
         .collect()
 }
 
-fn some<T>(list: Vec<T>, drawn: impl Fn(Vec<T>) -> Drawn) -> Option<Drawn> {
+fn some<T>(list: Vec<T>, drawn: impl Fn(Vec<T>) -> Plot) -> Option<Plot> {
     (!list.is_empty()).then(|| drawn(list))
 }
 
@@ -115,14 +115,14 @@ fn part(name: &'static str, colour: Colour, value: Option<Spread>) -> Option<Par
 fn cpu_alone(study: &Study) -> Topic {
     let figures = vec![("6.1", "CPU usage percentage of various applications")];
     let bars = |scheduler: &str| {
-        let bar = |(name, colour, application, _): (&'static str, Colour, &'static Application, Whose)| {
+        let bar = |(name, colour, application, _): (&'static str, Colour, &'static Application, Owner)| {
             let value = |measure| study.value_alone(scheduler, application, measure);
             let its = part(name, colour, value(measures::cpu))?;
             let x = part("X server", Colour::XServer, value(measures::x_cpu));
             Some(Bar { name, parts: [Some(its), x].into_iter().flatten().collect() })
         };
-        let own = ALONE.into_iter().filter(|row| row.3 == Whose::Its);
-        some(own.filter_map(bar).collect(), Drawn::Bars)
+        let own = ALONE.into_iter().filter(|row| row.3 == Owner::Its);
+        some(own.filter_map(bar).collect(), Plot::Bars)
     };
     Topic {
         title: "CPU time alone",
@@ -139,11 +139,11 @@ fn quanta(study: &Study) -> Topic {
     let figures = vec![("6.2", "Cumulative distribution function (CDF) of effective quanta lengths")];
     let curves = |scheduler: &str| {
         let curve =
-            |(name, colour, application, whose): (&'static str, Colour, &'static Application, Whose)| {
+            |(name, colour, application, whose): (&'static str, Colour, &'static Application, Owner)| {
                 let cells = study.alone(scheduler, application);
                 let quanta = match whose {
-                    Whose::Its => Quanta::joined(cells.map(|cell| &cell.application.quanta)),
-                    Whose::XServers => {
+                    Owner::Its => Quanta::joined(cells.map(|cell| &cell.application.quanta)),
+                    Owner::XServers => {
                         Quanta::joined(cells.filter_map(|cell| cell.x_server.as_ref()).map(|x| &x.quanta))
                     }
                 };
@@ -152,7 +152,7 @@ fn quanta(study: &Study) -> Topic {
                 let points: Vec<Point> = points.collect();
                 (!points.is_empty()).then_some(Curve { name, colour, points })
             };
-        some(ALONE.into_iter().filter_map(curve).collect(), Drawn::Curves)
+        some(ALONE.into_iter().filter_map(curve).collect(), Plot::Curves)
     };
     Topic {
         title: "Effective quanta",
@@ -170,7 +170,7 @@ fn quanta(study: &Study) -> Topic {
 
 /// The curves of the applications that are measured beside loads.
 fn loaded(study: &Study, scheduler: &str, its: Measure, x_servers: Measure, scale: f64) -> Vec<Curve> {
-    let curve = |(name, colour, application, whose): (&'static str, Colour, &'static Application, Whose)| {
+    let curve = |(name, colour, application, whose): (&'static str, Colour, &'static Application, Owner)| {
         let points = study.curve(scheduler, application, whose.of(its, x_servers));
         curve_of(name, colour, points, scale)
     };
@@ -186,7 +186,7 @@ fn curve_of(name: &'static str, colour: Colour, points: Vec<(u32, Spread)>, scal
 
 fn values(panels: &[Panel]) -> Vec<f64> {
     let curves = panels.iter().flat_map(|panel| match &panel.drawn {
-        Drawn::Curves(curves) => curves.as_slice(),
+        Plot::Curves(curves) => curves.as_slice(),
         _ => &[],
     });
     curves.flat_map(|curve| &curve.points).flat_map(|point| [point.y.low, point.y.high]).collect()
@@ -198,7 +198,7 @@ fn dispatch(study: &Study) -> Topic {
         ("9.1", "Average dispatch latency of various interactive applications using the new scheduler"),
     ];
     let panels = panels(study, &figures, |scheduler| {
-        some(loaded(study, scheduler, measures::dispatch, measures::x_dispatch, CYCLES_PER_NS), Drawn::Curves)
+        some(loaded(study, scheduler, measures::dispatch, measures::x_dispatch, CYCLES_PER_NS), Plot::Curves)
     });
     let lines = vec![(1e6 * CYCLES_PER_NS, "1 ms"), (1e7 * CYCLES_PER_NS, "10 ms")];
     let shown = values(&panels).into_iter().chain(lines.iter().map(|line| line.0));
@@ -229,7 +229,7 @@ fn waiting(study: &Study) -> Topic {
         ),
     ];
     let panels = panels(study, &figures, |scheduler| {
-        some(loaded(study, scheduler, measures::waiting, measures::x_waiting, 1.0), Drawn::Curves)
+        some(loaded(study, scheduler, measures::waiting, measures::x_waiting, 1.0), Plot::Curves)
     });
     Topic {
         title: "Waiting for the CPU",
@@ -258,7 +258,7 @@ fn emacs(study: &Study) -> Topic {
             curve("Emacs", Colour::Emacs, measures::cpu),
             curve("X server", Colour::XServer, measures::x_cpu),
         ];
-        some(curves.into_iter().flatten().collect(), Drawn::Curves)
+        some(curves.into_iter().flatten().collect(), Plot::Curves)
     });
     let shown = values(&panels).into_iter().chain([100.0]);
     Topic {
@@ -273,7 +273,7 @@ fn emacs(study: &Study) -> Topic {
 }
 
 /// A measured value beside each load.
-type Loaded = Vec<(u32, Spread)>;
+type SpreadsByLoad = Vec<(u32, Spread)>;
 
 /// A stack for each load: the shares of the CPU that the application, the X server and the others had beside
 /// the load, and the share of lost frames.
@@ -284,7 +284,7 @@ fn stacks(
 ) -> Vec<Stack> {
     let curve = |measure: Measure| study.curve(scheduler, application, measure);
     let lost = curve(measures::lost_frames);
-    let rows: [(&'static str, Colour, Loaded); 5] = [
+    let rows: [(&'static str, Colour, SpreadsByLoad); 5] = [
         (name, colour, curve(measures::cpu)),
         ("X server", Colour::XServer, curve(measures::x_cpu)),
         ("Stressers", Colour::Stresser, curve(measures::stressers_cpu)),
@@ -319,7 +319,7 @@ fn xine(study: &Study) -> Topic {
         x: loads_axis(study),
         y: percents("CPU time; frames lost", 100.0),
         lines: Vec::new(),
-        panels: panels(study, &figures, |scheduler| some(stacks(study, scheduler, row), Drawn::Stacks)),
+        panels: panels(study, &figures, |scheduler| some(stacks(study, scheduler, row), Plot::Stacks)),
         figures,
     }
 }
@@ -338,7 +338,7 @@ fn quake(study: &Study) -> Topic {
         x: loads_axis(study),
         y: percents("CPU time", 100.0),
         lines: Vec::new(),
-        panels: panels(study, &figures, |scheduler| some(stacks(study, scheduler, row), Drawn::Stacks)),
+        panels: panels(study, &figures, |scheduler| some(stacks(study, scheduler, row), Plot::Stacks)),
         figures,
     }
 }
@@ -347,12 +347,12 @@ fn reasons(study: &Study) -> Topic {
     let figures = vec![("6.8", "Context switch reason for various applications")];
     let bars = |scheduler: &str| {
         let bar =
-            |(name, colour, application, whose): (&'static str, Colour, &'static Application, Whose)| {
+            |(name, colour, application, whose): (&'static str, Colour, &'static Application, Owner)| {
                 let measure = whose.of(measures::voluntary, measures::x_voluntary);
                 let value = study.value_alone(scheduler, application, measure);
                 part(name, colour, value).map(|part| Bar { name, parts: vec![part] })
             };
-        some(ALONE.into_iter().filter_map(bar).collect(), Drawn::Bars)
+        some(ALONE.into_iter().filter_map(bar).collect(), Plot::Bars)
     };
     Topic {
         title: "Voluntary switches",

@@ -30,6 +30,6 @@ pub mod time_sensitive;
 mod words;
 mod written;
 
-pub use boots::{BootStudy, Told, Undone};
+pub use boots::{BootStudy, Shortfall, StudyProgress};
 pub use error::Error;
-pub use written::{Written, write};
+pub use written::{StudyTexts, write};

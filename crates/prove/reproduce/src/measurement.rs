@@ -93,18 +93,18 @@ impl Frames {
 
 /// The measured time, by the trace's clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Measured {
+pub struct MeasuredTime {
     /// The start of the measured time, ns.
     pub from_ns: u64,
     /// The end of the measured time, ns.
     pub to_ns: u64,
 }
 
-impl Measured {
+impl MeasuredTime {
     /// Reads the measured time from the report of the scenario's runner.
-    pub fn read(report: &serde_json::Value) -> Option<Measured> {
+    pub fn read(report: &serde_json::Value) -> Option<MeasuredTime> {
         let ns = |key: &str| report.get("measured")?.get(key)?.as_u64();
-        Some(Measured { from_ns: ns("from_ns")?, to_ns: ns("to_ns")? })
+        Some(MeasuredTime { from_ns: ns("from_ns")?, to_ns: ns("to_ns")? })
     }
 }
 
@@ -121,7 +121,7 @@ impl Frames {
 ///
 /// # Errors
 /// If the measured time is empty.
-pub fn engine(header: &Header, measured: Measured) -> Result<Engine, Error> {
+pub fn engine(header: &Header, measured: MeasuredTime) -> Result<Engine, Error> {
     let since_start_ns = |ns: u64| ns.saturating_sub(header.start_ns);
     let selection = Selection {
         tasks: None,

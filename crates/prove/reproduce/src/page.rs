@@ -9,7 +9,7 @@ use spry_page::words::count_f64;
 use crate::application;
 use crate::claims::{Outcome, Verdict};
 use crate::draw;
-use crate::figure::{Drawn, Topic};
+use crate::figure::{Plot, Topic};
 use crate::study::Study;
 use crate::words;
 
@@ -154,7 +154,7 @@ fn table(out: &mut String, topic: &Topic) {
         };
         match &panel.drawn {
             // The points of a distribution are too many for a table; they are only drawn.
-            Drawn::Curves(curves) => {
+            Plot::Curves(curves) => {
                 for curve in curves.iter().filter(|curve| curve.points.len() <= 12) {
                     curve
                         .points
@@ -162,14 +162,14 @@ fn table(out: &mut String, topic: &Topic) {
                         .for_each(|point| row(curve.name, point.x.to_string(), point.y.median));
                 }
             }
-            Drawn::Stacks(stacks) => {
+            Plot::Stacks(stacks) => {
                 for stack in stacks {
                     let at = || stack.stressers.to_string();
                     stack.parts.iter().for_each(|part| row(part.name, at(), part.value.median));
                     stack.lost_percent.iter().for_each(|lost| row("frames lost", at(), lost.median));
                 }
             }
-            Drawn::Bars(_) => {}
+            Plot::Bars(_) => {}
         }
     }
     if rows.is_empty() {

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use spry_page::words::digits;
 
-use crate::application::{Application, Beside};
+use crate::application::{Application, HogCounts};
 use crate::measurement::{Measurement, Party};
 
 /// A cell that was measured.
@@ -115,7 +115,7 @@ impl Study {
         scheduler: &'a str,
         application: &'a Application,
     ) -> impl Iterator<Item = &'a Measurement> {
-        let stressers = if let Beside::Itself(count) = application.beside { count } else { 0 };
+        let stressers = if let HogCounts::Itself(count) = application.beside { count } else { 0 };
         self.at(scheduler, application, stressers)
     }
 

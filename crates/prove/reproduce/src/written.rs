@@ -14,26 +14,26 @@ use crate::{draw, text};
 
 /// The texts of a study that can be printed.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Written {
+pub struct StudyTexts {
     /// The summary for a terminal.
     pub summary: String,
     /// The text of `results.json`.
     pub results: String,
 }
 
-impl Written {
+impl StudyTexts {
     /// Writes the page, the summary and the results.
     pub(crate) fn put(
         directory: &Directory,
         page: &str,
         summary: String,
         results: &Value,
-    ) -> Result<Written, Error> {
+    ) -> Result<StudyTexts, Error> {
         let results = format!("{results}\n");
         directory.put("index.html", page)?;
         directory.put("summary.txt", &summary)?;
         directory.put("results.json", &results)?;
-        Ok(Written { summary, results })
+        Ok(StudyTexts { summary, results })
     }
 }
 
@@ -47,7 +47,7 @@ pub fn write(
     request: &Request,
     tally: &Tally,
     command: Vec<String>,
-) -> Result<Written, Error> {
+) -> Result<StudyTexts, Error> {
     let study = &tally.study;
     let (topics, verdicts) = (interactive::topics(study), claims::verdicts(study));
     let mut numbers: Vec<&str> = topics.iter().flat_map(|topic| &topic.panels).map(|p| p.figure).collect();
@@ -83,5 +83,5 @@ pub fn write(
         "failures": about.failures,
         "missing": about.missing,
     });
-    Written::put(directory, &page, summary, &results)
+    StudyTexts::put(directory, &page, summary, &results)
 }

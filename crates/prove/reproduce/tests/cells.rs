@@ -11,7 +11,7 @@ use serde_json::{Map, Value, json};
 use spry_experiment::scheduler::{SchedulerError, SchedulerSpec};
 use spry_experiment::{Cell, CellError, CellOutput, Experiment, Machine, Source, Stop};
 use spry_reproduce::application::{LOOP, QUAKE_DEMO};
-use spry_reproduce::cells::{Ground, Told, measure};
+use spry_reproduce::cells::{ApplicationProgress, Ground, measure};
 use spry_reproduce::directory::Directory;
 use spry_reproduce::plan::{Loads, Request, Traces};
 use spry_reproduce::{Error, write};
@@ -114,7 +114,7 @@ fn cells_are_measured_once_and_a_failure_stops_no_other_cell() {
     let begun = RefCell::new(Vec::new());
     let run = || {
         measure(&request, &Toys, &directory, &Stop::new(), &mut |told| {
-            if let Told::Begins { cells, kept, .. } = told {
+            if let ApplicationProgress::Begins { cells, kept, .. } = told {
                 begun.borrow_mut().push((cells, kept));
             }
         })

@@ -5,7 +5,7 @@ use spry_reproduce::application::{Application, EMACS, LOOP, QUAKE, QUAKE_DEMO, X
 use spry_reproduce::claims::{self, Outcome, Verdict};
 use spry_reproduce::draw;
 use spry_reproduce::interactive;
-use spry_reproduce::measurement::{Frames, Measured, Measurement, Party, Quanta, engine};
+use spry_reproduce::measurement::{Frames, MeasuredTime, Measurement, Party, Quanta, engine};
 use spry_reproduce::page::{self, Circumstances};
 use spry_reproduce::study::{Cell, Study};
 use spry_reproduce::text;
@@ -48,14 +48,14 @@ impl Tape {
 
 /// The program that has the CPU while the film's tasks do not have it.
 #[derive(Clone, Copy)]
-enum Beside {
+enum Neighbour {
     Nobody,
     Hog,
 }
 
 /// A film's trace of 2 s. In each period the decoder wakes up, waits, and works 12 ms; the X server waits 1
 /// ms and works 4 ms; the displayer works 1 ms.
-fn film(decoder_waits_ms: u64, beside: Beside) -> (Header, Vec<Stamped>) {
+fn film(decoder_waits_ms: u64, beside: Neighbour) -> (Header, Vec<Stamped>) {
     let header = Header {
         cpus: 1,
         hz: Some(250),
@@ -65,8 +65,8 @@ fn film(decoder_waits_ms: u64, beside: Beside) -> (Header, Vec<Stamped>) {
         ..Header::default()
     };
     let (other, left) = match beside {
-        Beside::Nobody => (0, PrevState::Runnable),
-        Beside::Hog => (HOG, Preempted),
+        Neighbour::Nobody => (0, PrevState::Runnable),
+        Neighbour::Hog => (HOG, Preempted),
     };
     let mut tape = Tape(Vec::new());
     let names = [
@@ -94,10 +94,10 @@ fn film(decoder_waits_ms: u64, beside: Beside) -> (Header, Vec<Stamped>) {
 
 /// The measurement of the film's trace. It covers one second, from the middle of a period to the middle of a
 /// period.
-fn measured(decoder_waits_ms: u64, beside: Beside, shown: f64) -> Measurement {
+fn measured(decoder_waits_ms: u64, beside: Neighbour, shown: f64) -> Measurement {
     let (header, events) = film(decoder_waits_ms, beside);
     let from_ns = START_NS + 500 * MS;
-    let window = Measured { from_ns, to_ns: from_ns + 1000 * MS };
+    let window = MeasuredTime { from_ns, to_ns: from_ns + 1000 * MS };
     let mut engine = engine(&header, window).unwrap();
     for event in &events {
         _ = engine.push(event);
@@ -112,7 +112,7 @@ fn close(one: f64, two: f64) -> bool {
 
 #[test]
 fn a_trace_gives_figures_of_its_thread_with_the_most_cpu_time() {
-    let measured = measured(2, Beside::Hog, 20.0);
+    let measured = measured(2, Neighbour::Hog, 20.0);
     let film = &measured.application;
     assert!(close(film.cpu_percent, 32.5), "12 and 1 ms of 40: {}", film.cpu_percent);
     assert_eq!(film.thread, "decoder");
@@ -129,7 +129,7 @@ fn a_trace_gives_figures_of_its_thread_with_the_most_cpu_time() {
 
 #[test]
 fn quanta_are_told_by_their_lengths() {
-    let quanta = measured(0, Beside::Nobody, 25.0).application.quanta;
+    let quanta = measured(0, Neighbour::Nobody, 25.0).application.quanta;
     assert_eq!(quanta.count, 50);
     let median_ns = quanta.median_ns.unwrap();
     assert!(median_ns.abs_diff(MS) < MS / 100, "{median_ns}");
@@ -144,11 +144,11 @@ fn quanta_are_told_by_their_lengths() {
 
 #[test]
 fn events_outside_the_measured_time_do_not_count() {
-    let (header, mut events) = film(0, Beside::Nobody);
+    let (header, mut events) = film(0, Neighbour::Nobody);
     // After the measured time a third program takes the CPU, to the end of the trace.
     events.retain(|event| event.time_ns < START_NS + 1600 * MS);
     events.push(Stamped { time_ns: START_NS + 1600 * MS, cpu: 0, event: switch(0, 99, PrevState::Runnable) });
-    let window = Measured { from_ns: START_NS + 500 * MS, to_ns: START_NS + 1500 * MS };
+    let window = MeasuredTime { from_ns: START_NS + 500 * MS, to_ns: START_NS + 1500 * MS };
     let mut engine = engine(&header, window).unwrap();
     events.iter().for_each(|event| _ = engine.push(event));
     let found = Measurement::of(&engine.finish(TraceTotals::default()), &XINE, None).unwrap();
@@ -158,8 +158,8 @@ fn events_outside_the_measured_time_do_not_count() {
 
 #[test]
 fn a_trace_without_the_application_has_no_figures() {
-    let (header, events) = film(0, Beside::Nobody);
-    let window = Measured { from_ns: START_NS, to_ns: START_NS + 1000 * MS };
+    let (header, events) = film(0, Neighbour::Nobody);
+    let window = MeasuredTime { from_ns: START_NS, to_ns: START_NS + 1000 * MS };
     let mut engine = engine(&header, window).unwrap();
     events.iter().for_each(|event| _ = engine.push(event));
     assert_eq!(Measurement::of(&engine.finish(TraceTotals::default()), &EMACS, None), None);
@@ -173,10 +173,10 @@ fn cell(scheduler: &str, application: &Application, stressers: u32, measurement:
 /// A film under two schedulers: the first lets load delay it, the second does not.
 fn films() -> Study {
     let cells = vec![
-        cell("old", &XINE, 0, measured(0, Beside::Nobody, 25.0)),
-        cell("old", &XINE, 8, measured(20, Beside::Hog, 5.0)),
-        cell("new", &XINE, 0, measured(0, Beside::Nobody, 25.0)),
-        cell("new", &XINE, 8, measured(1, Beside::Hog, 25.0)),
+        cell("old", &XINE, 0, measured(0, Neighbour::Nobody, 25.0)),
+        cell("old", &XINE, 8, measured(20, Neighbour::Hog, 5.0)),
+        cell("new", &XINE, 0, measured(0, Neighbour::Nobody, 25.0)),
+        cell("new", &XINE, 8, measured(1, Neighbour::Hog, 25.0)),
     ];
     Study { schedulers: vec!["old".to_owned(), "new".to_owned()], stressers: vec![0, 8], cpus: 1, cells }
 }
@@ -205,7 +205,7 @@ fn figures_of_both_chapters_are_paired_with_shared_axes() {
 fn chapter_9_figures_show_a_third_scheduler_beside_the_second() {
     let mut study = films();
     study.schedulers.push("spry:--policy thesis".to_owned());
-    study.cells.extend([(0, Beside::Nobody), (8, Beside::Hog)].map(|(stressers, beside)| {
+    study.cells.extend([(0, Neighbour::Nobody), (8, Neighbour::Hog)].map(|(stressers, beside)| {
         cell("spry:--policy thesis", &XINE, stressers, measured(1, beside, 25.0))
     }));
     let topics = interactive::topics(&study);

@@ -23,7 +23,7 @@ pub enum Giver {
 
 /// The parameters of the measurement.
 #[derive(Clone, Debug)]
-pub struct Watching {
+pub struct WatchParameters {
     /// The name that the task gives itself.
     pub name: String,
     /// The length of the measurement, ns.
@@ -71,7 +71,7 @@ struct Job {
 
 /// The CPU time that the task got, over all periods.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Given {
+pub struct GivenTime {
     /// How many periods count.
     pub periods: usize,
     /// The CPU time in the first period, us.
@@ -100,7 +100,7 @@ pub struct Given {
 ///
 /// # Errors
 /// If the task gets no budget.
-pub fn watch(watching: &Watching) -> io::Result<Given> {
+pub fn watch(watching: &WatchParameters) -> io::Result<GivenTime> {
     fs::write("/proc/thread-self/comm", &watching.name)?;
     // The memory of the gaps is written before the task has a budget: pages that were never written do not
     // exist.
@@ -131,7 +131,7 @@ fn look(gaps: &mut Vec<Gap>, for_ns: u64, seen_ns: u64) -> u64 {
     }
 }
 
-fn ask(watching: &Watching) -> io::Result<()> {
+fn ask(watching: &WatchParameters) -> io::Result<()> {
     let (budget_ns, period_ns) = (watching.budget_ns, watching.period_ns);
     match watching.giver {
         Giver::Another => std::thread::sleep(Duration::from_millis(900)),
@@ -168,7 +168,7 @@ fn jobs(began_ns: u64, gaps: &[Gap], least_ns: u64) -> Vec<Job> {
     all
 }
 
-fn given(all: &[Job], watching: &Watching) -> Option<Given> {
+fn given(all: &[Job], watching: &WatchParameters) -> Option<GivenTime> {
     let counts_ns = all.first()?.begins_ns + watching.settle_ns;
     let settled = all.iter().take_while(|job| job.begins_ns < counts_ns).count();
     let jobs = all.get(settled.max(LEFT_OUT)..).filter(|jobs| jobs.len() >= PERIODS_MIN)?;
@@ -182,7 +182,7 @@ fn given(all: &[Job], watching: &Watching) -> Option<Given> {
         _ => ends(over_ns.windows(TOGETHER).map(percent)),
     };
     let us = |ns: f64| ns / 1000.0;
-    Some(Given {
+    Some(GivenTime {
         periods: jobs.len(),
         first_us: us(all[0].ran_ns as f64),
         early_us: us(early_ns),
@@ -214,7 +214,7 @@ fn ends(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold((f64::MAX, f64::MIN), |(least, most), value| (least.min(value), most.max(value)))
 }
 
-impl Given {
+impl GivenTime {
     /// The values in one line.
     pub fn line(&self, name: &str) -> String {
         format!(
@@ -238,9 +238,9 @@ impl Given {
 mod tests {
     use super::*;
 
-    fn watching() -> Watching {
+    fn watching() -> WatchParameters {
         let (budget_ns, period_ns) = (40_000, 100_000);
-        Watching {
+        WatchParameters {
             name: "x".into(),
             for_ns: 0,
             budget_ns,
@@ -280,7 +280,8 @@ mod tests {
         let mut periods = vec![(0, 0); 40];
         periods[5] = (3_000, 2_000);
         let jobs = jobs(1_000_000, &gaps(&periods), 15_000);
-        let settled = given(&jobs, &Watching { settle_ns: 1_000_000, ..watching() }).expect("it has periods");
+        let settled =
+            given(&jobs, &WatchParameters { settle_ns: 1_000_000, ..watching() }).expect("it has periods");
         assert_eq!((settled.periods, settled.late_us, settled.most_us), (29, 0.0, 0.0));
     }
 

@@ -8,7 +8,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use spry_scenario::model::{Action, Class, Scenario, Task};
-use spry_scenario::outcome::{Measured, Outcome};
+use spry_scenario::outcome::{MeasuredTime, Outcome};
 use spry_scenario::program::{ObjectKind, Step};
 use spry_scratch::Scratch;
 use spry_sys::{Signal, clock, futex, process, signal};
@@ -115,7 +115,7 @@ fn play(
     scenario: &Scenario,
     control: &'static Control,
     children: &mut Children,
-) -> Result<Measured, RunError> {
+) -> Result<MeasuredTime, RunError> {
     // The run begins 50 ms after the threads are woken, so that all threads can sleep again until then.
     let t0_ns = clock::monotonic_ns() + 50_000_000;
     let end_ns = t0_ns.saturating_add(scenario.warmup_ns).saturating_add(scenario.duration_ns);
@@ -133,7 +133,7 @@ fn play(
     let from_ns = t0_ns.saturating_add(scenario.warmup_ns);
     let to_ns = clock::monotonic_ns().clamp(from_ns, end_ns);
     // A trace of the run uses the kernel's clock, so the times are converted to it.
-    Ok(Measured { from_ns: clock::to_kernel_ns(from_ns), to_ns: clock::to_kernel_ns(to_ns) })
+    Ok(MeasuredTime { from_ns: clock::to_kernel_ns(from_ns), to_ns: clock::to_kernel_ns(to_ns) })
 }
 
 fn until(end_ns: u64) -> Duration {

@@ -12,7 +12,7 @@ use spry_runner::x11::keys::Keyboard;
 use spry_runner::x11::server::{Server, furnish};
 use spry_runner::x11::surface::Surface;
 use spry_runner::x11::{X11Error, clock};
-use spry_scenario::kinds::x11::Sought;
+use spry_scenario::kinds::x11::SoughtWindow;
 use spry_scenario::model::XServer;
 use spry_scenario::screen::Size;
 
@@ -107,7 +107,7 @@ fn the_window_of_a_real_program_is_found_by_its_class() {
     let client = Client::connect(server.display()).expect("a connection");
     let before = find::present(&client).expect("windows");
     let mut xterm = start(&server, "xterm", &["-e", "cat"]).expect("xterm");
-    let sought = Sought { class: Some("XTerm".into()), name: None };
+    let sought = SoughtWindow { class: Some("XTerm".into()), name: None };
     let seen =
         find::wait_for(&client, &mut xterm, &before, &sought, Duration::from_secs(20)).expect("a window");
     assert!(seen.width > 100 && seen.class == ["xterm", "XTerm"]);
@@ -118,7 +118,7 @@ fn a_program_without_a_window_is_reported_with_what_it_said() {
     let server = server();
     let client = Client::connect(server.display()).expect("a connection");
     let before = find::present(&client).expect("windows");
-    let sought = Sought { class: Some("Film".into()), name: None };
+    let sought = SoughtWindow { class: Some("Film".into()), name: None };
     let wait = |program: &mut Program| {
         let error = find::wait_for(&client, program, &before, &sought, Duration::from_millis(300));
         error.expect_err("there is no window").to_string()

@@ -42,14 +42,14 @@ pub struct Variable {
     /// The variable's present value.
     pub value: String,
     /// The values that the variable can have.
-    pub allowed: Allowed,
+    pub allowed: AllowedValues,
     /// The effect of the variable, in a few words; may be empty.
     pub about: String,
 }
 
 /// The values that a variable can have.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Allowed {
+pub enum AllowedValues {
     /// The variable can have any text.
     Text,
     /// A number between `min` and `max`. It must be whole if the default is whole.
@@ -352,7 +352,7 @@ impl std::fmt::Display for Class {
     }
 }
 
-impl std::fmt::Display for Allowed {
+impl std::fmt::Display for AllowedValues {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Self::Text => write!(out, "any text"),

@@ -12,7 +12,7 @@ pub struct Outcome {
     seed: u64,
     vary: Value,
     work: Value,
-    measured: Measured,
+    measured: MeasuredTime,
     tasks: Vec<(String, u32, Metrics)>,
     notes: Vec<String>,
 }
@@ -20,7 +20,7 @@ pub struct Outcome {
 /// The beginning and the end of the measured time, ns of the machine's monotonic clock, which is also a
 /// trace's clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Measured {
+pub struct MeasuredTime {
     /// The beginning of the measured time, ns.
     pub from_ns: u64,
     /// The end of the measured time, ns.
@@ -37,7 +37,7 @@ impl Outcome {
         scenario: &Scenario,
         seed: u64,
         work: Value,
-        measured: Measured,
+        measured: MeasuredTime,
         results: Vec<(usize, Metrics)>,
     ) -> Self {
         let mut tasks: Vec<(String, u32, Metrics)> =
@@ -119,7 +119,7 @@ mod tests {
             metrics.note("a note");
             (0, metrics)
         };
-        let measured = Measured { from_ns: 5, to_ns: 9 };
+        let measured = MeasuredTime { from_ns: 5, to_ns: 9 };
         let results = vec![instance(3, 10), instance(4, 20)];
         let outcome =
             Outcome::gathered(&scenario, 7, json!({ "counted": "instructions" }), measured, results);

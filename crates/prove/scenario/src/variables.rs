@@ -4,7 +4,7 @@ use crate::doc::{Entry, Node, Value};
 use crate::expr;
 use crate::keys::Keys;
 use crate::mistake::{Mistake, unknown};
-use crate::model::{Allowed, Variable};
+use crate::model::{AllowedValues, Variable};
 
 /// Reads the table `[variables]` and gives the variables the values that were set from outside.
 pub(crate) fn read(root: &Node, file: &str, sets: &[(String, String)]) -> Result<Vec<Variable>, Mistake> {
@@ -51,13 +51,13 @@ fn variable(entry: &Entry, file: &str) -> Result<Variable, Mistake> {
     let values = keys.texts("values")?;
     let about = keys.text("about")?.unwrap_or_default();
     let allowed = match values {
-        Some(words) => Allowed::OneOf(words),
-        None if number => Allowed::Number {
+        Some(words) => AllowedValues::OneOf(words),
+        None if number => AllowedValues::Number {
             min: min.unwrap_or(f64::NEG_INFINITY),
             max: max.unwrap_or(f64::INFINITY),
             whole,
         },
-        None => Allowed::Text,
+        None => AllowedValues::Text,
     };
     if let Some(wrong) = allowed.refuses(&default) {
         let text = format!("the default of \"{name}\", {default}: {wrong}; it must be {allowed}");
@@ -67,7 +67,7 @@ fn variable(entry: &Entry, file: &str) -> Result<Variable, Mistake> {
     Ok(Variable { name, value: default.clone(), default, allowed, about })
 }
 
-impl Allowed {
+impl AllowedValues {
     /// The reason why the variable cannot have a value; `None` if it can.
     fn refuses(&self, value: &str) -> Option<String> {
         match self {

@@ -24,7 +24,7 @@ pub(crate) const ABOUT: About = About {
 };
 
 #[derive(Debug, Default)]
-struct Billed {
+struct TaskBilling {
     hits: Hits,
     whole: u64,
     /// Ticks that the trace recorded while the task ran.
@@ -44,7 +44,7 @@ struct Billing {
     start_ns: u64,
     rates_hz: Vec<u32>,
     cpus: Vec<TickedCpu>,
-    tasks: PerTask<Billed>,
+    tasks: PerTask<TaskBilling>,
     steps: Tables,
     has_ticks: bool,
 }
@@ -137,7 +137,7 @@ impl Billing {
         rates.filter_map(move |(at, &hz)| Some(BillingSteps { who, hz, cells: self.steps.cells(place, at)? }))
     }
 
-    fn bill(&self, task: &Billed, at: usize, hz: u32, runtime_ns: u64) -> BillingFinding {
+    fn bill(&self, task: &TaskBilling, at: usize, hz: u32, runtime_ns: u64) -> BillingFinding {
         let ratio_of =
             |ticks: u64| (runtime_ns > 0).then(|| ticks as f64 * period_ns(hz) as f64 / runtime_ns as f64);
         let hits = task.hits.by_phase(at);

@@ -1,8 +1,8 @@
 //! Counts the items that batches collect, on the time line's thread or on other threads.
 //!
 //! [`Engine::detach`](crate::Engine::detach) hands out the counting. Then every full batch must be taken from
-//! the engine, in order, to the part that counts it ([`Full::part`]). The empty batches should be given back.
-//! The findings are the same for any number of parts.
+//! the engine, in order, to the part that counts it ([`FullBatch::part`]). The empty batches should be given
+//! back. The findings are the same for any number of parts.
 
 use spry_timeline::Ticked;
 
@@ -12,7 +12,7 @@ use crate::culprits::{Culprits, Stay};
 
 /// A full batch, or an empty one.
 #[derive(Debug)]
-pub struct Full(pub(crate) Items);
+pub struct FullBatch(pub(crate) Items);
 
 #[derive(Debug)]
 pub(crate) enum Items {
@@ -22,8 +22,8 @@ pub(crate) enum Items {
     Ticks(Vec<Ticked>),
 }
 
-impl Full {
-    /// The most parts into which [`Counting`] can be split.
+impl FullBatch {
+    /// The most parts into which [`CounterSet`] can be split.
     pub const PARTS_MAX: usize = 3;
 
     /// The position of the part that counts the batch, if there are this many parts.
@@ -44,23 +44,23 @@ struct OfKind<T, C> {
 }
 
 /// A counter, and the analysis that it belongs to.
-pub(crate) type Named = (&'static About, Box<dyn Counter>);
+pub(crate) type NamedCounter = (&'static About, Box<dyn Counter>);
 
 /// The counters of batches, all of them or a part.
 #[derive(Default)]
-pub struct Counting {
+pub struct CounterSet {
     grouper: Grouper,
-    runs: Option<OfKind<Run, Vec<Named>>>,
-    waits: Option<OfKind<Wait, Vec<Named>>>,
+    runs: Option<OfKind<Run, Vec<NamedCounter>>>,
+    waits: Option<OfKind<Wait, Vec<NamedCounter>>>,
     stays: Option<OfKind<Stay, Culprits>>,
 }
 
-impl Counting {
-    pub(crate) fn new(counters: Vec<Named>, culprits: Option<Culprits>) -> Counting {
+impl CounterSet {
+    pub(crate) fn new(counters: Vec<NamedCounter>, culprits: Option<Culprits>) -> CounterSet {
         let (waits, runs): (Vec<_>, Vec<_>) =
             counters.into_iter().partition(|(about, _)| about.hooks.contains(&Hook::Waits));
         debug_assert!(waits.iter().all(|(about, _)| !about.hooks.contains(&Hook::Runs)), "one kind each");
-        Counting {
+        CounterSet {
             grouper: Grouper::default(),
             runs: Some(OfKind { groups: Groups::new(), counters: runs }),
             waits: Some(OfKind { groups: Groups::new(), counters: waits }),
@@ -68,26 +68,27 @@ impl Counting {
         }
     }
 
-    /// Splits the counters into at most [`Full::PARTS_MAX`] parts; each part counts some kinds of batches.
-    pub(crate) fn split(mut self, parts: usize) -> Vec<Counting> {
-        let stays = Counting { stays: self.stays.take_if(|_| parts > 2), ..Counting::default() };
-        let waits = Counting {
+    /// Splits the counters into at most [`FullBatch::PARTS_MAX`] parts; each part counts some kinds of
+    /// batches.
+    pub(crate) fn split(mut self, parts: usize) -> Vec<CounterSet> {
+        let stays = CounterSet { stays: self.stays.take_if(|_| parts > 2), ..CounterSet::default() };
+        let waits = CounterSet {
             waits: self.waits.take_if(|_| parts > 1),
             stays: self.stays.take_if(|_| parts > 1),
-            ..Counting::default()
+            ..CounterSet::default()
         };
-        [self, waits, stays].into_iter().take(parts.clamp(1, Full::PARTS_MAX)).collect()
+        [self, waits, stays].into_iter().take(parts.clamp(1, FullBatch::PARTS_MAX)).collect()
     }
 
     /// Takes another part's counters over.
-    pub(crate) fn join(&mut self, part: Counting) {
+    pub(crate) fn join(&mut self, part: CounterSet) {
         self.runs = self.runs.take().or(part.runs);
         self.waits = self.waits.take().or(part.waits);
         self.stays = self.stays.take().or(part.stays);
     }
 
     /// Counts a batch, and empties it.
-    pub fn count(&mut self, full: &mut Full) {
+    pub fn count(&mut self, full: &mut FullBatch) {
         let grouper = &mut self.grouper;
         match (&mut full.0, &mut self.runs, &mut self.waits, &mut self.stays) {
             (Items::Runs(list), Some(OfKind { groups, counters }), ..) => {
@@ -110,7 +111,7 @@ impl Counting {
     }
 
     /// The counters, and the counts of culprits.
-    pub(crate) fn into_counters(self) -> (Vec<Named>, Culprits) {
+    pub(crate) fn into_counters(self) -> (Vec<NamedCounter>, Culprits) {
         let mut counters = self.runs.map_or_else(Vec::new, |of| of.counters);
         counters.extend(self.waits.map_or_else(Vec::new, |of| of.counters));
         (counters, self.stays.map_or_else(Culprits::default, |of| of.counters))

@@ -9,7 +9,7 @@ use spry_trace::{Header, Kinds, Stamped, Tgid};
 
 use crate::analysis::{ALL, About, Analysis, Closing, Counter, Hook, Parts, Setup};
 use crate::batch::{Batch, Fill, Run, Wait};
-use crate::counting::{Counting, Full, Items};
+use crate::counting::{CounterSet, FullBatch, Items};
 use crate::culprits::{Culprits, Stay, put_stays};
 use crate::findings::{CpuFinding, Findings, TraceFinding};
 use crate::select::{Root, Selection};
@@ -94,7 +94,7 @@ pub struct Engine {
     timeline: Timeline,
     fan: Fan,
     /// `None` while the counting is handed out.
-    counting: Option<Counting>,
+    counting: Option<CounterSet>,
     chosen: Vec<&'static About>,
     events: u64,
     /// Kinds of events that the source may lack and that no event has shown yet.
@@ -119,7 +119,7 @@ struct Batches {
     waits: Option<Batch<Wait>>,
     stays: Option<Batch<Stay>>,
     ticks: Option<Batch<Ticked>>,
-    full: Vec<Full>,
+    full: Vec<FullBatch>,
 }
 
 impl Engine {
@@ -177,7 +177,7 @@ impl Engine {
             header: header.clone(),
             selection,
             fan,
-            counting: Some(Counting::new(counters, culprits)),
+            counting: Some(CounterSet::new(counters, culprits)),
             chosen,
             events: 0,
             unseen: header.unproven,
@@ -213,26 +213,26 @@ impl Engine {
     ///
     /// # Panics
     /// If the counting was handed out before.
-    pub fn detach(&mut self, parts: usize) -> Vec<Counting> {
+    pub fn detach(&mut self, parts: usize) -> Vec<CounterSet> {
         self.counting.take().expect("the counting is here").split(parts)
     }
 
     /// Takes the counting back, when all full batches have been counted.
-    pub fn attach(&mut self, parts: Vec<Counting>) {
-        let mut counting = Counting::default();
+    pub fn attach(&mut self, parts: Vec<CounterSet>) {
+        let mut counting = CounterSet::default();
         parts.into_iter().for_each(|part| counting.join(part));
         self.counting = Some(counting);
     }
 
     /// The next full batch, for the counting that was handed out.
     #[inline]
-    pub fn full(&mut self) -> Option<Full> {
+    pub fn full(&mut self) -> Option<FullBatch> {
         let full = &mut self.fan.batches.full;
         if full.is_empty() { None } else { Some(full.remove(0)) }
     }
 
     /// Takes a batch that was counted, to be filled again.
-    pub fn recycle(&mut self, empty: Full) {
+    pub fn recycle(&mut self, empty: FullBatch) {
         self.fan.batches.recycle(empty);
     }
 
@@ -395,7 +395,7 @@ impl Batches {
     }
 
     /// Takes back an empty list.
-    fn recycle(&mut self, empty: Full) {
+    fn recycle(&mut self, empty: FullBatch) {
         match (empty.0, &mut self.runs, &mut self.waits, &mut self.stays, &mut self.ticks) {
             (Items::Runs(list), Some(batch), ..) => batch.recycle(list),
             (Items::Waits(list), _, Some(batch), ..) => batch.recycle(list),
@@ -408,10 +408,10 @@ impl Batches {
     /// Puts all batches away, however full they are.
     fn end(&mut self) {
         let Batches { runs, waits, stays, ticks, full } = self;
-        full.extend(runs.as_mut().map(|batch| Full(Items::Runs(batch.put_away()))));
-        full.extend(waits.as_mut().map(|batch| Full(Items::Waits(batch.put_away()))));
-        full.extend(stays.as_mut().map(|batch| Full(Items::Stays(batch.put_away()))));
-        full.extend(ticks.as_mut().map(|batch| Full(Items::Ticks(batch.put_away()))));
+        full.extend(runs.as_mut().map(|batch| FullBatch(Items::Runs(batch.put_away()))));
+        full.extend(waits.as_mut().map(|batch| FullBatch(Items::Waits(batch.put_away()))));
+        full.extend(stays.as_mut().map(|batch| FullBatch(Items::Stays(batch.put_away()))));
+        full.extend(ticks.as_mut().map(|batch| FullBatch(Items::Ticks(batch.put_away()))));
     }
 }
 
@@ -428,7 +428,7 @@ impl Observer for Fan {
         self.each(Hook::Ran, |analysis| analysis.ran(now, ran));
         if let Some(batch) = &mut self.batches.runs {
             if batch.put(ran.into()) == Fill::Full {
-                self.batches.full.push(Full(Items::Runs(batch.put_away())));
+                self.batches.full.push(FullBatch(Items::Runs(batch.put_away())));
             }
         }
     }
@@ -444,13 +444,13 @@ impl Observer for Fan {
         self.tasks.waited(now, waited);
         if let Some(batch) = &mut self.batches.stays {
             if put_stays(now, waited, batch) == Fill::Full {
-                self.batches.full.push(Full(Items::Stays(batch.put_away())));
+                self.batches.full.push(FullBatch(Items::Stays(batch.put_away())));
             }
         }
         self.each(Hook::Waited, |analysis| analysis.waited(now, waited));
         if let Some(batch) = &mut self.batches.waits {
             if batch.put(waited.into()) == Fill::Full {
-                self.batches.full.push(Full(Items::Waits(batch.put_away())));
+                self.batches.full.push(FullBatch(Items::Waits(batch.put_away())));
             }
         }
     }
@@ -481,7 +481,7 @@ impl Observer for Fan {
         self.each(Hook::Ticked, |analysis| analysis.ticked(now, ticked));
         if let Some(batch) = &mut self.batches.ticks {
             if batch.put(*ticked) == Fill::Full {
-                self.batches.full.push(Full(Items::Ticks(batch.put_away())));
+                self.batches.full.push(FullBatch(Items::Ticks(batch.put_away())));
             }
         }
     }

@@ -33,7 +33,7 @@ const WRITERS_MAX: usize = 64;
 
 /// Wake-ups and bytes from one process to another, or between the threads of one process.
 #[derive(Clone, Copy)]
-struct Counted {
+struct EdgeCount {
     from: ProcessIndex,
     to: ProcessIndex,
     wakeups: u64,
@@ -45,7 +45,7 @@ struct Counted {
 #[derive(Default)]
 struct Inward {
     from: Vec<ProcessIndex>,
-    counted: Vec<Counted>,
+    counted: Vec<EdgeCount>,
 }
 
 /// One process wakes another, or threads of its own.
@@ -168,7 +168,7 @@ fn edge<'a>(
     edges: &mut usize,
     from: ProcessIndex,
     to: ProcessIndex,
-) -> Option<&'a mut Counted> {
+) -> Option<&'a mut EdgeCount> {
     if to.at() >= all.len() {
         all.reserve_exact(to.at() + 1 - all.len() + to.at() / 16 + 64);
         all.resize_with(all.capacity(), Inward::default);
@@ -179,14 +179,14 @@ fn edge<'a>(
         Err(_) if from != to && *edges == EDGES_MAX => None,
         Err(at) => {
             *edges += usize::from(from != to);
-            Some(inward.insert(at, Counted { from, to, wakeups: 0, bytes: 0 }))
+            Some(inward.insert(at, EdgeCount { from, to, wakeups: 0, bytes: 0 }))
         }
     }
 }
 
 impl Inward {
     #[cold]
-    fn insert(&mut self, at: usize, counted: Counted) -> &mut Counted {
+    fn insert(&mut self, at: usize, counted: EdgeCount) -> &mut EdgeCount {
         if self.from.len() == self.from.capacity() {
             // The lists do not grow by doubling: most processes have one waker or two.
             let more = 1 + self.from.len() / 4;
@@ -222,8 +222,8 @@ impl Analysis for Edges {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         self.count();
         let has_ipc = closing.groups.contains(Group::Ipc);
-        let inner: BTreeMap<ProcessIndex, u64> = self.all().filter_map(Counted::inner).collect();
-        let list: Vec<Counted> = self.all().filter(|edge| edge.from != edge.to).collect();
+        let inner: BTreeMap<ProcessIndex, u64> = self.all().filter_map(EdgeCount::inner).collect();
+        let list: Vec<EdgeCount> = self.all().filter(|edge| edge.from != edge.to).collect();
         self.to = Vec::new();
         let mut nodes = nodes(&list, &inner, closing);
         let root = self.root.as_ref().and_then(|root| find_root(root, &nodes, closing.timeline));
@@ -264,12 +264,12 @@ impl Analysis for Edges {
 
 impl Edges {
     /// All edges, in order of the process that they lead to.
-    fn all(&self) -> impl Iterator<Item = Counted> {
+    fn all(&self) -> impl Iterator<Item = EdgeCount> {
         self.to.iter().flat_map(|inward| &inward.counted).copied()
     }
 }
 
-impl Counted {
+impl EdgeCount {
     /// The process and its wake-ups, if the waker and the woken thread belong to the same process.
     fn inner(self) -> Option<(ProcessIndex, u64)> {
         (self.from == self.to).then_some((self.to, self.wakeups))
@@ -278,7 +278,7 @@ impl Counted {
 
 /// Every process with an edge, or with threads that wake each other.
 fn nodes(
-    list: &[Counted],
+    list: &[EdgeCount],
     inner: &BTreeMap<ProcessIndex, u64>,
     closing: &Closing<'_>,
 ) -> BTreeMap<ProcessIndex, Node> {
@@ -302,7 +302,7 @@ fn nodes(
 }
 
 /// Steps from the root to each process that it reaches along edges in either direction.
-fn distances(list: &[Counted], root: ProcessIndex) -> BTreeMap<ProcessIndex, u32> {
+fn distances(list: &[EdgeCount], root: ProcessIndex) -> BTreeMap<ProcessIndex, u32> {
     let mut neighbours: BTreeMap<ProcessIndex, Vec<ProcessIndex>> = BTreeMap::new();
     for edge in list {
         neighbours.entry(edge.from).or_default().push(edge.to);

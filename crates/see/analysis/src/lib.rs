@@ -35,7 +35,7 @@ mod timers;
 mod wakeup;
 mod withheld;
 
-pub use counting::{Counting, Full};
+pub use counting::{CounterSet, FullBatch};
 pub use engine::{Engine, Error, Options, Progress, TraceTotals};
 pub use findings::Findings;
 pub use select::{Root, Selection, TaskPattern};

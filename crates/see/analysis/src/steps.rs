@@ -40,7 +40,7 @@ pub(crate) struct Place(Option<NonZeroU16>);
 
 /// A quantum in the sample.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Counted {
+pub(crate) struct SampledQuantum {
     at: usize,
     length: usize,
     weight: u32,
@@ -73,12 +73,12 @@ impl Tables {
         whole: u64,
         length_ns: u64,
         rates: usize,
-    ) -> Option<Counted> {
+    ) -> Option<SampledQuantum> {
         let weight = weight_of(whole)?;
         if whole == EARNED_AT {
             *place = self.earn(rates);
         }
-        let counted = Counted { at: place.at()?, length: length_of(length_ns), weight };
+        let counted = SampledQuantum { at: place.at()?, length: length_of(length_ns), weight };
         let count = &mut self.list[counted.at].all[counted.length];
         *count = count.saturating_add(weight);
         Some(counted)
@@ -95,7 +95,7 @@ impl Tables {
     }
 
     /// Counts that this many ticks of one rate hit the quantum.
-    pub(crate) fn hit(&mut self, counted: Counted, rate: usize, ticks: u64) {
+    pub(crate) fn hit(&mut self, counted: SampledQuantum, rate: usize, ticks: u64) {
         if ticks > 0 {
             self.list[counted.at].rates[rate].hit(counted, ticks.min(u64::from(u32::MAX)) as u32);
         }
@@ -126,8 +126,8 @@ impl Place {
 }
 
 impl Rate {
-    fn hit(&mut self, counted: Counted, ticks: u32) {
-        let Counted { length, weight, .. } = counted;
+    fn hit(&mut self, counted: SampledQuantum, ticks: u32) {
+        let SampledQuantum { length, weight, .. } = counted;
         self.by_length[length] = self.by_length[length].saturating_add(weight);
         let key = (length as u16, ticks);
         match self.cells.binary_search_by_key(&key, |&(length, ticks, _)| (length, ticks)) {

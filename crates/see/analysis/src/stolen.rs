@@ -18,16 +18,16 @@ pub(crate) const ABOUT: About = About {
     uses: &[],
     hooks: &[Hook::Interrupted],
     names_culprits: false,
-    make: |_| Parts::observing(Stolen { tasks: PerTask::default(), kinds: BTreeMap::new() }),
+    make: |_| Parts::observing(StolenTime { tasks: PerTask::default(), kinds: BTreeMap::new() }),
 };
 
-struct Stolen {
+struct StolenTime {
     tasks: PerTask<Interrupted>,
     /// The time, and the part of that time that was taken from tasks, ns.
     kinds: BTreeMap<InterruptKind, (Tally, u64)>,
 }
 
-impl Observer for Stolen {
+impl Observer for StolenTime {
     fn interrupted(&mut self, _: &Timeline, span: &Span) {
         let kind = self.kinds.entry(span.kind).or_default();
         kind.0.add(span.own_ns);
@@ -43,7 +43,7 @@ impl Observer for Stolen {
     }
 }
 
-impl Analysis for Stolen {
+impl Analysis for StolenTime {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             finding.interrupted = Some(self.tasks.take(index));

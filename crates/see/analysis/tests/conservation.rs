@@ -4,7 +4,7 @@ mod toy;
 
 use spry_analysis::findings::TaskFinding;
 use spry_analysis::{Engine, Findings, Options, Selection, TraceTotals};
-use toy::{Made, Plan, START_NS, make};
+use toy::{Plan, START_NS, ToyTrace, make};
 
 fn plans() -> impl Iterator<Item = Plan> {
     (0..24).map(|seed| Plan {
@@ -18,7 +18,7 @@ fn plans() -> impl Iterator<Item = Plan> {
     })
 }
 
-fn analyse(made: &Made, selection: Selection) -> Findings {
+fn analyse(made: &ToyTrace, selection: Selection) -> Findings {
     let mut engine = Engine::new(&made.header, selection, Options::default()).unwrap();
     for event in &made.events {
         engine.push(event);

@@ -6,12 +6,13 @@ use spry_analysis::findings::Party;
 use spry_trace::event::{Context, Event, Migrate, PrevState, Tid};
 
 use PrevState::{Preempted, Runnable, Sleeping};
-use tape::{MS, Tape, switch, task, wakeup, waking};
+use tape::{MS, Tape, US, named, switch, task, wakeup, waking};
 
 #[test]
 fn a_culprit_with_two_stays_in_one_wait_has_one_wait() {
     let mut tape = Tape::new(&[]);
-    tape.at(0, 0, switch(7, 8, Sleeping)).at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
+    tape.at(0, 0, named(7, 7, "player"));
+    tape.at(US, 0, switch(7, 8, Sleeping)).at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
     tape.at(2 * MS, 0, switch(8, 9, Preempted)).at(3 * MS, 0, switch(9, 8, Preempted));
     tape.at(5 * MS, 0, switch(8, 7, Preempted));
     let findings = tape.findings(10 * MS);

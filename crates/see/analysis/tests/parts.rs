@@ -5,39 +5,39 @@ mod toy;
 use std::sync::mpsc::{channel, sync_channel};
 use std::thread;
 
-use spry_analysis::{Counting, Engine, Findings, Full, Options, Selection, TraceTotals};
-use toy::{Made, Plan, make};
+use spry_analysis::{CounterSet, Engine, Findings, FullBatch, Options, Selection, TraceTotals};
+use toy::{Plan, ToyTrace, make};
 
 /// Long enough that batches of each kind fill several times.
-fn long() -> Made {
+fn long() -> ToyTrace {
     let (cpus, tasks, events) = (2, 1_500, 300_000);
     make(Plan { seed: 5, cpus, tasks, events, burst_ns: 20_000, churn: true, all_groups: true })
 }
 
-fn engine(made: &Made) -> Engine {
+fn engine(made: &ToyTrace) -> Engine {
     Engine::new(&made.header, Selection::default(), Options::default()).unwrap()
 }
 
-fn totals(made: &Made) -> TraceTotals {
+fn totals(made: &ToyTrace) -> TraceTotals {
     TraceTotals { end_ns: Some(made.end_ns), ..TraceTotals::default() }
 }
 
 /// All work on this thread.
-fn alone(made: &Made) -> Findings {
+fn alone(made: &ToyTrace) -> Findings {
     let mut engine = engine(made);
     made.events.iter().for_each(|event| _ = engine.push(event));
     engine.finish(totals(made))
 }
 
 /// Counting on this many threads.
-fn on_threads(made: &Made, threads: usize) -> Findings {
+fn on_threads(made: &ToyTrace, threads: usize) -> Findings {
     let mut engine = engine(made);
     let parts = engine.detach(threads);
     assert_eq!(parts.len(), threads);
     thread::scope(|scope| {
         let (give_back, empty) = channel();
-        let start = |mut part: Counting| {
-            let (to, from) = sync_channel::<Full>(1);
+        let start = |mut part: CounterSet| {
+            let (to, from) = sync_channel::<FullBatch>(1);
             let give_back = give_back.clone();
             let thread = scope.spawn(move || {
                 for mut full in from {
@@ -63,7 +63,7 @@ fn on_threads(made: &Made, threads: usize) -> Findings {
 }
 
 /// Counting after everything else.
-fn late(made: &Made) -> (Findings, usize) {
+fn late(made: &ToyTrace) -> (Findings, usize) {
     let mut engine = engine(made);
     let mut parts = engine.detach(1);
     let mut waiting = Vec::new();
@@ -80,7 +80,7 @@ fn late(made: &Made) -> (Findings, usize) {
 fn any_number_of_threads_finds_the_same() {
     let made = long();
     let expected = format!("{:?}", alone(&made));
-    for threads in 1..=Full::PARTS_MAX {
+    for threads in 1..=FullBatch::PARTS_MAX {
         assert!(format!("{:?}", on_threads(&made, threads)) == expected, "{threads} threads");
     }
     let (found, batches) = late(&made);

@@ -14,8 +14,8 @@ use spry_trace::{Stamped, Tgid, Tid};
 use crate::catalogue::{Catalogue, Edge, Point, SwitchPoint};
 use crate::input::Order;
 use crate::names::Names;
-use crate::stays::{Broken, Stays};
-use crate::timers::{Armed, Timers};
+use crate::stays::{BrokenSwitches, Stays};
+use crate::timers::{ArmedTimer, Timers};
 
 /// `TRACE_FLAG_HARDIRQ`, `TRACE_FLAG_SOFTIRQ`, `TRACE_FLAG_NMI` of a record's flags.
 const FLAG_HARDIRQ: i64 = 0x08;
@@ -84,7 +84,7 @@ impl Converter {
     }
 
     /// The counts of switches that do not follow from the previous switch on their CPU.
-    pub(crate) fn broken(&self) -> Broken {
+    pub(crate) fn broken(&self) -> BrokenSwitches {
         self.stays.broken()
     }
 
@@ -185,7 +185,7 @@ impl Converter {
                 let number =
                     |number: &crate::format::Number| number.of(data, order).map(|value| value as u64);
                 let (soft_ns, expires_ns) = (number(soft_expires)?, number(expires)?);
-                let armed = Armed {
+                let armed = ArmedTimer {
                     by: current,
                     at_ns: record.time_ns,
                     function: number(function)?,

@@ -8,7 +8,7 @@ use spry_trace::{Tgid, Tid};
 const TASKS_MAX: usize = 1 << 20;
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownTask {
     /// The task's process; `None` if no record names it.
     tgid: Option<Tgid>,
     comm: Comm,
@@ -19,7 +19,7 @@ struct Known {
 /// The names and processes of the tasks found so far.
 #[derive(Debug, Default)]
 pub(crate) struct Names {
-    tasks: FxHashMap<Tid, Known>,
+    tasks: FxHashMap<Tid, KnownTask>,
 }
 
 impl Names {
@@ -32,7 +32,7 @@ impl Names {
     /// Stores a name, and a process where it is known, without an event yet.
     pub(crate) fn learn(&mut self, tid: Tid, tgid: Option<Tgid>, comm: Comm) {
         self.make_room();
-        let known = self.tasks.entry(tid).or_insert(Known { tgid, comm, is_told: false });
+        let known = self.tasks.entry(tid).or_insert(KnownTask { tgid, comm, is_told: false });
         known.tgid = tgid.or(known.tgid);
         if !known.is_told {
             known.comm = comm;
@@ -64,7 +64,7 @@ impl Names {
     /// Stores a new task with this name; the event of its creation gives the name to the reader.
     pub(crate) fn tell_birth(&mut self, tid: Tid, tgid: Tgid, comm: Comm) {
         self.make_room();
-        self.tasks.insert(tid, Known { tgid: Some(tgid), comm, is_told: true });
+        self.tasks.insert(tid, KnownTask { tgid: Some(tgid), comm, is_told: true });
     }
 
     /// The event that must come before an event that mentions a task, if any; `seen` is the task's name in
@@ -75,7 +75,7 @@ impl Names {
         }
         if let Some(comm) = seen {
             self.make_room();
-            self.tasks.entry(tid).or_insert(Known { tgid: None, comm, is_told: false });
+            self.tasks.entry(tid).or_insert(KnownTask { tgid: None, comm, is_told: false });
         }
         let known = self.tasks.get_mut(&tid)?;
         let comm = seen.unwrap_or(known.comm);

@@ -18,14 +18,14 @@ struct Stay {
 /// The counts of broken switches: a broken switch is not away from the task to which the previous switch on
 /// its CPU went.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Broken {
+pub(crate) struct BrokenSwitches {
     /// The number of broken switches.
     pub(crate) broken: u64,
     /// The number of all switches.
     pub(crate) switches: u64,
 }
 
-impl Broken {
+impl BrokenSwitches {
     /// The share of broken switches, 0 to 1.
     pub(crate) fn share(self) -> f64 {
         if self.switches == 0 { 0.0 } else { self.broken as f64 / self.switches as f64 }
@@ -109,8 +109,8 @@ impl Stays {
     }
 
     /// The counts of broken switches so far.
-    pub(crate) fn broken(&self) -> Broken {
-        Broken { broken: self.broken, switches: self.switches }
+    pub(crate) fn broken(&self) -> BrokenSwitches {
+        BrokenSwitches { broken: self.broken, switches: self.switches }
     }
 }
 

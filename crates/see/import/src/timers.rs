@@ -35,7 +35,7 @@ const HANDLERS: [(&str, Handler); 7] = [
 
 /// An armed timer. The times of its expiry are those of the timer's own clock.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Armed {
+pub(crate) struct ArmedTimer {
     pub(crate) by: Tid,
     /// The time of the record.
     pub(crate) at_ns: u64,
@@ -58,7 +58,7 @@ struct Clock {
 #[derive(Debug, Default)]
 pub(crate) struct Timers {
     handlers: HashMap<u64, Handler>,
-    armed: HashMap<u64, Armed>,
+    armed: HashMap<u64, ArmedTimer>,
     clocks: VecDeque<Clock>,
 }
 
@@ -83,7 +83,7 @@ impl Timers {
     }
 
     /// Notes that a task armed a timer.
-    pub(crate) fn start(&mut self, timer: u64, armed: Armed) {
+    pub(crate) fn start(&mut self, timer: u64, armed: ArmedTimer) {
         if self.armed.len() >= ARMED_MAX {
             self.armed.clear();
         }
@@ -146,8 +146,8 @@ mod tests {
     const KALLSYMS: &[u8] = b"ffffffff81000010 t hrtimer_wakeup\nffffffff81000020 T tick_nohz_handler\n\
         0000000000000000 t it_real_fn\nffffffff81000030 t other\t[module]\n";
 
-    fn armed(function: u64, soft_expires_ns: u64, expires_ns: u64) -> Armed {
-        Armed { by: Tid(9), at_ns: 1_000, function, soft_expires_ns, expires_ns }
+    fn armed(function: u64, soft_expires_ns: u64, expires_ns: u64) -> ArmedTimer {
+        ArmedTimer { by: Tid(9), at_ns: 1_000, function, soft_expires_ns, expires_ns }
     }
 
     #[test]
@@ -188,7 +188,7 @@ mod tests {
         }
         assert_eq!(late_ns(timers.expire(4, 1008 * S + 70, 7 * S + 90), 7 * S + 90), Some(70));
         // A program that arms a timer too late makes the timer late.
-        timers.start(5, Armed { at_ns: 8 * S, ..armed(0, 1004 * S, 1004 * S) });
+        timers.start(5, ArmedTimer { at_ns: 8 * S, ..armed(0, 1004 * S, 1004 * S) });
         assert_eq!(late_ns(timers.expire(5, 1009 * S, 8 * S + 9), 8 * S + 9), Some(5 * S));
     }
 

@@ -109,7 +109,7 @@ pub enum Place {
 
 /// The verdict on one late sample.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Judged<'a> {
+pub struct CulpritVerdict<'a> {
     /// The culprit's name.
     pub task: &'a str,
     /// How the culprit kept the CPU.
@@ -126,12 +126,14 @@ impl Evidence {
     ///
     /// Interrupts that were off for half of the time come first, then the innermost interrupt, softirq or
     /// timer that took half of it or was seen. Otherwise the task that had the CPU is the cause.
-    pub fn judge(&self) -> Option<Judged<'_>> {
+    pub fn judge(&self) -> Option<CulpritVerdict<'_>> {
         let is_most = |part_ns: u64| part_ns.saturating_mul(2) >= self.latency_ns;
         if let (Some(look), true) = (&self.at_due, self.interrupt_ns.is_some_and(is_most)) {
             return Some(match look.place {
-                Place::Kernel => Judged { task: &look.task, how: How::InterruptsOff, stack: &look.stack },
-                Place::Program => Judged { task: BELOW, how: How::Elsewhere, stack: &[] },
+                Place::Kernel => {
+                    CulpritVerdict { task: &look.task, how: How::InterruptsOff, stack: &look.stack }
+                }
+                Place::Program => CulpritVerdict { task: BELOW, how: How::Elsewhere, stack: &[] },
             });
         }
         let longest_ns = self.stretches.iter().map(|&(_, length_ns)| length_ns).max().unwrap_or(0);
@@ -141,13 +143,13 @@ impl Evidence {
             let inner = self.stretches.iter().rev().find(|(_, length_ns)| length_ns * 10 >= longest_ns * 9);
             let task = inner.map_or("softirq", |(what, _)| what);
             let stack = inside.map_or(&[][..], |(look, depth)| &look.stack[..depth]);
-            return Some(Judged { task, how: How::Interrupt, stack });
+            return Some(CulpritVerdict { task, how: How::Interrupt, stack });
         }
         let last = self.at_switch.as_ref();
         let look = self.looks().next()?;
         let went_on = last.is_none_or(|last| last.tid == look.tid);
         let how = if went_on { How::NotPreempted } else { How::Ran };
-        Some(Judged { task: &look.task, how, stack: &look.stack })
+        Some(CulpritVerdict { task: &look.task, how, stack: &look.stack })
     }
 
     /// The looks at the CPU, the most precise look first.

@@ -81,7 +81,7 @@ impl Bucket {
 
 /// A distribution of latencies.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(into = "Stored", try_from = "Stored")]
+#[serde(into = "StoredHistogram", try_from = "StoredHistogram")]
 pub struct Histogram {
     count: u64,
     sum_ns: u64,
@@ -237,7 +237,7 @@ impl Histogram {
 
 /// A distribution as it is kept in a file: occupied buckets alone, each by its beginning.
 #[derive(Serialize, Deserialize)]
-struct Stored {
+struct StoredHistogram {
     count: u64,
     sum_ns: u64,
     min_ns: Option<u64>,
@@ -245,9 +245,9 @@ struct Stored {
     counts: Vec<(u64, u64)>,
 }
 
-impl From<Histogram> for Stored {
-    fn from(histogram: Histogram) -> Stored {
-        Stored {
+impl From<Histogram> for StoredHistogram {
+    fn from(histogram: Histogram) -> StoredHistogram {
+        StoredHistogram {
             count: histogram.count,
             sum_ns: histogram.sum_ns,
             min_ns: histogram.min_ns(),
@@ -257,10 +257,10 @@ impl From<Histogram> for Stored {
     }
 }
 
-impl TryFrom<Stored> for Histogram {
+impl TryFrom<StoredHistogram> for Histogram {
     type Error = String;
 
-    fn try_from(stored: Stored) -> Result<Histogram, String> {
+    fn try_from(stored: StoredHistogram) -> Result<Histogram, String> {
         let mut counts = vec![0; BUCKETS];
         for (low_ns, count) in stored.counts {
             let bucket = bucket_of(low_ns);

@@ -60,5 +60,5 @@ pub use sampler::{
     Config, Limit, PRIORITY_DEFAULT, Progress, RATE_DEFAULT_HZ, RATES_HZ, Sampling, WARM_UP, Watcher,
 };
 pub use source::Source;
-pub use split::{Found, PartHistograms, Parts, Sight, Watch};
+pub use split::{PartHistograms, Parts, Sight, WakeState, Watch};
 pub use summary::{Summary, THRESHOLDS};

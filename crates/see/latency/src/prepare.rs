@@ -63,14 +63,14 @@ impl fmt::Display for Lack {
 
 /// The settings that are held while a measurement runs; a drop releases them.
 #[derive(Debug)]
-pub(crate) struct Held {
+pub(crate) struct HeldSettings {
     _idle_states: Option<File>,
 }
 
-impl Held {
+impl HeldSettings {
     /// Takes the settings that the machine allows, and returns the needs that it does not meet. The sampling
     /// threads must exist already, so that their stacks are locked too.
-    pub(crate) fn take(priority: u8) -> (Held, Vec<Lack>) {
+    pub(crate) fn take(priority: u8) -> (HeldSettings, Vec<Lack>) {
         let mut lacks = Vec::new();
         if let Err(error) = memory::lock(Locked::Now) {
             lacks.push(Lack::Memory(error.to_string()));
@@ -83,11 +83,11 @@ impl Held {
             0 => lacks.push(Lack::NotRealTime),
             _ => lacks.extend(throttled(Path::new("/proc/sys/kernel"))),
         }
-        (Held { _idle_states: idle_states.ok() }, lacks)
+        (HeldSettings { _idle_states: idle_states.ok() }, lacks)
     }
 }
 
-impl Drop for Held {
+impl Drop for HeldSettings {
     fn drop(&mut self) {
         memory::unlock();
     }

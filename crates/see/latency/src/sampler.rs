@@ -12,7 +12,7 @@ use spry_sys::{clock, process, schedule, signal};
 use crate::cpus::{self, Placement};
 use crate::error::{Error, Result};
 use crate::live::{Split, Tally};
-use crate::prepare::{self, Held, Lack};
+use crate::prepare::{self, HeldSettings, Lack};
 use crate::results::Thread;
 use crate::source::{Alarm, Rtc, Sleep, Source, Timer};
 use crate::split::{Parts, Watch};
@@ -152,7 +152,7 @@ pub struct Sampling {
     lacks: Vec<Lack>,
     began_ns: u64,
     began_unix_ns: u64,
-    held: Held,
+    held: HeldSettings,
 }
 
 impl fmt::Debug for Sampling {
@@ -216,7 +216,7 @@ impl Sampling {
         drop(ready);
         // If one thread fails, the other threads find that they will not be started, and end.
         readies.iter().take(samplers.len()).collect::<Result<Vec<()>>>()?;
-        let (held, lacks) = Held::take(config.priority);
+        let (held, lacks) = HeldSettings::take(config.priority);
         let first_ns = clock::monotonic_ns() + LEAD_NS;
         for start in &starts {
             // If a thread has ended already, [`Sampling::finish`] returns its error.

@@ -19,7 +19,7 @@ pub trait Watch: Send {
 
 /// The state in which the wake-up found its thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Found {
+pub enum WakeState {
     /// The thread was asleep: it had to be scheduled.
     #[default]
     Asleep,
@@ -38,7 +38,7 @@ pub struct Sight {
     /// Entry of the `schedule()` that chose this thread.
     pub schedule_ns: Option<u64>,
     /// The state in which the wake-up found its thread.
-    pub found: Found,
+    pub found: WakeState,
 }
 
 /// The parts of one sample's latency, ns; they add up to it exactly.
@@ -73,7 +73,7 @@ impl Parts {
     pub fn of(due_ns: u64, sight: Sight, woken_ns: u64) -> Parts {
         let woken_ns = woken_ns.max(due_ns);
         let irq = sight.irq_enter_ns.map(|at_ns| at_ns.max(due_ns)).filter(|&at_ns| at_ns <= woken_ns);
-        if sight.found == Found::Running {
+        if sight.found == WakeState::Running {
             return Parts {
                 timer_ns: irq.map(|at_ns| at_ns - due_ns),
                 irq_ns: irq.map(|at_ns| woken_ns - at_ns),
@@ -151,7 +151,7 @@ mod tests {
     use super::*;
 
     fn sight(irq: Option<u64>, resched: Option<u64>, schedule: Option<u64>) -> Sight {
-        Sight { irq_enter_ns: irq, resched_ns: resched, schedule_ns: schedule, found: Found::Asleep }
+        Sight { irq_enter_ns: irq, resched_ns: resched, schedule_ns: schedule, found: WakeState::Asleep }
     }
 
     fn told(parts: Parts) -> ([Option<u64>; 4], u64) {
@@ -181,7 +181,7 @@ mod tests {
         for irq in times {
             for resched in times {
                 for schedule in times {
-                    for found in [Found::Asleep, Found::Running] {
+                    for found in [WakeState::Asleep, WakeState::Running] {
                         let sight = Sight { found, ..sight(irq, resched, schedule) };
                         assert_eq!(Parts::of(100, sight, 200).sum_ns(), 100, "{sight:?}");
                         assert_eq!(Parts::of(100, sight, 95).sum_ns(), 0, "{sight:?}");
@@ -226,9 +226,9 @@ mod tests {
 
     #[test]
     fn a_wake_up_of_a_running_thread_has_no_scheduling_part() {
-        let running = Sight { found: Found::Running, ..sight(Some(110), Some(50), None) };
+        let running = Sight { found: WakeState::Running, ..sight(Some(110), Some(50), None) };
         assert_eq!(told(Parts::of(100, running, 200)), ([Some(10), Some(90), Some(0), Some(0)], 0));
-        let blind = Sight { found: Found::Running, ..Sight::default() };
+        let blind = Sight { found: WakeState::Running, ..Sight::default() };
         assert_eq!(told(Parts::of(100, blind, 200)), ([None, None, Some(0), Some(0)], 100));
     }
 

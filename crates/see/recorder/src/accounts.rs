@@ -10,7 +10,7 @@ use spry_kernel::Functions;
 
 use crate::error::{Error, Result, system};
 use crate::load::{map, refused};
-use crate::ring::{Reached, Shared, page_bytes};
+use crate::ring::{ReadExtent, SharedRing, page_bytes};
 use crate::wire::spry_stat;
 
 /// The program that walks over all tasks, and the functions of the kernel that it needs.
@@ -65,7 +65,7 @@ fn threads() -> u32 {
 pub(crate) struct Accounts {
     list: List,
     /// The walk's ring.
-    ring: Option<Mutex<Shared>>,
+    ring: Option<Mutex<SharedRing>>,
 }
 
 impl Accounts {
@@ -73,7 +73,7 @@ impl Accounts {
         let ring = match list {
             List::Iterator => None,
             List::Walk => Some(
-                Shared::new(map(object, MAP)?.as_fd(), bytes as usize)
+                SharedRing::new(map(object, MAP)?.as_fd(), bytes as usize)
                     .map_err(system("mapping the ring of accounts"))?,
             ),
         };
@@ -117,7 +117,7 @@ fn iterate(program: &ProgramMut<'_>) -> Result<Vec<spry_stat>> {
 
 /// Lets the program write all accounts into its ring, and takes them out. Threads that began after the ring
 /// was made may find no room; their names come with their forks.
-fn walk(program: &ProgramMut<'_>, ring: &mut Shared) -> Result<Vec<spry_stat>> {
+fn walk(program: &ProgramMut<'_>, ring: &mut SharedRing) -> Result<Vec<spry_stat>> {
     program.test_run(ProgramInput::default()).map_err(refused)?;
     let mut accounts = Vec::new();
     let reached = ring.read(|words| {
@@ -127,7 +127,7 @@ fn walk(program: &ProgramMut<'_>, ring: &mut Shared) -> Result<Vec<spry_stat>> {
         }
     });
     match reached {
-        Reached::Everything => Ok(accounts),
-        Reached::Unfinished => Err(Error::Load("the walk over all tasks did not end".into())),
+        ReadExtent::Everything => Ok(accounts),
+        ReadExtent::Unfinished => Err(Error::Load("the walk over all tasks did not end".into())),
     }
 }

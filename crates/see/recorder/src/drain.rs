@@ -16,7 +16,7 @@ use spry_trace::writer::{Writer, Written};
 use crate::decode::{Decoder, Hot, Rare, RawSwitch, What};
 use crate::error::{Error, Result, corrupt};
 use crate::flight::Lookout;
-use crate::ring::{Reached, Rings, Shared};
+use crate::ring::{ReadExtent, Rings, SharedRing};
 use crate::symbols::Symbols;
 use crate::tasks::Tasks;
 use crate::throttle::Throttles;
@@ -57,7 +57,7 @@ struct CpuRing {
 /// The reader of the rings.
 pub(crate) struct Drain<W: Write> {
     rings: Rings,
-    shared: Shared,
+    shared: SharedRing,
     writer: Writer<W>,
     decoder: Decoder,
     tasks: Tasks,
@@ -73,7 +73,7 @@ pub(crate) struct Drain<W: Write> {
 impl<W: Write> Drain<W> {
     pub(crate) fn new(
         rings: Rings,
-        shared: Shared,
+        shared: SharedRing,
         writer: Writer<W>,
         decoder: Decoder,
         symbols: Symbols,
@@ -199,8 +199,8 @@ impl<W: Write> Drain<W> {
                 return Err(corrupt(SHARED)(nonsense));
             }
             match reached {
-                Reached::Everything => return Ok(true),
-                Reached::Unfinished => thread::sleep(NAP),
+                ReadExtent::Everything => return Ok(true),
+                ReadExtent::Unfinished => thread::sleep(NAP),
             }
         }
         Ok(false)

@@ -49,7 +49,7 @@ impl Maps {
 
     fn drain(&self) -> Drain<Vec<u8>> {
         let rings = Rings::new(self.state.as_fd(), &[self.data.as_fd()], RING_BYTES, CPUS).unwrap();
-        let shared = Shared::new(self.shared.as_fd(), SHARED_BYTES).unwrap();
+        let shared = SharedRing::new(self.shared.as_fd(), SHARED_BYTES).unwrap();
         let header = Header { cpus: CPUS as u16, start_ns: START_NS, ..Header::default() };
         let writer = Writer::new(Vec::new(), &header, Default::default()).unwrap();
         Drain::new(

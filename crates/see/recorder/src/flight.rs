@@ -36,7 +36,7 @@ pub struct When {
 
 /// An event that a flight recorder waited for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Happened {
+pub struct FlightEvent {
     /// The task that waited.
     pub tid: Tid,
     /// The task's name, if it is known.
@@ -68,12 +68,12 @@ pub(crate) struct Lookout {
     own_tgid: Tgid,
     /// The recorder's own threads, which do not count.
     own: HashSet<Tid>,
-    happened: Arc<Mutex<Option<Happened>>>,
+    happened: Arc<Mutex<Option<FlightEvent>>>,
 }
 
 impl Lookout {
     /// Looks for `when` among the tasks of all processes but the recorder's, which has the number `own_tgid`.
-    pub(crate) fn new(when: When, own_tgid: Tgid, happened: Arc<Mutex<Option<Happened>>>) -> Lookout {
+    pub(crate) fn new(when: When, own_tgid: Tgid, happened: Arc<Mutex<Option<FlightEvent>>>) -> Lookout {
         let (woken_ns, names, own) = (HashMap::new(), HashMap::new(), HashSet::new());
         Lookout { when, woken_ns, names, own_tgid, own, happened }
     }
@@ -125,7 +125,7 @@ impl Lookout {
         }
         let comm = self.names.get(&tid).copied();
         if self.when.is_of(comm) {
-            let happened = Happened { tid, comm, cpu: stamped.cpu, time_ns: stamped.time_ns, latency_ns };
+            let happened = FlightEvent { tid, comm, cpu: stamped.cpu, time_ns: stamped.time_ns, latency_ns };
             self.happened.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(happened);
         }
     }
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use spry_trace::event::{PrevState, Switch, Wakeup};
 
-    fn seen(when: When, events: Vec<(u64, Event)>) -> Option<Happened> {
+    fn seen(when: When, events: Vec<(u64, Event)>) -> Option<FlightEvent> {
         let happened = Arc::new(Mutex::new(None));
         let mut lookout = Lookout::new(when, Tgid(1), Arc::clone(&happened));
         lookout.name(TaskInfo::new(Tid(7), Tgid(7), Comm::new(b"player")));
@@ -209,7 +209,7 @@ mod tests {
     #[test]
     fn who_waits_longer_than_asked_is_found_with_name_and_time() {
         let found = seen(when(None), vec![(1000, wakeup(7)), (1050, wakeup(7)), (1101, switch(9, 7))]);
-        let expected = Happened {
+        let expected = FlightEvent {
             tid: Tid(7),
             comm: Some(Comm::new(b"player")),
             cpu: 1,

@@ -37,7 +37,7 @@ mod tick;
 mod wire;
 
 pub use error::{Error, Result};
-pub use flight::{Happened, When};
+pub use flight::{FlightEvent, When};
 pub use machine::RunningKernel;
 pub use recording::{Builder, RING_BYTES_DEFAULT, Recorder, Recording, Statistics, Switch, create};
 pub use spry_mark::MARK_PATH;

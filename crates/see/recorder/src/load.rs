@@ -15,7 +15,7 @@ use crate::accounts::{self, Accounts, List};
 use crate::error::{Error, Result, last_error, system};
 use crate::limits;
 use crate::mark::Target;
-use crate::ring::{Control, Rings, Shared};
+use crate::ring::{Control, Rings, SharedRing};
 use crate::wire::{SPRY_CHUNK_BYTES, spry_knobs, spry_split_knobs, spry_stat};
 
 /// The compiled programs, as an ELF object.
@@ -90,7 +90,7 @@ pub(crate) fn available(kernel: &Kernel, groups: Groups) -> Groups {
 }
 
 /// The programs in the kernel, attached but switched off.
-pub(crate) struct Loaded {
+pub(crate) struct LoadedPrograms {
     object: Object,
     groups: Groups,
     links: Vec<Link>,
@@ -108,7 +108,7 @@ pub(crate) fn load(
     groups: Groups,
     ring_bytes: usize,
     node: Option<&Target>,
-) -> Result<Loaded> {
+) -> Result<LoadedPrograms> {
     if !ring_bytes.is_power_of_two() || ring_bytes < 2 * SPRY_CHUNK_BYTES as usize {
         return Err(Error::RingSize(ring_bytes));
     }
@@ -149,7 +149,7 @@ pub(crate) fn load(
     limits::share(&mut open, limits.as_ref()).map_err(refused)?;
     let object = open.load().map_err(failed)?;
     let accounts = Accounts::new(list, &object, accounts_bytes)?;
-    let mut loaded = Loaded {
+    let mut loaded = LoadedPrograms {
         object,
         groups,
         links: Vec::new(),
@@ -296,7 +296,7 @@ fn io_kind(error: &libbpf_rs::Error) -> Option<i32> {
     None
 }
 
-impl Loaded {
+impl LoadedPrograms {
     pub(crate) const fn groups(&self) -> Groups {
         self.groups
     }
@@ -333,8 +333,9 @@ impl Loaded {
             .map_err(system("mapping the rings"))
     }
 
-    pub(crate) fn shared(&self) -> Result<Shared> {
-        Shared::new(self.map("shared")?.as_fd(), self.shared_bytes).map_err(system("mapping the shared ring"))
+    pub(crate) fn shared(&self) -> Result<SharedRing> {
+        SharedRing::new(self.map("shared")?.as_fd(), self.shared_bytes)
+            .map_err(system("mapping the shared ring"))
     }
 
     /// The kernel's account of every thread, or of every thread in the recorder's PID namespace.

@@ -18,8 +18,8 @@ use spry_trace::{Group, Groups};
 use crate::decode::{Decoder, Rare, What};
 use crate::drain::{Drain, Round};
 use crate::error::{Error, Result, corrupt, system};
-use crate::flight::{Happened, Hold, Lookout, When};
-use crate::load::{self, Loaded};
+use crate::flight::{FlightEvent, Hold, Lookout, When};
+use crate::load::{self, LoadedPrograms};
 use crate::machine;
 use crate::mark::Target;
 use crate::numbers::{self, Listing};
@@ -202,7 +202,7 @@ impl Builder {
         let flight = flight.map(|(hold, when)| {
             let happened = Arc::default();
             drain.look_out(Lookout::new(when, own_tgid, Arc::clone(&happened)));
-            Flown { hold, happened, options: self.options }
+            FlightState { hold, happened, options: self.options }
         });
         let recording = Recording::start(loaded, control, header.start_ns, queue, drain, file)?;
         Ok(Recording { flight, ..recording })
@@ -238,7 +238,7 @@ enum Command {
 /// A running recording. If it is dropped without [`Recording::stop`], the drain thread finishes the file by
 /// itself, without the last accounts of tasks. If the process ends at once, the file reads to its last round.
 pub struct Recording {
-    loaded: Loaded,
+    loaded: LoadedPrograms,
     control: Arc<Control>,
     start_ns: u64,
     /// Locked while records are collected, since the drain supports only one hold.
@@ -247,19 +247,19 @@ pub struct Recording {
     statistics: Arc<Mutex<Statistics>>,
     drain: JoinHandle<Result<()>>,
     writer: JoinHandle<()>,
-    flight: Option<Flown>,
+    flight: Option<FlightState>,
 }
 
 /// The state of a flight recorder: the kept trace, the event that was found, and the writer's options.
-struct Flown {
+struct FlightState {
     hold: Hold,
-    happened: Arc<Mutex<Option<Happened>>>,
+    happened: Arc<Mutex<Option<FlightEvent>>>,
     options: Options,
 }
 
 impl Recording {
     fn start(
-        loaded: Loaded,
+        loaded: LoadedPrograms,
         control: Control,
         start_ns: u64,
         queue: Arc<Queue>,
@@ -322,7 +322,7 @@ impl Recording {
     }
 
     /// The event that a flight recorder waits for, if it has happened since the last call.
-    pub fn happened(&self) -> Option<Happened> {
+    pub fn happened(&self) -> Option<FlightEvent> {
         self.flight.as_ref()?.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
@@ -416,7 +416,7 @@ fn lock<T>(shared: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 }
 
 /// The accounts of all threads.
-fn accounts(loaded: &Loaded, near_ns: u64) -> Result<Vec<Rare>> {
+fn accounts(loaded: &LoadedPrograms, near_ns: u64) -> Result<Vec<Rare>> {
     let decoder = Decoder::new(near_ns, 0);
     let snapshot = |stat| decoder.snapshot(stat).map_err(corrupt("the task iterator's"));
     loaded.accounts()?.iter().map(snapshot).collect()

@@ -220,7 +220,7 @@ impl Rings {
 }
 
 /// The reader's end of the ring of rare records (the kernel's BPF ring buffer).
-pub(crate) struct Shared {
+pub(crate) struct SharedRing {
     consumer: Mapping,
     producer: Mapping,
     data_at: usize,
@@ -231,17 +231,17 @@ pub(crate) struct Shared {
 /// The extent of one reading of the ring.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub(crate) enum Reached {
+pub(crate) enum ReadExtent {
     /// Everything that had been reserved when the reading began was read.
     Everything,
     /// The reading stopped at a record that is still being written.
     Unfinished,
 }
 
-impl Shared {
-    pub(crate) fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<Shared> {
+impl SharedRing {
+    pub(crate) fn new(map: BorrowedFd<'_>, bytes: usize) -> io::Result<SharedRing> {
         let page = page_bytes();
-        Ok(Shared {
+        Ok(SharedRing {
             consumer: Mapping::new(map, 0, page, libc::PROT_READ | libc::PROT_WRITE)?,
             // The data is mapped twice in a row, so that no record is cut.
             producer: Mapping::new(map, page, page + 2 * bytes, libc::PROT_READ)?,
@@ -257,17 +257,17 @@ impl Shared {
     }
 
     /// Gives every finished record, as whole words, to `take`.
-    pub(crate) fn read(&mut self, mut take: impl FnMut(&[u64])) -> Reached {
+    pub(crate) fn read(&mut self, mut take: impl FnMut(&[u64])) -> ReadExtent {
         const BUSY: u32 = 1 << 31;
         const DISCARD: u32 = 1 << 30;
         const HEADER_BYTES: usize = 8;
         let end = self.producer.word(0).load(Ordering::Acquire);
-        let mut reached = Reached::Everything;
+        let mut reached = ReadExtent::Everything;
         while self.position < end {
             let at = self.data_at + (self.position % self.bytes as u64) as usize;
             let header = self.producer.word(at).load(Ordering::Acquire) as u32;
             if header & BUSY != 0 {
-                reached = Reached::Unfinished;
+                reached = ReadExtent::Unfinished;
                 break;
             }
             let len = (header & !(BUSY | DISCARD)) as usize;

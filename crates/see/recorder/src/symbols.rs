@@ -34,7 +34,7 @@ const OF_PROGRAM: &str = "bpf_prog_";
 const INTERRUPT_ENTRIES: [&str; 3] = ["asm_sysvec_", "asm_common_interrupt", "el1h_64_irq"];
 
 /// A part of a process's memory that is mapped from a file.
-struct Mapped {
+struct FileMapping {
     start: u64,
     end: u64,
     /// The offset in the file of the address `start`, bytes.
@@ -55,7 +55,7 @@ pub(crate) struct Symbols {
 
 #[derive(Default)]
 struct Process {
-    maps: Vec<Mapped>,
+    maps: Vec<FileMapping>,
     maps_read_ns: Option<u64>,
     names: HashMap<u64, Arc<str>>,
 }
@@ -166,7 +166,7 @@ impl Symbols {
 }
 
 impl Process {
-    fn place(&self, address: u64) -> Option<&Mapped> {
+    fn place(&self, address: u64) -> Option<&FileMapping> {
         let after = self.maps.partition_point(|mapped| mapped.start <= address);
         self.maps.get(after.checked_sub(1)?).filter(|mapped| address < mapped.end)
     }
@@ -188,11 +188,11 @@ fn hexadecimal(address: u64) -> Arc<str> {
     format!("{address:#x}").into()
 }
 
-fn read_maps(tgid: Tgid) -> Vec<Mapped> {
+fn read_maps(tgid: Tgid) -> Vec<FileMapping> {
     parse_maps(&fs::read_to_string(format!("/proc/{tgid}/maps")).unwrap_or_default())
 }
 
-fn parse_maps(text: &str) -> Vec<Mapped> {
+fn parse_maps(text: &str) -> Vec<FileMapping> {
     text.lines()
         .filter_map(|line| {
             let mut words = line.split_ascii_whitespace();
@@ -201,7 +201,7 @@ fn parse_maps(text: &str) -> Vec<Mapped> {
             let offset = u64::from_str_radix(words.next()?, 16).ok()?;
             let file = words.nth(2).unwrap_or("[anonymous]");
             is_code.then_some(())?;
-            Some(Mapped {
+            Some(FileMapping {
                 start: u64::from_str_radix(start, 16).ok()?,
                 end: u64::from_str_radix(end, 16).ok()?,
                 offset,

@@ -15,7 +15,7 @@ const STOLEN_MIN_MOST_NS: u64 = 50_000;
 const PAGE: usize = 1024;
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-struct Known {
+struct TaskState {
     policy: Policy,
     prio: u8,
     owed_ns: i64,
@@ -23,16 +23,16 @@ struct Known {
 }
 
 /// The state of a task until a switch shows another policy or priority.
-const ORDINARY: Known = Known { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
+const ORDINARY: TaskState = TaskState { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
 
 /// A table by tid, in pages that appear when used.
 #[derive(Default)]
 pub(crate) struct Tasks {
-    pages: Vec<Option<Box<[Known; PAGE]>>>,
+    pages: Vec<Option<Box<[TaskState; PAGE]>>>,
 }
 
 impl Tasks {
-    fn task(&mut self, tid: Tid) -> &mut Known {
+    fn task(&mut self, tid: Tid) -> &mut TaskState {
         let number = tid.0 as usize;
         let page = number / PAGE;
         if page >= self.pages.len() {
@@ -91,7 +91,7 @@ impl Tasks {
     }
 }
 
-impl Known {
+impl TaskState {
     /// Takes from the owed time at most the length of the stay, in whole grains, which take less room in the
     /// trace. The rest stays owed.
     fn tell(&mut self, stay_ns: u64) -> i32 {

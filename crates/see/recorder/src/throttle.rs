@@ -21,11 +21,11 @@ const DEPTH_MAX: usize = 64;
 #[derive(Default)]
 pub(crate) struct Throttles {
     limits: HashMap<u64, Arc<Limit>>,
-    waiting: HashMap<Tid, Waiting>,
+    waiting: HashMap<Tid, ThrottledTask>,
 }
 
 /// A throttled task: its CPU, and the throttled time of its queue up to the start of the wait, ns.
-struct Waiting {
+struct ThrottledTask {
     cpu: usize,
     so_far_ns: u64,
     limit: Arc<Limit>,
@@ -48,7 +48,7 @@ impl Throttles {
         match raw.says {
             SPRY_QUEUE_BEGINS => {
                 let limit = self.limit_of(raw.group);
-                let waiting = Waiting { cpu, so_far_ns: ns, limit: Arc::clone(&limit) };
+                let waiting = ThrottledTask { cpu, so_far_ns: ns, limit: Arc::clone(&limit) };
                 self.waiting.insert(tid, waiting);
                 Some(Throttled { tid, throttled_ns: None, limit })
             }

@@ -14,7 +14,7 @@ const START_NS: u64 = 1_000;
 
 /// Keeps everything that the time line reports.
 #[derive(Default)]
-struct Heard {
+struct ObservedEvents {
     ran: Vec<Ran>,
     waited: Vec<Waited>,
     slept: Vec<Slept>,
@@ -25,7 +25,7 @@ struct Heard {
     ticked: Vec<Ticked>,
 }
 
-impl Observer for Heard {
+impl Observer for ObservedEvents {
     fn ran(&mut self, _: &Timeline, ran: &Ran) {
         self.ran.push(*ran);
     }
@@ -55,7 +55,7 @@ impl Observer for Heard {
 /// A time line with hand-made events; times count from the start, ns.
 struct Bench {
     timeline: Timeline,
-    heard: Heard,
+    heard: ObservedEvents,
 }
 
 impl Bench {
@@ -66,7 +66,7 @@ impl Bench {
     fn of_window(from_ns: u64, to_ns: u64) -> Bench {
         let header = Header { cpus: 2, start_ns: START_NS, ..Header::default() };
         let window = Window { from_ns: START_NS + from_ns, to_ns: START_NS + to_ns };
-        Bench { timeline: Timeline::new(&header, window), heard: Heard::default() }
+        Bench { timeline: Timeline::new(&header, window), heard: ObservedEvents::default() }
     }
 
     fn at(&mut self, time_ns: u64, cpu: u16, event: Event) -> &mut Bench {

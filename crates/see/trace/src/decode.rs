@@ -18,7 +18,7 @@ use crate::varint::{Cursor, unzigzag};
 
 /// A task that the block has introduced.
 #[derive(Clone, Copy)]
-struct Known {
+struct BlockTask {
     tid: Tid,
     prio: u8,
 }
@@ -27,7 +27,7 @@ struct Known {
 pub(crate) struct Decoder {
     cpu: u16,
     last_ns: u64,
-    tasks: Vec<Known>,
+    tasks: Vec<BlockTask>,
     symbols: Vec<Arc<str>>,
     /// Bytes of all symbols.
     symbol_bytes: usize,
@@ -43,7 +43,7 @@ const SYMBOL_HEAD_BYTES: usize = 32;
 
 /// The result of reading one record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Told {
+pub(crate) enum ReadOutcome {
     /// The record is an event or describes a task. Its time is [`Decoder::last_ns`].
     Event,
     /// The record has nothing for the caller: it is internal to the stream, or of a later version.
@@ -53,7 +53,7 @@ pub(crate) enum Told {
 impl Decoder {
     /// A decoder at the start of a block.
     pub(crate) fn new(cpu: u16, tick_ns: u64, first_ns: u64) -> Decoder {
-        let idle = Known { tid: Tid::IDLE, prio: PRIO_DEFAULT };
+        let idle = BlockTask { tid: Tid::IDLE, prio: PRIO_DEFAULT };
         Decoder {
             cpu,
             last_ns: first_ns,
@@ -70,7 +70,7 @@ impl Decoder {
 
     /// The memory of the tables of tasks and symbols, bytes.
     pub(crate) fn table_bytes(&self) -> usize {
-        self.tasks.capacity() * size_of::<Known>() + self.symbol_bytes
+        self.tasks.capacity() * size_of::<BlockTask>() + self.symbol_bytes
     }
 
     /// The time of the last record, ns of the trace's clock.
@@ -80,7 +80,7 @@ impl Decoder {
 
     /// Reads the next record and stores its event in `to`. Returns `None` if the bytes are no valid record.
     #[inline]
-    pub(crate) fn next(&mut self, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
+    pub(crate) fn next(&mut self, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<ReadOutcome> {
         let first = cursor.byte()?;
         let code = first & ((1 << CODE_BITS) - 1);
         if code == code::DEFINE || code == code::CURRENT {
@@ -103,23 +103,29 @@ impl Decoder {
     }
 
     /// Reads a record that has no time.
-    fn own(&mut self, code: u8, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
+    fn own(&mut self, code: u8, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<ReadOutcome> {
         if code == code::DEFINE {
             let info = self.define(cursor)?;
             *to = Event::Task(TaskInfo { inner: self.inner(cursor)?, ..info });
-            return Some(Told::Event);
+            return Some(ReadOutcome::Event);
         }
         self.current = Some(self.index(cursor)?);
-        Some(Told::Nothing)
+        Some(ReadOutcome::Nothing)
     }
 
     /// Reads the rest of a record, after its first byte and its time.
     #[inline(always)]
-    fn record(&mut self, first: u8, time: u64, cursor: &mut Cursor<'_>, to: &mut Event) -> Option<Told> {
+    fn record(
+        &mut self,
+        first: u8,
+        time: u64,
+        cursor: &mut Cursor<'_>,
+        to: &mut Event,
+    ) -> Option<ReadOutcome> {
         let code = first & ((1 << CODE_BITS) - 1);
         if code == code::TICK && first & FLAG_A != 0 {
             *to = self.tick_on_time(time, cursor)?;
-            return Some(Told::Event);
+            return Some(ReadOutcome::Event);
         }
         self.last_ns = self.last_ns.checked_add(time)?;
         match code {
@@ -133,12 +139,12 @@ impl Decoder {
                 match number {
                     extended::THROTTLED => *to = self.throttled(&mut content)?,
                     extended::IDLE_STATE => put(to, idle_state(&mut content)?),
-                    _ => return Some(Told::Nothing),
+                    _ => return Some(ReadOutcome::Nothing),
                 }
             }
             _ => *to = self.rare(code, first, cursor)?,
         }
-        Some(Told::Event)
+        Some(ReadOutcome::Event)
     }
 
     /// Reads a tick due whole periods after the previous tick. Its time is its due time plus `late`, ns.
@@ -193,7 +199,7 @@ impl Decoder {
         if self.tasks.len() as u64 > TID_MAX {
             return None;
         }
-        self.tasks.push(Known { tid, prio: PRIO_DEFAULT });
+        self.tasks.push(BlockTask { tid, prio: PRIO_DEFAULT });
         Some(TaskInfo::new(tid, tgid, comm))
     }
 

@@ -20,7 +20,7 @@ pub(crate) type Names = FxHashMap<Tid, TaskInfo>;
 
 /// A task that the block has introduced: its number in the block, and its last priority.
 #[derive(Clone, Copy)]
-struct Known {
+struct TaskNumber {
     index: u32,
     prio: u8,
 }
@@ -32,7 +32,7 @@ pub(crate) struct Stream {
     pub(crate) bytes: Vec<u8>,
     /// Events in the segment.
     pub(crate) count: u64,
-    tasks: FxHashMap<Tid, Known>,
+    tasks: FxHashMap<Tid, TaskNumber>,
     tasks_defined: u32,
     symbols: FxHashMap<Arc<str>, u32>,
     current: Option<Tid>,
@@ -42,12 +42,12 @@ pub(crate) struct Stream {
     tick_ns: u64,
     tick_due_ns: Option<u64>,
     predictor: Predictor,
-    written: Written,
+    written: LastRecord,
 }
 
 /// The last record: the offsets of its first byte and of the bytes after its time, and the time as encoded.
 #[derive(Clone, Copy, Default)]
-struct Written {
+struct LastRecord {
     first_at: usize,
     rest_at: usize,
     time: u64,
@@ -67,7 +67,7 @@ impl Stream {
     /// Resets the state of the block, except for the running task, which the new block restates.
     pub(crate) fn start_block(&mut self, first_ns: u64, names: &Names) {
         self.tasks.clear();
-        self.tasks.insert(Tid::IDLE, Known { index: 0, prio: PRIO_DEFAULT });
+        self.tasks.insert(Tid::IDLE, TaskNumber { index: 0, prio: PRIO_DEFAULT });
         self.tasks_defined = 0;
         self.symbols.clear();
         self.last_wakee = None;
@@ -107,12 +107,12 @@ impl Stream {
         let first_at = self.bytes.len();
         self.bytes.push(first);
         put(&mut self.bytes, time);
-        self.written = Written { first_at, rest_at: self.bytes.len(), time };
+        self.written = LastRecord { first_at, rest_at: self.bytes.len(), time };
     }
 
     /// If a reader will guess the record that was just written, takes it back and writes its short form.
     fn shorten(&mut self) {
-        let Written { first_at, rest_at, time } = self.written;
+        let LastRecord { first_at, rest_at, time } = self.written;
         let shape = Shape::new(self.bytes[first_at], &self.bytes[rest_at..]);
         if shape == Some(self.predictor.guess()) {
             self.bytes.truncate(first_at);
@@ -133,7 +133,7 @@ impl Stream {
         let index = self.tasks_defined;
         let unknown = || TaskInfo::new(tid, Tgid(0), Comm::default());
         let info = names.get(&tid).copied().unwrap_or_else(unknown);
-        self.tasks.insert(tid, Known { index, prio: PRIO_DEFAULT });
+        self.tasks.insert(tid, TaskNumber { index, prio: PRIO_DEFAULT });
         self.bytes.push(code::DEFINE);
         put(&mut self.bytes, u64::from(tid.0));
         put(&mut self.bytes, zigzag(i64::from(tid.0) - i64::from(info.tgid.0)));

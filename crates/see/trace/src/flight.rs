@@ -120,9 +120,9 @@ mod tests {
 
     /// A flight, and the time of the latest event, ns.
     #[derive(Clone)]
-    struct Kept(Rc<RefCell<(Flight, u64)>>);
+    struct FlightSink(Rc<RefCell<(Flight, u64)>>);
 
-    impl Write for Kept {
+    impl Write for FlightSink {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
             let (flight, now_ns) = &mut *self.0.borrow_mut();
             flight.take(bytes, *now_ns);
@@ -137,7 +137,7 @@ mod tests {
     /// Writes a trace of `seconds` with a mark every 10 ms. Returns the numbers of the kept marks.
     fn kept(seconds: u64, bytes_max: usize) -> Vec<u64> {
         let header = Header { cpus: 1, start_ns: 5 * S, ..Header::default() };
-        let kept = Kept(Rc::new(RefCell::new((Flight::new(2 * S, bytes_max), 0))));
+        let kept = FlightSink(Rc::new(RefCell::new((Flight::new(2 * S, bytes_max), 0))));
         let options = Options { block_ns: S / 4, ..Options::default() };
         let mut writer = Writer::new(kept.clone(), &header, options).expect("memory takes everything");
         for step in 0..seconds * 100 {

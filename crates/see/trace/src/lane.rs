@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use zstd::stream::raw::{DParameter, Decoder as Unpacker, InBuffer, Operation, OutBuffer};
 
-use crate::decode::{Decoder, Told};
+use crate::decode::{Decoder, ReadOutcome};
 use crate::event::{Event, Lost, Stamped};
 use crate::reader::Totals;
 use crate::varint::Cursor;
@@ -151,7 +151,7 @@ impl Lane {
                 let mut cursor = Cursor::at(&self.raw, self.position);
                 let told = decoder.next(&mut cursor, &mut self.next.event);
                 match told {
-                    Some(Told::Event) => {
+                    Some(ReadOutcome::Event) => {
                         self.position = cursor.position();
                         match self.next.event {
                             Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) => {}
@@ -162,7 +162,7 @@ impl Lane {
                         self.is_ready = true;
                         return;
                     }
-                    Some(Told::Nothing) => self.position = cursor.position(),
+                    Some(ReadOutcome::Nothing) => self.position = cursor.position(),
                     None => {
                         totals.damaged_bytes += (self.raw.len() - self.position) as u64;
                         self.break_block();

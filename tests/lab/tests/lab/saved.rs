@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::os::unix::fs::{FileExt, symlink};
 use std::path::{Path, PathBuf};
 
-use spry_lab::{Begins, Cache, Job, Lab, LabOptions, MachineSpec, Outcome, Stop, Topology};
+use spry_lab::{Beginning, Cache, Job, Lab, LabOptions, MachineSpec, Outcome, Stop, Topology};
 use spry_lab_tests::{is_long, machine, programs, quiet, run, script};
 use tempfile::TempDir;
 
@@ -69,7 +69,7 @@ fn a_machine_of_two_cpus_saved_anew_gives_the_same_bytes() {
 fn a_run_of_one_cpu_booted_or_from_memory_leaves_the_same_bytes() {
     let machine = machine(&MachineSpec::default());
     let known = run(&machine, &race(1)).expect("it runs");
-    same_results(&known, &run(&machine, &Job { begins: Begins::Booted, ..race(1) }).expect("it runs"));
+    same_results(&known, &run(&machine, &Job { begins: Beginning::Booted, ..race(1) }).expect("it runs"));
 }
 
 #[test]

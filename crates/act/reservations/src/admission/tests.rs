@@ -139,9 +139,9 @@ fn it_admits_as_the_model_does_and_a_refusal_changes_nothing() {
 }
 
 /// Checks that the largest budget of a refusal is admitted, and 1 ns more is not. The admission stays as is.
-fn what_would_fit_fits(admission: &mut Admission, ask: &Ask<'_>, why: Refused) {
+fn what_would_fit_fits(admission: &mut Admission, ask: &Ask<'_>, why: ReservationError) {
     let (fits_ns, cpu) = match why {
-        Refused::Full { fits_ns, limit: limit @ (Limit::Cpu(_) | Limit::UsersOfCpu(_)), .. } => {
+        ReservationError::Full { fits_ns, limit: limit @ (Limit::Cpu(_) | Limit::UsersOfCpu(_)), .. } => {
             (fits_ns, limit.cpu())
         }
         _ => return,
@@ -191,7 +191,7 @@ fn the_reserved_share_stays_within_the_bound_for_all_periods() {
     for number in 0..4_000 {
         let period_ns = crate::PERIOD_MIN_NS + noise.below(crate::PERIOD_MAX_NS - crate::PERIOD_MIN_NS);
         let ask = ask(number, terms(BUDGET_MIN_NS + noise.below(period_ns / 20), period_ns));
-        if let Err(Refused::Full { limit: Limit::Cpu(_), fits_ns, .. }) = admission.open(&ask) {
+        if let Err(ReservationError::Full { limit: Limit::Cpu(_), fits_ns, .. }) = admission.open(&ask) {
             full += 1;
             let rest = Ask { terms: terms(fits_ns.max(BUDGET_MIN_NS), period_ns), ..ask };
             assert_eq!(admission.open(&rest).is_ok(), fits_ns > 0);
@@ -213,7 +213,10 @@ fn a_thread_is_reserved_on_its_own_cpu_or_else_on_the_lowest() {
     let mut place = |number, runs_on| admission.open(&Ask { runs_on, ..ask(number, large) }).unwrap().cpu;
     assert_eq!((place(1, Some(5)), place(2, Some(5)), place(3, Some(9))), (5, 0, 1));
     let refused = admission.open(&Ask { runs_on: Some(5), ..ask(4, large) }).unwrap_err();
-    assert!(matches!(refused, Refused::Full { limit: Limit::Cpu(5), fits_ns: 300_000, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, ReservationError::Full { limit: Limit::Cpu(5), fits_ns: 300_000, .. }),
+        "{refused:?}"
+    );
 }
 
 #[test]
@@ -221,9 +224,9 @@ fn a_task_is_put_only_where_it_may_run() {
     let mut admission = admission();
     let small = terms(BUDGET_MIN_NS, 1_000_000);
     let only = |allowed, cpu| Ask { allowed, cpu, ..ask(1, small) };
-    assert_eq!(admission.open(&only(&[2, 3], None)), Err(Refused::NoCpu));
-    assert_eq!(admission.open(&only(&[1], Some(5))), Err(Refused::NotThere { cpu: 5 }));
-    assert_eq!(admission.open(&only(&[2, 3], Some(3))), Err(Refused::NotThere { cpu: 3 }));
+    assert_eq!(admission.open(&only(&[2, 3], None)), Err(ReservationError::NoCpu));
+    assert_eq!(admission.open(&only(&[1], Some(5))), Err(ReservationError::NotThere { cpu: 5 }));
+    assert_eq!(admission.open(&only(&[2, 3], Some(3))), Err(ReservationError::NotThere { cpu: 3 }));
     assert_eq!(admission.open(&only(&CPUS, Some(5))).unwrap().cpu, 5);
 }
 
@@ -233,18 +236,21 @@ fn a_user_has_a_quarter_of_a_cpu_and_four_reservations() {
     let of = |owner, number, terms| Ask { owner, ..ask(number, terms) };
     let anna = Owner::User(1000);
     let refused = admission.open(&of(anna, 1, terms(300_000, 1_000_000))).unwrap_err();
-    assert!(matches!(refused, Refused::Full { limit: Limit::User, fits_ns: 250_000, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, ReservationError::Full { limit: Limit::User, fits_ns: 250_000, .. }),
+        "{refused:?}"
+    );
     for number in 1..=4 {
         admission.open(&of(anna, number, terms(50_000, 1_000_000))).unwrap();
     }
     let fifth = admission.open(&of(anna, 5, terms(50_000, 1_000_000)));
-    assert_eq!(fifth, Err(Refused::UserCount { most: 4 }));
+    assert_eq!(fifth, Err(ReservationError::UserCount { most: 4 }));
     // Two further users get the share that users may have of a CPU, and root gets the rest.
     admission.open(&of(Owner::User(1001), 6, terms(250_000, 1_000_000))).unwrap();
     let third = Ask { cpu: Some(0), ..of(Owner::User(1002), 7, terms(100_000, 1_000_000)) };
     let refused = admission.open(&third).unwrap_err();
     assert!(
-        matches!(refused, Refused::Full { limit: Limit::UsersOfCpu(0), fits_ns: 50_000, .. }),
+        matches!(refused, ReservationError::Full { limit: Limit::UsersOfCpu(0), fits_ns: 50_000, .. }),
         "{refused:?}"
     );
     admission.open(&Ask { owner: Owner::Privileged, ..third }).unwrap();
@@ -256,7 +262,10 @@ fn what_servers_may_take_cannot_be_reserved() {
     let server = Ask { owner: Owner::Server, ..ask(0, terms(200_000, 1_000_000)) };
     let server = admission.open(&server).unwrap();
     let refused = admission.open(&ask(1, terms(800_000, 1_000_000))).unwrap_err();
-    assert!(matches!(refused, Refused::Full { room_ppm: 700_000, fits_ns: 700_000, .. }), "{refused:?}");
+    assert!(
+        matches!(refused, ReservationError::Full { room_ppm: 700_000, fits_ns: 700_000, .. }),
+        "{refused:?}"
+    );
     // A server is also admitted beside a task's reservation, and a refusal changes nothing.
     let task = admission.open(&ask(1, terms(700_000, 1_000_000))).unwrap();
     admission.change(server.slot, terms(200_001, 1_000_000)).unwrap_err();
@@ -273,11 +282,11 @@ fn no_thread_has_two_reservations() {
     let thread = |tid, tgid| Ask { tgid, ..ask(tid, small) };
     let group = |tgid| Ask { covers: Covers::Group { tgid }, tgid, ..ask(0, small) };
     admission.open(&thread(12, 10)).unwrap();
-    assert_eq!(admission.open(&thread(12, 10)), Err(Refused::Covered { slot: 0 }));
-    assert_eq!(admission.open(&group(10)), Err(Refused::Covered { slot: 0 }));
+    assert_eq!(admission.open(&thread(12, 10)), Err(ReservationError::Covered { slot: 0 }));
+    assert_eq!(admission.open(&group(10)), Err(ReservationError::Covered { slot: 0 }));
     admission.open(&thread(13, 10)).unwrap();
     admission.open(&group(20)).unwrap();
-    assert_eq!(admission.open(&thread(21, 20)), Err(Refused::Covered { slot: 2 }));
+    assert_eq!(admission.open(&thread(21, 20)), Err(ReservationError::Covered { slot: 2 }));
 }
 
 #[test]
@@ -287,7 +296,7 @@ fn there_are_no_more_than_256_reservations() {
     for number in 0..SLOTS_MAX {
         assert_eq!(admission.open(&ask(number, small)).map(|one| one.slot), Ok(number));
     }
-    assert_eq!(admission.open(&ask(999, small)), Err(Refused::Slots { most: SLOTS_MAX }));
+    assert_eq!(admission.open(&ask(999, small)), Err(ReservationError::Slots { most: SLOTS_MAX }));
     admission.close(7);
     assert_eq!(admission.open(&ask(999, small)).map(|one| one.slot), Ok(7));
 }

@@ -23,7 +23,7 @@ struct Plant {
 /// The result of a stretch of time: the least and the highest fill level, and how often the level went across
 /// half by more than a tenth on both sides.
 #[derive(Debug)]
-struct Seen {
+struct RunSummary {
     least: f64,
     most: f64,
     swings: u32,
@@ -45,10 +45,10 @@ impl Plant {
 
     /// Runs for a time. `fills` is how many whole queues the partner fills in a second. `needs` is the share
     /// of a CPU with which the task keeps up with that.
-    fn run(&mut self, seconds: f64, fills: f64, needs: f64) -> Seen {
+    fn run(&mut self, seconds: f64, fills: f64, needs: f64) -> RunSummary {
         let until_ns = self.now_ns + (seconds * 1e9) as u64;
         let (step_s, drains) = (STEP_NS as f64 / 1e9, fills / needs);
-        let mut seen = Seen { least: 1.0, most: 0.0, swings: 0, share_most: 0.0 };
+        let mut seen = RunSummary { least: 1.0, most: 0.0, swings: 0, share_most: 0.0 };
         let mut side = 0;
         while self.now_ns < until_ns {
             self.now_ns += STEP_NS;

@@ -1,13 +1,13 @@
 //! Tests valid calls and invalid calls.
 
 use super::*;
-use crate::wire::{Sent, written};
+use crate::wire::{OutgoingMessage, written};
 
 const CALLER: Caller = Caller { uid: 1000, tgid: 77 };
 
 /// A call, as the bus delivers it.
 fn sent(interface: &str, member: &str, values: &Values) -> Message {
-    let bytes = written(1, Sent::ToBus { member }, values);
+    let bytes = written(1, OutgoingMessage::ToBus { member }, values);
     let mut message = Message::read(&bytes).expect("a message");
     (message.path, message.interface) = (PATH.to_owned(), interface.to_owned());
     message

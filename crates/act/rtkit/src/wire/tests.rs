@@ -3,7 +3,7 @@
 use super::*;
 
 fn call(member: &str, values: &Values) -> Vec<u8> {
-    written(7, Sent::ToBus { member }, values)
+    written(7, OutgoingMessage::ToBus { member }, values)
 }
 
 #[test]
@@ -15,7 +15,8 @@ fn a_message_is_read_as_it_was_written() {
     let mut body = message.body();
     assert_eq!((body.text(), body.u32(), body.end()), (Ok("org.x"), Ok(4), Ok(())));
     let caller = Message { sender: ":1.5".to_owned(), serial: 9, ..message };
-    let error = Message::read(&written(1, Sent::Error { to: &caller, name: "a.B" }, &Values::default()));
+    let error =
+        Message::read(&written(1, OutgoingMessage::Error { to: &caller, name: "a.B" }, &Values::default()));
     let error = error.expect("a message");
     assert_eq!((error.kind, error.answers, error.error.as_str()), (Kind::Error, 9, "a.B"));
 }
@@ -69,10 +70,10 @@ fn bytes_that_were_spoilt_are_a_message_or_none() {
 #[test]
 fn a_message_with_a_wrong_length_is_malformed() {
     let bytes = call("Hello", &Values::default());
-    assert_eq!(Message::read(&bytes[..bytes.len() - 1]), Err(Malformed));
-    assert_eq!(Message::read(&[bytes.as_slice(), &[0]].concat()), Err(Malformed));
+    assert_eq!(Message::read(&bytes[..bytes.len() - 1]), Err(MalformedMessage));
+    assert_eq!(Message::read(&[bytes.as_slice(), &[0]].concat()), Err(MalformedMessage));
     let mut long = bytes.clone();
     long[4..8].fill(0xff);
-    assert_eq!(length(long.first_chunk().expect("16 bytes")), Err(Malformed));
-    assert_eq!(Message::read(&[]), Err(Malformed));
+    assert_eq!(length(long.first_chunk().expect("16 bytes")), Err(MalformedMessage));
+    assert_eq!(Message::read(&[]), Err(MalformedMessage));
 }

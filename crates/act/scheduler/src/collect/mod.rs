@@ -30,7 +30,7 @@ const HOOKS: [(&str, Waits); 2] =
 /// The counts of the collection since the previous drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
-pub struct Drained {
+pub struct DrainReport {
     /// Processes that have exited or called exec. They are removed from the graph already.
     pub gone: Vec<Tgid>,
     /// The characters that passed through each terminal.
@@ -151,7 +151,7 @@ impl Collector {
 
     /// Adds the edges counted since the previous drain to the graph. Processes that have exited or called
     /// exec are removed first, so a later process with the same number begins without edges.
-    pub fn drain(&mut self, graph: &mut Graph) -> Drained {
+    pub fn drain(&mut self, graph: &mut Graph) -> DrainReport {
         let mut gone = Vec::new();
         let nodes = self.nodes.used();
         self.owners.resize(nodes.len(), None);
@@ -185,7 +185,7 @@ impl Collector {
         }
         let lost = self.nodes.lost_edges() + self.nodes.lost_nodes();
         let lost_edges = lost - std::mem::replace(&mut self.lost, lost);
-        Drained { gone, ttys: self.ttys.take(&self.nodes), lost_edges }
+        DrainReport { gone, ttys: self.ttys.take(&self.nodes), lost_edges }
     }
 
     /// The secret factor in the hash that finds the bucket of a process. The scheduler's programs must use

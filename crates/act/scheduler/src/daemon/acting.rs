@@ -7,8 +7,8 @@ use spry_control::{ActuatorArg, Ejection, RunArgs, State, Tuning};
 use spry_policy::{Constants, Tgid, WakeRule};
 use spry_reservations::Enforcer;
 
-use super::by_hand::ByHand;
-use super::retry::{Next, Retry};
+use super::by_hand::ManualOverrides;
+use super::retry::{NextStep, Retry};
 use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::collect::Collector;
 use crate::fair::{Fair, FairOptions};
@@ -24,7 +24,7 @@ enum Kind {
 }
 
 /// The present actuator, and the history of actuators.
-pub struct Acting {
+pub struct ActuatorManager {
     wanted: ActuatorArg,
     background_share: u8,
     wake: WakeRule,
@@ -43,7 +43,7 @@ pub struct Acting {
     trouble: Option<String>,
 }
 
-impl Acting {
+impl ActuatorManager {
     /// Starts an actuator; none if the daemon only observes.
     ///
     /// # Errors
@@ -53,8 +53,8 @@ impl Acting {
         constants: &Constants,
         collector: Option<&Collector>,
         now_ns: u64,
-    ) -> Result<Acting> {
-        let mut acting = Acting {
+    ) -> Result<ActuatorManager> {
+        let mut acting = ActuatorManager {
             wanted: args.actuator,
             background_share: args.background_share,
             wake: constants.wake,
@@ -142,7 +142,12 @@ impl Acting {
 
     /// Checks whether the actuator still acts. If not, plans a retry or starts another actuator. Returns
     /// messages for the user.
-    pub fn check(&mut self, collector: Option<&Collector>, by_hand: &ByHand, now_ns: u64) -> Vec<String> {
+    pub fn check(
+        &mut self,
+        collector: Option<&Collector>,
+        by_hand: &ManualOverrides,
+        now_ns: u64,
+    ) -> Vec<String> {
         let mut said = Vec::new();
         if let Some(actuator) = &mut self.actuator {
             if let Health::Ejected(reason) = actuator.health() {
@@ -174,25 +179,25 @@ impl Acting {
     fn after_failure(
         &mut self,
         collector: Option<&Collector>,
-        by_hand: &ByHand,
+        by_hand: &ManualOverrides,
         since_ns: u64,
         now_ns: u64,
     ) -> Option<String> {
         self.since_ns = now_ns;
         match (self.retry.failed(since_ns, now_ns), self.wanted) {
-            (Next::TryAt(_), _) => None,
-            (Next::GiveUp, ActuatorArg::Auto) => Some(match self.make(Kind::Fair, collector) {
+            (NextStep::TryAt(_), _) => None,
+            (NextStep::GiveUp, ActuatorArg::Auto) => Some(match self.make(Kind::Fair, collector) {
                 Ok(actuator) => {
                     self.take_charge(actuator, by_hand, now_ns);
                     "it failed too often: going on through what every kernel has".to_owned()
                 }
                 Err(error) => format!("it failed too often, and nothing else can act: {error:#}"),
             }),
-            (Next::GiveUp, _) => Some("it failed too often: not trying again".to_owned()),
+            (NextStep::GiveUp, _) => Some("it failed too often: not trying again".to_owned()),
         }
     }
 
-    fn take_charge(&mut self, mut actuator: Box<dyn Actuator>, by_hand: &ByHand, now_ns: u64) {
+    fn take_charge(&mut self, mut actuator: Box<dyn Actuator>, by_hand: &ManualOverrides, now_ns: u64) {
         for (tgid, hand) in by_hand.all() {
             if let Err(error) = actuator.set_by_hand(tgid, Some(hand.class)) {
                 self.trouble =

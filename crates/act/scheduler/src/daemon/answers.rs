@@ -5,12 +5,12 @@ use spry_policy::{Constants, Tgid};
 use spry_sys::clock::monotonic_ns;
 
 use super::Daemon;
-use super::devices::Telling;
+use super::devices::DeviceData;
 use super::front::Front;
-use super::privacy::{self, Own as _};
+use super::privacy::{self, Ownership as _};
 use super::process;
-use super::second::Owned;
-use super::shares::Watched;
+use super::second::Belongings;
+use super::shares::Audience;
 use super::system::own_cpu_ns;
 use super::views::Sight;
 
@@ -21,7 +21,7 @@ impl Daemon {
             return self.status_of_own(uid);
         }
         let now = monotonic_ns();
-        self.shares.census(Watched::Yes, now, monotonic_ns);
+        self.shares.census(Audience::Yes, now, monotonic_ns);
         let tasks = self.sight().tasks(|_| true);
         self.whole(tasks)
     }
@@ -88,7 +88,7 @@ impl Daemon {
         privacy::explanation(explanation, &own).ok_or_else(no_process)
     }
 
-    fn own_of(&mut self, uid: u32) -> Owned {
+    fn own_of(&mut self, uid: u32) -> Belongings {
         let own = self.second.asked(uid, monotonic_ns());
         self.second.make_part(&own);
         own
@@ -100,7 +100,7 @@ impl Daemon {
             constants: self.rounds.policy().constants(),
             standings: self.rounds.standings(),
             graph: self.senses.collector().map(|_| self.rounds.graph()),
-            telling: Telling { servers: self.rounds.servers(), frames_per_s: self.senses.frames_per_s() },
+            telling: DeviceData { servers: self.rounds.servers(), frames_per_s: self.senses.frames_per_s() },
             shares: &mut self.shares,
             by_hand: &self.by_hand,
             acting: &self.acting,

@@ -15,7 +15,7 @@ const OF_ONE_MAX: usize = 256;
 
 /// A manual override of a process' class.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Placed {
+pub struct ManualOverride {
     /// The class into which the user put the process.
     pub class: Class,
     /// The user that set the override.
@@ -25,8 +25,8 @@ pub struct Placed {
 
 /// All manual overrides.
 #[derive(Clone, Debug, Default)]
-pub struct ByHand {
-    by_tgid: BTreeMap<Tgid, Placed>,
+pub struct ManualOverrides {
+    by_tgid: BTreeMap<Tgid, ManualOverride>,
 }
 
 /// A permitted change of a manual override.
@@ -44,12 +44,12 @@ pub struct Change {
 /// The facts that decide whether a user may override a process' class: whether it is a kernel thread, and the
 /// user of the present override.
 #[derive(Clone, Copy, Debug)]
-struct Moved {
+struct OverrideFacts {
     is_kernel: bool,
     set_by: Option<u32>,
 }
 
-impl ByHand {
+impl ManualOverrides {
     /// Decides whether a user may set a manual override, and returns the change.
     ///
     /// # Errors
@@ -68,7 +68,8 @@ impl ByHand {
                 "the scheduler's own daemon has a class of its own".to_owned(),
             ));
         }
-        let moved = Moved { is_kernel: found.is_kernel(), set_by: self.of(tgid).map(|hand| hand.uid) };
+        let moved =
+            OverrideFacts { is_kernel: found.is_kernel(), set_by: self.of(tgid).map(|hand| hand.uid) };
         may(uid, tgid, class, moved)?;
         let of_one = self.by_tgid.values().filter(|hand| hand.uid == uid).count();
         if self.by_tgid.len() >= ALL_MAX || (uid != 0 && of_one >= OF_ONE_MAX) {
@@ -90,7 +91,7 @@ impl ByHand {
     pub fn keep(&mut self, change: Change) {
         let Change { tgid, class, uid, start_ticks } = change;
         match class {
-            Some(class) => drop(self.by_tgid.insert(tgid, Placed { class, uid, start_ticks })),
+            Some(class) => drop(self.by_tgid.insert(tgid, ManualOverride { class, uid, start_ticks })),
             None => drop(self.by_tgid.remove(&tgid)),
         }
     }
@@ -99,7 +100,7 @@ impl ByHand {
     /// belong to other processes now.
     #[must_use]
     pub fn prune(&mut self) -> Vec<Tgid> {
-        let lives = |tgid: Tgid, hand: &Placed| {
+        let lives = |tgid: Tgid, hand: &ManualOverride| {
             Process::of(tgid).is_some_and(|found| found.start_ticks == hand.start_ticks)
         };
         let gone: Vec<Tgid> =
@@ -109,18 +110,18 @@ impl ByHand {
     }
 
     /// The manual override of a process, if there is one.
-    pub fn of(&self, tgid: Tgid) -> Option<Placed> {
+    pub fn of(&self, tgid: Tgid) -> Option<ManualOverride> {
         self.by_tgid.get(&tgid).copied()
     }
 
     /// All manual overrides, by number of the process.
-    pub fn all(&self) -> impl Iterator<Item = (Tgid, Placed)> {
+    pub fn all(&self) -> impl Iterator<Item = (Tgid, ManualOverride)> {
         self.by_tgid.iter().map(|(&tgid, &hand)| (tgid, hand))
     }
 }
 
 /// Checks whether a user may override a process' class.
-fn may(uid: u32, tgid: Tgid, class: HandClass, moved: Moved) -> Result<(), Refusal> {
+fn may(uid: u32, tgid: Tgid, class: HandClass, moved: OverrideFacts) -> Result<(), Refusal> {
     let denied = |why: String| Err(no(RefusalKind::Denied, why));
     if moved.is_kernel {
         return Err(no(RefusalKind::Unable, "threads of the kernel keep their class".to_owned()));
@@ -145,9 +146,9 @@ fn no(kind: RefusalKind, text: String) -> Refusal {
 mod tests {
     use super::*;
 
-    const MINE: Moved = Moved { is_kernel: false, set_by: None };
+    const MINE: OverrideFacts = OverrideFacts { is_kernel: false, set_by: None };
 
-    fn kind(uid: u32, class: HandClass, moved: Moved) -> Option<RefusalKind> {
+    fn kind(uid: u32, class: HandClass, moved: OverrideFacts) -> Option<RefusalKind> {
         may(uid, Tgid(7), class, moved).err().map(|refusal| refusal.kind)
     }
 
@@ -161,7 +162,7 @@ mod tests {
 
     #[test]
     fn who_is_another_user_s_is_as_good_as_nobody() {
-        let by_hand = ByHand::default();
+        let by_hand = ManualOverrides::default();
         let refused = |tid: u32| {
             let refusal = by_hand.decide(4_000_000_007, tid, HandClass::Idle).unwrap_err();
             (refusal.kind, refusal.text.replace(&tid.to_string(), "N"))
@@ -174,20 +175,23 @@ mod tests {
 
     #[test]
     fn what_root_said_a_user_does_not_take_back() {
-        let roots = Moved { set_by: Some(0), ..MINE };
+        let roots = OverrideFacts { set_by: Some(0), ..MINE };
         assert_eq!(kind(1000, HandClass::Auto, roots), Some(RefusalKind::Denied));
-        assert_eq!(kind(1000, HandClass::Auto, Moved { set_by: Some(1000), ..MINE }), None);
+        assert_eq!(kind(1000, HandClass::Auto, OverrideFacts { set_by: Some(1000), ..MINE }), None);
         assert_eq!(kind(0, HandClass::Auto, roots), None);
     }
 
     #[test]
     fn threads_of_the_kernel_are_nobodys_to_move() {
-        assert_eq!(kind(0, HandClass::Idle, Moved { is_kernel: true, ..MINE }), Some(RefusalKind::Unable));
+        assert_eq!(
+            kind(0, HandClass::Idle, OverrideFacts { is_kernel: true, ..MINE }),
+            Some(RefusalKind::Unable)
+        );
     }
 
     #[test]
     fn who_is_gone_is_forgotten() {
-        let mut by_hand = ByHand::default();
+        let mut by_hand = ManualOverrides::default();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let tgid = Tgid(child.id());
         by_hand.keep(by_hand.decide(0, child.id(), HandClass::Idle).unwrap());

@@ -11,14 +11,14 @@ use super::process;
 
 /// The data on devices that is shown besides the policy's standings.
 #[derive(Clone, Copy, Debug)]
-pub struct Telling<'a> {
+pub struct DeviceData<'a> {
     /// The server processes of devices.
     pub servers: &'a [Server],
     /// The recent drawing rate of each process, 1/s. Processes that have not drawn are left out.
     pub frames_per_s: &'a BTreeMap<Tgid, f64>,
 }
 
-impl Telling<'_> {
+impl DeviceData<'_> {
     /// The server process of a device.
     pub fn server(&self, place: Place) -> Option<Tgid> {
         let serves = |server: &&Server| server.device.is_some_and(|device| device.place == place);

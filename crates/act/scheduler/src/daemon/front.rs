@@ -33,7 +33,7 @@ const SECOND_NS: u64 = 1_000_000_000;
 
 /// The running process.
 #[derive(Debug)]
-struct Running {
+struct FrontProcess {
     child: Child,
     line: OwnedFd,
     since_ns: u64,
@@ -45,7 +45,7 @@ pub struct Front {
     uid: u32,
     gid: u32,
     program: PathBuf,
-    running: Option<Running>,
+    running: Option<FrontProcess>,
     /// A process that was killed and has not been reaped yet.
     ending: Option<Child>,
     due_ns: u64,
@@ -147,7 +147,7 @@ impl Front {
         match self.start() {
             Ok((child, line)) => {
                 self.trouble = None;
-                self.running = Some(Running { child, line, since_ns: now_ns });
+                self.running = Some(FrontProcess { child, line, since_ns: now_ns });
             }
             Err(error) => {
                 self.trouble = Some(format!("{NAME} cannot be started: {error:#}"));
@@ -171,7 +171,7 @@ impl Front {
     }
 
     fn end(&mut self, now_ns: u64) {
-        let Some(Running { mut child, since_ns, .. }) = self.running.take() else { return };
+        let Some(FrontProcess { mut child, since_ns, .. }) = self.running.take() else { return };
         // The process may have ended already.
         _ = child.kill();
         if matches!(child.try_wait(), Ok(None)) {
@@ -188,7 +188,7 @@ impl Front {
 
 impl Drop for Front {
     fn drop(&mut self) {
-        if let Some(Running { child, .. }) = &mut self.running {
+        if let Some(FrontProcess { child, .. }) = &mut self.running {
             _ = child.kill();
             _ = child.wait();
         }

@@ -33,17 +33,17 @@ use spry_reservations::Enforcer;
 use spry_sys::clock::monotonic_ns;
 use spry_sys::poll::{self, PollFd, Waker};
 
-use self::acting::Acting;
-use self::by_hand::ByHand;
+use self::acting::ActuatorManager;
+use self::by_hand::ManualOverrides;
 use self::front::Front;
 use self::reserve::{Asker, Reservations};
 use self::rounds::Rounds;
 use self::second::Second;
 use self::senses::Senses;
 use self::server::{Caller, Question, Server};
-use self::shares::{Shares, Watched};
+use self::shares::{Audience, Shares};
 pub use self::system::say;
-use self::system::{Only, own_cpu_ns};
+use self::system::{DaemonLock, own_cpu_ns};
 use crate::deadline::{self, Deadline};
 
 /// The file that the acting daemon of this machine holds locked, wherever its socket is.
@@ -62,11 +62,11 @@ struct Daemon {
     rounds: Rounds,
     /// This field is dropped before the fields below it: tasks return to the kernel's scheduler before
     /// anything else ends.
-    acting: Acting,
+    acting: ActuatorManager,
     /// The reservations. They end as early as the actuator above.
     reservations: Reservations,
     senses: Senses,
-    by_hand: ByHand,
+    by_hand: ManualOverrides,
     shares: Shares,
     /// The data from which requests of ordinary users are answered.
     second: Second,
@@ -77,7 +77,7 @@ struct Daemon {
 /// The daemon's next step after it has answered a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-enum Then {
+enum Continuation {
     GoOn,
     Stop,
 }
@@ -89,8 +89,8 @@ enum Then {
 pub fn run(args: &RunArgs) -> Result<()> {
     system::need_root()?;
     let socket = spry_control::socket(args.socket.clone());
-    let _only = Only::take(&lock_of(&socket))?;
-    let _acting = if args.observe_only { None } else { Some(Only::take(Path::new(ACTING_LOCK))?) };
+    let _only = DaemonLock::take(&lock_of(&socket))?;
+    let _acting = if args.observe_only { None } else { Some(DaemonLock::take(Path::new(ACTING_LOCK))?) };
     // Signals are caught before any thread starts, so that a signal during the start also ends
     // the daemon in order.
     let mut signals = signals().context("cannot listen to signals")?;
@@ -141,7 +141,7 @@ impl Daemon {
         let front = args.rtkit.as_deref().map(Front::of).transpose()?;
         let senses = Senses::open(args, &constants, bell)?;
         let began_ns = monotonic_ns();
-        let acting = Acting::start(args, &constants, senses.collector(), began_ns)?;
+        let acting = ActuatorManager::start(args, &constants, senses.collector(), began_ns)?;
         let enforcer = match args.observe_only {
             true => None,
             false => Some(enforcer(&acting, &mut warnings)),
@@ -159,7 +159,7 @@ impl Daemon {
             senses,
             acting,
             reservations: Reservations::new(args, enforcer),
-            by_hand: ByHand::default(),
+            by_hand: ManualOverrides::default(),
             shares: Shares::default(),
             front,
         })
@@ -190,7 +190,7 @@ impl Daemon {
             }
             self.hear_front(server, now_ns);
             for question in server.questions(now_ns) {
-                if self.answer(server, question) == Then::Stop {
+                if self.answer(server, question) == Continuation::Stop {
                     break 'serving;
                 }
             }
@@ -260,7 +260,7 @@ impl Daemon {
         }
         let watchers = server.watchers();
         let now = monotonic_ns();
-        let watched = if watchers.iter().any(|&(_, uid)| uid == 0) { Watched::Yes } else { Watched::No };
+        let watched = if watchers.iter().any(|&(_, uid)| uid == 0) { Audience::Yes } else { Audience::No };
         self.shares.measure(self.rounds.standings().keys().copied(), now);
         self.shares.census(watched, now, monotonic_ns);
         let (askers, each_ns) = self.second.measure(now, monotonic_ns);
@@ -277,39 +277,39 @@ impl Daemon {
         }
     }
 
-    fn answer(&mut self, server: &mut Server, question: Question) -> Then {
+    fn answer(&mut self, server: &mut Server, question: Question) -> Continuation {
         let Question { caller, uid, request } = question;
         let began_ns = monotonic_ns();
         let (answer, then) = match request {
-            Request::Status => (Answer::Status(Box::new(self.status(uid))), Then::GoOn),
+            Request::Status => (Answer::Status(Box::new(self.status(uid))), Continuation::GoOn),
             Request::Watch => {
                 server.watch(caller);
-                (Answer::Status(Box::new(self.status(uid))), Then::GoOn)
+                (Answer::Status(Box::new(self.status(uid))), Continuation::GoOn)
             }
             Request::Explain { tgid } => {
                 let explained = self.explain(uid, tgid).map(|found| Answer::Explanation(Box::new(found)));
-                (explained.unwrap_or_else(Answer::Error), Then::GoOn)
+                (explained.unwrap_or_else(Answer::Error), Continuation::GoOn)
             }
             Request::Reserve { covers, terms, cpu } => {
                 let asker = Asker { uid, person: server.person(uid) };
                 let opened = self.reservations.reserve(asker, covers, terms, cpu).map(Answer::Opened);
-                (opened.unwrap_or_else(Answer::Error), Then::GoOn)
+                (opened.unwrap_or_else(Answer::Error), Continuation::GoOn)
             }
             Request::RealRate { covers, on_exhaustion, pipe, cpu } => {
                 let asker = Asker { uid, person: server.person(uid) };
                 let opened = self.reservations.reserve_real_rate(asker, covers, on_exhaustion, pipe, cpu);
-                (opened.map_or_else(Answer::Error, Answer::Opened), Then::GoOn)
+                (opened.map_or_else(Answer::Error, Answer::Opened), Continuation::GoOn)
             }
-            Request::Release { which } => (done(self.reservations.release(uid, which)), Then::GoOn),
+            Request::Release { which } => (done(self.reservations.release(uid, which)), Continuation::GoOn),
             Request::Serve { covers, bound_ns } => {
-                (done(self.reservations.serve(uid, covers, bound_ns)), Then::GoOn)
+                (done(self.reservations.serve(uid, covers, bound_ns)), Continuation::GoOn)
             }
             Request::ServeNoMore { number } => {
-                (done(self.reservations.serve_no_more(uid, number)), Then::GoOn)
+                (done(self.reservations.serve_no_more(uid, number)), Continuation::GoOn)
             }
-            Request::Reservations => (Answer::Reservations(self.reservations.list(uid)), Then::GoOn),
-            Request::Set { tgid, class } => (self.set(uid, tgid, class), Then::GoOn),
-            Request::Tune { tuning } => (self.tune(uid, tuning), Then::GoOn),
+            Request::Reservations => (Answer::Reservations(self.reservations.list(uid)), Continuation::GoOn),
+            Request::Set { tgid, class } => (self.set(uid, tgid, class), Continuation::GoOn),
+            Request::Tune { tuning } => (self.tune(uid, tuning), Continuation::GoOn),
             Request::Stop => return self.stop(server, caller, uid),
         };
         server.answer(caller, &answer);
@@ -351,15 +351,15 @@ impl Daemon {
         Answer::Done(Done { text })
     }
 
-    fn stop(&mut self, server: &mut Server, caller: Caller, uid: u32) -> Then {
+    fn stop(&mut self, server: &mut Server, caller: Caller, uid: u32) -> Continuation {
         if uid != 0 {
             let text = "only root stops the scheduler".to_owned();
             server.answer(caller, &Answer::Error(Refusal { kind: RefusalKind::Denied, text }));
-            return Then::GoOn;
+            return Continuation::GoOn;
         }
         let text = "stopping: everything goes back to the kernel's scheduler".to_owned();
         server.answer(caller, &Answer::Done(Done { text }));
-        Then::Stop
+        Continuation::Stop
     }
 }
 
@@ -369,7 +369,7 @@ fn done(result: Result<String, Refusal>) -> Answer {
 }
 
 /// The enforcer of reservations: the actuator's own, or else SCHED_DEADLINE.
-fn enforcer(acting: &Acting, warnings: &mut Vec<String>) -> Box<dyn Enforcer> {
+fn enforcer(acting: &ActuatorManager, warnings: &mut Vec<String>) -> Box<dyn Enforcer> {
     if let Some(enforcer) = acting.enforcer() {
         return enforcer;
     }

@@ -1,13 +1,13 @@
 //! Reduces answers to an ordinary user's permitted data: the caller's own part. The rest is left out or null.
 //!
-//! The functions are pure; [`Own`] decides which data belongs to the caller. An answer that was made from the
-//! caller's own data passes unchanged, except for measurements of the daemon and the process of a device.
-//! Anything else in an answer is removed here.
+//! The functions are pure; [`Ownership`] decides which data belongs to the caller. An answer that was made
+//! from the caller's own data passes unchanged, except for measurements of the daemon and the process of a
+//! device. Anything else in an answer is removed here.
 
 use spry_control::{Explanation, Scope, Status, Step, Task, TaskClass};
 
 /// Decides which processes and devices belong to the caller.
-pub trait Own {
+pub trait Ownership {
     /// Whether a process is entirely the caller's.
     fn has_process(&self, tgid: u32) -> bool;
 
@@ -20,7 +20,7 @@ pub trait Own {
 const REASON: &str = "the reason may name processes, and is root's to see";
 
 /// Reduces a status to the caller's part. `for_all` are the warnings without data on any user.
-pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Own) -> Status {
+pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Ownership) -> Status {
     status.scope = Scope::Own;
     status.tasks.retain(|task| own.has_process(task.tgid));
     status.tasks.iter_mut().for_each(|task| redact(task, own));
@@ -39,7 +39,7 @@ pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Own) -> Statu
 }
 
 /// Reduces an explanation to the caller's part; `None` if the process is not the caller's.
-pub fn explanation(mut explanation: Explanation, own: &impl Own) -> Option<Explanation> {
+pub fn explanation(mut explanation: Explanation, own: &impl Ownership) -> Option<Explanation> {
     if !own.has_process(explanation.task.tgid) {
         return None;
     }
@@ -57,7 +57,7 @@ pub fn explanation(mut explanation: Explanation, own: &impl Own) -> Option<Expla
 }
 
 /// Reduces the data on the caller's process to data from the caller's own devices and processes.
-fn redact(task: &mut Task, own: &impl Own) {
+fn redact(task: &mut Task, own: &impl Ownership) {
     if is_own_way(&task.path, own) {
         let others = |step: &&mut Step| step.tgid.is_some_and(|tgid| !own.has_process(tgid));
         for step in task.path.iter_mut().filter(others) {
@@ -75,7 +75,7 @@ fn redact(task: &mut Task, own: &impl Own) {
 
 /// Whether all steps on the path to a process are the caller's: the device, the processes, and the device's
 /// server, whichever user runs it.
-fn is_own_way(path: &[Step], own: &impl Own) -> bool {
+fn is_own_way(path: &[Step], own: &impl Ownership) -> bool {
     let Some((first, rest)) = path.split_first() else { return false };
     let is_own = |step: &Step| step.tgid.is_some_and(|tgid| own.has_process(tgid));
     match first.tgid {

@@ -13,7 +13,7 @@ use std::time::Duration;
 use spry_control::{Opened, Refusal, RefusalKind, Reserved, RunArgs, Scope, Which};
 use spry_policy::Tgid;
 use spry_reservations::{
-    Admission, Ask, Covers, Enforcer, Limits, Measured, OnExhaustion, Owner, Refused, Terms,
+    Admission, Ask, Covers, Enforcer, Limits, Measurement, OnExhaustion, Owner, ReservationError, Terms,
 };
 use spry_sys::cpus::Cpus;
 use spry_sys::poll::{self, PollFd};
@@ -32,7 +32,7 @@ const PERCENT_PPM: u32 = 10_000;
 
 /// A reservation in force.
 #[derive(Debug)]
-struct Held {
+struct ActiveReservation {
     uid: u32,
     tgid: u32,
     covers: Covers,
@@ -43,7 +43,7 @@ struct Held {
 
 /// The task of a request, as `/proc` shows it.
 #[derive(Debug)]
-struct Found {
+struct RequestedTask {
     tgid: u32,
     start_ticks: u64,
     end: OwnedFd,
@@ -56,14 +56,14 @@ pub struct Reservations {
     admission: Admission,
     /// `None` if the daemon only observes.
     enforcer: Option<Box<dyn Enforcer>>,
-    held: BTreeMap<u32, Held>,
+    held: BTreeMap<u32, ActiveReservation>,
     /// The shared servers, with their ceilings.
     servers: Vec<ceilings::Server>,
     /// The reservations that follow pipes, and the time at which the pipes were last read, ns.
-    driven: BTreeMap<u32, real_rate::Driven>,
+    driven: BTreeMap<u32, real_rate::RealRateReservation>,
     looked_ns: u64,
     /// The requests from the system bus.
-    by_bus: by_bus::ByBus,
+    by_bus: by_bus::BusRequests,
 }
 
 /// The user of a request, and the person to which the user belongs: limits are for each person.
@@ -101,7 +101,7 @@ impl Reservations {
             servers: Vec::new(),
             driven: BTreeMap::new(),
             looked_ns: 0,
-            by_bus: by_bus::ByBus::default(),
+            by_bus: by_bus::BusRequests::default(),
         }
     }
 
@@ -177,9 +177,10 @@ impl Reservations {
             self.admission.close(reservation.slot);
             return Err(refused);
         }
-        let Found { tgid, start_ticks, end, .. } = found;
+        let RequestedTask { tgid, start_ticks, end, .. } = found;
         let has_ended = poll::is_ready(&end);
-        self.held.insert(reservation.slot, Held { uid: asker.uid, tgid, covers, start_ticks, end });
+        self.held
+            .insert(reservation.slot, ActiveReservation { uid: asker.uid, tgid, covers, start_ticks, end });
         if has_ended {
             self.close(reservation.slot);
             return Err(no_process(asker.uid, covers.number()));
@@ -218,16 +219,16 @@ impl Reservations {
     /// # Errors
     /// If this user has no such reservation.
     pub fn release(&mut self, uid: u32, which: Which) -> Result<String, Refusal> {
-        let is_meant = |slot: u32, held: &Held| match which {
+        let is_meant = |slot: u32, held: &ActiveReservation| match which {
             Which::Slot(number) => slot == number,
             Which::Tid(tid) => held.covers.number() == tid,
         };
-        let own = |held: &Held| uid == 0 || held.uid == uid;
+        let own = |held: &ActiveReservation| uid == 0 || held.uid == uid;
         let found = self.held.iter().find(|(slot, held)| is_meant(**slot, held) && own(held));
         let Some((&slot, held)) = found else {
             // An ordinary user must not learn whether another user has such a reservation.
             let text = match which {
-                Which::Slot(slot) => Refused::NoSlot { slot }.to_string(),
+                Which::Slot(slot) => ReservationError::NoSlot { slot }.to_string(),
                 Which::Tid(tid) => {
                     format!("there is no reservation of thread {tid} (see `spry reservations`)")
                 }
@@ -250,13 +251,13 @@ impl Reservations {
         }
     }
 
-    fn reserved(&self, slot: u32, held: &Held) -> Option<Reserved> {
+    fn reserved(&self, slot: u32, held: &ActiveReservation) -> Option<Reserved> {
         let reservation = self.admission.get(slot)?;
         let enforcer = self.enforcer.as_ref()?;
-        let Measured { periods, got_ns, asked_ns, .. } = enforcer.measured(slot)?;
+        let Measurement { periods, got_ns, asked_ns, .. } = enforcer.measured(slot)?;
         let full = enforcer.measured(slot).filter(|_| enforcer.name() != deadline::NAME);
         let (behind_percent, trouble) =
-            self.driven.get(&slot).map(real_rate::Driven::told).unwrap_or_default();
+            self.driven.get(&slot).map(real_rate::RealRateReservation::told).unwrap_or_default();
         let comm = fs::read(format!("/proc/{}/comm", held.covers.number())).unwrap_or_default();
         Some(Reserved {
             slot,
@@ -297,7 +298,7 @@ impl Reservations {
     /// Ends the reservations of tasks that have exited or changed their user. This is done once a second,
     /// since a descriptor does not report the end of a thread on every kernel.
     pub fn prune(&mut self) {
-        let is_over = |held: &Held| {
+        let is_over = |held: &ActiveReservation| {
             let tid = Tgid(held.covers.number());
             !is_of(tid, held.uid)
                 || Process::of(tid).is_none_or(|found| found.start_ticks != held.start_ticks)
@@ -344,7 +345,7 @@ impl Reservations {
 
 /// Finds the task of a request. The descriptor is opened first. So all data that is read afterwards is about
 /// its task, unless the task has exited by the time of the reservation.
-fn find(uid: u32, covers: Covers) -> Result<Found, Refusal> {
+fn find(uid: u32, covers: Covers) -> Result<RequestedTask, Refusal> {
     let number = covers.number();
     let gone = || no_process(uid, number);
     let end = open_thread(number).or_else(|_| of_thread_by_its_process(number)).map_err(|_| gone())?;
@@ -362,7 +363,7 @@ fn find(uid: u32, covers: Covers) -> Result<Found, Refusal> {
     }
     let allowed = Cpus::allowed_to(number).map_err(|_| gone())?.numbers().collect();
     let (start_ticks, runs_on) = (task.start_ticks, task.cpu);
-    Ok(Found { tgid: tgid.0, start_ticks, end, allowed, runs_on })
+    Ok(RequestedTask { tgid: tgid.0, start_ticks, end, allowed, runs_on })
 }
 
 /// A descriptor of a thread's process, for kernels without descriptors of threads. It reports at least the
@@ -372,7 +373,7 @@ fn of_thread_by_its_process(tid: u32) -> std::io::Result<OwnedFd> {
     spry_sys::process::open(tgid.0)
 }
 
-fn refusal(refused: Refused) -> Refusal {
+fn refusal(refused: ReservationError) -> Refusal {
     unable(refused.to_string())
 }
 

@@ -15,7 +15,7 @@ pub struct Retry {
 /// The step after an actuator has failed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Next {
+pub enum NextStep {
     /// Try the actuator again at that time.
     TryAt(u64),
     /// Do not try again: the actuator has failed too often.
@@ -25,13 +25,13 @@ pub enum Next {
 impl Retry {
     /// Records that the actuator failed, after it had worked since `since_ns`; if it could not even start,
     /// `since_ns` is `now_ns`.
-    pub fn failed(&mut self, since_ns: u64, now_ns: u64) -> Next {
+    pub fn failed(&mut self, since_ns: u64, now_ns: u64) -> NextStep {
         if now_ns.saturating_sub(since_ns) >= CALM_NS {
             self.used = 0;
         }
         self.due_ns = PAUSES_NS.get(self.used).map(|pause_ns| now_ns + pause_ns);
         self.used += 1;
-        self.due_ns.map_or(Next::GiveUp, Next::TryAt)
+        self.due_ns.map_or(NextStep::GiveUp, NextStep::TryAt)
     }
 
     /// The time at which the next try is due, if a try is planned, ns.
@@ -58,11 +58,11 @@ mod tests {
     #[test]
     fn three_tries_with_growing_pauses_then_no_more() {
         let mut retry = Retry::default();
-        assert_eq!(retry.failed(0, 10 * S), Next::TryAt(11 * S));
+        assert_eq!(retry.failed(0, 10 * S), NextStep::TryAt(11 * S));
         assert!(!retry.is_due(10 * S) && retry.is_due(11 * S) && !retry.is_due(12 * S));
-        assert_eq!(retry.failed(11 * S, 12 * S), Next::TryAt(17 * S));
-        assert_eq!(retry.failed(17 * S, 18 * S), Next::TryAt(43 * S));
-        assert_eq!(retry.failed(43 * S, 44 * S), Next::GiveUp);
+        assert_eq!(retry.failed(11 * S, 12 * S), NextStep::TryAt(17 * S));
+        assert_eq!(retry.failed(17 * S, 18 * S), NextStep::TryAt(43 * S));
+        assert_eq!(retry.failed(43 * S, 44 * S), NextStep::GiveUp);
         assert_eq!(retry.due_ns(), None);
     }
 
@@ -70,8 +70,8 @@ mod tests {
     fn ten_calm_minutes_give_the_tries_back() {
         let mut retry = Retry::default();
         for at in 0..3 {
-            assert_ne!(retry.failed(at * S, at * S), Next::GiveUp);
+            assert_ne!(retry.failed(at * S, at * S), NextStep::GiveUp);
         }
-        assert_eq!(retry.failed(3 * S, 603 * S), Next::TryAt(604 * S));
+        assert_eq!(retry.failed(3 * S, 603 * S), NextStep::TryAt(604 * S));
     }
 }

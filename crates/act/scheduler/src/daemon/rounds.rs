@@ -7,7 +7,7 @@ use spry_control::Rounds as Counts;
 use spry_policy::{Device, Due, Graph, Place, Policy, Server, Standing, Tgid, Trigger};
 use spry_sys::clock::monotonic_ns;
 
-use super::acting::Acting;
+use super::acting::ActuatorManager;
 use super::second::Second;
 use super::senses::Senses;
 use crate::actuator::Verdict;
@@ -66,7 +66,7 @@ impl Rounds {
 
     /// Does one round: reads the maps and devices, lets the policy decide, and applies the verdicts. At the
     /// end of a second, `second` gets the data of that second.
-    pub fn round(&mut self, senses: &mut Senses, acting: &mut Acting, second: &mut Second) -> Due {
+    pub fn round(&mut self, senses: &mut Senses, acting: &mut ActuatorManager, second: &mut Second) -> Due {
         let began_ns = monotonic_ns();
         let late_ns = began_ns.saturating_sub(self.due_ns());
         let due = self.trigger.round(began_ns, self.policy.constants());

@@ -13,11 +13,11 @@ use spry_display::terminals::{Activity, Terminals};
 use spry_policy::{Constants, Due, Graph, Policy, Sample, Server, Standing, Tgid, Whose};
 use spry_sys::clock::monotonic_ns;
 
-use super::devices::{self, Telling};
-use super::privacy::Own;
+use super::devices::{self, DeviceData};
+use super::privacy::Ownership;
 use super::process;
-use super::senses::{Gathered, Senses};
-use super::shares::{Shares, Watched};
+use super::senses::{SecondReports, Senses};
+use super::shares::{Audience, Shares};
 
 /// The time after a request for which CPU time is measured each second, ns.
 const ASKED_LATELY_NS: u64 = 10_000_000_000;
@@ -47,20 +47,20 @@ pub struct Second {
 
 /// The devices and processes of one user. Each process is looked up once.
 #[derive(Debug)]
-pub struct Owned {
+pub struct Belongings {
     uid: u32,
     devices: BTreeSet<String>,
     processes: RefCell<BTreeMap<u32, bool>>,
 }
 
-impl Owned {
+impl Belongings {
     fn has(&self, tgid: Tgid) -> bool {
         let mut processes = self.processes.borrow_mut();
         *processes.entry(tgid.0).or_insert_with(|| process::is_wholly_of(tgid, self.uid))
     }
 }
 
-impl Own for Owned {
+impl Ownership for Belongings {
     fn has_process(&self, tgid: u32) -> bool {
         self.has(Tgid(tgid))
     }
@@ -78,7 +78,7 @@ impl Second {
 
     /// Takes over the data of a second that is over. `is_left_out` is true for the daemon's own processes.
     pub fn end(&mut self, senses: &mut Senses, graph: Graph, is_left_out: impl Fn(Tgid) -> bool) {
-        let Gathered { servers, samples, ttys, gone, frames } = senses.gathered();
+        let SecondReports { servers, samples, ttys, gone, frames } = senses.gathered();
         for &tgid in &gone {
             self.policy.forget(tgid);
             self.terminals.forget(tgid);
@@ -110,14 +110,14 @@ impl Second {
             return (BTreeSet::new(), 0);
         }
         let began_ns = clock();
-        self.shares.census(Watched::Yes, now_ns, &clock);
+        self.shares.census(Audience::Yes, now_ns, &clock);
         let askers = std::mem::take(&mut self.askers);
         let each_ns = clock().saturating_sub(began_ns) / (askers.len() as u64).max(1);
         (askers, each_ns)
     }
 
     /// Records a user's request. Returns the present devices and processes of the user.
-    pub fn asked(&mut self, uid: u32, now_ns: u64) -> Owned {
+    pub fn asked(&mut self, uid: u32, now_ns: u64) -> Belongings {
         self.asked_ns = Some(now_ns);
         self.askers.insert(uid);
         let is_theirs = |whose: Whose| whose == Whose::User(uid) || whose == Whose::Reported;
@@ -125,11 +125,11 @@ impl Second {
         let listed = listed.map(|(device, _)| device.name.clone());
         let told = self.policy.devices().filter(|device| is_theirs(device.whose));
         let told = told.map(|device| devices::name(device.place));
-        Owned { uid, devices: listed.chain(told).collect(), processes: RefCell::default() }
+        Belongings { uid, devices: listed.chain(told).collect(), processes: RefCell::default() }
     }
 
     /// Makes a user's part, unless it has been made for this second.
-    pub fn make_part(&mut self, own: &Owned) {
+    pub fn make_part(&mut self, own: &Belongings) {
         if !self.parts.contains_key(&own.uid) {
             let part = self.part_of(own.uid, |tgid| own.has(tgid));
             self.parts.insert(own.uid, part);
@@ -170,7 +170,7 @@ impl Second {
         Part {
             standings: self.parts.get(&uid).unwrap_or(&NONE),
             graph: &self.graph,
-            telling: Telling { servers: &self.servers, frames_per_s: &self.frames_per_s },
+            telling: DeviceData { servers: &self.servers, frames_per_s: &self.frames_per_s },
             shares: &mut self.shares,
         }
     }
@@ -189,7 +189,7 @@ pub struct Part<'a> {
     /// The graph of dependencies, of all users' processes.
     pub graph: &'a Graph,
     /// The devices' reports on all users' processes.
-    pub telling: Telling<'a>,
+    pub telling: DeviceData<'a>,
     /// CPU time of all users' processes.
     pub shares: &'a mut Shares,
 }

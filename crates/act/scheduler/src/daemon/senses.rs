@@ -7,7 +7,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result, anyhow};
 use spry_control::RunArgs;
 use spry_display::terminals::{self, Activity, Terminals};
-use spry_display::{DeviceKind, DeviceOptions, DeviceStatus, Devices, Seen, Synthetic};
+use spry_display::{DeviceKind, DeviceOptions, DeviceStatus, Devices, Observations, Synthetic};
 use spry_policy::{Constants, Graph, Sample, Server, Tgid, Whose};
 use spry_sys::clock::monotonic_ns;
 use spry_sys::poll::Waker;
@@ -23,7 +23,7 @@ pub struct Senses {
     machine: terminals::System,
     /// The drawing rate of each process between the latest two readings of devices, 1/s.
     frames_per_s: BTreeMap<Tgid, f64>,
-    gathered: Gathered,
+    gathered: SecondReports,
     lost_edges: u64,
     warnings: Vec<String>,
 }
@@ -31,7 +31,7 @@ pub struct Senses {
 /// The reports of devices and of the collection since the end of the latest second. They are the same as if
 /// the daemon had read them only once in that time.
 #[derive(Debug, Default)]
-pub struct Gathered {
+pub struct SecondReports {
     /// The server processes of devices other than terminals.
     pub servers: Vec<Server>,
     /// These devices' reports on other processes.
@@ -44,8 +44,8 @@ pub struct Gathered {
     pub frames: BTreeMap<Tgid, u32>,
 }
 
-impl Gathered {
-    fn add(&mut self, seen: &Seen, devices: &[DeviceStatus], ttys: &[Activity], gone: &[Tgid]) {
+impl SecondReports {
+    fn add(&mut self, seen: &Observations, devices: &[DeviceStatus], ttys: &[Activity], gone: &[Tgid]) {
         for client in devices.iter().flat_map(|status| &status.clients) {
             *self.frames.entry(client.tgid).or_default() += client.frames;
         }
@@ -65,7 +65,7 @@ impl Gathered {
 
 /// The reports of the inputs since the last round.
 #[derive(Debug, Default)]
-pub struct Learnt {
+pub struct RoundReports {
     /// The server processes of devices.
     pub servers: Vec<Server>,
     /// The devices' reports on other processes.
@@ -114,15 +114,15 @@ impl Senses {
             terminals: Terminals::new(),
             machine: terminals::System::new(),
             frames_per_s: BTreeMap::new(),
-            gathered: Gathered::default(),
+            gathered: SecondReports::default(),
             lost_edges: 0,
             warnings,
         })
     }
 
     /// Updates the graph, and returns all other reports of the inputs.
-    pub fn learn(&mut self, graph: &mut Graph) -> Learnt {
-        let mut learnt = Learnt::default();
+    pub fn learn(&mut self, graph: &mut Graph) -> RoundReports {
+        let mut learnt = RoundReports::default();
         let mut ttys = Vec::new();
         if let Some(collector) = &mut self.collector {
             let drained = collector.drain(graph);
@@ -149,7 +149,7 @@ impl Senses {
     }
 
     /// The reports since the last call, at the end of a second.
-    pub fn gathered(&mut self) -> Gathered {
+    pub fn gathered(&mut self) -> SecondReports {
         mem::take(&mut self.gathered)
     }
 
@@ -229,18 +229,18 @@ mod tests {
         Activity { device, holder: Some(Tgid(7)), reader: Some(Tgid(8)), typed, keyed: 0, shown: 2_000 }
     }
 
-    fn drawn(input: u32) -> Seen {
+    fn drawn(input: u32) -> Observations {
         let changes = Changes { input, output_ppm: 5 };
         let device = Device { place: Place::Display(0), whose: Whose::Unknown };
-        Seen {
+        Observations {
             servers: vec![Server { tgid: Tgid(1), device: Some(device) }],
             samples: vec![Sample { tgid: Tgid(9), device, changes }],
         }
     }
 
     /// The report on a second, if the daemon reads the devices in these parts, one after the other.
-    fn second_of(takes: &[(Seen, Vec<Activity>)]) -> (Vec<Sample>, Vec<Server>, u32) {
-        let mut gathered = Gathered::default();
+    fn second_of(takes: &[(Observations, Vec<Activity>)]) -> (Vec<Sample>, Vec<Server>, u32) {
+        let mut gathered = SecondReports::default();
         takes.iter().for_each(|(seen, ttys)| gathered.add(seen, &[], ttys, &[]));
         let ttys: Vec<Activity> = gathered.ttys.into_values().collect();
         let told = Terminals::new().take(5_000_000_000, &ttys, &mut Remote);

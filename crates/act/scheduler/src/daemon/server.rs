@@ -76,7 +76,7 @@ struct Connection {
 
 /// The daemon's time that users took in one second.
 #[derive(Clone, Debug, Default)]
-struct Spent {
+struct SpentTime {
     second: u64,
     admitting_ns: u64,
     /// The time that users other than root took, ns: all together, and by person.
@@ -98,7 +98,7 @@ pub struct Server {
     roots: Door,
     everybodys: Door,
     connections: BTreeMap<Caller, Connection>,
-    spent: Spent,
+    spent: SpentTime,
     next: u64,
     people: People,
     /// A time limit for closing connections, which may take long. It is dropped after the connections.
@@ -150,7 +150,7 @@ impl Server {
             everybodys: Door::open(path.to_owned(), 0o666)?,
             roots: Door::open(spry_control::root_socket(path), 0o600)?,
             connections: BTreeMap::new(),
-            spent: Spent::default(),
+            spent: SpentTime::default(),
             next: 0,
             people: People::default(),
             patience: Patience::of_this_thread().context("cannot make a timer")?,
@@ -232,7 +232,7 @@ impl Server {
     fn begin_second(&mut self, now_ns: u64) {
         let second = now_ns / SECOND_NS;
         if self.spent.second != second {
-            self.spent = Spent { second, ..Spent::default() };
+            self.spent = SpentTime { second, ..SpentTime::default() };
         }
     }
 

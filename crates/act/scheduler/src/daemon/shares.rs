@@ -46,7 +46,7 @@ pub struct Shares {
 
 /// Whether a client watches, which makes measurements more frequent.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Watched {
+pub enum Audience {
     /// A client watches.
     Yes,
     /// No client watches.
@@ -76,10 +76,10 @@ impl Shares {
     }
 
     /// Measures all processes, if that is due.
-    pub fn census(&mut self, watched: Watched, now_ns: u64, clock: impl Fn() -> u64) {
+    pub fn census(&mut self, watched: Audience, now_ns: u64, clock: impl Fn() -> u64) {
         let period_ns = match watched {
-            Watched::Yes => CENSUS_WATCHED_NS,
-            Watched::No => CENSUS_NS,
+            Audience::Yes => CENSUS_WATCHED_NS,
+            Audience::No => CENSUS_NS,
         };
         let pause_ns = period_ns.max(self.census_cost_ns * CENSUS_PART);
         if self.census_ns.is_some_and(|latest_ns| now_ns < latest_ns + pause_ns) {

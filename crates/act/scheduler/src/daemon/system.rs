@@ -75,16 +75,16 @@ pub fn end_in_time() {
 /// A lock that only one daemon can hold, until it is dropped. The kernel releases it however
 /// the process ends.
 #[derive(Debug)]
-pub struct Only {
+pub struct DaemonLock {
     _file: File,
 }
 
-impl Only {
+impl DaemonLock {
     /// Takes the lock at a path.
     ///
     /// # Errors
     /// If another daemon holds it, or the file cannot be made.
-    pub fn take(path: &Path) -> Result<Only> {
+    pub fn take(path: &Path) -> Result<DaemonLock> {
         let cannot = || format!("cannot make {}", path.display());
         if let Some(directory) = path.parent() {
             fs::create_dir_all(directory).with_context(cannot)?;
@@ -107,7 +107,7 @@ impl Only {
             thread::sleep(LOOK_EVERY);
         }
         file.set_len(0).and_then(|()| writeln!(file, "{}", std::process::id())).with_context(cannot)?;
-        Ok(Only { _file: file })
+        Ok(DaemonLock { _file: file })
     }
 }
 
@@ -134,11 +134,11 @@ mod tests {
     fn there_is_only_one() {
         let dir = env::temp_dir().join(format!("spry-only-{}", std::process::id()));
         let path = dir.join("lock");
-        let first = Only::take(&path).unwrap();
-        let error = Only::take(&path).unwrap_err().to_string();
+        let first = DaemonLock::take(&path).unwrap();
+        let error = DaemonLock::take(&path).unwrap_err().to_string();
         assert!(error.contains(&format!("({})", std::process::id())), "{error}");
         drop(first);
-        drop(Only::take(&path).unwrap());
+        drop(DaemonLock::take(&path).unwrap());
         fs::remove_dir_all(dir).unwrap();
     }
 }

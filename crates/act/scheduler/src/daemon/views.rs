@@ -6,9 +6,9 @@ use spry_control::{Credit, CreditKind, Explanation, Neighbour, Scope, Step, Task
 use spry_policy::{Constants, Edge, Graph, Standing, Tgid, Via};
 use spry_sys::clock::monotonic_ns;
 
-use super::acting::Acting;
-use super::by_hand::ByHand;
-use super::devices::{self, Telling};
+use super::acting::ActuatorManager;
+use super::by_hand::ManualOverrides;
+use super::devices::{self, DeviceData};
 use super::process::Process;
 use super::shares::Shares;
 use crate::actuator::Class;
@@ -29,10 +29,10 @@ pub(super) struct Sight<'a> {
     pub standings: &'a BTreeMap<Tgid, Standing>,
     /// The graph of dependencies; `None` if the collection could not be loaded.
     pub graph: Option<&'a Graph>,
-    pub telling: Telling<'a>,
+    pub telling: DeviceData<'a>,
     pub shares: &'a mut Shares,
-    pub by_hand: &'a ByHand,
-    pub acting: &'a Acting,
+    pub by_hand: &'a ManualOverrides,
+    pub acting: &'a ActuatorManager,
 }
 
 impl Sight<'_> {

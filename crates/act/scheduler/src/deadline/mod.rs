@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::io;
 use std::path::PathBuf;
 
-use spry_reservations::{Covers, Enforcer, Measured, Reservation, Terms};
+use spry_reservations::{Covers, Enforcer, Measurement, Reservation, Terms};
 use spry_sys::attributes::Attributes;
 use spry_sys::clock::monotonic_ns;
 use spry_sys::run_time::RunTime;
@@ -17,7 +17,7 @@ use spry_sys::run_time::RunTime;
 use crate::daemon::process;
 use crate::guardian::journal::Journal;
 use crate::guardian::settings::{DEADLINE, IDLE, OTHER, Settings, TaskId, base_slice_ns, stat_of};
-use crate::guardian::{Guardian, Restored, restore_left, undo};
+use crate::guardian::{Guardian, RestoreCounts, restore_left, undo};
 pub use kernel::notes;
 
 /// The name of this enforcer, as shown to users.
@@ -27,27 +27,27 @@ pub const JOURNAL: &str = "/run/spry/reserve.journal";
 
 /// A thread with a reservation, and the data to undo it.
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct ReservedThread {
     id: TaskId,
     record: u32,
     before: Settings,
     ours: Settings,
     terms: Terms,
-    since: Since,
+    since: MeasurementStart,
 }
 
 /// The begin of a reservation's measurement under its present terms.
 #[derive(Clone, Copy, Debug)]
-struct Since {
+struct MeasurementStart {
     at_ns: u64,
     ran_ns: u64,
     /// The measurement under earlier terms.
-    before: Measured,
+    before: Measurement,
 }
 
 /// The guardian and its journal, which exist from the first reservation on.
 #[derive(Debug)]
-struct Guarded {
+struct Protection {
     guardian: Guardian,
     journal: Journal,
     base_slice_ns: u64,
@@ -57,37 +57,37 @@ struct Guarded {
 #[derive(Debug)]
 pub struct Deadline {
     path: PathBuf,
-    guarded: Option<Guarded>,
-    by_slot: BTreeMap<u32, Held>,
+    guarded: Option<Protection>,
+    by_slot: BTreeMap<u32, ReservedThread>,
 }
 
 impl Deadline {
     /// Undoes changes that an earlier daemon may have left, and returns their numbers. Nothing else is done
     /// before the first reservation.
-    pub fn start(path: PathBuf) -> (Deadline, Restored) {
+    pub fn start(path: PathBuf) -> (Deadline, RestoreCounts) {
         let left = restore_left(&path).unwrap_or_default();
         (Deadline { path, guarded: None, by_slot: BTreeMap::new() }, left)
     }
 
     /// The journal and a guardian that is alive. Nothing is changed without a guardian.
-    fn guarded(&mut self) -> io::Result<&mut Guarded> {
+    fn guarded(&mut self) -> io::Result<&mut Protection> {
         let guarded = match self.guarded.take() {
             Some(guarded) if guarded.guardian.is_alive() => guarded,
-            Some(Guarded { guardian, mut journal, base_slice_ns }) => {
+            Some(Protection { guardian, mut journal, base_slice_ns }) => {
                 drop(guardian);
-                Guarded { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
+                Protection { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
             }
             None => {
                 let mut journal = Journal::open(&self.path)?;
                 let (own, base_slice_ns) = (std::process::id(), base_slice_ns());
                 journal.begin(base_slice_ns, stat_of(own, own)?.start);
-                Guarded { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
+                Protection { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
             }
         };
         Ok(self.guarded.insert(guarded))
     }
 
-    fn take_back(&mut self, held: &Held) {
+    fn take_back(&mut self, held: &ReservedThread) {
         if let Some(guarded) = &mut self.guarded {
             _ = undo(held.id, held.before, [held.ours; 2], guarded.base_slice_ns);
             guarded.journal.task_end(held.record);
@@ -123,8 +123,9 @@ impl Enforcer for Deadline {
             guarded.journal.task_end(record);
             return Err(kernel::why(&error, tid, &terms));
         }
-        let since = Since { at_ns: monotonic_ns(), ran_ns: ran_ns(id), before: Measured::default() };
-        self.by_slot.insert(slot, Held { id, record, before, ours, terms, since });
+        let since =
+            MeasurementStart { at_ns: monotonic_ns(), ran_ns: ran_ns(id), before: Measurement::default() };
+        self.by_slot.insert(slot, ReservedThread { id, record, before, ours, terms, since });
         Ok(())
     }
 
@@ -136,7 +137,7 @@ impl Enforcer for Deadline {
         }
         give(held.id.tid, terms).map_err(|error| kernel::why(&error, held.id.tid, terms))?;
         held.terms = *terms;
-        held.since = Since { at_ns: monotonic_ns(), ran_ns: ran_ns(held.id), before };
+        held.since = MeasurementStart { at_ns: monotonic_ns(), ran_ns: ran_ns(held.id), before };
         Ok(())
     }
 
@@ -147,16 +148,16 @@ impl Enforcer for Deadline {
     }
 
     /// Only CPU time and periods: the kernel does not report the other values, which are 0.
-    fn measured(&self, slot: u32) -> Option<Measured> {
-        let Held { id, terms, since, .. } = self.by_slot.get(&slot)?;
+    fn measured(&self, slot: u32) -> Option<Measurement> {
+        let ReservedThread { id, terms, since, .. } = self.by_slot.get(&slot)?;
         let periods = monotonic_ns().saturating_sub(since.at_ns) / terms.period_ns;
         let got_ns = ran_ns(*id).saturating_sub(since.ran_ns);
         let before = since.before;
-        Some(Measured {
+        Some(Measurement {
             periods: before.periods + periods,
             got_ns: before.got_ns + got_ns,
             asked_ns: before.asked_ns + periods * terms.budget_ns,
-            ..Measured::default()
+            ..Measurement::default()
         })
     }
 

@@ -36,7 +36,7 @@ fn parse(line: &str) -> Option<Machine> {
 
 /// The measurements of one round.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Seen {
+pub struct RoundMeasurement {
     /// The machine's times at the end of the round.
     pub machine: Machine,
     /// The CPU time that the processes in use have used since the last round, ns.
@@ -58,7 +58,7 @@ pub struct Balance {
 impl Balance {
     /// Updates the strength after a round. Returns the number of nice steps by which it is below the
     /// strongest setting, `most` at most. `share_percent` is the share that the other tasks shall have.
-    pub fn round(&mut self, seen: Seen, share_percent: u32, most: u32) -> u32 {
+    pub fn round(&mut self, seen: RoundMeasurement, share_percent: u32, most: u32) -> u32 {
         self.in_use_ns += seen.in_use_ns;
         let last = *self.last.get_or_insert(seen.machine);
         let busy_ns = seen.machine.busy_ns.saturating_sub(last.busy_ns);
@@ -95,7 +95,8 @@ mod tests {
         for _ in 0..rounds {
             last = below(steps);
             machine.busy_ns += 1_000_000_000;
-            let seen = Seen { machine, in_use_ns: 1_000_000_000 - last * 1_000_000, is_contended: true };
+            let seen =
+                RoundMeasurement { machine, in_use_ns: 1_000_000_000 - last * 1_000_000, is_contended: true };
             steps = balance.round(seen, 5, 7);
         }
         (steps, last)
@@ -125,7 +126,7 @@ mod tests {
         let mut machine = Machine::default();
         for _ in 0..5 {
             machine.busy_ns += 1_000_000_000;
-            let seen = Seen { machine, in_use_ns: 1_000_000_000, is_contended: false };
+            let seen = RoundMeasurement { machine, in_use_ns: 1_000_000_000, is_contended: false };
             assert_eq!(balance.round(seen, 5, 7), 0);
         }
     }

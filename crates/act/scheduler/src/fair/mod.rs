@@ -27,11 +27,11 @@ use crate::actuator::{Actuator, Class, Health, Verdict};
 use crate::guardian::journal::Journal;
 use crate::guardian::settings::{TaskId, base_slice_ns, slack_ns, stat_of};
 use crate::guardian::watch::PENANCE_NS;
-use crate::guardian::{Guardian, Restored, numbers_in, restore_all};
-use balance::{Balance, Machine, Seen};
+use crate::guardian::{Guardian, RestoreCounts, numbers_in, restore_all};
+use balance::{Balance, Machine, RoundMeasurement};
 use contention::{Contention, runnable};
 use groups::{Groups, Member};
-use plan::{Allowed, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
+use plan::{PermittedChanges, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
 use threads::{Hand, Tally, Threads};
 
 /// The default path of the journal.
@@ -70,7 +70,7 @@ pub struct Fair {
     guardian: Option<Guardian>,
     journal: Journal,
     options: FairOptions,
-    allowed: Allowed,
+    allowed: PermittedChanges,
     base_slice_ns: u64,
     processes: BTreeMap<Tgid, Process>,
     groups: Groups,
@@ -94,7 +94,7 @@ impl Fair {
     pub fn start(options: FairOptions) -> anyhow::Result<Fair> {
         let mut lasting = Vec::new();
         let (mut journal, left) = open_journal(&options.journal, &mut lasting)?;
-        if left != Restored::default() {
+        if left != RestoreCounts::default() {
             lasting.push(format!(
                 "an earlier daemon and its guardian were both killed: {} threads and {} groups that they had \
                  changed were restored",
@@ -242,7 +242,7 @@ impl Fair {
             in_use_ns += process.used_ns;
         }
         self.contention.add(all, running, self.cpus);
-        let seen = Seen { machine, in_use_ns, is_contended: self.contention.is_contended() };
+        let seen = RoundMeasurement { machine, in_use_ns, is_contended: self.contention.is_contended() };
         let share = self.options.background_share;
         self.steps = self.balance.round(seen, share, steps_most(self.contention.in_use(), share));
     }
@@ -385,10 +385,10 @@ fn best_level(verdicts: &[Verdict]) -> u8 {
 }
 
 /// Opens the journal, and undoes the changes in it. If no file can be made, the journal is in memory only.
-fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Journal, Restored)> {
+fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Journal, RestoreCounts)> {
     match Journal::open(path) {
         Ok(mut journal) => {
-            let left = if journal.is_empty() { Restored::default() } else { restore_all(&mut journal) };
+            let left = if journal.is_empty() { RestoreCounts::default() } else { restore_all(&mut journal) };
             Ok((journal, left))
         }
         Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
@@ -400,7 +400,7 @@ fn open_journal(path: &Path, warnings: &mut Vec<String>) -> anyhow::Result<(Jour
                  but not if its guardian is killed too",
                 path.display()
             ));
-            Ok((Journal::unnamed().context("cannot make a journal")?, Restored::default()))
+            Ok((Journal::unnamed().context("cannot make a journal")?, RestoreCounts::default()))
         }
     }
 }

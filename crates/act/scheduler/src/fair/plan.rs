@@ -34,7 +34,7 @@ const WEIGHTS: [u64; 21] = [
 
 /// The changes that the kernel permits Spry on this machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Allowed {
+pub struct PermittedChanges {
     /// The lowest nice value that Spry can give.
     pub nice_least: i32,
     /// Whether Spry can make tasks real-time.
@@ -61,7 +61,7 @@ pub enum Want {
 
 /// The settings that a process shall have by its verdict; `None`: nothing is changed. `best` is the lowest
 /// level among clients, and `nice_first` the best client's nice value.
-pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &Allowed) -> Option<Want> {
+pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &PermittedChanges) -> Option<Want> {
     let raised = |behind: usize| {
         let steps = NICE_BEHIND[behind.min(NICE_BEHIND.len() - 1)];
         let nice = (nice_first + steps).min(NICE_LAST).max(nice_first).max(allowed.nice_least);
@@ -119,7 +119,7 @@ pub fn steps_most(in_use: u32, share_percent: u32) -> u32 {
 }
 
 /// The best client's nice value, `steps` steps below the greatest weight, as far as permitted.
-pub fn nice_first(steps: u32, allowed: &Allowed) -> i32 {
+pub fn nice_first(steps: u32, allowed: &PermittedChanges) -> i32 {
     (NICE_FIRST + steps as i32).max(allowed.nice_least)
 }
 
@@ -133,7 +133,7 @@ mod tests {
     use super::*;
     use spry_policy::Tgid;
 
-    const ALL: Allowed = Allowed { nice_least: -20, real_time: true, slice: true };
+    const ALL: PermittedChanges = PermittedChanges { nice_least: -20, real_time: true, slice: true };
     const USUAL: Settings =
         Settings { policy: OTHER, reset_on_fork: 0, nice: 0, priority: 0, slice_ns: 0, slack_ns: 50_000 };
 
@@ -159,7 +159,7 @@ mod tests {
     #[test]
     fn a_server_is_real_time_if_allowed_and_else_the_best_client() {
         assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &ALL), Some(Want::RealTime));
-        let no = Allowed { real_time: false, slice: false, nice_least: -5 };
+        let no = PermittedChanges { real_time: false, slice: false, nice_least: -5 };
         let expected = Want::Raised { nice: -5, slice_ns: 0 };
         assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &no), Some(expected));
     }
@@ -183,6 +183,6 @@ mod tests {
         }
         assert_eq!(nice_first(steps_most(1, 5), &ALL), -13);
         assert_eq!(nice_first(0, &ALL), -20);
-        assert_eq!(nice_first(0, &Allowed { nice_least: -4, ..ALL }), -4);
+        assert_eq!(nice_first(0, &PermittedChanges { nice_least: -4, ..ALL }), -4);
     }
 }

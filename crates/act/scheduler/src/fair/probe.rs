@@ -2,16 +2,16 @@
 
 use std::thread;
 
-use super::plan::{Allowed, SERVER_PRIORITY, SLICE_FIRST_NS};
+use super::plan::{PermittedChanges, SERVER_PRIORITY, SLICE_FIRST_NS};
 use crate::guardian::settings::{OTHER, ROUND_ROBIN, Settings, base_slice_ns};
 
 /// The permitted changes, and a warning for each change that is not permitted.
-pub fn probe() -> (Allowed, Vec<String>) {
+pub fn probe() -> (PermittedChanges, Vec<String>) {
     let tried = thread::Builder::new().name("probe".to_owned()).spawn(try_all).map(thread::JoinHandle::join);
     match tried {
         Ok(Ok(found)) => found,
         _ => {
-            let nothing = Allowed { nice_least: 0, real_time: false, slice: false };
+            let nothing = PermittedChanges { nice_least: 0, real_time: false, slice: false };
             (
                 nothing,
                 vec!["no thread could be made to find out what is allowed: nothing is changed".to_owned()],
@@ -20,7 +20,7 @@ pub fn probe() -> (Allowed, Vec<String>) {
     }
 }
 
-fn try_all() -> (Allowed, Vec<String>) {
+fn try_all() -> (PermittedChanges, Vec<String>) {
     let mut warnings = Vec::new();
     let tid = spry_sys::process::tid();
     let base_slice_ns = base_slice_ns();
@@ -54,5 +54,5 @@ fn try_all() -> (Allowed, Vec<String>) {
              RLIMIT_NICE): programs in use get less of the CPU than they should"
         ));
     }
-    (Allowed { nice_least, real_time, slice }, warnings)
+    (PermittedChanges { nice_least, real_time, slice }, warnings)
 }

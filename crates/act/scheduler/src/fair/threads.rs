@@ -27,12 +27,12 @@ enum Thread {
     /// `ours` its settings from Spry.
     Ours { id: TaskId, record: u32, before: Settings, ours: Settings },
     /// A thread that Spry has not changed. `seen` are its settings.
-    Left { id: TaskId, seen: Settings, why: Why },
+    Left { id: TaskId, seen: Settings, why: LeaveReason },
 }
 
 /// The reason why Spry has not changed a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Why {
+enum LeaveReason {
     /// The thread needs no change, or another program has changed it since.
     Theirs,
     /// The kernel did not permit the change.
@@ -85,7 +85,7 @@ impl Threads {
         };
         match *known {
             Thread::Left { seen, why, .. } if seen.without_slack() == now => {
-                hand.tally.refused += usize::from(why == Why::Refused);
+                hand.tally.refused += usize::from(why == LeaveReason::Refused);
             }
             Thread::Left { id, .. } => {
                 if !id.is_alive() {
@@ -103,7 +103,7 @@ impl Threads {
                         // does not change the thread any more.
                         _ = undo(id, before, [ours, ours], hand.base_slice_ns);
                         let seen = Settings::of(id, hand.base_slice_ns).unwrap_or(now);
-                        self.threads.insert(tid, Thread::Left { id, seen, why: Why::Theirs });
+                        self.threads.insert(tid, Thread::Left { id, seen, why: LeaveReason::Theirs });
                     } else {
                         self.give_new(tgid, tid, want, hand);
                     }
@@ -132,7 +132,7 @@ impl Threads {
         let Ok(before) = Settings::of(id, hand.base_slice_ns) else { return };
         let next = if stat.is_kernel { None } else { settings(before, want) };
         let Some(next) = next.filter(|&next| next != before) else {
-            self.threads.insert(tid, Thread::Left { id, seen: before, why: Why::Theirs });
+            self.threads.insert(tid, Thread::Left { id, seen: before, why: LeaveReason::Theirs });
             return;
         };
         let Some(record) = hand.journal.task_begin(id, before, next) else {
@@ -145,7 +145,7 @@ impl Threads {
         } else {
             hand.tally.refused += 1;
             hand.journal.task_end(record);
-            self.threads.insert(tid, Thread::Left { id, seen: before, why: Why::Refused });
+            self.threads.insert(tid, Thread::Left { id, seen: before, why: LeaveReason::Refused });
         }
     }
 

@@ -37,13 +37,13 @@ struct Head {
     /// The number of the first thread record that was never used.
     tasks_used: AtomicU32,
     groups_used: AtomicU32,
-    watched: [Watched; WATCHED_MAX],
+    watched: [WatchedProcess; WATCHED_MAX],
 }
 
 /// A process that Spry has made real-time. The guardian demotes it if it takes too much of the CPU.
 #[repr(C)]
 #[derive(Default)]
-pub struct Watched {
+pub struct WatchedProcess {
     /// The process; 0: this entry is free.
     pub tgid: AtomicU32,
     pad: u32,
@@ -222,7 +222,7 @@ impl Journal {
     }
 
     /// The processes that Spry has made real-time.
-    pub fn watched(&self) -> &[Watched] {
+    pub fn watched(&self) -> &[WatchedProcess] {
         &self.head().watched
     }
 

@@ -22,10 +22,10 @@ use spry_sys::outlive::{self, detach};
 use spry_sys::{poll, process};
 
 use journal::Journal;
-pub use restore::{Restored, restore_all};
+pub use restore::{RestoreCounts, restore_all};
 pub(crate) use restore::{autogroup_of, number_in, numbers_in, undo_group};
 use settings::{OTHER, ROUND_ROBIN, Settings};
-pub use undo::{DEMOTED, Undone, undo};
+pub use undo::{DEMOTED, UndoResult, undo};
 use watch::{LOOK_EVERY_NS, Watch};
 
 /// The guardian's real-time priority: above that of a display server.
@@ -109,9 +109,9 @@ impl Drop for Guardian {
 ///
 /// # Errors
 /// If the journal cannot be opened or locked.
-pub fn restore_left(path: &Path) -> io::Result<Restored> {
+pub fn restore_left(path: &Path) -> io::Result<RestoreCounts> {
     if !path.exists() {
-        return Ok(Restored::default());
+        return Ok(RestoreCounts::default());
     }
     Ok(restore_all(&mut Journal::open(path)?))
 }
@@ -149,8 +149,8 @@ fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
 
 /// Writes the changes that were undone to the kernel's log, after the daemon was killed. No other process of
 /// Spry's is left to report them.
-fn log(restored: Restored) {
-    let Restored { restored, theirs, groups, .. } = restored;
+fn log(restored: RestoreCounts) {
+    let RestoreCounts { restored, theirs, groups, .. } = restored;
     let threads = restored + theirs;
     if threads + groups > 0 {
         let text = format!(

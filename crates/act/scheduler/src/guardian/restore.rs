@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use super::journal::{GroupChange, GroupKind, Journal};
 use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
-use super::undo::{Undone, undo};
+use super::undo::{UndoResult, undo};
 
 /// The timer slack of a thread that has not requested another slack, ns.
 const USUAL_SLACK_NS: u64 = 50_000;
@@ -19,7 +19,7 @@ const EMPTYING_EVERY: Duration = Duration::from_millis(2);
 
 /// The numbers of changes of a journal that were undone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Restored {
+pub struct RestoreCounts {
     /// Threads that have their former settings again.
     pub restored: usize,
     /// Threads of which another program had changed a setting since; that setting was kept.
@@ -31,8 +31,8 @@ pub struct Restored {
 }
 
 /// Undoes all changes in the journal, and removes their entries.
-pub fn restore_all(journal: &mut Journal) -> Restored {
-    let mut count = Restored::default();
+pub fn restore_all(journal: &mut Journal) -> RestoreCounts {
+    let mut count = RestoreCounts::default();
     let base_slice_ns = journal.base_slice_ns();
     let tasks: Vec<_> = journal.tasks().collect();
     let mut slacks: Vec<u64> = Vec::new();
@@ -41,9 +41,9 @@ pub fn restore_all(journal: &mut Journal) -> Restored {
             task.ours.iter().map(|ours| ours.slack_ns).filter(|&slack| slack != task.before.slack_ns),
         );
         match undo(task.id, task.before, task.ours, base_slice_ns) {
-            Undone::Restored => count.restored += 1,
-            Undone::Theirs => count.theirs += 1,
-            Undone::Gone => count.gone += 1,
+            UndoResult::Restored => count.restored += 1,
+            UndoResult::Theirs => count.theirs += 1,
+            UndoResult::Gone => count.gone += 1,
         }
         journal.task_end(at);
     }

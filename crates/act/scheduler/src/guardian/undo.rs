@@ -15,7 +15,7 @@ pub const DEMOTED: Settings =
 /// The result of undoing a change to a thread.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[must_use]
-pub enum Undone {
+pub enum UndoResult {
     /// All settings are as before the change.
     Restored,
     /// Another program had changed a setting since; that setting was kept.
@@ -49,11 +49,11 @@ pub fn settings_back(now: Settings, before: Settings, ours: &[Settings]) -> Sett
 
 /// Restores the settings `before` of a thread. `ours` are the settings that the thread may have from Spry:
 /// two sets, since a change may have been under way.
-pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u64) -> Undone {
+pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u64) -> UndoResult {
     if !id.is_alive() {
-        return Undone::Gone;
+        return UndoResult::Gone;
     }
-    let Ok(now) = Settings::of(id, base_slice_ns) else { return Undone::Gone };
+    let Ok(now) = Settings::of(id, base_slice_ns) else { return UndoResult::Gone };
     let was_raised = ours.iter().any(|our| our.policy == ROUND_ROBIN);
     let was_real_time = was_raised || ours.iter().any(|our| our.policy == DEADLINE);
     let then = if was_raised {
@@ -62,13 +62,13 @@ pub fn undo(id: TaskId, before: Settings, ours: [Settings; 2], base_slice_ns: u6
         settings_back(now, before, &[before, ours[0], ours[1]])
     };
     if then.without_slack() != now.without_slack() && give(then, now, id).is_err() {
-        return if id.is_alive() { Undone::Theirs } else { Undone::Gone };
+        return if id.is_alive() { UndoResult::Theirs } else { UndoResult::Gone };
     }
     // The kernel discards the slack of a real-time task, and gives an ordinary task the usual slack again.
     if (then.slack_ns != now.slack_ns || was_real_time) && then.slack_ns != 0 {
         _ = set_slack_ns(id, then.slack_ns);
     }
-    if then == before { Undone::Restored } else { Undone::Theirs }
+    if then == before { UndoResult::Restored } else { UndoResult::Theirs }
 }
 
 /// Gives a thread all settings. Without privilege the kernel does not let the reset-on-fork flag be cleared;

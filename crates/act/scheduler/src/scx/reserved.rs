@@ -13,7 +13,9 @@ use rustix::time::{
     Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
 };
 use spry_kernel::Kernel;
-use spry_reservations::{CLIENTS_MAX, Covers, Enforcer, Measured, OnExhaustion, Reservation, Served, Terms};
+use spry_reservations::{
+    CLIENTS_MAX, Covers, Enforcer, Measurement, OnExhaustion, Reservation, ServerUsage, Terms,
+};
 use spry_sys::clock::{kernel_ns, monotonic_ns};
 use spry_sys::{cpus, outlive, process};
 
@@ -230,9 +232,9 @@ impl Enforcer for ReservedClass {
         Ok(())
     }
 
-    fn served(&mut self, slot: u32) -> Served {
+    fn served(&mut self, slot: u32) -> ServerUsage {
         if !self.open.contains_key(&slot) {
-            return Served::default();
+            return ServerUsage::default();
         }
         let bss = self.bss().as_ptr();
         // SAFETY: words of mapped memory, aligned as in C, that live as long as `self`; all code reads and
@@ -244,7 +246,7 @@ impl Enforcer for ReservedClass {
             (word(&raw mut (*of).requests), longest, word(&raw mut (*of).served_most_ns))
         };
         let take = |word: &AtomicU64| word.swap(0, Ordering::Relaxed);
-        Served { requests: take(requests), longest_ns: take(longest), most_ns: take(most) }
+        ServerUsage { requests: take(requests), longest_ns: take(longest), most_ns: take(most) }
     }
 
     fn close(&mut self, slot: u32) {
@@ -257,12 +259,12 @@ impl Enforcer for ReservedClass {
         self.seen.clear();
     }
 
-    fn measured(&self, slot: u32) -> Option<Measured> {
+    fn measured(&self, slot: u32) -> Option<Measurement> {
         self.open.get(&slot)?;
         // SAFETY: the memory lives as long as `self`; the scheduler counts on meanwhile, and a count that is
         // a moment old does no harm.
         let of = unsafe { (&raw const (*self.bss().as_ptr()).reservations[slot as usize]).read_volatile() };
-        Some(Measured {
+        Some(Measurement {
             periods: of.periods,
             got_ns: of.got_ns,
             asked_ns: of.asked_ns,

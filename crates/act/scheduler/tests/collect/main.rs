@@ -254,16 +254,16 @@ fn a_terminal_s_reader_and_typist_are_tied_and_a_writer_is_not() {
 }
 
 /// A program that this test has started; it is ended when this is dropped.
-struct Running(Program);
+struct StartedProgram(Program);
 
-impl Drop for Running {
+impl Drop for StartedProgram {
     fn drop(&mut self) {
         let _ = (self.0.kill(), self.0.wait());
     }
 }
 
-fn start(command: &mut Command) -> Running {
-    Running(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
+fn start(command: &mut Command) -> StartedProgram {
+    StartedProgram(command.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}")))
 }
 
 /// The child process of `parent` that has this name.

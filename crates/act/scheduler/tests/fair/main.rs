@@ -6,7 +6,7 @@ mod parts;
 use std::thread::sleep;
 use std::time::Duration;
 
-use parts::{Forked, Place, Victim, rest, until, verdict};
+use parts::{ForkedProcess, Place, Victim, rest, until, verdict};
 use spry_policy::Tgid;
 use spry_scheduler::actuator::{Actuator, Class, Health};
 use spry_scheduler::fair::Fair;
@@ -144,7 +144,7 @@ fn children_of_what_is_in_use_are_not_raised() {
 fn threads_of_later_are_raised_by_the_next_round() {
     let place = Place::new();
     let mut gate = std::os::unix::net::UnixStream::pair().unwrap();
-    let forked = Forked::new(|ready| {
+    let forked = ForkedProcess::new(|ready| {
         ready();
         let mut byte = [0];
         _ = std::io::Read::read(&mut gate.1, &mut byte);
@@ -175,7 +175,7 @@ fn a_guardian_that_is_killed_is_replaced_and_said() {
     let victim = Victim::sleeper();
     let usual = victim.settings();
     let tgid = victim.tgid();
-    let mut daemon = Forked::new(|ready| {
+    let mut daemon = ForkedProcess::new(|ready| {
         let mut fair = place.start();
         fair.apply(&[verdict(tgid, 1)]).unwrap();
         let first = fair.guardian_tgid().unwrap();
@@ -217,7 +217,7 @@ fn the_guardian_survives_what_ends_the_daemons_group() {
     let victim = Victim::sleeper();
     let usual = victim.settings();
     let tgid = victim.tgid();
-    let mut daemon = Forked::new(|ready| {
+    let mut daemon = ForkedProcess::new(|ready| {
         // SAFETY: the call takes only numbers.
         unsafe { libc::setpgid(0, 0) };
         let mut fair = place.start();
@@ -300,9 +300,9 @@ fn who_asked_for_less_is_not_raised() {
 #[test]
 fn a_round_of_1000_processes_costs_at_most_half_a_second_of_cpu() {
     let place = Place::new();
-    let crowd: Vec<Forked> = (0..1000)
+    let crowd: Vec<ForkedProcess> = (0..1000)
         .map(|_| {
-            Forked::new(|ready| {
+            ForkedProcess::new(|ready| {
                 for _ in 0..3 {
                     std::thread::Builder::new().stack_size(65_536).spawn(|| rest()).unwrap();
                 }

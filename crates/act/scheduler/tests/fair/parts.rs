@@ -65,12 +65,12 @@ impl Drop for Victim {
 }
 
 /// A process forked from the test's own process; it is ended when this is dropped.
-pub struct Forked(pub libc::pid_t);
+pub struct ForkedProcess(pub libc::pid_t);
 
-impl Forked {
+impl ForkedProcess {
     /// Runs `life` in a child. The child sends a byte when `life` has done its work; then it waits to be
     /// killed.
-    pub fn new(life: impl FnOnce(&mut dyn FnMut())) -> Forked {
+    pub fn new(life: impl FnOnce(&mut dyn FnMut())) -> ForkedProcess {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         // SAFETY: the child does not return into the test's harness.
         let child = unsafe { libc::fork() };
@@ -85,7 +85,7 @@ impl Forked {
             unsafe { libc::_exit(1) };
         }
         drop(theirs);
-        let forked = Forked(child);
+        let forked = ForkedProcess(child);
         let mut byte = [0];
         assert_eq!(ours.read(&mut byte).unwrap(), 1, "the child did not come to be ready");
         _ = OwnedFd::from(ours);
@@ -105,7 +105,7 @@ impl Forked {
     }
 }
 
-impl Drop for Forked {
+impl Drop for ForkedProcess {
     fn drop(&mut self) {
         self.kill();
     }
@@ -155,8 +155,8 @@ impl Place {
     }
 
     /// Starts a daemon that gives these processes their places.
-    pub fn daemon(&self, verdicts: &[Verdict]) -> Forked {
-        Forked::new(|ready| {
+    pub fn daemon(&self, verdicts: &[Verdict]) -> ForkedProcess {
+        ForkedProcess::new(|ready| {
             let mut fair = self.start();
             fair.apply(verdicts).unwrap();
             std::fs::write(self.guardian_file(), fair.guardian_tgid().unwrap().0.to_string()).unwrap();

@@ -29,8 +29,8 @@ fn slice(kernel: &Kernel) -> String {
     fs::read_to_string(kernel.sched.join("base_slice_ns")).expect("it is there").trim().to_owned()
 }
 
-fn tuned(kernel: &Kernel) -> Tuned {
-    Tuned::new(Plan::of(&WISH, kernel).expect("it can be"), kernel).expect("it can be set")
+fn tuned(kernel: &Kernel) -> AppliedPlan {
+    AppliedPlan::new(Plan::of(&WISH, kernel).expect("it can be"), kernel).expect("it can be set")
 }
 
 #[test]
@@ -122,7 +122,8 @@ fn what_both_killed_have_set_is_given_back_by_the_next() {
     kill(child);
     assert_eq!(slice(&kernel), "3000000");
     let other = Wish { quantum_us: Some(9000), ..WISH };
-    let next = Tuned::new(Plan::of(&other, &kernel).expect("it can be"), &kernel).expect("it can be set");
+    let next =
+        AppliedPlan::new(Plan::of(&other, &kernel).expect("it can be"), &kernel).expect("it can be set");
     assert_eq!(next.knobs()[0].before, Value::Ns(700_000));
     drop(next);
     assert_eq!(slice(&kernel), "700000");
@@ -133,7 +134,7 @@ fn a_setting_that_is_refused_leaves_the_others_as_they_were() {
     let (_dir, kernel) = machine();
     let mut plan = Plan::of(&WISH, &kernel).expect("it can be");
     plan.settings.push(Setting { path: "/proc/version".to_owned(), value: "1".to_owned() });
-    assert!(matches!(Tuned::new(plan, &kernel), Err(TuneError::Setting { .. })));
+    assert!(matches!(AppliedPlan::new(plan, &kernel), Err(TuneError::Setting { .. })));
     assert_eq!(slice(&kernel), "700000");
 }
 

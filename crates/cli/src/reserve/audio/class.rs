@@ -7,17 +7,17 @@ use spry_sys::attributes::Attributes;
 
 /// A thread that was in a real-time class.
 #[derive(Clone, Copy, Debug)]
-pub struct Lifted {
+pub struct DemotedThread {
     tid: u32,
     before: Attributes,
 }
 
-impl Lifted {
+impl DemotedThread {
     /// Takes a thread out of its real-time class. `None` if it is in none.
     ///
     /// # Errors
     /// If the kernel does not allow it, or if there is no such thread.
-    pub fn take(tid: u32) -> io::Result<Option<Lifted>> {
+    pub fn take(tid: u32) -> io::Result<Option<DemotedThread>> {
         let before = Attributes::of(tid)?;
         if !before.is_real_time() {
             return Ok(None);
@@ -26,7 +26,7 @@ impl Lifted {
         // The flag cannot be removed without privileges, so it stays as it is.
         let resets = before.numbers().sched_flags & reset_on_fork() != 0;
         if resets { ordinary.for_itself_alone() } else { ordinary }.give(tid)?;
-        Ok(Some(Lifted { tid, before }))
+        Ok(Some(DemotedThread { tid, before }))
     }
 
     /// Gives the thread its class back.
@@ -51,7 +51,7 @@ mod tests {
     fn a_thread_of_an_ordinary_class_is_left_as_it_is() {
         std::thread::spawn(|| {
             Attributes::batch(3).give(0).expect("any thread may");
-            assert!(Lifted::take(spry_sys::process::tid()).expect("it is there").is_none());
+            assert!(DemotedThread::take(spry_sys::process::tid()).expect("it is there").is_none());
             assert_eq!(Attributes::of(0).expect("it is there").numbers().sched_policy, 3);
         })
         .join()
@@ -66,11 +66,12 @@ mod tests {
                 if given.give(0).is_err() {
                     // Without the right to real-time classes a thread cannot be in one.
                     assert!(
-                        !spry_sys::process::is_root() || Lifted::take(tid).expect("it is there").is_none()
+                        !spry_sys::process::is_root()
+                            || DemotedThread::take(tid).expect("it is there").is_none()
                     );
                     return;
                 }
-                let lifted = Lifted::take(tid).expect("it is there").expect("it is in such a class");
+                let lifted = DemotedThread::take(tid).expect("it is there").expect("it is in such a class");
                 assert_eq!(Attributes::of(0).expect("it is there").numbers().sched_policy, 0);
                 lifted.give_back().expect("it had it");
                 let now = Attributes::of(0).expect("it is there");

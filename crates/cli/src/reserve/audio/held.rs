@@ -7,34 +7,34 @@ use spry_control::{Answer, Client, ControlError, Covers, OnExhaustion, Request, 
 use spry_reservations::larger_budget_ns;
 
 use super::busy::Thread;
-use super::class::Lifted;
-use super::said::Said;
+use super::class::DemotedThread;
+use super::said::EventPrinter;
 
 /// A reservation keeps its budget if a new measurement differs from it by less than this, percent.
 const SAME_PERCENT: u64 = 10;
 
 /// A thread's reservation.
 #[derive(Debug)]
-struct Kept {
+struct ThreadReservation {
     thread: Thread,
     slot: u32,
     budget_ns: u64,
     /// In how many periods the budget was used up, as the daemon last reported.
     exhausted: u64,
-    lifted: Option<Lifted>,
+    lifted: Option<DemotedThread>,
 }
 
 /// All reservations of the graph.
-pub struct Held {
+pub struct GraphReservations {
     client: Client,
-    said: Said,
-    by_tid: BTreeMap<u32, Kept>,
+    said: EventPrinter,
+    by_tid: BTreeMap<u32, ThreadReservation>,
     refused: usize,
 }
 
-impl Held {
-    pub fn new(client: Client, said: Said) -> Held {
-        Held { client, said, by_tid: BTreeMap::new(), refused: 0 }
+impl GraphReservations {
+    pub fn new(client: Client, said: EventPrinter) -> GraphReservations {
+        GraphReservations { client, said, by_tid: BTreeMap::new(), refused: 0 }
     }
 
     /// Ends the reservations of all threads except these, and of threads that have another period now.
@@ -57,7 +57,7 @@ impl Held {
         let known = self.by_tid.remove(&thread.tid);
         let lifted = match &known {
             Some(kept) => kept.lifted,
-            None => match Lifted::take(thread.tid) {
+            None => match DemotedThread::take(thread.tid) {
                 Ok(lifted) => lifted,
                 Err(why) => return self.refuse(thread, budget_ns, &format!("its class: {why}")),
             },
@@ -67,7 +67,7 @@ impl Held {
             Ok(Some(opened)) => {
                 self.said.reserved(thread, &opened, ran_ns)?;
                 let (exhausted, slot) = (known.map_or(0, |kept| kept.exhausted), opened.slot);
-                let kept = Kept { thread: thread.clone(), slot, budget_ns, exhausted, lifted };
+                let kept = ThreadReservation { thread: thread.clone(), slot, budget_ns, exhausted, lifted };
                 self.by_tid.insert(thread.tid, kept);
                 Ok(())
             }
@@ -165,7 +165,7 @@ impl Held {
         self.said.released(&kept.thread)
     }
 
-    fn give_back(&self, thread: &Thread, lifted: &Lifted) -> Result<()> {
+    fn give_back(&self, thread: &Thread, lifted: &DemotedThread) -> Result<()> {
         match lifted.give_back() {
             Ok(()) => Ok(()),
             // The thread has ended.
@@ -178,7 +178,7 @@ impl Held {
 /// The kernel's error number if there is no such thread (ESRCH).
 const NO_SUCH_THREAD: i32 = 3;
 
-impl Drop for Held {
+impl Drop for GraphReservations {
     /// Gives threads their classes back if the daemon has ended, or if this command fails.
     fn drop(&mut self) {
         for kept in self.by_tid.values() {

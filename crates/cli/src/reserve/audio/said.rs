@@ -20,11 +20,11 @@ pub enum Form {
 
 /// The printer of events.
 #[derive(Clone, Copy, Debug)]
-pub struct Said(Form);
+pub struct EventPrinter(Form);
 
-impl Said {
-    pub fn new(form: Form) -> Said {
-        Said(form)
+impl EventPrinter {
+    pub fn new(form: Form) -> EventPrinter {
+        EventPrinter(form)
     }
 
     fn say(self, text: &str, event: &Value) -> Result<()> {

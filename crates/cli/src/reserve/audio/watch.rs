@@ -32,7 +32,7 @@ pub struct Watch {
 
 /// The changes of the objects during a wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Seen {
+pub enum GraphChange {
     /// Nothing has changed.
     Same,
     /// Something has changed, and then nothing for a while.
@@ -65,17 +65,17 @@ impl Watch {
     }
 
     /// Waits at most this long for a change.
-    pub fn wait(&mut self, limit: Duration) -> Seen {
-        let mut seen = Seen::Same;
+    pub fn wait(&mut self, limit: Duration) -> GraphChange {
+        let mut seen = GraphChange::Same;
         loop {
-            let patience = if seen == Seen::Same { limit } else { QUIET };
+            let patience = if seen == GraphChange::Same { limit } else { QUIET };
             match self.told.recv_timeout(patience) {
                 Ok(array) => {
                     self.objects.take(array);
-                    seen = Seen::Changed;
+                    seen = GraphChange::Changed;
                 }
                 Err(RecvTimeoutError::Timeout) => return seen,
-                Err(RecvTimeoutError::Disconnected) => return Seen::Ended,
+                Err(RecvTimeoutError::Disconnected) => return GraphChange::Ended,
             }
         }
     }

@@ -85,7 +85,7 @@ pub(super) struct Looker {
 }
 
 /// The result of reading the pipe of eyes.
-pub(super) enum Heard {
+pub(super) enum PipeContent {
     /// Records; there may be more.
     Told(Vec<Record>),
     /// There is nothing more for now.
@@ -136,14 +136,14 @@ impl Looker {
     }
 
     /// The next records that the eyes have sent. The call does not wait.
-    pub(super) fn hear(&self) -> Heard {
+    pub(super) fn hear(&self) -> PipeContent {
         let mut bytes = [0; RECORD * AT_ONCE];
         match self.read(&mut bytes) {
-            Ok(0) => Heard::Over,
+            Ok(0) => PipeContent::Over,
             // A pipe takes a record whole, so no part of a record is left behind.
-            Ok(length) => records(&bytes[..length]).map_or(Heard::Over, Heard::Told),
-            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => Heard::Nothing,
-            Err(_) => Heard::Over,
+            Ok(length) => records(&bytes[..length]).map_or(PipeContent::Over, PipeContent::Told),
+            Err(rustix::io::Errno::AGAIN | rustix::io::Errno::INTR) => PipeContent::Nothing,
+            Err(_) => PipeContent::Over,
         }
     }
 

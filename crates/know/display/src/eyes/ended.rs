@@ -13,11 +13,11 @@ const LAST: Duration = Duration::from_millis(200);
 
 /// The processes that were killed, each with the person that its display server belongs to.
 #[derive(Debug, Default)]
-pub(super) struct Ended {
+pub(super) struct KilledProcesses {
     children: Vec<(u32, Child)>,
 }
 
-impl Ended {
+impl KilledProcesses {
     /// Kills a process of a person, and keeps it until it has ended.
     pub(super) fn end(&mut self, person: u32, mut child: Child) {
         // If the process has ended already, the kill fails, and the process only has to be waited for.
@@ -45,7 +45,7 @@ impl Ended {
     }
 }
 
-impl Drop for Ended {
+impl Drop for KilledProcesses {
     fn drop(&mut self) {
         let until = Instant::now() + LAST;
         while !self.is_empty() && Instant::now() < until {

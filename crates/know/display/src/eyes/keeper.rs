@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use spry_sys::poll::{self, PollFd};
 
 use super::child::Looker;
-use super::ended::Ended;
+use super::ended::KilledProcesses;
 use super::pen::Pens;
-use super::seat::{Seats, Shown};
+use super::seat::{Seats, ShownUsers};
 use super::station::{Station, Turn};
 use super::{Shared, Slot, lock};
 use crate::People;
@@ -43,13 +43,13 @@ const REAP: Duration = Duration::from_millis(100);
 pub(super) struct Keeper<'s> {
     pub(super) shared: &'s Shared,
     /// The users of the sessions that are shown.
-    pub(super) shown: Shown,
+    pub(super) shown: ShownUsers,
     people: People,
     /// The input devices of this machine, with the counts of their movements.
     pub(super) inputs: Inputs,
     /// The number of servers of each person that may still be looked into in this second.
     starts: BTreeMap<u32, Allowance>,
-    ended: Ended,
+    ended: KilledProcesses,
     /// The cgroups that eyes run in; a cgroup is removed when its eyes have ended.
     pub(super) pens: Pens,
 }
@@ -130,7 +130,7 @@ pub(super) fn keep(shared: &Shared) {
         people: People::default(),
         inputs: Inputs::default(),
         starts: BTreeMap::new(),
-        ended: Ended::default(),
+        ended: KilledProcesses::default(),
         pens: Pens::default(),
     };
     let mut looked_around = Instant::now();

@@ -25,7 +25,7 @@ use spry_sys::poll::Waker;
 
 use crate::ledger::Ledger;
 use crate::places;
-use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Seen, Synthetic};
+use crate::{DeviceError, DeviceKind, DeviceState, DeviceStatus, Notify, Observations, Synthetic};
 use child::Program;
 use watched::Claims;
 
@@ -111,7 +111,7 @@ impl Displays {
         Ok(Displays { shared, keeper: Some(keeper) })
     }
 
-    pub(crate) fn take(&self, seen: &mut Seen) {
+    pub(crate) fn take(&self, seen: &mut Observations) {
         for slot in lock(&self.shared.slots).iter() {
             let (server, owner_uid) = {
                 let public = lock(&slot.public);

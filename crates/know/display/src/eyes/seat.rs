@@ -22,7 +22,7 @@ const SHOWN: &str = "/sys/class/tty/tty0/active";
 
 /// The users of the sessions that are shown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct Shown {
+pub(super) struct ShownUsers {
     /// The user of the session that is shown on the seat with the virtual terminals.
     pub(super) first: Option<u32>,
     /// The users of the sessions that are shown on any seat.
@@ -42,7 +42,7 @@ impl Seats {
 
     /// The users of the sessions that are shown, by the files of the session manager, or else the owner of
     /// the terminal that is shown.
-    pub(super) fn users(&self) -> Shown {
+    pub(super) fn users(&self) -> ShownUsers {
         // The terminal is read in any case: only after a read does the descriptor report the next change.
         let owner = self.terminal();
         let mut shown = shown_in(Path::new(SEATS));
@@ -68,8 +68,8 @@ impl Seats {
     }
 }
 
-fn shown_in(seats: &Path) -> Shown {
-    let mut shown = Shown::default();
+fn shown_in(seats: &Path) -> ShownUsers {
+    let mut shown = ShownUsers::default();
     for seat in fs::read_dir(seats).into_iter().flatten().flatten().take(SEATS_MAX) {
         let user = fs::read_to_string(seat.path()).ok().and_then(|text| active(&text));
         if seat.file_name() == FIRST {
@@ -113,7 +113,7 @@ mod tests {
         }
         let shown = shown_in(&place);
         fs::remove_dir_all(&place).unwrap();
-        assert_eq!(shown, Shown { first: Some(1000), all: BTreeSet::from([1000, 1001]) });
-        assert_eq!(shown_in(&place), Shown::default());
+        assert_eq!(shown, ShownUsers { first: Some(1000), all: BTreeSet::from([1000, 1001]) });
+        assert_eq!(shown_in(&place), ShownUsers::default());
     }
 }

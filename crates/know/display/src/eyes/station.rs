@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 use rustix::process::geteuid;
 use spry_sys::poll::{self, PollFd};
 
-use super::child::{Heard, Looker, Program};
+use super::child::{Looker, PipeContent, Program};
 use super::keeper::Keeper;
 use super::listener::Listener;
-use super::seat::{self, Shown};
-use super::watched::{Claims, Watched};
+use super::seat::{self, ShownUsers};
+use super::watched::{Claims, WatchedDisplay};
 use super::{Shared, Slot, lock};
 use crate::rate::{Allowance, pause_after};
 use crate::wire::{End, Record, Seat};
@@ -83,7 +83,7 @@ enum Stage {
     /// A process looks at the server's open files; the last value is the time at which it began.
     Looking(Looker, Listener, Instant),
     /// Eyes look at the display.
-    Watched(Watched),
+    Watched(WatchedDisplay),
 }
 
 /// The reasons why no eyes are started.
@@ -95,16 +95,16 @@ enum Obstacle {
 }
 
 /// The user as which eyes look at a server, or the reason for which they do not.
-fn user_for(server_uid: u32, named: Named, shown: &Shown) -> Result<u32, Obstacle> {
+fn user_for(server_uid: u32, named: Trust, shown: &ShownUsers) -> Result<u32, Obstacle> {
     match (geteuid().as_raw(), server_uid, named) {
-        (0, uid, Named::Yes) => Ok(uid),
+        (0, uid, Trust::Yes) => Ok(uid),
         // Eyes look at a server that runs as root as the user of the session that is shown.
-        (0, 0, Named::No) => Ok(shown.first.unwrap_or(0)),
-        (0, uid, Named::No) if shown.all.contains(&uid) => Ok(uid),
-        (0, _, Named::No) if shown.all.is_empty() => {
+        (0, 0, Trust::No) => Ok(shown.first.unwrap_or(0)),
+        (0, uid, Trust::No) if shown.all.contains(&uid) => Ok(uid),
+        (0, _, Trust::No) if shown.all.is_empty() => {
             Err(Obstacle::Ignored("whose session is shown here cannot be told; name it to watch it"))
         }
-        (0, _, Named::No) => {
+        (0, _, Trust::No) => {
             Err(Obstacle::Ignored("its server is of another user than the one whose session is shown"))
         }
         (own, ..) => Ok(own),
@@ -113,14 +113,14 @@ fn user_for(server_uid: u32, named: Named, shown: &Shown) -> Result<u32, Obstacl
 
 /// Whether root named the display, or trusts all displays.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Named {
+enum Trust {
     Yes,
     No,
 }
 
-impl Named {
-    fn of(shared: &Shared) -> Named {
-        if shared.only.is_some() || shared.synthetic == Synthetic::Trusted { Named::Yes } else { Named::No }
+impl Trust {
+    fn of(shared: &Shared) -> Trust {
+        if shared.only.is_some() || shared.synthetic == Synthetic::Trusted { Trust::Yes } else { Trust::No }
     }
 }
 
@@ -199,7 +199,7 @@ impl Station {
     pub(super) fn judge_anew(&mut self, keeper: &mut Keeper<'_>, now: Instant) {
         let is_right = match &self.stage {
             Stage::Watched(watched) => {
-                user_for(watched.listener.uid, Named::of(keeper.shared), &keeper.shown)
+                user_for(watched.listener.uid, Trust::of(keeper.shared), &keeper.shown)
                     .is_ok_and(|uid| uid == watched.uid)
             }
             Stage::Idle | Stage::Looking(..) => false,
@@ -273,11 +273,11 @@ impl Station {
                 "its server numbers processes otherwise than this system (a container)",
             ));
         }
-        let named = Named::of(keeper.shared);
+        let named = Trust::of(keeper.shared);
         let uid = user_for(listener.uid, named, &keeper.shown)?;
         match named {
-            Named::Yes => self.open_eyes(keeper, uid, listener, Claims::Free, now),
-            Named::No => {
+            Trust::Yes => self.open_eyes(keeper, uid, listener, Claims::Free, now),
+            Trust::No => {
                 let program = program(keeper.shared)?;
                 let looker = listener
                     .process()
@@ -299,7 +299,7 @@ impl Station {
         match seat {
             Seat::Real => {
                 self.looks = 0;
-                let uid = user_for(listener.uid, Named::of(keeper.shared), &keeper.shown)?;
+                let uid = user_for(listener.uid, Trust::of(keeper.shared), &keeper.shown)?;
                 // The devices are opened before the eyes start, so that each movement is counted before eyes
                 // report it.
                 keeper.inputs.look();
@@ -331,7 +331,7 @@ impl Station {
         let number = self.slot.number;
         let eyes = Looker::eyes(program(shared)?, uid, number, listener.tgid, shared.synthetic, pen)
             .map_err(|error| Obstacle::Failed(format!("its eyes cannot be started: {error}")))?;
-        Ok(Stage::Watched(Watched::new(eyes, uid, listener, claims, now)))
+        Ok(Stage::Watched(WatchedDisplay::new(eyes, uid, listener, claims, now)))
     }
 
     fn hear(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
@@ -340,9 +340,9 @@ impl Station {
             return Turn::Waits;
         }
         let records = match watched.eyes.hear() {
-            Heard::Nothing => return Turn::Waits,
-            Heard::Over => return self.died(keeper, now),
-            Heard::Told(records) => records,
+            PipeContent::Nothing => return Turn::Waits,
+            PipeContent::Over => return self.died(keeper, now),
+            PipeContent::Told(records) => records,
         };
         if !self.hearings.take(now) {
             self.heard_from = now + HEARING;

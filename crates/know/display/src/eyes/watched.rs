@@ -7,7 +7,7 @@ use spry_policy::{Changes, Tgid};
 
 use super::child::Looker;
 use super::listener::Listener;
-use crate::input::{Inputs, Received};
+use crate::input::{Inputs, ReceivedMovements};
 use crate::people::is_wholly_of;
 use crate::rate::{Allowance, SCREENS_PPM};
 
@@ -24,13 +24,13 @@ const UNEXPLAINED: u32 = 20;
 
 /// A display that eyes look at.
 #[derive(Debug)]
-pub(super) struct Watched {
+pub(super) struct WatchedDisplay {
     pub(super) eyes: Looker,
     /// The user as which the eyes run.
     pub(super) uid: u32,
     pub(super) listener: Listener,
     pub(super) started: Instant,
-    known: BTreeMap<Tgid, Known>,
+    known: BTreeMap<Tgid, KnownTask>,
     questions: Allowance,
     /// The limit of the input that the eyes can claim.
     pub(super) claims: Claims,
@@ -47,17 +47,23 @@ pub(super) enum Claims {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownTask {
     asked: Instant,
     is_theirs: bool,
     screens_ppm: Allowance,
-    received: Received,
+    received: ReceivedMovements,
 }
 
-impl Watched {
-    pub(super) fn new(eyes: Looker, uid: u32, listener: Listener, claims: Claims, now: Instant) -> Watched {
+impl WatchedDisplay {
+    pub(super) fn new(
+        eyes: Looker,
+        uid: u32,
+        listener: Listener,
+        claims: Claims,
+        now: Instant,
+    ) -> WatchedDisplay {
         let questions = Allowance::of(QUESTIONS_A_SECOND, now);
-        Watched {
+        WatchedDisplay {
             eyes,
             uid,
             listener,
@@ -110,7 +116,7 @@ impl Watched {
 
     /// Asks the kernel for the user of a process. Returns whether the kernel could be asked and the answer
     /// kept.
-    fn ask(&mut self, tgid: Tgid, known: Option<Known>, now: Instant) -> bool {
+    fn ask(&mut self, tgid: Tgid, known: Option<KnownTask>, now: Instant) -> bool {
         if known.is_none() && self.known.len() >= KNOWN_MAX {
             self.known.retain(|_, known| now.saturating_duration_since(known.asked) < KNOWN);
         }
@@ -118,13 +124,13 @@ impl Watched {
             return false;
         }
         let is_theirs = self.is_theirs(tgid);
-        let fresh = || Known {
+        let fresh = || KnownTask {
             asked: now,
             is_theirs,
             screens_ppm: Allowance::of(SCREENS_PPM, now),
-            received: Received::default(),
+            received: ReceivedMovements::default(),
         };
-        let known = known.map_or_else(fresh, |known| Known { asked: now, is_theirs, ..known });
+        let known = known.map_or_else(fresh, |known| KnownTask { asked: now, is_theirs, ..known });
         self.known.insert(tgid, known);
         true
     }

@@ -15,7 +15,7 @@ use x11rb::protocol::xproto::Window;
 
 use super::clients;
 use super::link::{LinkError, Server};
-use super::tally::{EVERY_DRAWING, Found, Times};
+use super::tally::{EVERY_DRAWING, Finding, Times};
 use super::windows::Windows;
 use crate::book::Book;
 use crate::region::{Rect, Region};
@@ -54,14 +54,14 @@ pub(super) struct Drawing {
     is_screen_dirty: bool,
     dirty: Vec<Window>,
     /// The regions in which the screen changed in the latest rounds.
-    shown: [Shown; 2],
+    shown: [ScreenChange; 2],
     /// Drawings in windows for which no change of the screen has been seen yet.
-    unseen: Vec<Drawn>,
+    unseen: Vec<WindowDrawing>,
 }
 
 /// The region in which the screen changed in a round.
 #[derive(Debug)]
-struct Shown {
+struct ScreenChange {
     /// The time at which the eyes read the change.
     since: Instant,
     region: Region,
@@ -71,7 +71,7 @@ struct Shown {
 
 /// A drawing in a window.
 #[derive(Debug)]
-struct Drawn {
+struct WindowDrawing {
     since: Instant,
     window: Window,
     owner: Tgid,
@@ -101,11 +101,11 @@ enum Report {
 /// A round of questions to the server that the server has not answered yet.
 pub(super) struct Round<'c> {
     pub(super) pace: Pace,
-    windows: Vec<Asked<'c>>,
+    windows: Vec<Question<'c>>,
     screen: Option<Cookie<'c, Server, FetchRegionReply>>,
 }
 
-struct Asked<'c> {
+struct Question<'c> {
     window: Window,
     owner: Option<Cookie<'c, Server, QueryClientIdsReply>>,
     region: Cookie<'c, Server, FetchRegionReply>,
@@ -129,7 +129,7 @@ impl Drawing {
             screen,
             is_screen_dirty: false,
             dirty: Vec::new(),
-            shown: std::array::from_fn(|_| Shown {
+            shown: std::array::from_fn(|_| ScreenChange {
                 since: Instant::now(),
                 region: Region::default(),
                 explained: Vec::new(),
@@ -212,7 +212,7 @@ impl Drawing {
                 Some(_) => None,
                 None => Some(clients::ask(connection, window)?),
             };
-            asked.push(Asked { window, owner, region });
+            asked.push(Question { window, owner, region });
         }
         // The screen is asked about last: by then it shows the drawings in windows so far.
         let screen = match self.evidence {
@@ -254,22 +254,22 @@ impl Drawing {
             }
             let drawn = drawn.moved(windows.origin(window));
             firsts += usize::from(report == Report::First);
-            let mut found = Found::Nothing;
+            let mut found = Finding::Nothing;
             if drawn.pixels() >= PIXELS_LEAST {
                 explained.push((window, drawn.clone()));
                 let region = own_and_visible(drawn, window, windows);
                 let is_looked_at = report == Report::Later || firsts <= FIRST_MAX;
                 // Without an owner the client is on another machine, or it has ended.
                 if let Some(owner) = owner.filter(|_| is_looked_at && !region.is_empty()) {
-                    found = Found::Own;
-                    self.unseen.push(Drawn { since: now, window, owner, region, report, times });
+                    found = Finding::Own;
+                    self.unseen.push(WindowDrawing { since: now, window, owner, region, report, times });
                 }
             }
             self.saw(connection, window, found, windows)?;
         }
         if let Some(reply) = screen {
             self.shown.swap(0, 1);
-            self.shown[0] = Shown { since: now, region: of(&reply), explained };
+            self.shown[0] = ScreenChange { since: now, region: of(&reply), explained };
         }
         self.settle(now, windows, book);
         Ok(())
@@ -281,7 +281,7 @@ impl Drawing {
         &self,
         connection: &Server,
         window: Window,
-        found: Found,
+        found: Finding,
         windows: &mut Windows,
     ) -> Result<(), LinkError> {
         let Some(node) = windows.node_mut(window) else { return Ok(()) };
@@ -364,7 +364,7 @@ fn own_and_visible(drawn: Region, window: Window, windows: &mut Windows) -> Regi
 /// covers the whole window, also where nothing was drawn. So a pixel counts only where the screen changed and
 /// no drawing in another window explains the change. A window that can be seen through gets none: the server
 /// paints the screen there, whatever was drawn in the window.
-fn proved(seen: &Region, window: Window, shown: &[Shown], windows: &Windows) -> u64 {
+fn proved(seen: &Region, window: Window, shown: &[ScreenChange], windows: &Windows) -> u64 {
     if !windows.is_opaque(window) {
         return 0;
     }

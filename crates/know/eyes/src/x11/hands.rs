@@ -18,8 +18,8 @@ use x11rb::protocol::xinput::{
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _};
 
 use super::link::{LinkError, Server};
-use super::record::{Delivered, Faked};
-use super::relay::{Explained, Origin, Relays, Way, Worth};
+use super::record::{Delivery, FakeInput};
+use super::relay::{ExplainedDelivery, Origin, Relays, Way, Worth};
 
 /// The most raw events that are remembered: a fast mouse sends as many in four seconds.
 const RAW_MAX: usize = 4096;
@@ -60,14 +60,14 @@ pub(super) struct Hands {
     /// The real devices: all devices but the masters and XTEST's.
     real: BTreeSet<u16>,
     raw: VecDeque<Raw>,
-    faked: VecDeque<Faked>,
+    faked: VecDeque<FakeInput>,
     serial: u64,
     /// The keys that are held down, each with the time of its press, ms.
     held: HashMap<u32, u32>,
     /// Per process and kind of event: the last movement that the process was credited with, and the time of
     /// its last repeat, ms.
     credited: HashMap<(Tgid, u8), (u64, u32)>,
-    waiting: VecDeque<(Instant, Tgid, Delivered, Worth)>,
+    waiting: VecDeque<(Instant, Tgid, Delivery, Worth)>,
     relays: Relays,
 }
 
@@ -161,7 +161,7 @@ impl Hands {
 
     /// A process (if it is known) made input by XTEST, or sent an event to a receiver. If it did so in the
     /// name of a device, the raw event that follows was not made by that device.
-    pub(super) fn faked(&mut self, tgid: Option<Tgid>, faked: Faked, receiver: Option<Tgid>) {
+    pub(super) fn faked(&mut self, tgid: Option<Tgid>, faked: FakeInput, receiver: Option<Tgid>) {
         if let Some(tgid) = tgid {
             self.relays.made(tgid, faked, receiver);
         }
@@ -175,7 +175,7 @@ impl Hands {
     }
 
     /// A process received input; [`Hands::settle`] looks for the movement that made it.
-    pub(super) fn delivered(&mut self, tgid: Tgid, delivered: Delivered, worth: Worth) {
+    pub(super) fn delivered(&mut self, tgid: Tgid, delivered: Delivery, worth: Worth) {
         if self.waiting.len() < WAITING_MAX {
             self.waiting.push_back((Instant::now(), tgid, delivered, worth));
         }
@@ -204,7 +204,7 @@ impl Hands {
         for (since, tgid, delivered, worth) in std::mem::take(&mut self.waiting) {
             match self.explains(tgid, &delivered) {
                 Some(serial) => {
-                    let explained = Explained { tgid, delivered, worth, way: Way::FromHand, serial };
+                    let explained = ExplainedDelivery { tgid, delivered, worth, way: Way::FromHand, serial };
                     self.relays.received(explained, &mut credit);
                 }
                 None => unexplained.push_back((since, tgid, delivered, worth)),
@@ -215,7 +215,7 @@ impl Hands {
         for (since, tgid, delivered, worth) in unexplained {
             match self.relays.origin(tgid, &delivered) {
                 Origin::PassedOn(serial) => {
-                    let explained = Explained { tgid, delivered, worth, way: Way::PassedOn, serial };
+                    let explained = ExplainedDelivery { tgid, delivered, worth, way: Way::PassedOn, serial };
                     self.relays.received(explained, &mut credit);
                 }
                 Origin::Unknown if since.elapsed() < PATIENCE => {
@@ -259,7 +259,7 @@ impl Hands {
 
     /// The movement that explains a delivery to a process, if the process has not been credited with that
     /// movement yet.
-    fn explains(&mut self, tgid: Tgid, delivered: &Delivered) -> Option<u64> {
+    fn explains(&mut self, tgid: Tgid, delivered: &Delivery) -> Option<u64> {
         let (credited, repeated_ms) = self.credited.entry((tgid, delivered.kind)).or_insert((0, 0));
         let after = self.raw.partition_point(|raw| raw.serial <= *credited);
         let found = self
@@ -286,7 +286,7 @@ impl Hands {
 }
 
 /// Whether another process was credited with the movement that this process received.
-fn is_another_s(credited: &HashMap<(Tgid, u8), (u64, u32)>, explained: &Explained) -> bool {
+fn is_another_s(credited: &HashMap<(Tgid, u8), (u64, u32)>, explained: &ExplainedDelivery) -> bool {
     credited.iter().any(|(&(tgid, kind), &(serial, _))| {
         tgid != explained.tgid && kind == explained.delivered.kind && serial >= explained.serial
     })
@@ -298,7 +298,7 @@ fn apart(one_ms: u32, other_ms: u32) -> u32 {
 
 /// Whether this raw event can be the cause of this delivery: the kind, the key and the device are the same,
 /// or the delivery is a pointer event of a touch.
-fn leads_to(raw: &Raw, delivered: &Delivered) -> bool {
+fn leads_to(raw: &Raw, delivered: &Delivery) -> bool {
     let is_kind = match raw.kind {
         kind if kind == delivered.kind => true,
         18 => matches!(delivered.kind, 4 | 6),

@@ -32,7 +32,7 @@ const REPLY_MAX: usize = 1 << 20;
 
 /// An input event that a client received.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Delivered {
+pub(super) struct Delivery {
     /// The base of the client's resources.
     pub(super) client: u32,
     /// The window that the event was delivered to.
@@ -50,7 +50,7 @@ pub(super) struct Delivered {
 
 /// Input that a client asked XTEST for, or an event that a client sent to another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Faked {
+pub(super) struct FakeInput {
     /// The base of the client's resources.
     pub(super) client: u32,
     /// The device that the event claims to come from; `None` for XTEST's own devices, and for an event that
@@ -58,7 +58,7 @@ pub(super) struct Faked {
     pub(super) device: Option<u16>,
     /// The window that the event was sent to; `None` for input by XTEST.
     pub(super) to: Option<u32>,
-    /// The kind of event, as [`Delivered::kind`].
+    /// The kind of event, as [`Delivery::kind`].
     pub(super) kind: u8,
     /// The key, or the button.
     pub(super) detail: u32,
@@ -68,11 +68,11 @@ pub(super) struct Faked {
 
 /// The reports of RECORD.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Told {
+pub(super) enum RecordReport {
     /// A client received input.
-    Delivered(Delivered),
+    Delivered(Delivery),
     /// A client made input.
-    Faked(Faked),
+    Faked(FakeInput),
     /// A client has ended.
     Gone(u32),
 }
@@ -123,7 +123,7 @@ impl<'l> Record<'l> {
     }
 
     /// Reads RECORD's reports into `told`. Returns whether there were any.
-    pub(super) fn read(&mut self, told: &mut Vec<Told>) -> Result<bool, LinkError> {
+    pub(super) fn read(&mut self, told: &mut Vec<RecordReport>) -> Result<bool, LinkError> {
         let mut is_any = false;
         for stream in &mut self.streams {
             is_any |= stream.read(self.kinds, told)?;
@@ -154,7 +154,7 @@ impl<'l> Stream<'l> {
         Ok(Stream { socket: data.stream().as_fd(), buffer: vec![0; 16 << 10], filled: 0 })
     }
 
-    fn read(&mut self, kinds: Kinds, told: &mut Vec<Told>) -> Result<bool, LinkError> {
+    fn read(&mut self, kinds: Kinds, told: &mut Vec<RecordReport>) -> Result<bool, LinkError> {
         let mut is_any = false;
         loop {
             if self.filled == self.buffer.len() {
@@ -176,7 +176,7 @@ impl<'l> Stream<'l> {
 
     /// Adds the reports of the whole replies in the buffer to `told`. Returns the length of these replies,
     /// bytes.
-    fn replies(&self, kinds: Kinds, told: &mut Vec<Told>) -> Result<usize, LinkError> {
+    fn replies(&self, kinds: Kinds, told: &mut Vec<RecordReport>) -> Result<usize, LinkError> {
         let mut used = 0;
         while let Some(head) = self.buffer[..self.filled].get(used..used + HEAD) {
             let length = word(head, 4) as usize * 4;
@@ -208,28 +208,30 @@ struct Kinds {
 }
 
 impl Kinds {
-    fn reply(self, head: &[u8], data: &[u8], told: &mut Vec<Told>) {
+    fn reply(self, head: &[u8], data: &[u8], told: &mut Vec<RecordReport>) {
         let order = if head[9] != 0 { Order::Swapped } else { Order::Ours };
         let client = word(head, 12);
         match head[1] {
             FROM_SERVER => {
                 let events = data.chunks_exact(EVENT);
                 told.extend(
-                    events.filter_map(|event| self.delivered(client, event, order)).map(Told::Delivered),
+                    events
+                        .filter_map(|event| self.delivered(client, event, order))
+                        .map(RecordReport::Delivered),
                 );
             }
-            FROM_CLIENT => told.extend(self.faked(client, data, order).into_iter().map(Told::Faked)),
-            CLIENT_DIED => told.push(Told::Gone(client)),
+            FROM_CLIENT => told.extend(self.faked(client, data, order).into_iter().map(RecordReport::Faked)),
+            CLIENT_DIED => told.push(RecordReport::Gone(client)),
             _ => {}
         }
     }
 
-    fn delivered(self, client: u32, event: &[u8], order: Order) -> Option<Delivered> {
+    fn delivered(self, client: u32, event: &[u8], order: Order) -> Option<Delivery> {
         if event[0] & SENT != 0 {
             return None;
         }
         let delivered = match event[0] {
-            kind if (CORE.first..=CORE.last).contains(&kind) => Delivered {
+            kind if (CORE.first..=CORE.last).contains(&kind) => Delivery {
                 client,
                 window: order.word(event, 12),
                 kind,
@@ -242,7 +244,7 @@ impl Kinds {
                 if !INPUT.iter().any(|input| input.contains(&kind)) {
                     return None;
                 }
-                Delivered {
+                Delivery {
                     client,
                     window: order.word(event, 24),
                     kind: kind as u8,
@@ -257,7 +259,7 @@ impl Kinds {
     }
 
     /// The requests in `data` that make or send input. The time of a request precedes it.
-    fn faked(self, client: u32, data: &[u8], order: Order) -> Vec<Faked> {
+    fn faked(self, client: u32, data: &[u8], order: Order) -> Vec<FakeInput> {
         let mut list = Vec::new();
         let mut rest = data;
         while rest.len() >= 8 {
@@ -265,14 +267,14 @@ impl Kinds {
             let length = (usize::from(order.half(rest, 6)) * 4).max(4);
             let Some(request) = rest.get(4..4 + length) else { break };
             let made = if request[0] == SEND_EVENT { sent(request, order) } else { self.made(request) };
-            list.extend(made.map(|made| Faked { client, time_ms, ..made }));
+            list.extend(made.map(|made| FakeInput { client, time_ms, ..made }));
             rest = &rest[4 + length..];
         }
         list
     }
 
     /// A request to XTEST to make input.
-    fn made(self, request: &[u8]) -> Option<Faked> {
+    fn made(self, request: &[u8]) -> Option<FakeInput> {
         if request.len() < FAKE_INPUT_LENGTH {
             return None;
         }
@@ -284,19 +286,19 @@ impl Kinds {
             of_device @ 1..=5 => (Some(u16::from(request[35] & 0x7f)), of_device + 1),
             _ => return None,
         };
-        Some(Faked { client: 0, device, to: None, kind, detail: request[5].into(), time_ms: 0 })
+        Some(FakeInput { client: 0, device, to: None, kind, detail: request[5].into(), time_ms: 0 })
     }
 }
 
 /// An input event that a client sends to a window.
-fn sent(request: &[u8], order: Order) -> Option<Faked> {
+fn sent(request: &[u8], order: Order) -> Option<FakeInput> {
     if request.len() < SEND_EVENT_LENGTH {
         return None;
     }
     let (kind, detail) = (request[12] & !SENT, request[13].into());
     let is_input = (CORE.first..=CORE.last).contains(&kind);
     let to = Some(order.word(request, 4));
-    is_input.then_some(Faked { client: 0, device: None, to, kind, detail, time_ms: 0 })
+    is_input.then_some(FakeInput { client: 0, device: None, to, kind, detail, time_ms: 0 })
 }
 
 /// Categories of replies (RECORD protocol, EnableContext).

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use spry_policy::Tgid;
 
 use super::hands::{APART_MS, MOTION, PRESS};
-use super::record::{Delivered, Faked};
+use super::record::{Delivery, FakeInput};
 
 /// The kind of a press of a button, and how much larger the kind of a release is than the kind of its press,
 /// in XInput's numbers.
@@ -57,9 +57,9 @@ pub(super) enum Way {
 
 /// A delivery that a movement of a real device explains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Explained {
+pub(super) struct ExplainedDelivery {
     pub(super) tgid: Tgid,
-    pub(super) delivered: Delivered,
+    pub(super) delivered: Delivery,
     pub(super) worth: Worth,
     pub(super) way: Way,
     /// The number of the device's movement.
@@ -67,18 +67,18 @@ pub(super) struct Explained {
 }
 
 #[derive(Debug)]
-struct Held {
+struct HeldDelivery {
     since: Instant,
-    explained: Explained,
+    explained: ExplainedDelivery,
     is_passed_on: bool,
 }
 
 /// Input that a process made.
 #[derive(Debug)]
-struct Made {
+struct MadeInput {
     since: Instant,
     tgid: Tgid,
-    faked: Faked,
+    faked: FakeInput,
     /// The process that the input was sent to. `None` for input by XTEST: only its delivery shows which
     /// process receives it.
     receiver: Option<Tgid>,
@@ -86,8 +86,8 @@ struct Made {
 
 /// A device's movement that was passed on, and the input that a process made of it.
 #[derive(Debug)]
-struct Passed {
-    made: Made,
+struct PassedMovement {
+    made: MadeInput,
     serial: u64,
 }
 
@@ -121,10 +121,10 @@ impl Relay {
 #[derive(Debug, Default)]
 pub(super) struct Relays {
     known: HashMap<Tgid, Relay>,
-    held: VecDeque<Held>,
-    made: VecDeque<Made>,
+    held: VecDeque<HeldDelivery>,
+    made: VecDeque<MadeInput>,
     /// Movements that were passed on, and that no process has received yet.
-    passed: VecDeque<Passed>,
+    passed: VecDeque<PassedMovement>,
     /// The time at which input that relays made was last dropped because too much was kept. Input received
     /// just before counts for no process, as it may have been passed on.
     lost: Option<Instant>,
@@ -155,31 +155,35 @@ impl Relays {
     }
 
     /// Notes that a process made input by XTEST, or sent an event to a receiver.
-    pub(super) fn made(&mut self, tgid: Tgid, faked: Faked, receiver: Option<Tgid>) {
+    pub(super) fn made(&mut self, tgid: Tgid, faked: FakeInput, receiver: Option<Tgid>) {
         let now = Instant::now();
         self.known.entry(tgid).or_insert(Relay { made: now, sprayed: None }).made = now;
         if self.made.len() >= MADE_MAX {
             self.made.pop_front();
             self.lost = Some(now);
         }
-        self.made.push_back(Made { since: now, tgid, faked, receiver });
+        self.made.push_back(MadeInput { since: now, tgid, faked, receiver });
     }
 
     /// Takes a delivery that a movement of a device explains. The delivery counts at once, or is held if any
     /// process makes input.
-    pub(super) fn received(&mut self, explained: Explained, credit: &mut impl FnMut(Tgid)) {
+    pub(super) fn received(&mut self, explained: ExplainedDelivery, credit: &mut impl FnMut(Tgid)) {
         if !self.is_any() {
             if explained.worth == Worth::Own {
                 credit(explained.tgid);
             }
         } else if self.held.len() < HELD_MAX {
-            self.held.push_back(Held { since: Instant::now(), explained, is_passed_on: false });
+            self.held.push_back(HeldDelivery { since: Instant::now(), explained, is_passed_on: false });
         }
     }
 
     /// Finds which movements were passed on, and credits the receivers of events that were sent.
     /// `is_another_s` returns whether another process is credited with a movement.
-    pub(super) fn pair(&mut self, is_another_s: impl Fn(&Explained) -> bool, credit: &mut impl FnMut(Tgid)) {
+    pub(super) fn pair(
+        &mut self,
+        is_another_s: impl Fn(&ExplainedDelivery) -> bool,
+        credit: &mut impl FnMut(Tgid),
+    ) {
         for made in std::mem::take(&mut self.made) {
             let held = self.held.iter_mut().find(|held| !held.is_passed_on && may_be_passed_on(held, &made));
             let Some(held) = held else {
@@ -193,7 +197,7 @@ impl Relays {
                 continue;
             };
             held.is_passed_on = true;
-            let Explained { tgid, delivered, worth, way, serial } = held.explained;
+            let ExplainedDelivery { tgid, delivered, worth, way, serial } = held.explained;
             if [PRESS, BUTTON_PRESS].contains(&delivered.kind) && self.releases.len() < HELD_MAX {
                 self.releases.insert((tgid, delivered.kind + RELEASE_AFTER_PRESS, delivered.detail));
             }
@@ -209,7 +213,7 @@ impl Relays {
                 continue;
             }
             match (made.faked.to, made.receiver) {
-                (None, _) => self.passed.push_back(Passed { made, serial }),
+                (None, _) => self.passed.push_back(PassedMovement { made, serial }),
                 (Some(_), Some(receiver)) => credit(receiver),
                 (Some(_), None) => {}
             }
@@ -218,8 +222,8 @@ impl Relays {
 
     /// A process made input of a kind of which it had received none: the movement that another process
     /// received just before counts for no process.
-    fn take_from_accomplices(&mut self, made: &Made) {
-        let is_it = |held: &&Held| !held.is_passed_on && may_come_of(held, made);
+    fn take_from_accomplices(&mut self, made: &MadeInput) {
+        let is_it = |held: &&HeldDelivery| !held.is_passed_on && may_come_of(held, made);
         let Some(serial) = self.held.iter().find(is_it).map(|held| held.explained.serial) else { return };
         self.take_all(serial);
     }
@@ -233,40 +237,40 @@ impl Relays {
 
     /// Whether a process made a key or a click once more, although it has passed on each one that it
     /// received.
-    fn is_too_much(&self, made: &Made) -> bool {
+    fn is_too_much(&self, made: &MadeInput) -> bool {
         [PRESS, BUTTON_PRESS].contains(&made.faked.kind)
             && self.held.iter().any(|held| may_be_passed_on(held, made))
     }
 
     /// The origin of input that a process received and that no real device made. Input that was passed on is
     /// used up by this: it counts once.
-    pub(super) fn origin(&mut self, tgid: Tgid, delivered: &Delivered) -> Origin {
+    pub(super) fn origin(&mut self, tgid: Tgid, delivered: &Delivery) -> Origin {
         let own = self.made.iter().position(|made| made.tgid == tgid && may_arrive_as(made, delivered));
         if own.is_some_and(|at| self.made.remove(at).is_some()) {
             return Origin::OwnMaking;
         }
-        let arrives = |passed: &Passed| may_arrive_as(&passed.made, delivered);
+        let arrives = |passed: &PassedMovement| may_arrive_as(&passed.made, delivered);
         let Some(at) = self.passed.iter().position(arrives) else { return Origin::Unknown };
         match self.passed.remove(at) {
-            Some(Passed { made, serial }) if made.tgid == tgid => {
+            Some(PassedMovement { made, serial }) if made.tgid == tgid => {
                 self.take_back(tgid, delivered, serial);
                 Origin::OwnMaking
             }
-            Some(Passed { serial, .. }) => Origin::PassedOn(serial),
+            Some(PassedMovement { serial, .. }) => Origin::PassedOn(serial),
             None => Origin::Unknown,
         }
     }
 
     /// The input that a process made came back to the process itself, so the movement that it had received
     /// was not passed on.
-    fn take_back(&mut self, tgid: Tgid, delivered: &Delivered, serial: u64) {
+    fn take_back(&mut self, tgid: Tgid, delivered: &Delivery, serial: u64) {
         let held = self.held.iter_mut().find(|held| {
             let of = &held.explained;
             held.is_passed_on && (of.tgid, of.serial, of.delivered.kind) == (tgid, serial, delivered.kind)
         });
         if let Some(held) = held {
             held.is_passed_on = false;
-            let Delivered { kind, detail, .. } = held.explained.delivered;
+            let Delivery { kind, detail, .. } = held.explained.delivered;
             self.releases.remove(&(tgid, kind + RELEASE_AFTER_PRESS, detail));
         }
     }
@@ -275,7 +279,7 @@ impl Relays {
     pub(super) fn settle(&mut self, credit: &mut impl FnMut(Tgid)) {
         while self.held.front().is_some_and(|held| held.since.elapsed() >= HELD) {
             let Some(held) = self.held.pop_front() else { break };
-            let Explained { tgid, delivered, worth, .. } = held.explained;
+            let ExplainedDelivery { tgid, delivered, worth, .. } = held.explained;
             let is_of_press = self.releases.remove(&(tgid, delivered.kind, delivered.detail));
             let is_unsure = self.lost.is_some_and(|lost| lost + PATIENCE >= held.since);
             if worth == Worth::Own && !held.is_passed_on && !is_of_press && !is_unsure {
@@ -288,20 +292,20 @@ impl Relays {
 }
 
 /// Whether the input that a process made may have arrived as this delivery.
-fn may_arrive_as(made: &Made, delivered: &Delivered) -> bool {
-    let Faked { kind, detail, time_ms, .. } = made.faked;
+fn may_arrive_as(made: &MadeInput, delivered: &Delivery) -> bool {
+    let FakeInput { kind, detail, time_ms, .. } = made.faked;
     kind == delivered.kind
         && (kind == MOTION || detail == delivered.detail)
         && is_soon_after(delivered.time_ms, time_ms)
 }
 
 /// Whether the process that received a delivery may have made this input from it.
-fn may_be_passed_on(held: &Held, made: &Made) -> bool {
+fn may_be_passed_on(held: &HeldDelivery, made: &MadeInput) -> bool {
     held.explained.tgid == made.tgid && may_come_of(held, made)
 }
 
 /// Whether any process may have made this input of the delivery.
-fn may_come_of(held: &Held, made: &Made) -> bool {
-    let Delivered { kind, time_ms, .. } = held.explained.delivered;
+fn may_come_of(held: &HeldDelivery, made: &MadeInput) -> bool {
+    let Delivery { kind, time_ms, .. } = held.explained.delivered;
     kind == made.faked.kind && is_soon_after(made.faked.time_ms, time_ms)
 }

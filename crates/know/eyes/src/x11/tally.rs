@@ -29,7 +29,7 @@ const WHOLE_PPM: u64 = 1_000_000;
 
 /// The finding of a look at a window.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Found {
+pub(super) enum Finding {
     /// The window's own program drew something that a person may notice.
     Own,
     /// Nothing that counts: the drawing was in windows inside this window, too small, or where it cannot be
@@ -58,7 +58,7 @@ impl Times {
 /// The drawing in one window over several looks.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Habit {
-    latest: Option<(Instant, Found)>,
+    latest: Option<(Instant, Finding)>,
     /// The number of looks in a row with the same finding.
     in_a_row: u32,
     tally: Option<Tally>,
@@ -68,21 +68,21 @@ pub(super) struct Habit {
 
 impl Habit {
     /// Notes a look's finding. Returns whether the server is to count the window's drawings from now on.
-    pub(super) fn saw(&mut self, found: Found, now: Instant) -> bool {
+    pub(super) fn saw(&mut self, found: Finding, now: Instant) -> bool {
         self.in_a_row = if self.is_like(found, now) { self.in_a_row.saturating_add(1) } else { 1 };
         self.latest = Some((now, found));
         let is_busy = self.busy_until.is_some_and(|until| now < until);
-        found == Found::Own && self.in_a_row >= STEADY && self.tally.is_none() && !is_busy
+        found == Finding::Own && self.in_a_row >= STEADY && self.tally.is_none() && !is_busy
     }
 
-    fn is_like(&self, found: Found, now: Instant) -> bool {
+    fn is_like(&self, found: Finding, now: Instant) -> bool {
         self.latest.is_some_and(|(then, before)| before == found && now.duration_since(then) <= APART)
     }
 
     /// Whether a later look at the window finds as much: its drawings are counted, or none of its recent
     /// drawings counts.
     pub(super) fn is_steady(&self, now: Instant) -> bool {
-        let is_nothing = self.in_a_row >= STEADY && self.is_like(Found::Nothing, now);
+        let is_nothing = self.in_a_row >= STEADY && self.is_like(Finding::Nothing, now);
         self.tally.is_some() || is_nothing
     }
 
@@ -223,10 +223,10 @@ mod tests {
     fn a_window_is_steady_after_some_looks_in_a_row() {
         let (mut habit, now) = (Habit::default(), Instant::now());
         let at = |ms| now + Duration::from_millis(ms);
-        assert!((0..4).all(|look| !habit.saw(Found::Own, at(40 * look))));
-        assert!(habit.saw(Found::Own, at(160)), "it is to be counted");
+        assert!((0..4).all(|look| !habit.saw(Finding::Own, at(40 * look))));
+        assert!(habit.saw(Finding::Own, at(160)), "it is to be counted");
         assert!(!habit.is_steady(at(160)), "and is steady once it is");
-        assert!((0..5).all(|look| !habit.saw(Found::Nothing, at(200 + 40 * look))));
+        assert!((0..5).all(|look| !habit.saw(Finding::Nothing, at(200 + 40 * look))));
         assert!(habit.is_steady(at(400)));
         assert!(!habit.is_steady(at(400) + APART));
     }
@@ -241,7 +241,7 @@ mod tests {
         assert!(habit.is_counted(&notice(100, 10, 10)));
         assert_eq!(habit.too_much(now), Some(COUNTS));
         assert!(!habit.is_counted(&notice(100, 10, 10)) && habit.take(100, 32) == Times::ONCE);
-        assert!((0..9).all(|_| !habit.saw(Found::Own, now)));
-        assert!((0..4).all(|_| !habit.saw(Found::Own, now + BUSY)) && habit.saw(Found::Own, now + BUSY));
+        assert!((0..9).all(|_| !habit.saw(Finding::Own, now)));
+        assert!((0..4).all(|_| !habit.saw(Finding::Own, now + BUSY)) && habit.saw(Finding::Own, now + BUSY));
     }
 }

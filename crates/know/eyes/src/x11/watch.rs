@@ -18,7 +18,7 @@ use super::clients::Clients;
 use super::drawing::{Drawing, Evidence, Pace, Round};
 use super::hands::{Hands, PATIENCE};
 use super::link::{Door, Link, LinkError, Server};
-use super::record::{Delivered, Faked, Record, Told};
+use super::record::{Delivery, FakeInput, Record, RecordReport};
 use super::relay::Worth;
 use super::server;
 use super::windows::Windows;
@@ -74,7 +74,7 @@ struct Watch<'c> {
     record: Record<'c>,
     clients: Clients,
     /// Input for windows that are not known or not drawn yet, each with the time at which it was read.
-    unseen: VecDeque<(Instant, Tgid, Delivered)>,
+    unseen: VecDeque<(Instant, Tgid, Delivery)>,
 }
 
 impl Watch<'_> {
@@ -194,9 +194,9 @@ impl Watch<'_> {
         let is_any = self.record.read(&mut told)?;
         for one in told {
             match one {
-                Told::Delivered(delivered) => self.delivered(delivered)?,
-                Told::Faked(faked) => self.faked(faked)?,
-                Told::Gone(client) => self.clients.gone(client),
+                RecordReport::Delivered(delivered) => self.delivered(delivered)?,
+                RecordReport::Faked(faked) => self.faked(faked)?,
+                RecordReport::Gone(client) => self.clients.gone(client),
             }
         }
         self.look_again()?;
@@ -207,7 +207,7 @@ impl Watch<'_> {
     }
 
     /// A client received input.
-    fn delivered(&mut self, delivered: Delivered) -> Result<(), LinkError> {
+    fn delivered(&mut self, delivered: Delivery) -> Result<(), LinkError> {
         let is_own = self.windows.client(delivered.window) == delivered.client;
         // The user does not mean a client that listens at others' windows, unless the client passes on the
         // input.
@@ -227,7 +227,7 @@ impl Watch<'_> {
     }
 
     /// A client made input by XTEST, or sent an event.
-    fn faked(&mut self, faked: Faked) -> Result<(), LinkError> {
+    fn faked(&mut self, faked: FakeInput) -> Result<(), LinkError> {
         if self.hands.is_none() {
             return Ok(());
         }
@@ -266,7 +266,7 @@ impl Watch<'_> {
         Ok(())
     }
 
-    fn received(&mut self, tgid: Tgid, delivered: Delivered, worth: Worth) {
+    fn received(&mut self, tgid: Tgid, delivered: Delivery, worth: Worth) {
         match &mut self.hands {
             Some(hands) => hands.delivered(tgid, delivered, worth),
             None => credit(self.book, tgid),

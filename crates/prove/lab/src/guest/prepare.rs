@@ -26,7 +26,7 @@ pub enum GuestError {
     Scheduler(#[from] SchedulerError),
     /// One of Spry's own programs is not where it belongs.
     #[error(transparent)]
-    Program(#[from] programs::Missing),
+    Program(#[from] programs::MissingProgram),
     /// A file that the scenario needs cannot be made.
     #[error(transparent)]
     File(#[from] X11Error),

@@ -6,9 +6,9 @@ use serde_json::Value;
 use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 
 use super::sorts::{Generation, PROCESSES, SORTS, Sorting};
-use super::{Case, Cell, Measured, System};
+use super::{BootMeasurement, Case, Cell, System};
 use crate::boots::Boots;
-use crate::ends::Left;
+use crate::ends::GuestResults;
 use crate::error::Error;
 
 /// The scenario of alarms.
@@ -53,7 +53,7 @@ pub(super) fn spec(system: &System) -> Result<MachineSpec, Error> {
 }
 
 impl Boots for Boot {
-    type Cell = Measured;
+    type Cell = BootMeasurement;
 
     fn name(&self) -> String {
         format!("{}, {}, seed {}", self.system.key, self.what.key(), self.seed)
@@ -153,8 +153,8 @@ impl Boot {
     /// # Errors
     /// If the guest did not finish, or no signal came and nothing was sorted; the error has the guest's
     /// output.
-    pub(super) fn cell(&self, outcome: &Outcome) -> Result<Measured, Error> {
-        let left = Left::of(outcome, "spry-runner: ")?;
+    pub(super) fn cell(&self, outcome: &Outcome) -> Result<BootMeasurement, Error> {
+        let left = GuestResults::of(outcome, "spry-runner: ")?;
         let (system, seed) = (self.system.key.to_owned(), self.seed);
         match self.what {
             What::Alarms { case, .. } => {
@@ -163,14 +163,14 @@ impl Boot {
                     let words = "no alarm came within the time: ask for more (--alarms)";
                     return Err(Error::Guest(words.to_owned()));
                 }
-                Ok(Measured::Alarms(Cell { system, case: case.key(), seed, late_ns }))
+                Ok(BootMeasurement::Alarms(Cell { system, case: case.key(), seed, late_ns }))
             }
             What::Sorts { generation, seconds } => {
                 let run: Value = left.json(RUN)?;
                 let numbers = run["metrics"]["numbers_sorted"].as_u64().filter(|&numbers| numbers > 0);
                 let numbers = numbers.ok_or_else(|| left.lacks("sorted number"))?;
                 let generation = generation.key.to_owned();
-                Ok(Measured::Sorts(Sorting { system, generation, seed, numbers, seconds }))
+                Ok(BootMeasurement::Sorts(Sorting { system, generation, seed, numbers, seconds }))
             }
         }
     }

@@ -7,12 +7,12 @@ use spry_experiment::{Stop, digest, programs};
 use spry_lab::{Event, Lab, LabMachine, Progress, Variant, digest_of_file};
 
 use super::boot::{Boot, What, spec};
-use super::{Case, Generation, Measured, SORTS, Study, System, figures, json as report, page, text};
-use crate::boots::{self, BootStudy, Told, Undone};
-use crate::directory::{Directory, Kept};
+use super::{BootMeasurement, Case, Generation, SORTS, Study, System, figures, json as report, page, text};
+use crate::boots::{self, BootStudy, Shortfall, StudyProgress};
+use crate::directory::{Directory, KeptCell};
 use crate::draw;
 use crate::error::Error;
-use crate::written::Written;
+use crate::written::StudyTexts;
 
 /// Spry's programs in a guest. If one of them changes, all cells are measured anew.
 const PROGRAMS: [&str; 2] = ["spry-guest", "spry-runner"];
@@ -65,7 +65,7 @@ pub struct Laboratory {
 
 impl BootStudy for Laboratory {
     type Request = Request;
-    type Cell = Measured;
+    type Cell = BootMeasurement;
 
     const NAME: &'static str = "clock-resolution";
 
@@ -87,8 +87,8 @@ impl BootStudy for Laboratory {
         request: &Request,
         directory: &Directory,
         stop: &Stop,
-        tell: &mut dyn FnMut(Told<'_, Measured>),
-    ) -> (Vec<Measured>, Undone) {
+        tell: &mut dyn FnMut(StudyProgress<'_, BootMeasurement>),
+    ) -> (Vec<BootMeasurement>, Shortfall) {
         let kept = |boot: &Boot| directory.kept(&boot.file_name(), &self.inputs(boot));
         let run = |boot: &Boot| self.boot(boot, directory, stop);
         boots::measure(&request.boots(), request.jobs, stop, &kept, &run, tell)
@@ -98,9 +98,9 @@ impl BootStudy for Laboratory {
         &self,
         request: &Request,
         directory: &Directory,
-        (cells, undone): (Vec<Measured>, &Undone),
+        (cells, undone): (Vec<BootMeasurement>, &Shortfall),
         command: &str,
-    ) -> Result<Written, Error> {
+    ) -> Result<StudyTexts, Error> {
         let study = &cells.into_iter().collect::<Study>();
         for topic in &figures::all(study) {
             for (number, _) in &topic.figures {
@@ -125,13 +125,13 @@ impl BootStudy for Laboratory {
             object.insert("kernels".to_owned(), releases.iter().copied().collect());
             object.insert("inputs".to_owned(), json!({ "machines": machines, "programs": self.programs }));
         }
-        Written::put(directory, &page(study, &releases, undone, command), summary, &results)
+        StudyTexts::put(directory, &page(study, &releases, undone, command), summary, &results)
     }
 
-    fn name(cell: &Measured) -> String {
+    fn name(cell: &BootMeasurement) -> String {
         match cell {
-            Measured::Alarms(cell) => format!("{}, {}, seed {}", cell.system, cell.case, cell.seed),
-            Measured::Sorts(cell) => {
+            BootMeasurement::Alarms(cell) => format!("{}, {}, seed {}", cell.system, cell.case, cell.seed),
+            BootMeasurement::Sorts(cell) => {
                 format!("{}, {SORTS}-{}, seed {}", cell.system, cell.generation, cell.seed)
             }
         }
@@ -149,10 +149,10 @@ impl Laboratory {
         }))
     }
 
-    fn boot(&self, boot: &Boot, directory: &Directory, stop: &Stop) -> Result<Measured, Error> {
+    fn boot(&self, boot: &Boot, directory: &Directory, stop: &Stop) -> Result<BootMeasurement, Error> {
         let machine = &self.machines[boot.system.key];
         let outcome = self.lab.run(machine, &boot.job(), &|_: Event<'_>| {}, stop)?;
-        let kept = Kept { inputs: self.inputs(boot), cell: boot.cell(&outcome)? };
+        let kept = KeptCell { inputs: self.inputs(boot), cell: boot.cell(&outcome)? };
         directory.keep(&boot.file_name(), &kept)?;
         Ok(kept.cell)
     }

@@ -2,7 +2,7 @@
 //! time. And figure 8: the throughput of sorting on an older and on a newer processor.
 
 use super::{CASES, Case, Cell, SYSTEMS, Study, System, Tail, Throughput, throughputs};
-use crate::figure::{Axis, Bar, Colour, Curve, Drawn, Panel, Part, Point, Topic};
+use crate::figure::{Axis, Bar, Colour, Curve, Panel, Part, Plot, Point, Topic};
 use crate::study::Spread;
 
 /// The halves of the figure: the number of each, its caption, and the end of its axis, us.
@@ -48,7 +48,7 @@ fn sorting(bars: &[Throughput]) -> Option<Topic> {
     let panel = |scheduler: &str, bars| Panel {
         figure: "8",
         scheduler: scheduler.to_owned(),
-        drawn: Drawn::Bars(bars),
+        drawn: Plot::Bars(bars),
     };
     Some(Topic {
         title,
@@ -98,7 +98,7 @@ fn topic(
     let panel = |scheduler: &str, curves| Panel {
         figure: number,
         scheduler: scheduler.to_owned(),
-        drawn: Drawn::Curves(curves),
+        drawn: Plot::Curves(curves),
     };
     Some(Topic {
         title: caption,
@@ -151,17 +151,17 @@ mod tests {
     fn each_half_has_the_measured_curves_and_what_the_paper_prints() {
         let topics = all(&study());
         assert_eq!(topics.iter().map(|topic| topic.panels.len()).collect::<Vec<_>>(), [2, 2, 2]);
-        let Drawn::Curves(curves) = &topics[0].panels[0].drawn else { panic!("no curves") };
+        let Plot::Curves(curves) = &topics[0].panels[0].drawn else { panic!("no curves") };
         assert_eq!((curves.len(), curves[0].points.len()), (1, 200));
         assert_eq!((curves[0].points[179].x, curves[0].points[179].y.median), (378_000.0, 90.0));
-        let Drawn::Curves(then) = &topics[0].panels[1].drawn else { panic!("no curves") };
+        let Plot::Curves(then) = &topics[0].panels[1].drawn else { panic!("no curves") };
         assert_eq!(then.iter().map(|curve| curve.points.len()).collect::<Vec<_>>(), [1, 4, 1, 4]);
         assert_eq!((then[3].points[0].x, then[3].points[0].y.median), (10_000.0, 16.0));
         let svg = draw::file(&topics[1], "7-right");
-        let Drawn::Bars(bars) = &topics[2].panels[0].drawn else { panic!("no bars") };
+        let Plot::Bars(bars) = &topics[2].panels[0].drawn else { panic!("no bars") };
         let percents: Vec<f64> = bars.iter().map(|bar| bar.parts[0].value.median).collect();
         assert_eq!(percents, [100.0, 75.0, 200.0, 175.0]);
-        let Drawn::Bars(then) = &topics[2].panels[1].drawn else { panic!("no bars") };
+        let Plot::Bars(then) = &topics[2].panels[1].drawn else { panic!("no bars") };
         assert_eq!(then.len(), 2);
         assert!(svg.contains("20,000 Hz") && svg.contains("what the paper prints"), "{svg}");
     }

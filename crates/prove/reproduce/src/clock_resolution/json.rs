@@ -3,10 +3,10 @@
 use serde_json::{Value, json};
 
 use super::{CASES, LEFT_OUT, MACHINE, SYSTEMS, Study, rows, shares, throughputs, upgrade};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 
 /// The whole study, without its inputs.
-pub fn report(study: &Study, undone: &Undone) -> Value {
+pub fn report(study: &Study, undone: &Shortfall) -> Value {
     let systems = SYSTEMS.iter().map(|system| {
         json!({
             "system": system.key,
@@ -46,7 +46,7 @@ mod tests {
 
     #[test]
     fn programs_find_rows_verdicts_and_cells() {
-        let value = report(&study(), &Undone::default());
+        let value = report(&study(), &Shortfall::default());
         let row = value["table6"].as_array().and_then(|rows| rows.iter().find(|row| row["system"] == "fast"));
         let row = row.expect("there is one");
         assert_eq!((&row["case"], &row["published"]["p90"]), (&json!("blk-8"), &json!(7.0)));

@@ -74,7 +74,7 @@ pub struct Cell {
 /// The measurement of one boot.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Measured {
+pub enum BootMeasurement {
     /// Alarms, for table 6 and figure 7.
     Alarms(Cell),
     /// Sorting, for figure 8.
@@ -90,13 +90,13 @@ pub struct Study {
     pub sorts: Vec<Sorting>,
 }
 
-impl FromIterator<Measured> for Study {
-    fn from_iter<I: IntoIterator<Item = Measured>>(measured: I) -> Self {
+impl FromIterator<BootMeasurement> for Study {
+    fn from_iter<I: IntoIterator<Item = BootMeasurement>>(measured: I) -> Self {
         let mut study = Study::default();
         for one in measured {
             match one {
-                Measured::Alarms(cell) => study.cells.push(cell),
-                Measured::Sorts(sorting) => study.sorts.push(sorting),
+                BootMeasurement::Alarms(cell) => study.cells.push(cell),
+                BootMeasurement::Sorts(sorting) => study.sorts.push(sorting),
             }
         }
         study

@@ -9,7 +9,7 @@ use spry_page::words::digits;
 
 use super::text::{HEADS, SHARES, SORTS, TABLE, findings, machines, published, thousands};
 use super::{LEFT_OUT, Row, Study, Throughput, figures, rows, shares, throughputs};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 use crate::draw;
 use crate::ends::end_page;
 use crate::study::Spread;
@@ -18,7 +18,7 @@ const STYLE: &str = include_str!("../page.css");
 
 /// Makes the page. `releases` are the releases of the systems' kernels, `command` is the command that makes
 /// it again.
-pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Undone, command: &str) -> String {
+pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Shortfall, command: &str) -> String {
     let title = "Clock resolution: alarms at 100 and 20,000 Hz";
     let own = [STYLE, draw::STYLE].concat();
     let mut out = begin(&format!("Spry: {title}"), &own, Scripts::Forbidden);
@@ -99,7 +99,8 @@ mod tests {
 
     #[test]
     fn the_page_has_the_paper_s_rows_the_lab_s_and_the_plots() {
-        let page = page(&study(), &[("fast", "9-x")], &Undone::default(), "spry reproduce clock-resolution");
+        let page =
+            page(&study(), &[("fast", "9-x")], &Shortfall::default(), "spry reproduce clock-resolution");
         for part in
             ["Table 6", "the thesis", "15096", "663 (662 to 664)", "differs: a woken process", "Linux 9-x"]
         {
@@ -111,7 +112,7 @@ mod tests {
 
     #[test]
     fn no_name_escapes() {
-        let undone = Undone { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
+        let undone = Shortfall { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
         assert!(!page(&study(), &[("<script>", "<script>")], &undone, "<script>").contains("<script"));
     }
 }

@@ -8,7 +8,7 @@ use super::{
     GENERATIONS, LEFT_OUT, MACHINE, Row, SYSTEMS, Share, Study, Tail, Throughput, loss_percent, rows, shares,
     throughputs, upgrade,
 };
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 use crate::ends::end_text;
 use crate::study::Spread;
 
@@ -38,7 +38,7 @@ pub(super) fn machines(releases: &[(&str, &str)]) -> Vec<String> {
 }
 
 /// The text of the whole study, with the releases of the systems' kernels. It ends with a line feed.
-pub fn report(study: &Study, releases: &[(&str, &str)], undone: &Undone) -> String {
+pub fn report(study: &Study, releases: &[(&str, &str)], undone: &Shortfall) -> String {
     let mut out = "Clock resolution (Etsion, Tsafrir, Feitelson 2003), section 7\n".to_owned();
     machines(releases).iter().for_each(|line| _ = writeln!(out, "  {line}"));
     let rows = rows(study);
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn the_paper_s_values_precede_measured_ones_with_a_verdict() {
-        let undone = Undone { failures: vec![("fast, 2-8, seed 1".into(), "it died".into())], missing: 3 };
+        let undone = Shortfall { failures: vec![("fast, 2-8, seed 1".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &[("base", "9-spry-100hz")], &undone);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));
         assert!(at("CONT, 8 processes, fast: as then (200 signals)") < at("663 (662 to 664)"));

@@ -7,7 +7,7 @@ mod stacks;
 use spry_page::chart::{Canvas, Point};
 use spry_page::style;
 
-use crate::figure::{Axis, Colour, Drawn, Panel, Topic};
+use crate::figure::{Axis, Colour, Panel, Plot, Topic};
 
 /// The style sheet that only the figures use.
 pub(crate) const STYLE: &str = include_str!("chart.css");
@@ -32,7 +32,7 @@ pub fn figure(topic: &Topic, number: Option<&str>) -> String {
     let panels: Vec<&Panel> =
         topic.panels.iter().filter(|panel| number.is_none_or(|number| panel.figure == number)).collect();
     let (left, size) = match panels.first().map(|panel| &panel.drawn) {
-        Some(Drawn::Bars(bars)) => (2.0 * LEFT, (WIDTH - LEFT, ROW * bars.len() as f64)),
+        Some(Plot::Bars(bars)) => (2.0 * LEFT, (WIDTH - LEFT, ROW * bars.len() as f64)),
         _ => (LEFT, (WIDTH, HEIGHT)),
     };
     let panel_width = left + size.0 + RIGHT;
@@ -42,9 +42,9 @@ pub fn figure(topic: &Topic, number: Option<&str>) -> String {
         canvas.at((at as f64 * panel_width + left, TOP), |canvas| {
             canvas.text("name", (0.0, -12.0), &format!("{}: {}", panel.figure, panel.scheduler));
             match &panel.drawn {
-                Drawn::Curves(drawn) => curves::draw(canvas, topic, drawn),
-                Drawn::Bars(drawn) => bars::draw(canvas, topic, drawn, size),
-                Drawn::Stacks(drawn) => stacks::draw(canvas, topic, drawn),
+                Plot::Curves(drawn) => curves::draw(canvas, topic, drawn),
+                Plot::Bars(drawn) => bars::draw(canvas, topic, drawn, size),
+                Plot::Stacks(drawn) => stacks::draw(canvas, topic, drawn),
             }
         });
     }

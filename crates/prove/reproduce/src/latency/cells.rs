@@ -10,10 +10,10 @@ use spry_lab::{Event, Lab, LabMachine, Progress, digest_of_file};
 
 use super::boot::{Boot, spec};
 use super::{Cell, Kernel, Load, Study, json as report, page, text};
-use crate::boots::{self, BootStudy, Told, Undone};
-use crate::directory::{Directory, Kept};
+use crate::boots::{self, BootStudy, Shortfall, StudyProgress};
+use crate::directory::{Directory, KeptCell};
 use crate::error::Error;
-use crate::written::Written;
+use crate::written::StudyTexts;
 
 /// The selection of kernels and loads that are measured.
 #[derive(Clone, Debug)]
@@ -79,8 +79,8 @@ impl BootStudy for Laboratory {
         request: &Request,
         directory: &Directory,
         stop: &Stop,
-        tell: &mut dyn FnMut(Told<'_, Cell>),
-    ) -> (Vec<Cell>, Undone) {
+        tell: &mut dyn FnMut(StudyProgress<'_, Cell>),
+    ) -> (Vec<Cell>, Shortfall) {
         let kept = |boot: &Boot| directory.kept(&boot.file_name(), &self.inputs(boot));
         let run = |boot: &Boot| self.boot(boot, directory, stop);
         boots::measure(&request.boots(), request.jobs, stop, &kept, &run, tell)
@@ -90,9 +90,9 @@ impl BootStudy for Laboratory {
         &self,
         request: &Request,
         directory: &Directory,
-        (cells, undone): (Vec<Cell>, &Undone),
+        (cells, undone): (Vec<Cell>, &Shortfall),
         command: &str,
-    ) -> Result<Written, Error> {
+    ) -> Result<StudyTexts, Error> {
         let study = &Study { cells };
         let summary = text(study, undone);
         let mut results = report(study, undone);
@@ -104,7 +104,7 @@ impl BootStudy for Laboratory {
             object.insert("samples".to_owned(), json!(request.samples));
             object.insert("inputs".to_owned(), json!({ "machines": inputs, "programs": self.programs }));
         }
-        Written::put(directory, &page(study, undone, command), summary, &results)
+        StudyTexts::put(directory, &page(study, undone, command), summary, &results)
     }
 
     fn name(cell: &Cell) -> String {
@@ -132,7 +132,7 @@ impl Laboratory {
         results.save(&file)?;
         let (kernel, load) = (boot.kernel.key.to_owned(), boot.load.key.to_owned());
         let cell = Cell { kernel, load, seed: boot.seed, results, split };
-        let kept = Kept { inputs: self.inputs(boot), cell };
+        let kept = KeptCell { inputs: self.inputs(boot), cell };
         directory.keep(&boot.file_name(), &kept)?;
         Ok(kept.cell)
     }

@@ -7,7 +7,7 @@ use spry_latency::compare::{Column, Difference, Point, judge};
 use spry_latency::verdict::verdict;
 use spry_page::words::duration;
 
-use super::{Beside, KERNELS, Kernel, RANKED_AT};
+use super::{KERNELS, Kernel, LoadComparison, RANKED_AT};
 
 /// A claim of the article: one of two kernels had lower latencies.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,7 +69,7 @@ impl Outcome {
 
 /// The outcome of a claim beside a load.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Found {
+pub struct ClaimResult {
     /// The claim of the article.
     pub claim: Claim,
     /// Whether the claim holds.
@@ -81,11 +81,11 @@ pub struct Found {
 }
 
 /// The outcome of every claim about two kernels that were measured beside this load.
-pub fn found(beside: &Beside) -> Vec<Found> {
+pub fn found(beside: &LoadComparison) -> Vec<ClaimResult> {
     CLAIMS.into_iter().filter_map(|claim| decided(beside, claim)).collect()
 }
 
-fn decided(beside: &Beside, claim: Claim) -> Option<Found> {
+fn decided(beside: &LoadComparison, claim: Claim) -> Option<ClaimResult> {
     let measured = |name: &str| {
         let stands = |kernel: &&Kernel| kernel.stands_for == Some(name);
         let key = KERNELS.iter().find(stands)?.key;
@@ -108,10 +108,15 @@ fn decided(beside: &Beside, claim: Claim) -> Option<Found> {
             [earlier, later].into_iter().filter_map(words).collect()
         }
     };
-    Some(Found { claim, outcome, figures: format!("{}, {}", figure(earlier.0), figure(later.0)), because })
+    Some(ClaimResult {
+        claim,
+        outcome,
+        figures: format!("{}, {}", figure(earlier.0), figure(later.0)),
+        because,
+    })
 }
 
-impl Found {
+impl ClaimResult {
     /// The outcome in a sentence.
     pub fn words(&self) -> String {
         let Claim { at, earlier, later, by } = self.claim;

@@ -6,11 +6,11 @@ use spry_latency::compare::Column;
 use spry_latency::json::summary;
 use spry_latency::verdict::verdict;
 
-use super::{Beside, KERNELS, PUBLISHED, RANKED_AT, Study, culprits, found, notes, ranks};
-use crate::boots::Undone;
+use super::{KERNELS, LoadComparison, PUBLISHED, RANKED_AT, Study, culprits, found, notes, ranks};
+use crate::boots::Shortfall;
 
 /// The whole study, without its inputs.
-pub fn report(study: &Study, undone: &Undone) -> Value {
+pub fn report(study: &Study, undone: &Shortfall) -> Value {
     let kernels = KERNELS.iter().filter_map(|kernel| {
         let release = study.release(kernel)?;
         let together = study.together(kernel).map(|histogram| summary(&histogram));
@@ -46,7 +46,7 @@ pub fn report(study: &Study, undone: &Undone) -> Value {
     })
 }
 
-fn beside(load: &str, beside: &Beside) -> Value {
+fn beside(load: &str, beside: &LoadComparison) -> Value {
     let ranking = ranks(&beside.comparison, RANKED_AT);
     let ranking = ranking.iter().map(|(place, column)| json!({ "place": place, "kernel": column.name }));
     let claims = found(beside).into_iter().map(|found| {
@@ -109,7 +109,7 @@ mod tests {
 
     #[test]
     fn programs_find_places_claims_and_figures() {
-        let value = report(&study(), &Undone::default());
+        let value = report(&study(), &Shortfall::default());
         let fs = &value["loads"][1];
         assert_eq!((&fs["load"], &fs["ranking"][2]["kernel"]), (&json!("fs"), &json!("stable-none")));
         assert_eq!(

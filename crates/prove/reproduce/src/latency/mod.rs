@@ -15,10 +15,10 @@ use spry_latency::{Culprit, Histogram, QUANTILES, Results};
 use spry_page::words::{count, duration};
 
 pub use cells::{Laboratory, Request};
-pub use claims::{CLAIMS, Claim, Found, Outcome, found};
+pub use claims::{CLAIMS, Claim, ClaimResult, Outcome, found};
 pub use json::report as json;
 pub use page::page;
-pub use published::{PUBLISHED, Published};
+pub use published::{PUBLISHED, PublishedKernel};
 pub use text::report as text;
 
 /// The point of the distribution by which kernels are ranked.
@@ -112,7 +112,7 @@ pub struct Study {
 
 /// The measurements of all kernels beside one load.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Beside {
+pub struct LoadComparison {
     /// The kernels' latencies, side by side.
     pub comparison: Comparison,
     /// The split results of each kernel, in the same order. They give the reasons for long latencies.
@@ -122,18 +122,18 @@ pub struct Beside {
 impl Study {
     /// The kernels beside a load, in the order of [`KERNELS`]. The seeds of each kernel are pooled. `None` if
     /// no cell has samples.
-    pub fn beside(&self, load: &str) -> Option<Beside> {
+    pub fn beside(&self, load: &str) -> Option<LoadComparison> {
         let measured = KERNELS.iter().filter_map(|kernel| {
             let column = self.pooled(kernel, load, |cell| &cell.results)?;
             Some((column, self.pooled(kernel, load, |cell| &cell.split)?.results))
         });
         let (columns, whys): (Vec<Column>, Vec<Results>) = measured.unzip();
         let comparison = Comparison { columns, basis: Basis::Raw };
-        (!comparison.columns.is_empty()).then_some(Beside { comparison, whys })
+        (!comparison.columns.is_empty()).then_some(LoadComparison { comparison, whys })
     }
 
     /// Each load with its comparison, in the order of [`LOADS`].
-    pub fn loads(&self) -> Vec<(&'static Load, Beside)> {
+    pub fn loads(&self) -> Vec<(&'static Load, LoadComparison)> {
         LOADS.iter().filter_map(|load| Some((load, self.beside(load.key)?))).collect()
     }
 
@@ -163,7 +163,7 @@ impl Study {
     }
 }
 
-impl Beside {
+impl LoadComparison {
     /// Each kernel with its split results.
     fn kernels(&self) -> impl Iterator<Item = (&Column, &Results)> {
         self.comparison.columns.iter().zip(&self.whys)
@@ -286,7 +286,7 @@ mod tests {
 
     #[test]
     fn seeds_are_pooled_and_kernels_stand_in_their_order() {
-        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
+        let LoadComparison { comparison, .. } = study().beside("fs").expect("there are cells");
         let names: Vec<&str> = comparison.columns.iter().map(|column| column.name.as_str()).collect();
         assert_eq!(names, ["stable-none", "stable-voluntary", "stable-full"]);
         assert_eq!((comparison.columns[0].runs.len(), comparison.columns[0].summary.count), (2, 101_400));
@@ -296,7 +296,7 @@ mod tests {
 
     #[test]
     fn kernels_that_only_noise_lies_between_share_a_place() {
-        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
+        let LoadComparison { comparison, .. } = study().beside("fs").expect("there are cells");
         let places = |point| -> Vec<(usize, String)> {
             ranks(&comparison, point).iter().map(|(place, column)| (*place, column.name.clone())).collect()
         };
@@ -323,7 +323,7 @@ mod tests {
 
     #[test]
     fn a_row_has_the_figures_that_kernels_are_compared_by() {
-        let Beside { comparison, .. } = study().beside("fs").expect("there are cells");
+        let LoadComparison { comparison, .. } = study().beside("fs").expect("there are cells");
         let row = row(&comparison.columns[0]);
         assert_eq!(row.len(), HEADS.len());
         assert_eq!(row[1..], ["101,400", "12.0 us", "4.40 ms", "4.50 ms", "4.50 ms", "98.6193 %"]);

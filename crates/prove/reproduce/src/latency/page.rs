@@ -13,13 +13,13 @@ use spry_page::html::END;
 use spry_page::words::count;
 
 use super::{
-    Beside, HEADS, KERNELS, Load, PUBLISHED, RANKED_AT, Study, culprit, culprits, found, notes, order, ranks,
-    row,
+    HEADS, KERNELS, Load, LoadComparison, PUBLISHED, RANKED_AT, Study, culprit, culprits, found, notes,
+    order, ranks, row,
 };
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 
 /// Makes the page; `command` is the command that makes it again.
-pub fn page(study: &Study, undone: &Undone, command: &str) -> String {
+pub fn page(study: &Study, undone: &Shortfall, command: &str) -> String {
     let mut out = begin("Scheduler latency: the article's kernels and today's");
     _ = writeln!(
         out,
@@ -75,7 +75,7 @@ fn together(study: &Study) -> String {
     )
 }
 
-fn beside(out: &mut String, load: &Load, beside: &Beside) {
+fn beside(out: &mut String, load: &Load, beside: &LoadComparison) {
     let comparison = &beside.comparison;
     let series: Vec<Series<'_>> = comparison
         .columns
@@ -123,7 +123,7 @@ mod tests {
 
     #[test]
     fn the_page_overlays_the_kernels_beside_the_article_s_four() {
-        let page = page(&study(), &Undone::default(), "spry reproduce scheduler-latency");
+        let page = page(&study(), &Shortfall::default(), "spry reproduce scheduler-latency");
         for part in
             ["Beside fs", "Beside ttcp", "preempt + low-latency (the article)", "92.84442 %", "as then"]
         {
@@ -137,7 +137,7 @@ mod tests {
     fn no_name_escapes() {
         let mut study = Study { cells: vec![cell("stable-none", "fs", 1, &[(9_000, 100)])] };
         study.cells[0].results.lacks.push("<script>".to_owned());
-        let undone = Undone { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
+        let undone = Shortfall { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
         let page = page(&study, &undone, "<script>");
         assert!(!page.contains("<script"), "{page}");
     }

@@ -3,7 +3,7 @@
 
 /// One of the article's kernels.
 #[derive(Clone, Copy, PartialEq, Debug)]
-pub struct Published {
+pub struct PublishedKernel {
     /// The kernel's name in the article.
     pub name: &'static str,
     /// The longest latency, ms.
@@ -17,8 +17,8 @@ pub struct Published {
 }
 
 /// All four kernels of the article.
-pub const PUBLISHED: [Published; 4] = [
-    Published {
+pub const PUBLISHED: [PublishedKernel; 4] = [
+    PublishedKernel {
         name: "vanilla",
         max_ms: 232.6,
         mean_ms: 0.0883,
@@ -35,7 +35,7 @@ pub const PUBLISHED: [Published; 4] = [
             (100.0, 99.98828),
         ],
     },
-    Published {
+    PublishedKernel {
         name: "preempt",
         max_ms: 45.2,
         mean_ms: 0.0529,
@@ -50,7 +50,7 @@ pub const PUBLISHED: [Published; 4] = [
             (10.0, 99.99982),
         ],
     },
-    Published {
+    PublishedKernel {
         name: "low-latency",
         max_ms: 1.3,
         mean_ms: 0.0543,
@@ -63,7 +63,7 @@ pub const PUBLISHED: [Published; 4] = [
             (1.0, 99.99992),
         ],
     },
-    Published {
+    PublishedKernel {
         name: "preempt + low-latency",
         max_ms: 1.2,
         mean_ms: 0.0520,
@@ -78,7 +78,7 @@ pub const PUBLISHED: [Published; 4] = [
     },
 ];
 
-impl Published {
+impl PublishedKernel {
     /// The share of the samples below a threshold in ms, percent. Above the printed thresholds it is 100
     /// %.
     pub fn percent_below(&self, threshold_ms: f64) -> f64 {

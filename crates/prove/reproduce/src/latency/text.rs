@@ -6,10 +6,10 @@ use spry_latency::compare::RULE;
 use spry_latency::verdict::verdict;
 
 use super::{HEADS, KERNELS, RANKED_AT, Study, culprit, culprits, found, notes, order, ranks, row};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 
 /// The text of the whole study. It ends with a line feed.
-pub fn report(study: &Study, undone: &Undone) -> String {
+pub fn report(study: &Study, undone: &Shortfall) -> String {
     let mut out =
         "Scheduler latency (Williams 2002) in the lab: one CPU, one instruction a nanosecond\n".to_owned();
     for kernel in &KERNELS {
@@ -57,7 +57,7 @@ mod tests {
     #[test]
     fn kernels_are_listed_by_place_above_the_article_s_order() {
         let undone =
-            Undone { failures: vec![("newest-full, fs, seed 1".into(), "it died".into())], missing: 3 };
+            Shortfall { failures: vec![("newest-full, fs, seed 1".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &undone);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));
         assert!(at("Beside ttcp") < at("Beside fs"));

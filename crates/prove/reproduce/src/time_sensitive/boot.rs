@@ -7,9 +7,9 @@ use serde::Deserialize;
 use spry_experiment::scheduler::Setup;
 use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Outcome};
 
-use super::{Cell, Daemon, Film, Given, Load, Measured, Part, System, THREADS};
+use super::{Cell, CellMeasurement, Daemon, Film, GivenTime, Load, Part, System, THREADS};
 use crate::boots::Boots;
-use crate::ends::Left;
+use crate::ends::GuestResults;
 use crate::error::Error;
 
 /// The packages of the film: an X server and a player.
@@ -161,17 +161,17 @@ impl Boot {
     /// # Errors
     /// If the guest did not finish; the error has its output.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<Cell, Error> {
-        let left = Left::of(outcome, "spry: ")?;
+        let left = GuestResults::of(outcome, "spry: ")?;
         let measured = match self.system.part {
             Part::Table => {
-                let given = |thread: usize| left.json::<Given>(&format!("{}.json", THREADS[thread].name));
-                Measured::Table([given(0)?, given(1)?])
+                let given = |thread: usize| left.json::<GivenTime>(&format!("{}.json", THREADS[thread].name));
+                CellMeasurement::Table([given(0)?, given(1)?])
             }
             Part::Skew => {
                 let frames: Frames = left.json(FRAMES)?;
                 let film = Film::of(&frames.frames_ns, FRAME_NS);
                 let film = film.ok_or_else(|| Error::Guest("no frame was shown".to_owned()))?;
-                Measured::Skew(Film { said_ms: said_by_player(&left.text(SAID)), ..film })
+                CellMeasurement::Skew(Film { said_ms: said_by_player(&left.text(SAID)), ..film })
             }
         };
         let (system, load) = (self.system.key.to_owned(), self.load.key.to_owned());

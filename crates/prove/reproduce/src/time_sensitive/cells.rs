@@ -10,11 +10,11 @@ use spry_runner::x11::files;
 
 use super::boot::{Boot, Files, spec};
 use super::{Cell, Daemon, Load, Part, Study, System, figures, json as report, page, text};
-use crate::boots::{self, BootStudy, Told, Undone};
-use crate::directory::{Directory, Kept};
+use crate::boots::{self, BootStudy, Shortfall, StudyProgress};
+use crate::directory::{Directory, KeptCell};
 use crate::draw;
 use crate::error::Error;
-use crate::written::Written;
+use crate::written::StudyTexts;
 
 /// Spry's programs in the guest.
 const PROGRAMS: [&str; 4] = ["spry", "spry-runner", "spry-sched", "spry-eyes"];
@@ -97,8 +97,8 @@ impl BootStudy for Laboratory {
         request: &Request,
         directory: &Directory,
         stop: &Stop,
-        tell: &mut dyn FnMut(Told<'_, Cell>),
-    ) -> (Vec<Cell>, Undone) {
+        tell: &mut dyn FnMut(StudyProgress<'_, Cell>),
+    ) -> (Vec<Cell>, Shortfall) {
         let kept = |boot: &Boot| directory.kept(&boot.file_name(), &self.inputs(boot));
         let run = |boot: &Boot| self.boot(boot, directory, stop);
         boots::measure(&request.boots(), request.jobs, stop, &kept, &run, tell)
@@ -108,9 +108,9 @@ impl BootStudy for Laboratory {
         &self,
         request: &Request,
         directory: &Directory,
-        (cells, undone): (Vec<Cell>, &Undone),
+        (cells, undone): (Vec<Cell>, &Shortfall),
         command: &str,
-    ) -> Result<Written, Error> {
+    ) -> Result<StudyTexts, Error> {
         let study = &Study { cells };
         let topics = figures::all(study);
         for topic in &topics {
@@ -128,7 +128,7 @@ impl BootStudy for Laboratory {
             object.insert("seconds".to_owned(), json!(request.seconds));
             object.insert("inputs".to_owned(), json!({ "machines": inputs, "files": self.digests }));
         }
-        Written::put(directory, &page(study, undone, command), summary, &results)
+        StudyTexts::put(directory, &page(study, undone, command), summary, &results)
     }
 
     fn name(cell: &Cell) -> String {
@@ -156,7 +156,7 @@ impl Laboratory {
     fn boot(&self, boot: &Boot, directory: &Directory, stop: &Stop) -> Result<Cell, Error> {
         let machine = &self.machines[boot.system.kernel];
         let outcome = self.lab.run(machine, &boot.job(&self.files), &|_: Event<'_>| {}, stop)?;
-        let kept = Kept { inputs: self.inputs(boot), cell: boot.cell(&outcome)? };
+        let kept = KeptCell { inputs: self.inputs(boot), cell: boot.cell(&outcome)? };
         directory.keep(&boot.file_name(), &kept)?;
         Ok(kept.cell)
     }

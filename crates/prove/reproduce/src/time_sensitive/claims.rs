@@ -3,7 +3,7 @@
 use serde::Serialize;
 use spry_page::words::digits;
 
-use super::{Measured, Part, Study};
+use super::{CellMeasurement, Part, Study};
 use crate::latency::Outcome;
 use crate::study::Spread;
 
@@ -142,10 +142,10 @@ fn decided(study: &Study, claim: Claim) -> Option<Finding> {
 }
 
 /// The greatest skew of a film, us.
-pub(super) fn worst_us(measured: &Measured) -> Option<f64> {
+pub(super) fn worst_us(measured: &CellMeasurement) -> Option<f64> {
     match measured {
-        Measured::Skew(film) => Some(film.worst_us()),
-        Measured::Table(_) => None,
+        CellMeasurement::Skew(film) => Some(film.worst_us()),
+        CellMeasurement::Table(_) => None,
     }
 }
 
@@ -201,7 +201,7 @@ mod tests {
         study.cells.retain(|cell| cell.system != "fifo" || cell.load != "user");
         let film = Film { skews_us: vec![200.0], said_ms: None };
         let (system, load) = ("fifo".to_owned(), "user".to_owned());
-        study.cells.push(Cell { system, load, seed: 1, measured: Measured::Skew(film) });
+        study.cells.push(Cell { system, load, seed: 1, measured: CellMeasurement::Skew(film) });
         assert_eq!(findings(&study)[0].outcome, Outcome::Alike);
     }
 

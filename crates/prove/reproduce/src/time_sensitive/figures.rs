@@ -1,7 +1,7 @@
 //! Figures 2 to 4: the skew of each frame over the time of the film, for today's systems.
 
 use super::{Load, Part, SYSTEMS, Study};
-use crate::figure::{Axis, Colour, Curve, Drawn, Panel, Point, Topic};
+use crate::figure::{Axis, Colour, Curve, Panel, Plot, Point, Topic};
 use crate::study::Spread;
 
 /// The film's rate, frames per second.
@@ -59,7 +59,7 @@ fn topic(study: &Study, figure: &Figure) -> Topic {
         };
         let points = film.skews_us.iter().enumerate().map(point).collect();
         let curve = Curve { name: "|skew|", colour: Colour::MPlayer, points };
-        let drawn = Drawn::Curves(vec![curve]);
+        let drawn = Plot::Curves(vec![curve]);
         Panel { figure: figure.number, scheduler: (*system).to_owned(), drawn }
     });
     Topic {
@@ -83,7 +83,7 @@ mod tests {
     fn each_system_has_a_panel_with_every_frame() {
         let topics = all(&study());
         assert_eq!(topics.iter().map(|topic| topic.panels.len()).collect::<Vec<_>>(), [3, 2]);
-        let Drawn::Curves(curves) = &topics[0].panels[0].drawn else { panic!("no curves") };
+        let Plot::Curves(curves) = &topics[0].panels[0].drawn else { panic!("no curves") };
         assert_eq!((curves[0].points.len(), curves[0].points[2].y.median), (4, 35_000.0));
         let svg = draw::file(&topics[0], "2");
         assert!(svg.contains("2: fifo-both") && svg.contains("TSL at worst"), "{svg}");

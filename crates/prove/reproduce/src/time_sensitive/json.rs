@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::published::LEFT_OUT;
 use super::{LOADS, SYSTEMS, Study, findings, rows};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 
 /// The whole study, without its inputs.
-pub fn report(study: &Study, undone: &Undone) -> Value {
+pub fn report(study: &Study, undone: &Shortfall) -> Value {
     let systems = SYSTEMS.iter().map(|system| {
         json!({
             "system": system.key,
@@ -41,7 +41,7 @@ mod tests {
 
     #[test]
     fn programs_find_rows_verdicts_and_cells() {
-        let value = report(&study(), &Undone::default());
+        let value = report(&study(), &Shortfall::default());
         let row = &value["rows"][0];
         assert_eq!((&row["published"][0][1], &row["verdict"]), (&json!(5.0), &json!("reached")));
         assert_eq!(row["systems"][0], json!(["deadline", { "median": 6.5, "low": 6.0, "high": 7.0 }]));

@@ -13,7 +13,7 @@ mod rows;
 mod text;
 
 use serde::{Deserialize, Serialize};
-pub use spry_runner::budget::Given;
+pub use spry_runner::budget::GivenTime;
 
 use crate::study::Spread;
 
@@ -167,9 +167,9 @@ pub struct Film {
 /// The measurement of a cell.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Measured {
+pub enum CellMeasurement {
     /// The two threads of table 1.
-    Table([Given; 2]),
+    Table([GivenTime; 2]),
     /// The skew of the film's frames.
     Skew(Film),
 }
@@ -184,7 +184,7 @@ pub struct Cell {
     /// The seed of the boot.
     pub seed: u64,
     /// The measurement of the boot.
-    pub measured: Measured,
+    pub measured: CellMeasurement,
 }
 
 /// All measurements of the study.
@@ -200,7 +200,7 @@ impl Study {
         &self,
         system: &str,
         load: &str,
-        value: impl Fn(&Measured) -> Option<f64>,
+        value: impl Fn(&CellMeasurement) -> Option<f64>,
     ) -> Option<Spread> {
         Spread::of(self.of(system, load).filter_map(|cell| value(&cell.measured)).collect())
     }
@@ -209,8 +209,8 @@ impl Study {
     pub fn film(&self, system: &str, load: &str) -> Option<&Film> {
         let first = self.of(system, load).min_by_key(|cell| cell.seed)?;
         match &first.measured {
-            Measured::Skew(film) => Some(film),
-            Measured::Table(_) => None,
+            CellMeasurement::Skew(film) => Some(film),
+            CellMeasurement::Table(_) => None,
         }
     }
 
@@ -250,8 +250,8 @@ impl Film {
 mod tests {
     use super::*;
 
-    pub(super) fn given(off_us: f64) -> Given {
-        Given {
+    pub(super) fn given(off_us: f64) -> GivenTime {
+        GivenTime {
             periods: 100,
             first_us: 100.0,
             early_us: off_us / 2.0,
@@ -265,17 +265,17 @@ mod tests {
         }
     }
 
-    fn cell(system: &str, load: &str, seed: u64, measured: Measured) -> Cell {
+    fn cell(system: &str, load: &str, seed: u64, measured: CellMeasurement) -> Cell {
         Cell { system: system.to_owned(), load: load.to_owned(), seed, measured }
     }
 
     pub(super) fn study() -> Study {
         let table = |system, load, seed, off_us| {
-            cell(system, load, seed, Measured::Table([given(off_us), given(off_us / 2.0)]))
+            cell(system, load, seed, CellMeasurement::Table([given(off_us), given(off_us / 2.0)]))
         };
         let film = |system, load, late_us: f64| {
             let skews_us = vec![0.0, -1.0, late_us, 3.0];
-            cell(system, load, 1, Measured::Skew(Film { skews_us, said_ms: Some((-1.0, 2.0)) }))
+            cell(system, load, 1, CellMeasurement::Skew(Film { skews_us, said_ms: Some((-1.0, 2.0)) }))
         };
         Study {
             cells: vec![
@@ -307,9 +307,9 @@ mod tests {
 
     #[test]
     fn a_value_is_spread_over_the_seeds() {
-        let late = |measured: &Measured| match measured {
-            Measured::Table([one, _]) => Some(one.late_us),
-            Measured::Skew(_) => None,
+        let late = |measured: &CellMeasurement| match measured {
+            CellMeasurement::Table([one, _]) => Some(one.late_us),
+            CellMeasurement::Skew(_) => None,
         };
         let spread = study().spread("deadline", "none", late).expect("two cells");
         assert_eq!((spread.low, spread.median, spread.high), (6.0, 6.5, 7.0));

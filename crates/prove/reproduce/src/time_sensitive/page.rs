@@ -10,14 +10,14 @@ use spry_page::words::digits;
 use super::published::LEFT_OUT;
 use super::text::{aim, head};
 use super::{LOADS, Load, Part, Row, SYSTEMS, Study, figures, findings, rows};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 use crate::draw;
 use crate::ends::end_page;
 
 const STYLE: &str = include_str!("../page.css");
 
 /// Makes the page; `command` is the command that makes it again.
-pub fn page(study: &Study, undone: &Undone, command: &str) -> String {
+pub fn page(study: &Study, undone: &Shortfall, command: &str) -> String {
     let title = "Acting on time: the figures of Time-Sensitive Linux";
     let own = [STYLE, draw::STYLE].concat();
     let mut out = begin(&format!("Spry: {title}"), &own, Scripts::Forbidden);
@@ -84,7 +84,7 @@ fn together(rows: &[&Row]) -> String {
     table(&heads, lines)
 }
 
-fn end(out: &mut String, study: &Study, undone: &Undone, command: &str) {
+fn end(out: &mut String, study: &Study, undone: &Shortfall, command: &str) {
     let findings = findings(study).into_iter().map(|found| {
         let words = vec![found.finding.to_owned(), found.by.to_owned()];
         words.into_iter().chain([found.outcome.words().to_owned(), found.figures]).collect::<Vec<_>>()
@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn the_page_has_the_paper_s_values_the_systems_and_the_verdicts() {
-        let page = page(&study(), &Undone::default(), "spry reproduce time-sensitive");
+        let page = page(&study(), &Shortfall::default(), "spry reproduce time-sensitive");
         for part in ["Table 1", "5.00 (TSL)", "6.50 (6.00 to 7.00)", "missed", "as then", "Linux-SRT"] {
             assert!(page.contains(part), "{part}");
         }
@@ -110,7 +110,7 @@ mod tests {
 
     #[test]
     fn no_name_escapes() {
-        let undone = Undone { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
+        let undone = Shortfall { failures: vec![("<script>".into(), "<script>".into())], missing: 0 };
         assert!(!page(&study(), &undone, "<script>").contains("<script"));
     }
 }

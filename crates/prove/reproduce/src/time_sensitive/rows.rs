@@ -4,7 +4,9 @@
 use serde::Serialize;
 
 use super::claims::{judged, worst_us};
-use super::{Aim, Given, LOADS, Load, Measured, Part, SYSTEMS, Study, THREADS, Thread, Verdict, published};
+use super::{
+    Aim, CellMeasurement, GivenTime, LOADS, Load, Part, SYSTEMS, Study, THREADS, Thread, Verdict, published,
+};
 use crate::study::Spread;
 
 /// A row: a quantity beside a load.
@@ -29,7 +31,7 @@ pub struct Row {
 /// A quantity of a thread of table 1.
 struct Quantity {
     words: &'static str,
-    of: fn(&Given, &Thread) -> f64,
+    of: fn(&GivenTime, &Thread) -> f64,
     published: fn((f64, f64)) -> Option<f64>,
     aim: fn(&Thread, load: &str) -> Option<Aim>,
 }
@@ -92,9 +94,9 @@ fn table(study: &Study, load: &'static Load) -> Vec<Row> {
     let mut rows = Vec::new();
     for (nth, thread) in THREADS.iter().enumerate() {
         for quantity in &QUANTITIES {
-            let value = |measured: &Measured| match measured {
-                Measured::Table(threads) => Some((quantity.of)(&threads[nth], thread)),
-                Measured::Skew(_) => None,
+            let value = |measured: &CellMeasurement| match measured {
+                CellMeasurement::Table(threads) => Some((quantity.of)(&threads[nth], thread)),
+                CellMeasurement::Skew(_) => None,
             };
             let then = published::deviations(thread.name, load.key).and_then(quantity.published);
             let published = then.map(|value| ("TSL", value)).into_iter().collect();
@@ -106,9 +108,9 @@ fn table(study: &Study, load: &'static Load) -> Vec<Row> {
 }
 
 fn skew(study: &Study, load: &'static Load) -> Vec<Row> {
-    let most_us = |measured: &Measured| match measured {
-        Measured::Skew(film) => Some(film.most_us()),
-        Measured::Table(_) => None,
+    let most_us = |measured: &CellMeasurement| match measured {
+        CellMeasurement::Skew(film) => Some(film.most_us()),
+        CellMeasurement::Table(_) => None,
     };
     let aim = match load.key {
         "user" => Some(Aim::AtMost(250.0)),
@@ -129,7 +131,7 @@ fn row(
     what: String,
     published: Vec<(&'static str, f64)>,
     aim: Option<Aim>,
-    value: &dyn Fn(&Measured) -> Option<f64>,
+    value: &dyn Fn(&CellMeasurement) -> Option<f64>,
 ) -> Row {
     let of = |system| study.spread(system, load.key, value);
     let known = SYSTEMS.iter().filter(|system| system.part == load.part);

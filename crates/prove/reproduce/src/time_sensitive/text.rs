@@ -6,7 +6,7 @@ use spry_page::words::digits;
 
 use super::published::LEFT_OUT;
 use super::{LOADS, Part, Row, SYSTEMS, Study, findings, rows};
-use crate::boots::Undone;
+use crate::boots::Shortfall;
 use crate::ends::end_text;
 
 /// The heads of the parts.
@@ -26,7 +26,7 @@ pub(super) fn aim(row: &Row) -> String {
 }
 
 /// The text of the whole study. It ends with a line feed.
-pub fn report(study: &Study, undone: &Undone) -> String {
+pub fn report(study: &Study, undone: &Shortfall) -> String {
     let mut out = "Time-Sensitive Linux (Goel and others 2002) in the lab: one CPU, one instruction a \
                    nanosecond; medians of the seeds, and their spread\n"
         .to_owned();
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn the_paper_s_values_precede_today_s_and_the_verdict_follows() {
-        let undone = Undone { failures: vec![("spry, user, seed 2".into(), "it died".into())], missing: 3 };
+        let undone =
+            Shortfall { failures: vec![("spry, user, seed 2".into(), "it died".into())], missing: 3 };
         let text = report(&study(), &undone);
         let at = |part: &str| text.find(part).unwrap_or_else(|| panic!("no `{part}` in:\n{text}"));
         assert!(at("the paper       5.00 (TSL)") < at("deadline        6.50 (6.00 to 7.00)"));

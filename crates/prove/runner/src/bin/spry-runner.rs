@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand};
 use spry_runner::Options;
-use spry_runner::budget::{Giver, Watching, watch};
+use spry_runner::budget::{Giver, WatchParameters, watch};
 use spry_runner::work::Work;
 use spry_runner::x11::shown;
 use spry_scenario::mistake::Mistake;
@@ -209,7 +209,7 @@ fn run(arguments: &Run) -> Result<(), Failure> {
 
 fn budget(arguments: &Budget) -> Result<(), Failure> {
     let ns = |value: f64, of: f64| (value * of).round() as u64;
-    let watching = Watching {
+    let watching = WatchParameters {
         name: arguments.name.clone(),
         for_ns: ns(arguments.seconds, 1e9),
         budget_ns: ns(arguments.budget_us, 1e3),

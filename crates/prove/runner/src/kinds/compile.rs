@@ -6,7 +6,7 @@ use spry_scenario::metrics::{Metrics, Samples};
 
 use crate::RunError;
 use crate::source::Source;
-use crate::stage::{Complaints, Ended, Stage};
+use crate::stage::{ChildEnd, Complaints, Stage};
 
 /// An instance begins this part of all files after the instance before it, so that compilers side by side
 /// compile different files.
@@ -32,7 +32,7 @@ pub(super) fn play(compile: &Compile, stage: &Stage) -> Result<Metrics, RunError
         if stage.over() {
             break;
         }
-        if ended != Ended::Code(0) {
+        if ended != ChildEnd::Code(0) {
             let (compiler, options) = (&compile.compiler, compile.options.join(" "));
             let root = source.root().display();
             return Err(RunError::Failed(format!(

@@ -6,7 +6,7 @@ use spry_scenario::kinds::{Cost, HACKBENCH};
 use spry_scenario::metrics::{Metrics, Samples};
 
 use crate::RunError;
-use crate::stage::{Complaints, Ended, Process, Reader, Stage, Start, Writer};
+use crate::stage::{ChildEnd, Complaints, Process, Reader, Stage, Start, Writer};
 
 /// How many small operations are timed together, so that reading the clock takes only a small part of the
 /// time.
@@ -92,7 +92,7 @@ impl Log<'_> {
 /// Runs a command from its start to its end. A command that the run's end cuts short is no failure.
 fn run(stage: &Stage, program: &str, arguments: &[String]) -> Result<(), RunError> {
     match stage.run_program(program, arguments, Complaints::Dropped)? {
-        Ended::Code(0) => Ok(()),
+        ChildEnd::Code(0) => Ok(()),
         _ if stage.over() => Ok(()),
         ended => Err(RunError::Failed(format!("{program} {} failed: {ended:?}", arguments.join(" ")))),
     }

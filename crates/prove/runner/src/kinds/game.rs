@@ -14,7 +14,7 @@ const FAVOURED_PERCENT: u64 = 80;
 const FAVOURED_FOR_NS: u64 = 500_000_000;
 
 pub(super) fn play(game: Game, stage: &Stage) -> Result<Metrics, RunError> {
-    play_on(game, stage, &mut Nowhere)
+    play_on(game, stage, &mut NoCanvas)
 }
 
 /// The surface on which a game draws its frames.
@@ -24,9 +24,9 @@ pub(super) trait Canvas {
 }
 
 /// The canvas of the plain game, which has no display: drawing takes no time.
-struct Nowhere;
+struct NoCanvas;
 
-impl Canvas for Nowhere {
+impl Canvas for NoCanvas {
     fn draw(&mut self, _: u32) -> Result<(), RunError> {
         Ok(())
     }
@@ -56,7 +56,7 @@ pub(super) fn play_on(game: Game, stage: &Stage, canvas: &mut dyn Canvas) -> Res
 /// The moment at which the game first saw that the measured time had begun, and the CPU time that the game
 /// had used by then.
 #[derive(Clone, Copy)]
-struct Begun {
+struct Beginning {
     at_ns: u64,
     cpu_ns: u64,
 }
@@ -72,7 +72,7 @@ enum Look {
 struct Watch<'a> {
     stage: &'a Stage,
     start: Start,
-    begun: Option<Begun>,
+    begun: Option<Beginning>,
     last_ns: u64,
     gap_ns: u64,
     frames: u32,
@@ -122,7 +122,7 @@ impl<'a> Watch<'a> {
         let now_ns = self.stage.now_ns();
         if now_ns >= self.start.measure_from_ns {
             if self.begun.is_none() {
-                self.begun = Some(Begun { at_ns: now_ns, cpu_ns: self.stage.cpu_ns() });
+                self.begun = Some(Beginning { at_ns: now_ns, cpu_ns: self.stage.cpu_ns() });
             }
             self.gap_ns = self.gap_ns.max(now_ns.min(self.start.measure_to_ns).saturating_sub(self.last_ns));
             self.last_ns = now_ns;

@@ -12,7 +12,7 @@ use crate::RunError;
 use crate::stage::{Stage, Start, Woke};
 
 pub(super) fn play(film: &Player, stage: &Stage) -> Result<Metrics, RunError> {
-    play_on(film, stage, &mut Nowhere)
+    play_on(film, stage, &mut NoScreen)
 }
 
 /// The surface on which a player shows its frames.
@@ -22,9 +22,9 @@ pub(super) trait Screen {
 }
 
 /// The screen of the plain player, which has no display: showing a frame takes no time.
-struct Nowhere;
+struct NoScreen;
 
-impl Screen for Nowhere {
+impl Screen for NoScreen {
     fn show(&mut self, _: u64) -> Result<(), RunError> {
         Ok(())
     }

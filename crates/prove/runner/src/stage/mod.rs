@@ -31,7 +31,7 @@ use crate::work::Work;
 pub(crate) use self::files::File;
 pub(crate) use self::objects::Object;
 pub(crate) use self::pipe::{Reader, Writer};
-pub(crate) use self::process::{Complaints, DIES_WITH_PARENT, Ended, Process, kill};
+pub(crate) use self::process::{ChildEnd, Complaints, DIES_WITH_PARENT, Process, kill};
 pub(crate) use spry_sys::clock::Woke;
 
 /// The real-time priority of observers. It is above the priorities that a scenario gives its tasks, and below

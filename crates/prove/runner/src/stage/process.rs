@@ -19,14 +19,14 @@ pub(crate) struct Process {
 
 /// Whether a child has ended, and the manner of its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Ended {
+pub(crate) enum ChildEnd {
     NotYet,
     Code(i32),
     Signal(i32),
     NoSuchChild,
 }
 
-impl Ended {
+impl ChildEnd {
     fn of(waited: io::Result<Option<ExitStatus>>) -> Self {
         match waited {
             Ok(None) => Self::NotYet,
@@ -77,7 +77,7 @@ impl Stage {
         program: &str,
         arguments: &[String],
         complaints: Complaints,
-    ) -> Result<Ended, RunError> {
+    ) -> Result<ChildEnd, RunError> {
         self.run_program_in(self.scratch(), program, arguments, complaints)
     }
 
@@ -90,7 +90,7 @@ impl Stage {
         program: &str,
         arguments: &[String],
         complaints: Complaints,
-    ) -> Result<Ended, RunError> {
+    ) -> Result<ChildEnd, RunError> {
         let mut command = Command::new(program);
         if let Some(display) = self.display() {
             command.env("DISPLAY", display);
@@ -105,11 +105,11 @@ impl Stage {
     }
 
     /// Waits until a child process ends. Ends the child when the run is over.
-    fn wait(&self, tgid: u32) -> Ended {
+    fn wait(&self, tgid: u32) -> ChildEnd {
         loop {
-            match Ended::of(process::wait_once(tgid)) {
-                Ended::NotYet if self.over() => kill(tgid),
-                Ended::NotYet => {}
+            match ChildEnd::of(process::wait_once(tgid)) {
+                ChildEnd::NotYet if self.over() => kill(tgid),
+                ChildEnd::NotYet => {}
                 ended => return ended,
             }
         }

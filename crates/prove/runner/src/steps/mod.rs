@@ -12,7 +12,7 @@ use spry_scenario::program::{ObjectId, ObjectKind, Program, Step, TimerMode, Tim
 
 use self::memory::Buffers;
 use crate::RunError;
-use crate::stage::{Complaints, Ended, File, Object, Process, Stage, Start, Thread, Woke};
+use crate::stage::{ChildEnd, Complaints, File, Object, Process, Stage, Start, Thread, Woke};
 
 /// How many samples a thread can keep before it would allocate memory.
 const ROOM: usize = 1 << 15;
@@ -31,7 +31,7 @@ impl From<RunError> for Halt {
     }
 }
 
-type Done = Result<(), Halt>;
+type StepResult = Result<(), Halt>;
 
 /// Plays a program of steps from the start line until the run ends or the program ends.
 pub(crate) fn play(
@@ -171,11 +171,11 @@ impl<'a> Actor<'a> {
         Ok(metrics)
     }
 
-    fn over(&self) -> Done {
+    fn over(&self) -> StepResult {
         if self.stage.over() { Err(Halt::Over) } else { Ok(()) }
     }
 
-    fn all(&mut self, program: &Program) -> Done {
+    fn all(&mut self, program: &Program) -> StepResult {
         let mut done = 0;
         while program.times.is_none_or(|times| done < times) {
             self.over()?;
@@ -186,7 +186,7 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    fn once(&mut self, steps: &[Step]) -> Done {
+    fn once(&mut self, steps: &[Step]) -> StepResult {
         for step in steps {
             self.step(step)?;
         }
@@ -197,7 +197,7 @@ impl<'a> Actor<'a> {
         self.stage.object(self.scenario, object)
     }
 
-    fn step(&mut self, step: &Step) -> Done {
+    fn step(&mut self, step: &Step) -> StepResult {
         let stage = self.stage;
         match step {
             Step::Run { ns } => stage.work(*ns),
@@ -260,7 +260,7 @@ impl<'a> Actor<'a> {
     }
 
     /// Sleeps, and keeps how late the thread woke.
-    fn sleep_until(&mut self, due_ns: u64) -> Done {
+    fn sleep_until(&mut self, due_ns: u64) -> StepResult {
         while self.stage.sleep_until(due_ns) == Woke::Interrupted {
             self.over()?;
         }
@@ -276,7 +276,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    fn timer(&mut self, timer: TimerRef, period_ns: u64, mode: TimerMode) -> Done {
+    fn timer(&mut self, timer: TimerRef, period_ns: u64, mode: TimerMode) -> StepResult {
         let now_ns = self.stage.now_ns();
         let last_ns = match timer {
             TimerRef::Own(at) => self.timers[at],
@@ -294,7 +294,7 @@ impl<'a> Actor<'a> {
         if missed { Ok(()) } else { self.sleep_until(next_ns) }
     }
 
-    fn talk(&mut self, step: &Step) -> Done {
+    fn talk(&mut self, step: &Step) -> StepResult {
         match *step {
             Step::Wait { object, bytes } => {
                 let object = self.object(object);
@@ -348,7 +348,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    fn storage(&mut self, step: &Step) -> Done {
+    fn storage(&mut self, step: &Step) -> StepResult {
         let (Step::WriteFile { file: name, .. }
         | Step::ReadFile { file: name, .. }
         | Step::SyncFile { file: name }
@@ -378,7 +378,7 @@ impl<'a> Actor<'a> {
 
     /// Shows the next frame, and waits until it is due. Frames that are late by more than half a period are
     /// dropped.
-    fn frame(&mut self, period_ns: u64) -> Done {
+    fn frame(&mut self, period_ns: u64) -> StepResult {
         let now_ns = self.stage.now_ns();
         while now_ns > self.start.t0_ns + self.frame * period_ns + period_ns / 2 {
             self.frame += 1;
@@ -395,7 +395,7 @@ impl<'a> Actor<'a> {
 
     /// Starts the steps of another task: in a new thread if that task shares a process, else in a new
     /// process.
-    fn fork(&mut self, task: usize) -> Done {
+    fn fork(&mut self, task: usize) -> StepResult {
         let spec = &self.scenario.tasks[task];
         let Action::Steps(program) = &spec.action else { return Ok(()) };
         if spec.process.is_some() {
@@ -430,9 +430,9 @@ impl<'a> Actor<'a> {
         })
     }
 
-    fn exec(&mut self, argv: &[String]) -> Done {
+    fn exec(&mut self, argv: &[String]) -> StepResult {
         match self.stage.run_program(&argv[0], &argv[1..], Complaints::Shown)? {
-            Ended::Code(0) | Ended::NoSuchChild => self.over(),
+            ChildEnd::Code(0) | ChildEnd::NoSuchChild => self.over(),
             _ if self.stage.over() => Err(Halt::Over),
             ended => {
                 let text = format!("task {}: {} failed: {ended:?}", self.stage.task_name(), argv.join(" "));
@@ -441,7 +441,7 @@ impl<'a> Actor<'a> {
         }
     }
 
-    fn become_other(&mut self, class: Option<Class>, affinity: Option<&[u32]>) -> Done {
+    fn become_other(&mut self, class: Option<Class>, affinity: Option<&[u32]>) -> StepResult {
         if let Some(cpus) = affinity {
             self.stage.take_cpus(cpus)?;
         }

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use spry_scenario::kinds::x11::Sought;
+use spry_scenario::kinds::x11::SoughtWindow;
 use x11rb::protocol::res::{self, ClientIdMask, ClientIdSpec, ConnectionExt as _};
 use x11rb::protocol::xproto::{AtomEnum, ConnectionExt as _, MapState, Window};
 
@@ -20,7 +20,7 @@ const SIDE_MIN: u16 = 48;
 const PROPERTY_MAX: u32 = 256;
 
 /// The properties of the sought window, in words for a message.
-fn described(sought: &Sought) -> String {
+fn described(sought: &SoughtWindow) -> String {
     let class = sought.class.as_ref().map(|class| format!(" of class {class:?}"));
     let name = sought.name.as_ref().map(|name| format!(" with {name:?} in its name"));
     [class, name].into_iter().flatten().collect()
@@ -28,7 +28,7 @@ fn described(sought: &Sought) -> String {
 
 /// Whether a window fits: by its class and name if these are given, otherwise by its process, which is `tgid`
 /// or descends from it.
-fn meets(seen: &Seen, sought: &Sought, tgid: u32) -> bool {
+fn meets(seen: &VisibleWindow, sought: &SoughtWindow, tgid: u32) -> bool {
     if sought.class.is_none() && sought.name.is_none() {
         return seen.tgid.is_some_and(|owner| tree::descends(owner, tgid));
     }
@@ -38,7 +38,7 @@ fn meets(seen: &Seen, sought: &Sought, tgid: u32) -> bool {
 
 /// A window that is visible on the display.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Seen {
+pub struct VisibleWindow {
     /// The window's id.
     pub window: Window,
     /// The parts of the window's `WM_CLASS`.
@@ -71,9 +71,9 @@ pub fn wait_for(
     client: &Client,
     program: &mut Program,
     before: &BTreeSet<Window>,
-    sought: &Sought,
+    sought: &SoughtWindow,
     patience: Duration,
-) -> Result<Seen, X11Error> {
+) -> Result<VisibleWindow, X11Error> {
     client.require(res::X11_EXTENSION_NAME)?;
     client.connection().res_query_version(1, 2)?.reply()?;
     let end = clock::after(patience);
@@ -86,7 +86,7 @@ pub fn wait_for(
         }
         program.check()?;
         if clock::now_ns() >= end {
-            let named = |seen: &Seen| format!("{:?} of class {:?}", seen.name, seen.class.join("."));
+            let named = |seen: &VisibleWindow| format!("{:?} of class {:?}", seen.name, seen.class.join("."));
             let windows: Vec<_> = seen.iter().map(named).collect();
             return Err(X11Error::NoWindow {
                 program: program.name().into(),
@@ -104,7 +104,7 @@ pub fn wait_for(
 ///
 /// # Errors
 /// [`X11Error::NoTarget`] if no program shows a window within `patience`.
-pub fn first(client: &Client, patience: Duration) -> Result<Seen, X11Error> {
+pub fn first(client: &Client, patience: Duration) -> Result<VisibleWindow, X11Error> {
     let end = clock::after(patience);
     loop {
         if let Some(seen) = windows(client)?.into_iter().next() {
@@ -119,7 +119,7 @@ pub fn first(client: &Client, patience: Duration) -> Result<Seen, X11Error> {
 
 /// The visible windows that are children of the root window. There is no window manager, so these are the
 /// programs' own windows.
-fn windows(client: &Client) -> Result<Vec<Seen>, X11Error> {
+fn windows(client: &Client) -> Result<Vec<VisibleWindow>, X11Error> {
     let connection = client.connection();
     let mut seen = Vec::new();
     for window in connection.query_tree(client.screen().root)?.reply()?.children {
@@ -129,7 +129,7 @@ fn windows(client: &Client) -> Result<Vec<Seen>, X11Error> {
         let large = size.width >= SIDE_MIN && size.height >= SIDE_MIN;
         if attributes.map_state == MapState::VIEWABLE && large {
             let class = property(client, window, AtomEnum::WM_CLASS)?;
-            seen.push(Seen {
+            seen.push(VisibleWindow {
                 window,
                 class: class.split('\0').filter(|part| !part.is_empty()).map(String::from).collect(),
                 name: property(client, window, AtomEnum::WM_NAME)?,

@@ -24,11 +24,11 @@ const SHIFT: u32 = 0xffe1;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Key {
     code: u8,
-    shifted: Shifted,
+    shifted: ShiftState,
 }
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Shifted {
+enum ShiftState {
     No,
     Yes,
 }
@@ -55,7 +55,7 @@ impl Keyboard {
         for (code, symbols) in
             (first..=last).zip(map.keysyms.chunks(usize::from(map.keysyms_per_keycode.max(1))))
         {
-            for (symbol, shifted) in symbols.iter().zip([Shifted::No, Shifted::Yes]) {
+            for (symbol, shifted) in symbols.iter().zip([ShiftState::No, ShiftState::Yes]) {
                 let key = Key { code, shifted };
                 keys.entry(*symbol).or_insert(key);
                 let letter = if *symbol == RETURN { Some('\n') } else { char::from_u32(*symbol) };
@@ -85,7 +85,7 @@ impl Keyboard {
     /// The character that a pressed key types; `None` if it types none.
     #[must_use]
     pub fn letter(&self, press: &KeyPressEvent) -> Option<char> {
-        let shifted = if press.state.contains(KeyButMask::SHIFT) { Shifted::Yes } else { Shifted::No };
+        let shifted = if press.state.contains(KeyButMask::SHIFT) { ShiftState::Yes } else { ShiftState::No };
         self.letters.get(&Key { code: press.detail, shifted }).copied()
     }
 
@@ -96,8 +96,8 @@ impl Keyboard {
     pub fn strike_device(&self, door: BorrowedFd<'_>, key: Key) -> Result<(), X11Error> {
         let code = |code: u8| u16::from(code.saturating_sub(FIRST_CODE));
         let done = match key.shifted {
-            Shifted::No => uinput::strike(door, &[code(key.code)]),
-            Shifted::Yes => uinput::strike(door, &[code(self.shift), code(key.code)]),
+            ShiftState::No => uinput::strike(door, &[code(key.code)]),
+            ShiftState::Yes => uinput::strike(door, &[code(self.shift), code(key.code)]),
         };
         done.map_err(|source| X11Error::Kernel { what: "pressing a key", source })
     }
@@ -112,11 +112,11 @@ impl Keyboard {
             Ok(())
         };
         match key.shifted {
-            Shifted::No => {
+            ShiftState::No => {
                 fake(KEY_PRESS_EVENT, key.code)?;
                 fake(KEY_RELEASE_EVENT, key.code)
             }
-            Shifted::Yes => {
+            ShiftState::Yes => {
                 fake(KEY_PRESS_EVENT, self.shift)?;
                 fake(KEY_PRESS_EVENT, key.code)?;
                 fake(KEY_RELEASE_EVENT, key.code)?;

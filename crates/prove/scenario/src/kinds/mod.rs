@@ -64,7 +64,7 @@ trait Parameters: Sized {
 
 /// A kind that a scenario can name.
 #[derive(Debug)]
-pub struct Known {
+pub struct KnownKind {
     /// The word that names the kind in a scenario.
     pub name: &'static str,
     /// What a task of the kind does and which keys it has, in one line.
@@ -72,7 +72,7 @@ pub struct Known {
     parse: fn(&mut Keys<'_>) -> Result<Kind, Mistake>,
 }
 
-impl Known {
+impl KnownKind {
     /// Reads the keys of a task of this kind.
     ///
     /// # Errors
@@ -93,7 +93,7 @@ macro_rules! kinds {
         }
 
         /// All kinds, in the order in which messages name them.
-        pub static ALL: &[Known] = &[$(Known {
+        pub static ALL: &[KnownKind] = &[$(KnownKind {
             name: <$parameters>::NAME,
             about: <$parameters>::ABOUT,
             parse: |keys| <$parameters>::parse(keys).map(Kind::$kind),

@@ -55,7 +55,7 @@ pub struct Truth {
     pub died_ns: Option<u64>,
 }
 
-pub struct Made {
+pub struct ToyTrace {
     pub header: Header,
     pub events: Vec<Stamped>,
     /// The truth about each tid's incarnations, in order.
@@ -108,7 +108,7 @@ struct World {
 }
 
 /// Runs the toy scheduler by this plan.
-pub fn make(plan: Plan) -> Made {
+pub fn make(plan: Plan) -> ToyTrace {
     let header = Header {
         kernel: "toy".into(),
         machine: "sim".into(),
@@ -397,7 +397,7 @@ impl World {
         self.enqueue(child, cpu);
     }
 
-    fn close(mut self, header: Header) -> Made {
+    fn close(mut self, header: Header) -> ToyTrace {
         self.now += 1_000;
         let end_ns = self.now;
         let mut truth: BTreeMap<u32, Vec<Truth>> = BTreeMap::new();
@@ -413,7 +413,7 @@ impl World {
         }
         let busy = |cpu: Cpu| cpu.busy + cpu.current.map_or(0, |_| end_ns - cpu.since);
         let busy_ns = self.cpus.into_iter().map(busy).collect();
-        Made { header, events: self.events, truth, busy_ns, end_ns }
+        ToyTrace { header, events: self.events, truth, busy_ns, end_ns }
     }
 }
 

@@ -21,7 +21,7 @@ use crate::perf::layout::Attr;
 use crate::perf::rounds::Rounds;
 use crate::perf::stream::Stream;
 use crate::states::Numbering;
-use crate::stays::Broken;
+use crate::stays::BrokenSwitches;
 use crate::timers::Timers;
 
 pub(crate) use head::{MAGIC_BIG, MAGIC_LITTLE};
@@ -125,8 +125,8 @@ impl<R: Read> PerfData<R> {
         self.ending
     }
 
-    pub(crate) fn broken(&self) -> Broken {
-        self.converter.as_ref().map_or(Broken::default(), Converter::broken)
+    pub(crate) fn broken(&self) -> BrokenSwitches {
+        self.converter.as_ref().map_or(BrokenSwitches::default(), Converter::broken)
     }
 
     pub(crate) fn numbering(&self) -> Numbering {

@@ -12,7 +12,7 @@ use crate::error::{ImportError, in_part};
 use crate::input::Order;
 use crate::meta::BLOCK_BYTES_MAX;
 use crate::perf::layout::{Attr, Stamp};
-use crate::perf::rounds::{Waiting, What};
+use crate::perf::rounds::{PendingRecord, What};
 use crate::perf::stream::{End, Head, Next};
 use crate::perf::{PerfData, State};
 
@@ -38,7 +38,7 @@ const MISC_LEFT_OUT: u16 = 1 << 15;
 enum Then {
     Nothing,
     EndRound,
-    Wait(Waiting),
+    Wait(PendingRecord),
     /// Take the state of a task before the first event, which perf gives without a time.
     Learn(What),
     Count {
@@ -119,9 +119,9 @@ impl<R: Read> PerfData<R> {
     }
 
     /// Passes a waiting record to the converter, after all earlier records.
-    pub(super) fn tell(&mut self, waiting: Waiting) {
+    pub(super) fn tell(&mut self, waiting: PendingRecord) {
         let Some(converter) = &mut self.converter else { return };
-        let Waiting { time_ns, cpu, what } = waiting;
+        let PendingRecord { time_ns, cpu, what } = waiting;
         let at = (time_ns, cpu);
         match what {
             What::Sample(data) => converter.take(&Record { time_ns, cpu, data: &data }),
@@ -156,7 +156,7 @@ impl<R: Read> PerfData<R> {
 fn wait(stamp: Stamp, what: What, bytes: usize) -> Then {
     match stamp {
         Stamp { time_ns: Some(time_ns), cpu: Some(cpu) } if time_ns > 0 && u64::from(cpu) < CPU_MAX => {
-            Then::Wait(Waiting { time_ns, cpu, what })
+            Then::Wait(PendingRecord { time_ns, cpu, what })
         }
         _ => Then::Damaged(bytes as u64),
     }

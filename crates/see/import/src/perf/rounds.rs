@@ -12,7 +12,7 @@ const WAITING_BYTES_MAX: usize = 256 << 20;
 
 /// A record that waits to be passed on.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Waiting {
+pub(crate) struct PendingRecord {
     pub(crate) time_ns: u64,
     pub(crate) cpu: u16,
     pub(crate) what: What,
@@ -28,26 +28,26 @@ pub(crate) enum What {
     Lost { count: u64 },
 }
 
-impl Waiting {
+impl PendingRecord {
     fn bytes(&self) -> usize {
         let more = if let What::Sample(data) = &self.what { data.len() + 16 } else { 0 };
-        size_of::<Waiting>() + more
+        size_of::<PendingRecord>() + more
     }
 }
 
 /// Records of the latest rounds.
 #[derive(Debug, Default)]
 pub(crate) struct Rounds {
-    waiting: Vec<Waiting>,
+    waiting: Vec<PendingRecord>,
     waiting_bytes: usize,
     /// The latest stamp of the previous round; below, the latest stamp of this round, ns.
     before_ns: u64,
     latest_ns: u64,
-    ready: VecDeque<Waiting>,
+    ready: VecDeque<PendingRecord>,
 }
 
 impl Rounds {
-    pub(crate) fn add(&mut self, record: Waiting) {
+    pub(crate) fn add(&mut self, record: PendingRecord) {
         self.latest_ns = self.latest_ns.max(record.time_ns);
         self.waiting_bytes += record.bytes();
         self.waiting.push(record);
@@ -74,12 +74,12 @@ impl Rounds {
     }
 
     fn release_sorted(&mut self, count: usize) {
-        self.waiting_bytes -= self.waiting[..count].iter().map(Waiting::bytes).sum::<usize>();
+        self.waiting_bytes -= self.waiting[..count].iter().map(PendingRecord::bytes).sum::<usize>();
         self.ready.extend(self.waiting.drain(..count));
     }
 
     /// The next record that can be passed on.
-    pub(crate) fn pop(&mut self) -> Option<Waiting> {
+    pub(crate) fn pop(&mut self) -> Option<PendingRecord> {
         self.ready.pop_front()
     }
 }
@@ -88,8 +88,8 @@ impl Rounds {
 mod tests {
     use super::*;
 
-    fn at(time_ns: u64) -> Waiting {
-        Waiting { time_ns, cpu: 0, what: What::Lost { count: 1 } }
+    fn at(time_ns: u64) -> PendingRecord {
+        PendingRecord { time_ns, cpu: 0, what: What::Lost { count: 1 } }
     }
 
     fn told(rounds: &mut Rounds) -> Vec<u64> {
@@ -113,7 +113,7 @@ mod tests {
     fn records_of_one_time_keep_their_order() {
         let mut rounds = Rounds::default();
         for cpu in [3, 1, 2] {
-            rounds.add(Waiting { cpu, ..at(5) });
+            rounds.add(PendingRecord { cpu, ..at(5) });
         }
         rounds.end();
         let cpus: Vec<u16> = std::iter::from_fn(|| rounds.pop()).map(|record| record.cpu).collect();
@@ -125,7 +125,7 @@ mod tests {
         let mut rounds = Rounds::default();
         let sample = What::Sample(vec![0; 60_000].into());
         for time_ns in 0..6_000 {
-            rounds.add(Waiting { time_ns, cpu: 0, what: sample.clone() });
+            rounds.add(PendingRecord { time_ns, cpu: 0, what: sample.clone() });
             while rounds.pop().is_some() {}
             assert!(rounds.waiting_bytes <= WAITING_BYTES_MAX);
         }

@@ -47,7 +47,7 @@ pub(crate) enum Next<'a> {
 
 /// The records of a file.
 pub(crate) struct Stream<R> {
-    source: Counted<BufReader<R>>,
+    source: CountingReader<BufReader<R>>,
     order: Order,
     /// Bytes of records that are left in the file; `None` if the records fill the rest of the file.
     left: Option<u64>,
@@ -65,12 +65,12 @@ pub(crate) struct Stream<R> {
 }
 
 /// A source that counts the bytes read from it.
-struct Counted<R> {
+struct CountingReader<R> {
     source: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.bytes += read as u64;
@@ -82,7 +82,7 @@ impl<R: Read> Stream<R> {
     /// The records of a source that stands at the first of `len` bytes of records.
     pub(crate) fn new(source: R, order: Order, len: Option<u64>) -> Stream<R> {
         Stream {
-            source: Counted { source: BufReader::with_capacity(READ_BYTES, source), bytes: 0 },
+            source: CountingReader { source: BufReader::with_capacity(READ_BYTES, source), bytes: 0 },
             order,
             left: len,
             body: Vec::new(),

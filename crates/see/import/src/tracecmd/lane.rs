@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::input::{Input, Order};
 use crate::meta::PageLayout;
-use crate::tracecmd::page::{Missed, Page, Step};
+use crate::tracecmd::page::{Gap, Page, Step};
 use crate::tracecmd::unpack::Packing;
 
 /// Bytes of plain pages that are read at once: rounded down to whole pages, at least one page.
@@ -148,7 +148,7 @@ impl Lane {
             match Page::begin(page, self.shape.layout, self.shape.order) {
                 Some((page, missed)) => {
                     self.page = page;
-                    if let Missed::Events(count) = missed {
+                    if let Gap::Events(count) = missed {
                         self.lose(count);
                     }
                     return Ok(true);

@@ -17,7 +17,7 @@ use crate::catalogue::Catalogue;
 use crate::convert::{Converter, Record};
 use crate::error::ImportError;
 use crate::states::Numbering;
-use crate::stays::Broken;
+use crate::stays::BrokenSwitches;
 use crate::timers::Timers;
 use crate::tracecmd::head::{Buffer, Head, Scale};
 use crate::tracecmd::lane::{Lane, Next, Place, Shape};
@@ -33,7 +33,7 @@ const HELD_BYTES_MAX: usize = 512 << 20;
 
 /// A trace.dat being read.
 pub(crate) struct TraceDat<R> {
-    source: Counted<R>,
+    source: CountingSource<R>,
     lanes: Vec<Lane>,
     /// The time of each lane's next item, the earliest first; at equal times, the lane of the lowest CPU
     /// first.
@@ -69,12 +69,12 @@ enum State {
 }
 
 /// A source that counts the bytes read from it.
-struct Counted<R> {
+struct CountingSource<R> {
     source: R,
     bytes: u64,
 }
 
-impl<R: Read> Read for Counted<R> {
+impl<R: Read> Read for CountingSource<R> {
     fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
         let read = self.source.read(buffer)?;
         self.bytes += read as u64;
@@ -82,7 +82,7 @@ impl<R: Read> Read for Counted<R> {
     }
 }
 
-impl<R: Seek> Seek for Counted<R> {
+impl<R: Seek> Seek for CountingSource<R> {
     fn seek(&mut self, to: std::io::SeekFrom) -> std::io::Result<u64> {
         self.source.seek(to)
     }
@@ -91,7 +91,7 @@ impl<R: Seek> Seek for Counted<R> {
 impl<R: Read + Seek> TraceDat<R> {
     /// Reads up to the first event.
     pub(crate) fn open(source: R) -> Result<TraceDat<R>, ImportError> {
-        let mut source = Counted { source, bytes: 0 };
+        let mut source = CountingSource { source, bytes: 0 };
         let head = head::read(&mut source)?;
         let catalogue = Catalogue::new(&head.meta.formats, &head.arch);
         if !catalogue.has_switches() {
@@ -228,7 +228,7 @@ impl<R: Read + Seek> TraceDat<R> {
         self.has_time_shift
     }
 
-    pub(crate) fn broken(&self) -> Broken {
+    pub(crate) fn broken(&self) -> BrokenSwitches {
         self.converter.broken()
     }
 }

@@ -30,7 +30,7 @@ pub(crate) struct Page {
 
 /// The number of missing events before a page, as the page states it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Missed {
+pub(crate) enum Gap {
     /// No events are missing before the page.
     Nothing,
     /// This many events are missing before the page; `None` if their number is not known.
@@ -53,7 +53,7 @@ impl Page {
     pub(crate) const EMPTY: Page = Page { at: 0, end: 0, time_ns: 0 };
 
     /// Begins a page; `None` if the bytes cannot be a page.
-    pub(crate) fn begin(page: &[u8], layout: PageLayout, order: Order) -> Option<(Page, Missed)> {
+    pub(crate) fn begin(page: &[u8], layout: PageLayout, order: Order) -> Option<(Page, Gap)> {
         let time_ns = order.number_at(page, 0, 8)?;
         let used = order.number_at(page, 8, layout.commit_size)?;
         let end = layout.data_at.checked_add((used & USED_MASK) as usize)?;
@@ -61,10 +61,10 @@ impl Page {
             return None;
         }
         let missed = if used & MISSED_EVENTS == 0 {
-            Missed::Nothing
+            Gap::Nothing
         } else {
             let stored = (used & MISSED_STORED != 0).then(|| order.number_at(page, end, layout.commit_size));
-            Missed::Events(stored.flatten())
+            Gap::Events(stored.flatten())
         };
         Some((Page { at: layout.data_at, end, time_ns }, missed))
     }
@@ -205,11 +205,11 @@ mod tests {
     fn what_is_missing_before_a_page_is_told() {
         let mut bytes = page(5, MISSED_EVENTS | MISSED_STORED, &[1, 0]);
         bytes.extend_from_slice(&77u64.to_le_bytes());
-        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Missed::Events(Some(77)));
+        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Gap::Events(Some(77)));
         let bytes = page(5, MISSED_EVENTS, &[1, 0]);
-        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Missed::Events(None));
+        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Gap::Events(None));
         let bytes = page(5, 0, &[1, 0]);
-        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Missed::Nothing);
+        assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Gap::Nothing);
     }
 
     #[test]

@@ -4,14 +4,14 @@ use std::sync::Arc;
 
 use spry_trace::event::{Comm, Softirq, Tgid, Tid};
 
-use super::seat::Seen;
+use super::seat::WakeTimes;
 use crate::decode::RawStack;
 use crate::symbols::Symbols;
 use crate::wire::*;
 
 /// A sampler thread that ran later than the threshold.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Late {
+pub struct LateSample {
     /// The thread that waited.
     pub tid: Tid,
     /// The CPU that it got.
@@ -19,7 +19,7 @@ pub struct Late {
     /// The time at which the thread was due to run, ns of the kernel's own monotonic clock.
     pub due_ns: u64,
     /// The times of the thread's wake-up, ns of the kernel's own monotonic clock.
-    pub seen: Seen,
+    pub seen: WakeTimes,
     /// The tasks on the CPU while the thread was late, in order of time.
     pub looks: Vec<Look>,
     /// Interrupts, softirqs and timers' functions between the due time and the switch to the thread, the
@@ -76,8 +76,8 @@ pub enum Span {
     Timer(Arc<str>),
 }
 
-impl Late {
-    pub(super) fn of(raw: &spry_late, symbols: &mut Symbols, now_ns: u64) -> Late {
+impl LateSample {
+    pub(super) fn of(raw: &spry_late, symbols: &mut Symbols, now_ns: u64) -> LateSample {
         let whens = [When::Due, When::Late, When::Switch];
         let mut looks: Vec<Look> = whens
             .into_iter()
@@ -89,11 +89,11 @@ impl Late {
         let mut stretches: Vec<Stretch> =
             raw.spans.iter().filter_map(|span| stretch(span, symbols, now_ns)).collect();
         stretches.sort_by_key(|stretch| std::cmp::Reverse(stretch.length_ns));
-        Late {
+        LateSample {
             tid: Tid(raw.seat.tid),
             cpu: raw.cpu as u16,
             due_ns: raw.seat.due_ns,
-            seen: Seen {
+            seen: WakeTimes {
                 irq_ns: raw.seat.irq_ns,
                 resched_ns: raw.seat.resched_ns,
                 schedule_ns: raw.seat.schedule_ns,

@@ -16,13 +16,13 @@ use std::time::Duration;
 use libbpf_rs::{Link, Object, ObjectBuilder, PrintLevel};
 use spry_kernel::{Functions, Kernel};
 
-pub use self::late::{Late, Look, Span, Stretch, When};
+pub use self::late::{LateSample, Look, Span, Stretch, When};
 use self::seat::Seats;
-pub use self::seat::{Seat, Seen};
+pub use self::seat::{Seat, WakeTimes};
 use crate::error::{Error, Result, system};
 use crate::load::{map, refused, set_knobs};
 use crate::numbers::{self, Listing};
-use crate::ring::{Mapping, Shared, page_bytes};
+use crate::ring::{Mapping, SharedRing, page_bytes};
 use crate::symbols::Symbols;
 use crate::wire::{spry_late, spry_split_knobs};
 use spry_sys::clock;
@@ -48,7 +48,7 @@ const NEEDED: [&str; 2] = ["sched_switch", "sched_wakeup"];
 
 /// The parts of a wake-up that the programs can see on this kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sees {
+pub struct Visibility {
     /// Whether the entry of the timer's interrupt can be seen.
     pub interrupt: bool,
     /// Whether the entry of `schedule()` can be seen. Where it cannot, the time of the switch is taken for
@@ -62,13 +62,13 @@ pub struct Split {
     _links: Vec<Link>,
     object: Object,
     seats: Arc<Seats>,
-    ring: Shared,
-    sees: Sees,
+    ring: SharedRing,
+    sees: Visibility,
     symbols: Symbols,
 }
 
 impl Split {
-    /// Loads and attaches the programs. A thread that runs later than the threshold leaves a [`Late`];
+    /// Loads and attaches the programs. A thread that runs later than the threshold leaves a [`LateSample`];
     /// without a threshold no thread leaves a record.
     ///
     /// # Errors
@@ -79,7 +79,7 @@ impl Split {
         if let Some(missing) = NEEDED.into_iter().find(|name| kernel.tracepoint(name).is_none()) {
             return Err(Error::NoTracepoint(missing));
         }
-        let sees = Sees {
+        let sees = Visibility {
             interrupt: kernel.tracepoint("local_timer_entry").is_some()
                 || kernel.tracepoint("irq_handler_entry").is_some(),
             schedule: kernel.tracepoint("sched_entry_tp").is_some(),
@@ -107,7 +107,7 @@ impl Split {
         }
         let object = open.load().map_err(refused)?;
         let seats = Arc::new(Seats::new(map(&object, "seats")?.as_fd())?);
-        let ring = Shared::new(map(&object, "late")?.as_fd(), RING_BYTES)
+        let ring = SharedRing::new(map(&object, "late")?.as_fd(), RING_BYTES)
             .map_err(system("mapping the ring of late samples"))?;
         // The kernel's functions are listed here and never while samples are taken: the list takes the kernel
         // long, and a kernel that is preempted only at explicit points would delay samples by it.
@@ -122,7 +122,7 @@ impl Split {
     }
 
     /// The parts of a wake-up that the programs can see on this kernel.
-    pub const fn sees(&self) -> Sees {
+    pub const fn sees(&self) -> Visibility {
         self.sees
     }
 
@@ -134,7 +134,7 @@ impl Split {
     }
 
     /// The samplers' runs since the last call that were later than the threshold.
-    pub fn late(&mut self) -> Vec<Late> {
+    pub fn late(&mut self) -> Vec<LateSample> {
         let mut records: Vec<Box<spry_late>> = Vec::new();
         let _ = self.ring.read(|words| {
             if size_of_val(words) >= size_of::<spry_late>() {
@@ -146,7 +146,7 @@ impl Split {
             return Vec::new();
         }
         let now_ns = clock::kernel_ns();
-        records.iter().map(|record| Late::of(record, &mut self.symbols, now_ns)).collect()
+        records.iter().map(|record| LateSample::of(record, &mut self.symbols, now_ns)).collect()
     }
 
     /// The number of late samples that found no room in the ring.

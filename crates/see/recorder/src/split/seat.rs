@@ -36,7 +36,7 @@ impl Seats {
 /// The times of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is a time that was not
 /// seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Seen {
+pub struct WakeTimes {
     /// The latest interrupt's entry on the CPU that woke the thread.
     pub irq_ns: u64,
     /// The wake-up of the thread, at which its CPU was asked to reschedule.
@@ -77,12 +77,12 @@ impl Seat {
     }
 
     /// The times of the latest wake-up of the seat's thread.
-    pub fn seen(&self) -> Seen {
+    pub fn seen(&self) -> WakeTimes {
         let word = |offset| match self.seats.word(self.place, offset).load(Ordering::Acquire) {
             0 => 0,
             kernel_ns => clock::from_kernel_ns(kernel_ns),
         };
-        Seen {
+        WakeTimes {
             irq_ns: word(mem::offset_of!(spry_seat, irq_ns)),
             resched_ns: word(mem::offset_of!(spry_seat, resched_ns)),
             schedule_ns: word(mem::offset_of!(spry_seat, schedule_ns)),

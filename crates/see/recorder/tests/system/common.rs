@@ -30,13 +30,13 @@ impl Drop for TraceFile {
 }
 
 /// The result of a recording.
-pub struct Recorded {
+pub struct RecordedTrace {
     pub header: Header,
     pub events: Vec<Stamped>,
     pub statistics: Statistics,
 }
 
-impl Recorded {
+impl RecordedTrace {
     /// The times at which a CPU was held by a task that the machine hides, ns. Some virtual machines have
     /// threads of their own in the guest. No list of tasks names them, and while such a thread runs, no
     /// tracepoint on that CPU reaches any program.
@@ -78,13 +78,13 @@ pub fn read(path: &Path) -> (Header, Vec<Stamped>) {
 }
 
 /// Records while `work` runs.
-pub fn record(groups: &[Group], work: impl FnOnce()) -> Recorded {
+pub fn record(groups: &[Group], work: impl FnOnce()) -> RecordedTrace {
     let file = TraceFile::new();
     let recording = start(&file.0, groups);
     work();
     let statistics = recording.stop().unwrap();
     let (header, events) = read(&file.0);
-    Recorded { header, events, statistics }
+    RecordedTrace { header, events, statistics }
 }
 
 /// The calling thread.

@@ -8,7 +8,7 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
-use crate::common::{Recorded, now_ns, own_tid, pipe, record};
+use crate::common::{RecordedTrace, now_ns, own_tid, pipe, record};
 use spry_recorder::MARK_PATH;
 use spry_trace::event::{Channel, ChannelKind, Direction, Event, Irq, TimerKind};
 use spry_trace::{Group, Tid};
@@ -59,7 +59,7 @@ fn a_sleepers_timer_tells_its_deadline() {
 }
 
 /// Every CPU that enters an idle state leaves it before it enters one again, and tasks run in no idle state.
-fn assert_idle_states_come_in_pairs(recorded: &Recorded) {
+fn assert_idle_states_come_in_pairs(recorded: &RecordedTrace) {
     let mut in_state: HashMap<u16, bool> = HashMap::new();
     // Per CPU: how often it has had no task, and how many idle states it has entered and left.
     let mut counts: HashMap<u16, (u32, u32)> = HashMap::new();

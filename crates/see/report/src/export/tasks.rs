@@ -7,7 +7,7 @@ use spry_trace::event::{Comm, Event, Tgid, Tid};
 
 /// The known names and priority of one task.
 #[derive(Clone, Copy, Default)]
-pub(super) struct Known {
+pub(super) struct KnownTask {
     pub(super) tgid: Option<Tgid>,
     pub(super) comm: Comm,
     pub(super) prio: Option<u8>,
@@ -26,7 +26,7 @@ pub(super) enum News {
 /// Every task that is alive according to the events so far.
 #[derive(Default)]
 pub(super) struct Tasks {
-    known: HashMap<Tid, Known>,
+    known: HashMap<Tid, KnownTask>,
     idle_names: Vec<String>,
 }
 
@@ -40,7 +40,7 @@ impl Tasks {
             Event::Task(info) => return self.restate(info.tid, info.tgid, info.comm),
             Event::Fork(fork) => {
                 let prio = self.known.get(&fork.parent).and_then(|parent| parent.prio);
-                let child = Known { tgid: Some(fork.child_tgid), comm: fork.comm, prio };
+                let child = KnownTask { tgid: Some(fork.child_tgid), comm: fork.comm, prio };
                 self.known.insert(fork.child, child);
             }
             Event::Comm(rename) => self.known.entry(rename.tid).or_default().comm = rename.comm,
@@ -71,7 +71,7 @@ impl Tasks {
     }
 
     /// The known facts of a task; `None` for idle tasks.
-    pub(super) fn get(&self, tid: Tid) -> Option<&Known> {
+    pub(super) fn get(&self, tid: Tid) -> Option<&KnownTask> {
         self.known.get(&tid)
     }
 

@@ -9,7 +9,7 @@ use super::*;
 /// A caller that owns the processes from number 100 on, and display :1.
 struct Caller;
 
-impl Own for Caller {
+impl Ownership for Caller {
     fn has_process(&self, tgid: u32) -> bool {
         tgid >= 100
     }

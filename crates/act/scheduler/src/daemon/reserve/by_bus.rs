@@ -36,7 +36,7 @@ const USED_UP_PERCENT: u64 = 95;
 
 /// The measurement of a thread's run time.
 #[derive(Debug)]
-struct Measuring {
+struct RunTimeMeter {
     time: RunTime,
     busy: Busy,
     ran_ns: u64,
@@ -46,11 +46,11 @@ struct Measuring {
 
 /// A reservation that was requested on the bus.
 #[derive(Debug)]
-struct Kept {
+struct BusReservation {
     person: u32,
     tid: u32,
     budget_ns: u64,
-    measuring: Option<Measuring>,
+    measuring: Option<RunTimeMeter>,
     /// Whether its thread's run time is to be measured.
     is_due: bool,
     /// The enforcer's counts when last read: periods with the budget used up; run time, ns; budgets, ns.
@@ -59,7 +59,7 @@ struct Kept {
 
 /// A thread with a nice value from the bus.
 #[derive(Debug)]
-struct Raised {
+struct NiceChange {
     person: u32,
     uid: u32,
     start_ticks: u64,
@@ -69,13 +69,13 @@ struct Raised {
 
 /// All that was requested on the bus.
 #[derive(Debug, Default)]
-pub(super) struct ByBus {
-    kept: BTreeMap<u32, Kept>,
-    raised: BTreeMap<u32, Raised>,
+pub(super) struct BusRequests {
+    kept: BTreeMap<u32, BusReservation>,
+    raised: BTreeMap<u32, NiceChange>,
     bursts: Bursts,
 }
 
-impl ByBus {
+impl BusRequests {
     /// Removes a reservation that has ended, or has got terms by another request.
     pub(super) fn forget(&mut self, slot: u32) {
         self.kept.remove(&slot);
@@ -97,19 +97,19 @@ impl ByBus {
     }
 }
 
-impl Raised {
+impl NiceChange {
     fn is_current(&self, tid: u32) -> bool {
         Process::of(Tgid(tid)).is_some_and(|found| found.start_ticks == self.start_ticks)
             && is_of(Tgid(tid), self.uid)
     }
 }
 
-impl Measuring {
-    fn begin(tid: u32, now_ns: u64) -> Option<Measuring> {
+impl RunTimeMeter {
+    fn begin(tid: u32, now_ns: u64) -> Option<RunTimeMeter> {
         let time = RunTime::of(tid, tid).ok()?;
         let ran_ns = time.ran_ns()?;
         let until_ns = now_ns + MEASURED_NS;
-        Some(Measuring { time, busy: Busy::default(), ran_ns, read_ns: now_ns, until_ns })
+        Some(RunTimeMeter { time, busy: Busy::default(), ran_ns, read_ns: now_ns, until_ns })
     }
 
     /// Reads the run time, if a period has passed since the last reading.
@@ -212,8 +212,14 @@ impl Reservations {
             match self.reserve(asker, covers, terms(budget_ns), None) {
                 Ok(opened) => {
                     let (person, measuring) = (asker.person, None);
-                    let kept =
-                        Kept { person, tid, budget_ns, measuring, is_due: true, counted: Default::default() };
+                    let kept = BusReservation {
+                        person,
+                        tid,
+                        budget_ns,
+                        measuring,
+                        is_due: true,
+                        counted: Default::default(),
+                    };
                     self.by_bus.kept.insert(opened.slot, kept);
                     return Ok(());
                 }
@@ -249,13 +255,13 @@ impl Reservations {
         numbers.sched_nice = nice;
         let given = Attributes::of_numbers(numbers).for_itself_alone().give(tid);
         given.map_err(|error| super::unable(format!("thread {tid}: {error}")))?;
-        let raised = Raised { person, uid, start_ticks, before, ours: nice };
+        let raised = NiceChange { person, uid, start_ticks, before, ours: nice };
         if poll::is_ready(end) || !raised.is_current(tid) {
             _ = schedule::set_nice(tid, before);
             return Err(no_thread());
         }
         let first = self.by_bus.raised.remove(&tid).map_or(before, |raised| raised.before);
-        self.by_bus.raised.insert(tid, Raised { before: first, ..raised });
+        self.by_bus.raised.insert(tid, NiceChange { before: first, ..raised });
         Ok(())
     }
 
@@ -337,7 +343,7 @@ impl Reservations {
         let busy = self.by_bus.kept.values().filter(|kept| kept.measuring.is_some()).count();
         let due = self.by_bus.kept.values_mut().filter(|kept| kept.is_due && kept.measuring.is_none());
         for kept in due.take(AT_ONCE.saturating_sub(busy)) {
-            kept.measuring = Measuring::begin(kept.tid, now_ns);
+            kept.measuring = RunTimeMeter::begin(kept.tid, now_ns);
             kept.is_due = false;
         }
     }

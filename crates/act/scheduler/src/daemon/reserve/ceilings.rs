@@ -6,7 +6,7 @@ use std::fs;
 
 use spry_control::{Ceiling, CeilingOf, Refusal, RefusalKind};
 use spry_policy::{Graph, Tgid};
-use spry_reservations::{Ask, Bound, Client, Covers, Owner, Served, Terms, ranked, tries};
+use spry_reservations::{Ask, Bound, Client, Covers, Owner, ServerUsage, Terms, ranked, tries};
 use spry_sys::cpus::Cpus;
 
 use super::{Reservations, find, unable};
@@ -26,9 +26,9 @@ pub(super) struct Server {
     /// The slots of the clients' reservations.
     clients: BTreeSet<u32>,
     /// The ceiling, if there are clients and it fits.
-    lifted: Option<Lifted>,
+    lifted: Option<ActiveCeiling>,
     /// The measurement under this ceiling and earlier ceilings.
-    all: Served,
+    all: ServerUsage,
     demoted: u64,
     /// The time since the last message that the server exceeds its bound, s.
     said_s: u32,
@@ -37,7 +37,7 @@ pub(super) struct Server {
 
 /// A ceiling in force.
 #[derive(Debug)]
-struct Lifted {
+struct ActiveCeiling {
     slot: u32,
     ranked: Vec<u32>,
     /// The number of periods in which the bound was exceeded, when last read.
@@ -45,7 +45,7 @@ struct Lifted {
 }
 
 /// The reservations of possible clients: for each slot the process, the CPU and the period.
-type Known = BTreeMap<u32, (u32, Client)>;
+type PossibleClients = BTreeMap<u32, (u32, Client)>;
 
 impl Server {
     /// A server without clients. `tgid` and `start_ticks` identify its process.
@@ -58,7 +58,7 @@ impl Server {
             bound,
             clients: BTreeSet::new(),
             lifted: None,
-            all: Served::default(),
+            all: ServerUsage::default(),
             demoted: 0,
             said_s: SAID_EVERY_S,
             trouble: None,
@@ -70,7 +70,7 @@ impl Server {
     }
 
     /// The clients' reservations that rank the server, the shortest period first.
-    fn ranking(&self, known: &Known) -> Vec<Client> {
+    fn ranking(&self, known: &PossibleClients) -> Vec<Client> {
         ranked(self.clients.iter().filter_map(|slot| known.get(slot)).map(|(_, client)| *client))
     }
 
@@ -127,7 +127,7 @@ impl Reservations {
         true
     }
 
-    fn drop_ceiling(&mut self, lifted: Option<Lifted>) {
+    fn drop_ceiling(&mut self, lifted: Option<ActiveCeiling>) {
         let Some(lifted) = lifted else { return };
         if let Some(enforcer) = &mut self.enforcer {
             enforcer.close(lifted.slot);
@@ -171,8 +171,8 @@ impl Reservations {
         }
     }
 
-    fn known_clients(&self) -> Known {
-        let of = |(&slot, held): (&u32, &super::Held)| {
+    fn known_clients(&self) -> PossibleClients {
+        let of = |(&slot, held): (&u32, &super::ActiveReservation)| {
             let reservation = self.admission.get(slot)?;
             let period_ns = reservation.terms.period_ns;
             Some((slot, (held.tgid, Client { slot, cpu: reservation.cpu, period_ns })))
@@ -209,7 +209,7 @@ impl Reservations {
     }
 
     /// Gives a server the rank of its clients; without clients, removes its ceiling.
-    fn rank(&mut self, server: &mut Server, known: &Known) {
+    fn rank(&mut self, server: &mut Server, known: &PossibleClients) {
         let clients = server.ranking(known);
         let Some(first) = clients.first() else {
             self.drop_ceiling(server.lifted.take());
@@ -262,7 +262,7 @@ impl Reservations {
                 self.admission.close(slot);
                 return Err(error.to_string());
             }
-            server.lifted = Some(Lifted { slot, ranked: vec![first.slot], exceeded: 0 });
+            server.lifted = Some(ActiveCeiling { slot, ranked: vec![first.slot], exceeded: 0 });
             return Ok(());
         }
         Err(refused)
@@ -297,7 +297,8 @@ impl Reservations {
 
     /// Ends all ceilings. Servers that root has named stay named.
     pub(super) fn close_ceilings(&mut self) {
-        let lifted: Vec<Lifted> = self.servers.iter_mut().filter_map(|server| server.lifted.take()).collect();
+        let lifted: Vec<ActiveCeiling> =
+            self.servers.iter_mut().filter_map(|server| server.lifted.take()).collect();
         lifted.into_iter().for_each(|lifted| self.drop_ceiling(Some(lifted)));
     }
 

@@ -18,7 +18,7 @@ const STANDARD: [u32; 2] = [0, 1];
 
 /// A reservation that follows its task's pipes.
 #[derive(Debug)]
-pub(super) struct Driven {
+pub(super) struct RealRateReservation {
     covers: Covers,
     control: RealRate,
     pipes: Vec<PipeEnd>,
@@ -28,7 +28,7 @@ pub(super) struct Driven {
     refused: Option<String>,
 }
 
-impl Driven {
+impl RealRateReservation {
     /// The degree to which the task is behind, from 0 to 1: the mean over its pipes.
     fn behind(&self) -> Option<f64> {
         let fills: Vec<f64> =
@@ -83,7 +83,7 @@ impl Reservations {
         }
         let control = RealRate::new(on_exhaustion);
         let opened = self.reserve(asker, covers, control.terms(), cpu)?;
-        let driven = Driven { covers, control, pipes, behind: None, refused: None };
+        let driven = RealRateReservation { covers, control, pipes, behind: None, refused: None };
         self.driven.insert(opened.slot, driven);
         Ok(opened)
     }

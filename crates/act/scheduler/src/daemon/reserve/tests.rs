@@ -22,9 +22,9 @@ struct Log {
     ranks: BTreeMap<u32, Vec<u32>>,
 }
 
-struct Counting(Rc<RefCell<Log>>);
+struct LogEnforcer(Rc<RefCell<Log>>);
 
-impl Enforcer for Counting {
+impl Enforcer for LogEnforcer {
     fn open(&mut self, reservation: &Reservation) -> io::Result<()> {
         if self.0.borrow().refuses {
             return Err(io::Error::other("not today"));
@@ -54,8 +54,12 @@ impl Enforcer for Counting {
         self.0.borrow_mut().ranks.remove(&slot);
     }
 
-    fn measured(&self, slot: u32) -> Option<Measured> {
-        self.0.borrow().open.get(&slot).map(|_| Measured { got_ns: 7, asked_ns: 9, ..Measured::default() })
+    fn measured(&self, slot: u32) -> Option<Measurement> {
+        self.0.borrow().open.get(&slot).map(|_| Measurement {
+            got_ns: 7,
+            asked_ns: 9,
+            ..Measurement::default()
+        })
     }
 
     fn name(&self) -> &'static str {
@@ -73,7 +77,7 @@ fn args(words: &[&str]) -> RunArgs {
 
 fn reservations() -> (Reservations, Rc<RefCell<Log>>) {
     let log = Rc::new(RefCell::new(Log::default()));
-    (Reservations::new(&args(&[]), Some(Box::new(Counting(Rc::clone(&log))))), log)
+    (Reservations::new(&args(&[]), Some(Box::new(LogEnforcer(Rc::clone(&log))))), log)
 }
 
 fn percent(percent: u64) -> Terms {
@@ -183,7 +187,7 @@ fn what_has_no_reservation_is_refused() {
 
 #[test]
 fn limits_are_those_of_the_daemons_arguments() {
-    let enforcer = Box::new(Counting(Rc::default()));
+    let enforcer = Box::new(LogEnforcer(Rc::default()));
     let mut all = Reservations::new(&args(&["--reservable", "20"]), Some(enforcer));
     let child = sleeper();
     let refused = all.reserve(ROOT, of(&child), percent(30), None).unwrap_err().text;

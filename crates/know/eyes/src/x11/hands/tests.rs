@@ -36,7 +36,7 @@ impl Desk {
 
     fn receives(&mut self, tgid: Tgid, kind: u8, worth: Worth) -> &mut Desk {
         let time_ms = self.now_ms;
-        let delivered = Delivered { client: 0, window: 0, kind, detail: LETTER, device: None, time_ms };
+        let delivered = Delivery { client: 0, window: 0, kind, detail: LETTER, device: None, time_ms };
         self.hands.delivered(tgid, delivered, worth);
         self
     }
@@ -57,8 +57,8 @@ impl Desk {
         self
     }
 
-    fn fake(&self, kind: u8, to: Option<u32>) -> Faked {
-        Faked { client: 0, device: None, to, kind, detail: LETTER, time_ms: self.now_ms }
+    fn fake(&self, kind: u8, to: Option<u32>) -> FakeInput {
+        FakeInput { client: 0, device: None, to, kind, detail: LETTER, time_ms: self.now_ms }
     }
 
     fn settle(&mut self) -> &mut Desk {

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 
 use spry_lab::Stage;
 use spry_lab::protocol::{
-    Account, Ended, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, RESULTS_DIRECTORY,
+    Account, CommandEnd, Failure, GuestCommand, GuestJob, GuestMachine, JOB, MACHINE_PATH, RESULTS_DIRECTORY,
     SAVED_AT_MS, SETTLED_MS, START_STEP_MS,
 };
 
@@ -115,7 +115,7 @@ fn receive(shared: &mut Shared) -> io::Result<GuestJob> {
     Ok(job)
 }
 
-fn run(number: usize, command: &GuestCommand, waiter: &mut Waiter) -> Result<Ended, Failure> {
+fn run(number: usize, command: &GuestCommand, waiter: &mut Waiter) -> Result<CommandEnd, Failure> {
     let start_ms = kernel::uptime_ms();
     let log = |stream: &str| format!("{RESULTS_DIRECTORY}/{number}.{stream}");
     let child = process::start(&command.argv, &command.env, &log("stdout"), &log("stderr"))
@@ -126,7 +126,7 @@ fn run(number: usize, command: &GuestCommand, waiter: &mut Waiter) -> Result<End
         return Err(Failure::TimedOut(command.argv.join(" "), command.limit_s));
     };
     let (exit, signal) = process::exit_or_signal(status);
-    Ok(Ended { exit, signal, start_ms, end_ms: kernel::uptime_ms() })
+    Ok(CommandEnd { exit, signal, start_ms, end_ms: kernel::uptime_ms() })
 }
 
 /// The moment at which commands start: the requested moment. If that is too near or has passed, the next

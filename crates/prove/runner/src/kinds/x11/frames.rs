@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use spry_scenario::kinds::x11::{Due, Frames};
+use spry_scenario::kinds::x11::{FrameRate, Frames};
 use spry_scenario::metrics::Metrics;
 use x11rb::protocol::xproto::{ConnectionExt as _, Window};
 
@@ -67,16 +67,16 @@ impl Count {
         }
     }
 
-    fn tell(self, due: Due, metrics: &mut Metrics) {
+    fn tell(self, due: FrameRate, metrics: &mut Metrics) {
         let Start { measure_from_ns, measure_to_ns, .. } = self.start;
         let gap_ns_max = self.gap_ns_max.max(measure_to_ns - self.last_ns);
         let seconds = (measure_to_ns - measure_from_ns) as f64 / 1e9;
         match due {
-            Due::PerSecond(fps) => {
+            FrameRate::PerSecond(fps) => {
                 metrics.count("frames_shown", self.shown);
                 metrics.count("frames_due", (fps * seconds).round() as u64);
             }
-            Due::AsMany => metrics.ratio("frames_per_second", self.shown as f64 / seconds),
+            FrameRate::AsMany => metrics.ratio("frames_per_second", self.shown as f64 / seconds),
         }
         metrics.greatest("gap_ns_max", gap_ns_max);
     }

@@ -11,12 +11,12 @@ pub struct Frames {
     /// The name of the task that is watched.
     pub target: String,
     /// How many frames it should show.
-    pub due: Due,
+    pub due: FrameRate,
 }
 
 /// How many frames the watched task should show.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Due {
+pub enum FrameRate {
     /// A film: this many frames a second.
     PerSecond(f64),
     /// As many frames as the program can draw.
@@ -30,7 +30,7 @@ impl Parameters for Frames {
 
     fn parse(keys: &mut Keys<'_>) -> Result<Self, Mistake> {
         let target = super::target(keys)?;
-        let due = keys.number_within("fps", 0.1, 1000.0)?.map_or(Due::AsMany, Due::PerSecond);
+        let due = keys.number_within("fps", 0.1, 1000.0)?.map_or(FrameRate::AsMany, FrameRate::PerSecond);
         Ok(Self { target, due })
     }
 

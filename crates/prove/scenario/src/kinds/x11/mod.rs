@@ -10,11 +10,11 @@ mod program;
 mod typist;
 
 pub use editor::{CELL, Editor};
-pub use frames::{Due, Frames};
+pub use frames::{FrameRate, Frames};
 pub use game::{Game, Output};
 pub use mouse::Mouse;
 pub use player::Player;
-pub use program::{FILES, Program, Sought};
+pub use program::{FILES, Program, SoughtWindow};
 pub use typist::Typist;
 
 use super::Parameters;

@@ -24,7 +24,7 @@ pub struct Program {
     /// The generated files that are in the program's directory, each one of [`FILES`].
     pub files: Vec<String>,
     /// The properties that the program's window must have.
-    pub sought: Sought,
+    pub sought: SoughtWindow,
     /// The place to which the window is moved; `None`: it stays where it opened.
     pub at: Option<Place>,
     /// How long the program may take to open its window, ns.
@@ -34,7 +34,7 @@ pub struct Program {
 /// The properties of the sought window. Unless `class` or `name` is given, the window must belong to the
 /// program or to a process that the program started.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Sought {
+pub struct SoughtWindow {
     /// A part of the window's `WM_CLASS`, for example `XTerm`.
     pub class: Option<String>,
     /// A text that the window's `WM_NAME` contains.
@@ -67,7 +67,7 @@ impl Parameters for Program {
                 keys.mistake("files", format!("unknown file \"{strange}\"; a file is one of {known}"))
             );
         }
-        let sought = Sought { class: keys.text("window_class")?, name: keys.text("window_name")? };
+        let sought = SoughtWindow { class: keys.text("window_class")?, name: keys.text("window_name")? };
         let at = screen::place(keys)?;
         let patience_ns = keys.duration_ns("patience")?.unwrap_or(PATIENCE_NS);
         Ok(Self { argv, environment, files, sought, at, patience_ns })
