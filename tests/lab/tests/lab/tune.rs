@@ -86,3 +86,26 @@ fn turns_are_as_long_as_tune_has_them_and_the_slice_comes_back() {
     let set: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("{said}"));
     assert_eq!(set["knobs"][0]["now"]["ns"], 3_000_000, "{set}");
 }
+
+/// Counts the clock device's interrupts a second beside ten shells that sleep 10 ms at a time, without and with
+/// a timer slack of 20 ms.
+const SLEEPERS: &str = r#"
+export PATH=/spry/bin:$PATH
+cat >/tmp/sleepers <<'end'
+ticks() { awk '/^ *LOC:/ { print $2 }' /proc/interrupts; }
+for n in 1 2 3 4 5 6 7 8 9 10; do while :; do sleep 0.01; done & all="$all $!"; done
+sleep 1; before=$(ticks); sleep 3; echo $1 $((($(ticks) - before) / 3))
+kill $all
+end
+sh /tmp/sleepers usual
+spry slack --overshoot 20ms -- sh /tmp/sleepers slack
+"#;
+
+#[test]
+fn timer_slack_makes_one_wake_up_serve_several_sleepers() {
+    let outcome = run(&machine(&MachineSpec::default()), &spry_script(SLEEPERS)).expect("it runs");
+    let said = printed(&outcome);
+    println!("{said}");
+    let per_second = |name: &str| number_after(&said, &format!("{name} "));
+    assert!(per_second("usual") > 2.0 * per_second("slack"), "{said}");
+}
