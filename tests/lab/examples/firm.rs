@@ -1,8 +1,8 @@
 //! Processes that sleep until deadlines, beside a loop that computes without system calls.
 //!
 //! `firm PROCESSES PERIOD_US SECONDS`: each process sleeps until its next deadline, PERIOD_US later, without
-//! timer slack. The deadlines of the processes are spread over a period. Prints the loop's work in its own unit,
-//! the number of sleeps, and how late the sleepers ran: median, 99 %, maximum, us.
+//! timer slack. The deadlines of the processes are spread over a period. Prints the loop's work in its own
+//! unit, the number of sleeps, and how late the sleepers ran: median, 99 %, maximum, us.
 
 use std::arch::asm;
 use std::env;

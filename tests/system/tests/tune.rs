@@ -310,9 +310,9 @@ fn a_running_process_s_threads_have_the_slack_and_give_it_back() {
     let mut sleepers = command.args(["-c", SLEEPERS]).stdout(Stdio::piped()).spawn().expect("Python starts");
     let mut output = BufReader::new(sleepers.stdout.take().expect("it is a pipe"));
     assert_eq!(output.read_line(&mut String::new()).expect("a line"), 1, "the threads do not run");
-    let pid = sleepers.id().to_string();
+    let tgid = sleepers.id().to_string();
     let slack = |args: &[&str]| -> Vec<(u64, u64)> {
-        let output = run(Command::new(spry()).args(["slack", "--json", "--pid", &pid]).args(args));
+        let output = run(Command::new(spry()).args(["slack", "--json", "--pid", &tgid]).args(args));
         let said: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
         let threads = said["threads"].as_array().expect("a list").iter();
         let number = |thread: &Value, name: &str| thread[name].as_u64().expect("a number");

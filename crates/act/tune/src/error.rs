@@ -130,7 +130,7 @@ pub enum TuneError {
     /// The timer slack of a process may not be read or set.
     #[error("the timer slack of process {tgid}: {error}{}", slack_hint(.error))]
     Slack {
-        /// The process.
+        /// The number of the process.
         tgid: u32,
         /// The error of the kernel.
         error: io::Error,

@@ -9,7 +9,7 @@ use crate::varint::Cursor;
 
 /// The number of bytes read from the source with one call.
 const CHUNK_BYTES: usize = 256 << 10;
-/// The bytes whose checksum may fail in the search for frames: at most the first constant, plus the skipped
+/// The bytes with a failed checksum in the search for frames: at most the first constant, plus the skipped
 /// bytes times the second. This bounds the time for a damaged file.
 const SEARCH_BYTES: u64 = 64 << 20;
 const SEARCH_FACTOR: u64 = 8;

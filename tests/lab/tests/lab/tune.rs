@@ -87,8 +87,8 @@ fn turns_are_as_long_as_tune_has_them_and_the_slice_comes_back() {
     assert_eq!(set["knobs"][0]["now"]["ns"], 3_000_000, "{set}");
 }
 
-/// Counts the clock device's interrupts a second beside ten shells that sleep 10 ms at a time, without and with
-/// a timer slack of 20 ms.
+/// Counts the clock device's interrupts a second beside ten shells that sleep 10 ms at a time, without and
+/// with a timer slack of 20 ms.
 const SLEEPERS: &str = r#"
 export PATH=/spry/bin:$PATH
 cat >/tmp/sleepers <<'end'

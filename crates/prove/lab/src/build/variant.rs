@@ -70,8 +70,8 @@ impl Variant {
         if name.is_empty() { "patched".to_owned() } else { name.to_owned() }
     }
 
-    /// The edits of the source that the kernel needs: for a tick rate that its own configuration lacks, and for
-    /// firm timers.
+    /// The edits of the source that the kernel needs: for a tick rate that its own configuration lacks, and
+    /// for firm timers.
     pub(super) fn edits(&self) -> impl Iterator<Item = &'static Edits> {
         let rates = (!STOCK_RATES_HZ.contains(&self.hz)).then_some(&RATES);
         let firm = (self.timers == Timers::Firm).then_some(&FIRM);

@@ -19,8 +19,8 @@ __noinline u32 inner_number(u64 address)
 	for (u32 at = 0; at <= NAMESPACES_MAX; at++) {
 		struct upid *number;
 
-		/* Keeps the counter in a register of its own. Otherwise the compiler counts by the address alone, and the
-		 * verifier of Linux 6.1 finds no end of the loop: it does not follow a sum of a number and an address. */
+		/* Keeps the counter in a register of its own. Otherwise the compiler counts by the
+		 * address alone, and the verifier of Linux 6.1 finds no end of the loop. */
 		barrier_var(at);
 		if (at > level)
 			break;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
+/* Firm timers' check at the return to user mode, and their settings. */
 #ifdef CONFIG_HIGH_RES_TIMERS
 void firm_check(struct pt_regs *regs);
 

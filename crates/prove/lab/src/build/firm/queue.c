@@ -45,7 +45,7 @@ static void firm_note(struct hrtimer *timer, struct hrtimer_clock_base *base)
 		WRITE_ONCE(base->cpu_base->firm_next, deadline);
 }
 
-/* The first timer whose deadline has passed although that of an earlier one in the queue has not. */
+/* The first timer that is due although an earlier timer of the queue is not. */
 static struct hrtimer *firm_due(struct hrtimer_clock_base *base, ktime_t now)
 {
 	u64 window_ns = firm_window_ns();
