@@ -75,6 +75,33 @@ fn a_session_of_another_user_that_forks_endlessly_is_one_group() {
     assert!(spry.in_charge && spry.part >= 50.0 && spry.longest_ms <= 270.0, "{}", spry.text);
 }
 
+/// Checks the same for attacks by a user without privileges, in a session of its own. The longest waits in
+/// `docs/benchmarks/attacks.md` are 36 ms on one CPU, 38 ms on two and 34 ms on four.
+fn hold_on(cpus: u32, attacks: &[&str], more: &[&str]) {
+    let more = if is_long() { more } else { &[] };
+    for attack in attacks.iter().chain(more) {
+        holds_beside(&Beside::four_a_cpu(attack, By::OtherUser, cpus, test_seconds()), 50.0);
+    }
+}
+
+#[test]
+fn a_user_s_execs_sleepers_and_naps_leave_others_their_part() {
+    let more = ["idlers 900", "idler 900", "idle-crowd 50", "crowd 50", "nice $loop"];
+    hold_on(1, &["exec 900", "sleepers 900", "naps 2900"], &more);
+    if is_long() {
+        // The runnable tasks are the loops, four writers, and the kernel's workers for them.
+        holds("ttys 4", By::OtherUser, 12);
+    }
+}
+
+#[test]
+fn on_two_and_four_cpus_a_user_s_crowds_and_idlers_gain_nothing() {
+    let more = ["exec 900", "naps 2900", "forks-early 900", "threads-early 900", "ring 900"];
+    hold_on(2, &["crowd 50"], &more);
+    hold_on(4, &["idlers 900"], &more);
+    hold_on(2, &[], &["idle-crowd 50", "policy $loop", "masks $loop", "nice $loop", "self-batch 2"]);
+}
+
 #[test]
 fn threads_that_wake_each_other_leave_others_their_part() {
     holds("ring 900", By::Neighbour, 6);
