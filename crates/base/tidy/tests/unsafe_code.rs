@@ -41,6 +41,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/scheduler/examples/common/mod.rs", "memory that forked processes share"),
     ("tests/storm/src/act.rs", "it forks beside other threads"),
     ("tests/lab/examples/even.rs", "a loop of so many instructions"),
+    ("tests/lab/examples/firm.rs", "a loop of so many instructions"),
     // Tests in which processes make single calls, so that no other call is in the recorded or collected data.
     ("crates/see/recorder/examples/plant.rs", "single calls"),
     ("crates/see/recorder/tests/system/", "single calls"),
