@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::{Error, Result};
 use spry_reproduce::interactive as figures;
 use spry_reproduce::study::Study;
-use spry_reproduce::{application, clock_resolution, latency, time_sensitive};
+use spry_reproduce::{application, clock_resolution, firm, latency, time_sensitive};
 
 use crate::args::{ReproduceArgs, ReproduceCommand};
 use crate::exit::CodedError;
@@ -26,7 +26,16 @@ pub fn run(args: &ReproduceArgs) -> Result<ExitCode> {
             return boots::run::<latency::Laboratory>(&args.request(), &args.output, &args.how);
         }
         ReproduceCommand::TimeSensitive(args) => {
-            return boots::run::<time_sensitive::Laboratory>(&args.request(), &args.output, &args.how);
+            if let Some(system) = args.foreign_system() {
+                let of = if args.firm { "not of figures 6 to 8" } else { "of figures 6 to 8, add --firm" };
+                let words =
+                    format!("the system {system} is {of}; `spry reproduce list` says what each is of");
+                return Err(CodedError::wrap(MISTAKE, Error::msg(words)));
+            }
+            if args.firm {
+                return boots::run::<firm::Laboratory>(&args.firm_request(), &args.output(), &args.how);
+            }
+            return boots::run::<time_sensitive::Laboratory>(&args.request(), &args.output(), &args.how);
         }
         ReproduceCommand::ClockResolution(args) => {
             return boots::run::<clock_resolution::Laboratory>(&args.request(), &args.output, &args.how);
@@ -64,6 +73,13 @@ fn list() -> Result<()> {
         out += &format!("  {number}  {caption}\n");
     }
     for system in &time_sensitive::SYSTEMS {
+        out += &format!("    {:<18} {}\n", system.key, system.about);
+    }
+    out += &format!("  with --firm, what firm timers cost povray (kernel {})\n", firm::KERNEL);
+    for (number, caption) in firm::captions() {
+        out += &format!("  {number}  {caption}\n");
+    }
+    for system in &firm::SYSTEMS {
         out += &format!("    {:<18} {}\n", system.key, system.about);
     }
     out += "clock-resolution   Effects of clock resolution, section 7: alarms at 100 and at 20,000 Hz\n";

@@ -68,6 +68,29 @@ fn clock_resolution_names_its_cases_and_the_kernels_it_lacks() {
 }
 
 #[test]
+fn firm_timers_name_their_systems_and_the_kernel_they_lack() {
+    let cache = tempfile::tempdir().unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spry"));
+        command.env("SPRY_CACHE", cache.path()).args(["reproduce", "time-sensitive"]).args(args);
+        let output = command.arg("-o").arg(cache.path().join("out")).output().unwrap();
+        (output.status.code(), String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    for (args, words) in [
+        (&["--firm", "--case", "none"][..], "cases are 20-10ms, 50-10ms, 20-1ms"),
+        (&["--case", "20-1ms"], "--firm"),
+        (&["--firm", "--system", "deadline"], "deadline is not of figures 6 to 8"),
+        (&["--system", "firm-500"], "add --firm"),
+        (&["--firm", "--film", "5"], "cannot be used with"),
+    ] {
+        let (code, error) = run(args);
+        assert!(code == Some(2) && error.contains(words), "{args:?}: {error}");
+    }
+    let (code, error) = run(&["--firm"]);
+    assert!(code == Some(1) && error.contains("`spry lab kernel build --hz 100 --firm`"), "{error}");
+}
+
+#[test]
 fn a_rate_that_no_kernel_has_is_refused_with_all_rates() {
     let output = spry(&["lab", "kernel", "build", "--hz", "2000"]);
     let error = String::from_utf8_lossy(&output.stderr);

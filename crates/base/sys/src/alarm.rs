@@ -126,10 +126,55 @@ impl AlarmClock {
     }
 }
 
+/// Makes the interval timer of the process (`setitimer`) send an `ALARM` signal each `period_ns` from now on.
+/// The period is rounded down to whole microseconds; below one microsecond the timer stops.
+///
+/// # Errors
+/// `EINVAL` if the period is longer than the kernel's longest.
+pub fn set_interval(period_ns: u64) -> io::Result<()> {
+    let period = libc::timeval {
+        tv_sec: (period_ns / 1_000_000_000) as libc::time_t,
+        tv_usec: (period_ns % 1_000_000_000 / 1_000) as libc::suseconds_t,
+    };
+    let setting = libc::itimerval { it_interval: period, it_value: period };
+    // SAFETY: the pointer is to a setting of our own; the old setting is not requested.
+    checked(unsafe { libc::setitimer(libc::ITIMER_REAL, &raw const setting, ptr::null_mut()) }).map(|_| ())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::{outlive, process};
+
+    #[test]
+    fn an_interval_timer_sends_a_signal_each_period() {
+        // SAFETY: the child takes no lock that another thread may hold.
+        let child = unsafe {
+            outlive::fork(|| {
+                signal::block(&[Signal::ALARM, Signal::USR1]);
+                let begun_ns = monotonic_ns();
+                if set_interval(2_000_000).is_err() {
+                    return 9;
+                }
+                for nth in 1..=3 {
+                    let came = signal::take(&[Signal::ALARM, Signal::USR1]);
+                    if came.ok() != Some(Signal::ALARM) || monotonic_ns() < begun_ns + nth * 2_000_000 {
+                        return 8;
+                    }
+                }
+                if set_interval(0).is_err() || signal::send(std::process::id(), Signal::USR1).is_err() {
+                    return 7;
+                }
+                // An expiry may have come before the timer stopped.
+                let mut came = signal::take(&[Signal::ALARM, Signal::USR1]);
+                if came.as_ref().ok() == Some(&Signal::ALARM) {
+                    came = signal::take(&[Signal::ALARM, Signal::USR1]);
+                }
+                i32::from(came.ok() != Some(Signal::USR1))
+            })
+        };
+        assert_eq!(process::wait(child.expect("a child")).expect("it is ours").code(), Some(0));
+    }
 
     #[test]
     fn alarms_come_one_after_another_no_earlier_than_due() {

@@ -261,6 +261,16 @@ impl AsFd for Signals {
     }
 }
 
+/// Waits until one of these signals comes, takes it, and returns it. The calling thread must block them.
+///
+/// # Errors
+/// `EINTR` if a handler of another signal ran.
+pub fn take(signals: &[Signal]) -> io::Result<Signal> {
+    let set = set(signals);
+    // SAFETY: the set lives as long as the call; the details of the signal are not requested.
+    numbered(checked(unsafe { libc::sigwaitinfo(&raw const set, ptr::null_mut()) })?)
+}
+
 /// Waits until one of these signals comes, and takes it; waits for at most this time. The calling thread must
 /// block the signals.
 pub fn wait_for(signals: &[Signal], at_most: Duration) {

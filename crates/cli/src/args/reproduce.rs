@@ -6,6 +6,7 @@ use clap::{Subcommand, ValueEnum};
 use spry_experiment::scheduler::SchedulerSpec;
 use spry_reproduce::application::{ALL, Application};
 use spry_reproduce::clock_resolution;
+use spry_reproduce::firm;
 use spry_reproduce::latency::{self, KERNELS, Kernel, LOADS, Load};
 use spry_reproduce::plan::{Loads, Request, Traces};
 use spry_reproduce::time_sensitive::{self, SYSTEMS, System};
@@ -44,7 +45,7 @@ pub enum ReproduceCommand {
     /// loads.
     SchedulerLatency(SchedulerLatencyArgs),
     /// Time-Sensitive Linux: table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a
-    /// film's picture is from its sound beside three loads.
+    /// film's picture is from its sound beside three loads. With --firm figures 6 to 8: what timers cost.
     TimeSensitive(TimeSensitiveArgs),
     /// Effects of clock resolution: table 6 and figure 7, how late alarm signals are at 100 and at 20,000 Hz;
     /// and figure 8, how much is sorted.
@@ -243,6 +244,9 @@ Examples:
   spry reproduce time-sensitive                           three seeds: 27 cells of table 1, 84 of the film
   spry reproduce time-sensitive --only table
   spry reproduce time-sensitive --system spry,fifo-both --load user --film 100 -o long
+  spry lab kernel build --hz 100 --firm                   first, once, for figures 6 to 8
+  spry reproduce time-sensitive --firm                    21 cells of povray beside timer processes
+  spry reproduce time-sensitive --firm --case 20-1ms --system firm-500,soft --seeds 3 -o figure-8
   spry reproduce time-sensitive --json | jq '.rows[] | select(.verdict == \"missed\")'
 
 Boots each system beside each load in the lab, on one CPU. Table 1: two threads that never sleep have 40 % of
@@ -251,6 +255,9 @@ server; when each frame is drawn is seen from outside, and held against the film
 Systems: deadline, deadline-ticks, reserved (table 1); ordinary, fifo, fifo-both, fifo-above, fifo-none, spry,
 spry-ceiling (the film); spry reproduce list says what they are. Loads: none, file-system, hogs (table 1);
 none, user, kernel, file-system (the film).
+With --firm, povray renders a picture beside 20 or 50 processes that setitimer wakes, and how much longer it
+takes says what timers cost. Systems: ticks, hard, firm-0, firm-50, firm-100, firm-500, soft. Cases: 20-10ms,
+50-10ms, 20-1ms. Costs of a timer and of a check, and the break-even, are worked out from all cells.
 Each row has the paper's value, those of all systems, and what Spry is to reach; the worst seed decides. DIR
 holds index.html, figure-2.svg to figure-4.svg, summary.txt, results.json, and cells/. Ctrl-C keeps the cells
 that are done; the same command goes on with the others.
@@ -263,25 +270,33 @@ pub struct TimeSensitiveArgs {
     /// One seed, shorter times, fewer loads.
     #[arg(long)]
     pub quick: bool,
-    /// Measure everything with this many seeds, 1 to N [default: 3, or 1 if it is to be quick].
+    /// Measure everything with this many seeds, 1 to N [default: 3; 1 if it is to be quick,
+    /// or with --firm].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
+    /// Measure figures 6 to 8 instead, on a kernel with firm timers.
+    #[arg(long)]
+    pub firm: bool,
+    /// Only these cases of --firm, separated by commas.
+    #[arg(long, value_name = "CASES", value_delimiter = ',', requires = "firm", value_parser = firm_case)]
+    case: Vec<&'static firm::Case>,
     /// Only this part.
-    #[arg(long, value_enum)]
+    #[arg(long, value_enum, conflicts_with = "firm")]
     only: Option<PartArg>,
     /// Only these systems, separated by commas.
     #[arg(long, value_name = "SYSTEMS", value_delimiter = ',', value_parser = timed_system)]
-    system: Vec<&'static System>,
+    system: Vec<TimedSystem>,
     /// Only these loads, separated by commas.
-    #[arg(long, value_name = "LOADS", value_delimiter = ',', value_parser = timed_load)]
+    #[arg(long, value_name = "LOADS", value_delimiter = ',', conflicts_with = "firm", value_parser = timed_load)]
     load: Vec<String>,
     /// How long the film is watched, seconds; the paper's ran for 100 [default: 20, or 5 if it is to be
     /// quick].
-    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(2..=1000))]
+    #[arg(long, value_name = "SECONDS", conflicts_with = "firm", value_parser = clap::value_parser!(u32).range(2..=1000))]
     film: Option<u32>,
-    /// The directory for page and results; what it holds of the same inputs is not run again.
-    #[arg(short, long, value_name = "DIR", default_value = "results/time-sensitive")]
-    pub output: PathBuf,
+    /// The directory for page and results; what it holds of the same inputs is not run again [default:
+    /// results/time-sensitive, or results/firm-timers with --firm].
+    #[arg(short, long, value_name = "DIR")]
+    output: Option<PathBuf>,
     /// How the cells are run and shown.
     #[command(flatten)]
     pub how: BootsArgs,
@@ -305,9 +320,30 @@ impl From<PartArg> for time_sensitive::Part {
     }
 }
 
-fn timed_system(key: &str) -> Result<&'static System, String> {
-    let names = || SYSTEMS.each_ref().map(|system| system.key).join(", ");
-    SYSTEMS.iter().find(|system| system.key == key).ok_or_else(|| format!("systems are {}", names()))
+/// A system that can be chosen.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum TimedSystem {
+    /// A system of table 1 or of the film.
+    Timed(&'static System),
+    /// A system of figures 6 to 8.
+    Firm(&'static firm::System),
+}
+
+fn timed_system(key: &str) -> Result<TimedSystem, String> {
+    let timed = SYSTEMS.iter().find(|system| system.key == key).map(TimedSystem::Timed);
+    let firm = || firm::SYSTEMS.iter().find(|system| system.key == key).map(TimedSystem::Firm);
+    let names = || {
+        let timed = SYSTEMS.each_ref().map(|system| system.key).join(", ");
+        let firm = firm::SYSTEMS.each_ref().map(|system| system.key).join(", ");
+        format!("systems are {timed}; with --firm {firm}")
+    };
+    timed.or_else(firm).ok_or_else(names)
+}
+
+fn firm_case(key: &str) -> Result<&'static firm::Case, String> {
+    let cases = || firm::CASES.iter().filter(|case| case.figure.is_some());
+    let names = || cases().map(|case| case.key).collect::<Vec<_>>().join(", ");
+    cases().find(|case| case.key == key).ok_or_else(|| format!("cases are {}", names()))
 }
 
 fn timed_load(key: &str) -> Result<String, String> {
@@ -317,7 +353,43 @@ fn timed_load(key: &str) -> Result<String, String> {
 }
 
 impl TimeSensitiveArgs {
-    /// What is measured.
+    /// The directory for page and results.
+    pub fn output(&self) -> PathBuf {
+        let study = if self.firm { "results/firm-timers" } else { "results/time-sensitive" };
+        self.output.clone().unwrap_or_else(|| study.into())
+    }
+
+    /// The first system that the study does not have: with `--firm` those of table 1 and of the film, without
+    /// it those of figures 6 to 8.
+    pub fn foreign_system(&self) -> Option<&'static str> {
+        self.system.iter().find_map(|system| match system {
+            TimedSystem::Timed(system) => self.firm.then_some(system.key),
+            TimedSystem::Firm(system) => (!self.firm).then_some(system.key),
+        })
+    }
+
+    /// What is measured with `--firm`.
+    pub fn firm_request(&self) -> firm::Request {
+        let (systems, cases) = if self.quick {
+            firm::Request::quick()
+        } else {
+            (firm::SYSTEMS.iter().collect(), firm::CASES.iter().collect())
+        };
+        let is_chosen = |system: &&'static firm::System| self.system.contains(&TimedSystem::Firm(system));
+        firm::Request {
+            systems: match self.system.as_slice() {
+                [] => systems,
+                _ => firm::SYSTEMS.iter().filter(is_chosen).collect(),
+            },
+            cases: if self.case.is_empty() { cases } else { self.case.clone() },
+            // A cell repeats to the digit, and a difference of a tenth of a percent is seen with one seed.
+            seeds: self.seeds.unwrap_or(1),
+            picture: if self.quick { firm::Picture::Quick } else { firm::Picture::Whole },
+            jobs: self.how.jobs.map(usize::from),
+        }
+    }
+
+    /// What is measured without `--firm`.
     pub fn request(&self) -> time_sensitive::Request {
         let only = self.only.map(time_sensitive::Part::from);
         let is_part = |part| only.is_none_or(|only| only == part);
@@ -325,7 +397,9 @@ impl TimeSensitiveArgs {
             [] => load.quick || !self.quick,
             loads => loads.iter().any(|key| key == load.key),
         };
-        let is_named = |system: &&System| self.system.is_empty() || self.system.contains(system);
+        let is_named = |system: &&'static System| {
+            self.system.is_empty() || self.system.contains(&TimedSystem::Timed(system))
+        };
         let [budgets, film] = if self.quick { WATCHED_QUICK_S } else { WATCHED_S };
         time_sensitive::Request {
             systems: SYSTEMS.iter().filter(|system| is_part(system.part)).filter(is_named).collect(),

@@ -35,6 +35,8 @@ const LEFT_OUT: [&str; 7] = [
     "./usr/share/bug/*",
     "./usr/share/help/*",
 ];
+/// The documentation of packages with this in their files' names is not left out: it is all that they have.
+const EXAMPLES: &str = "-examples_";
 /// Directories on which the guest mounts file systems, or which it expects.
 const MOUNT_POINTS: [&str; 17] = [
     "boot",
@@ -269,7 +271,9 @@ fn unpack(tree: &Path, debs: &[&Path], progress: &dyn Progress, stop: &Stop) -> 
         let mut unpacker = spawn(&mut unpacker)?;
         let mut tar = Command::new("tar");
         tar.arg("-C").arg(tree).args(["-xpf", "-", "--keep-directory-symlink", "--no-same-owner"]);
-        tar.args(LEFT_OUT.map(|pattern| format!("--exclude={pattern}")));
+        if !deb.to_string_lossy().contains(EXAMPLES) {
+            tar.args(LEFT_OUT.map(|pattern| format!("--exclude={pattern}")));
+        }
         let Some(pipe) = unpacker.child.stdout.take() else { unreachable!("it was asked for") };
         run_from(tar.stderr(Stdio::piped()), pipe, deb, stop)?;
         let status = unpacker.child.wait().map_err(at(deb))?;

@@ -4,9 +4,9 @@
 //! [`application`] has the substitutes for the thesis' applications, and [`plan`] selects the cells.
 //! [`mod@cells`] runs them on a machine and keeps their values in a [`directory`]. [`measurement`] takes the
 //! values that the figures need from the analyses of a cell. [`study`] keeps all cells. [`interactive`] makes
-//! [`figure`]s of them. [`claims`] decides about the findings. Three modules are other studies: [`latency`]
-//! of the latencies of kernels, [`time_sensitive`] of reservations and of sound and picture;
-//! [`clock_resolution`] of alarms on kernels with slow and fast ticks.
+//! [`figure`]s of them. [`claims`] decides about the findings. Four modules are other studies: [`latency`]
+//! of the latencies of kernels, [`time_sensitive`] of reservations and of sound and picture, [`firm`] of firm
+//! timers, [`clock_resolution`] of alarms on kernels with slow and fast ticks.
 
 mod analysed;
 pub mod application;
@@ -19,6 +19,7 @@ pub mod draw;
 mod ends;
 mod error;
 pub mod figure;
+pub mod firm;
 pub mod interactive;
 pub mod latency;
 pub mod measurement;

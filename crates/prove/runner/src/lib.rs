@@ -11,6 +11,7 @@ mod run;
 mod source;
 mod stage;
 mod steps;
+pub mod timers;
 pub mod work;
 pub mod x11;
 

@@ -42,6 +42,30 @@ fn result(file: &File) -> Value {
 }
 
 #[test]
+fn timer_processes_wake_beside_a_command() {
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_spry-runner"));
+        command.arg("timers").args(args).output().expect("the runner starts")
+    };
+    let output = run(&["3", "5000", "--", "sleep", "0.3"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let cost: Value = serde_json::from_slice(&output.stdout).expect("the runner prints JSON");
+    let number = |name: &str| cost[name].as_u64().unwrap_or_else(|| panic!("{name}: {cost}"));
+    assert!(number("elapsed_ns") >= 300_000_000, "{cost}");
+    // The timers of three processes expire 60 times each while the command sleeps.
+    assert!(number("due") >= 180 && (1..=number("due")).contains(&number("signals")), "{cost}");
+    assert!(cost["late"]["p99_us"].as_f64() < Some(5_000.0), "{cost}");
+    let alone = run(&["0", "1000", "--", "true"]);
+    let cost: Value = serde_json::from_slice(&alone.stdout).expect("the runner prints JSON");
+    assert!(cost["late"].is_null() && cost["signals"] == 0, "{cost}");
+    for (command, words) in [("false", "false failed"), ("./nowhere", "cannot be started")] {
+        let failed = run(&["2", "1000", "--", command]);
+        let error = String::from_utf8_lossy(&failed.stderr).into_owned();
+        assert!(failed.status.code() == Some(1) && error.contains(words), "{error}");
+    }
+}
+
+#[test]
 fn a_movie_is_shown() {
     // Decoding takes little CPU time and the frames are slow, so that even a busy machine shows some of them.
     let file = File::new(

@@ -34,6 +34,6 @@ pub const LEFT_OUT: [&str; 3] = [
      is a kernel with exact timers that is not preempted (fifo-none).",
     "The sound card is MPlayer's -ao null, which plays by the clock: no card can be late, so all skew is the \
      picture's. The constant part of it, by which the median frame is late, is left out.",
-    "Figures 6 to 8 and section 4.3.1 tell what firm timers and preemption checks cost TSL against Linux \
-     2.4. Both are in today's kernels, and none can be had without them.",
+    "Figures 6 to 8, the costs of firm timers, are a study of their own (--firm). Section 4.3.1, the cost of \
+     preemption checks against Linux 2.4, is left out: today's kernels have them all.",
 ];

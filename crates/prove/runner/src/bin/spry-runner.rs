@@ -9,6 +9,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand};
 use spry_runner::Options;
 use spry_runner::budget::{Giver, WatchParameters, watch};
+use spry_runner::timers::{self, TimerLoad};
 use spry_runner::work::Work;
 use spry_runner::x11::shown;
 use spry_scenario::mistake::Mistake;
@@ -31,6 +32,23 @@ enum Command {
     Budget(Budget),
     /// Note when the frames of the program on a display are drawn
     Frames(Frames),
+    /// Measure a command beside processes that their interval timers wake
+    Timers(TimerArgs),
+}
+
+#[derive(Args)]
+struct TimerArgs {
+    /// How many processes; 0 measures the command alone
+    processes: u32,
+    /// The period of each process' timer
+    #[arg(value_parser = clap::value_parser!(u64).range(1..))]
+    period_us: u64,
+    /// Write the values to this file, as JSON
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+    /// The command; its output is not shown
+    #[arg(last = true, required = true)]
+    command: Vec<String>,
 }
 
 #[derive(Args)]
@@ -158,6 +176,7 @@ fn main() -> ExitCode {
         Command::Check(arguments) => check(&arguments),
         Command::Budget(arguments) => budget(&arguments),
         Command::Frames(arguments) => frames(&arguments),
+        Command::Timers(arguments) => timer_cost(arguments),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
@@ -233,8 +252,19 @@ fn frames(arguments: &Frames) -> Result<(), Failure> {
     let patience = Duration::from_secs(arguments.patience_s);
     let frames = shown::frames(&arguments.display, patience, Duration::from_secs_f64(arguments.seconds))
         .map_err(|error| (1, error.to_string()))?;
-    let text = format!("{}\n", serde_json::json!({ "frames_ns": frames }));
-    match &arguments.out {
+    put(arguments.out.as_deref(), format!("{}\n", serde_json::json!({ "frames_ns": frames })))
+}
+
+fn timer_cost(arguments: TimerArgs) -> Result<(), Failure> {
+    let TimerArgs { processes, period_us, out, command } = arguments;
+    let load = TimerLoad { processes, period_ns: period_us.saturating_mul(1_000), command };
+    let cost = timers::measure(&load).map_err(|error| (1, error.to_string()))?;
+    put(out.as_deref(), format!("{}\n", serde_json::to_string(&cost).expect("numbers can be written")))
+}
+
+/// Writes a result to a file, or prints it if there is none.
+fn put(path: Option<&Path>, text: String) -> Result<(), Failure> {
+    match path {
         None => print(&text),
         Some(path) => write(path, text),
     }

@@ -48,11 +48,12 @@ static void firm_note(struct hrtimer *timer, struct hrtimer_clock_base *base)
 /* The first timer that is due although an earlier timer of the queue is not. */
 static struct hrtimer *firm_due(struct hrtimer_clock_base *base, ktime_t now)
 {
-	u64 window_ns = firm_window_ns();
 	struct timerqueue_linked_node *node;
+	u64 window_ns;
 
 	if (!static_branch_unlikely(&firm_timers))
 		return NULL;
+	window_ns = firm_window_ns();
 	for (node = timerqueue_linked_first(&base->active); node; node = timerqueue_linked_next(node)) {
 		struct hrtimer *timer = hrtimer_from_timerqueue_node(node);
 
@@ -75,12 +76,13 @@ static void firm_count(struct hrtimer_cpu_base *cpu_base, const struct hrtimer *
 static void firm_find_next(struct hrtimer_cpu_base *cpu_base)
 {
 	unsigned int active = cpu_base->active_bases & HRTIMER_ACTIVE_HARD;
-	u64 window_ns = firm_window_ns();
 	struct hrtimer_clock_base *base;
 	ktime_t next = KTIME_MAX;
+	u64 window_ns;
 
 	if (!static_branch_unlikely(&firm_timers))
 		return;
+	window_ns = firm_window_ns();
 	for_each_active_base(base, cpu_base, active)
 	{
 		struct timerqueue_linked_node *node = timerqueue_linked_first(&base->active);
