@@ -95,7 +95,7 @@ fn an_emulator_that_is_killed_is_told_from_a_guest_that_died() {
             }
         }
     };
-    let error = lab().run(&machine, &script("true"), &kill, &Stop::new()).expect_err("it fails");
+    let error = lab().run(&machine, &script(BUSY), &kill, &Stop::new()).expect_err("it fails");
     assert!(matches!(&error, LabError::Qemu { status, .. } if status.contains("signal: 9")), "{error}");
     assert_eq!(run_directories(lab()), 0);
 }
