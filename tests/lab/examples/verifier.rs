@@ -21,7 +21,7 @@ fn main() {
             let mut job = Job { topology: Topology::of_cores(cpus), ..script("/spry/scx_stack --programs") };
             // With several CPUs the guest's time goes on with the time of this machine, so the limit is long.
             job.commands[0].limit_s = 600;
-            let stack = example("spry-scheduler", "scx_stack");
+            let stack = example("scx_stack");
             job.files.insert("/spry/scx_stack".to_owned(), FileSource::File(stack));
             let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
             let text = printed(&outcome);

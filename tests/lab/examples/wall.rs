@@ -60,7 +60,7 @@ fn took_s(kind: &str, cpus: u32) -> f64 {
     let mut job = Job { topology: Topology::of_cores(cpus), ..Job::default() };
     let argv = ["/spry/wall", kind].map(str::to_owned).into();
     job.commands = vec![GuestCommand { argv, env: Vec::new(), limit_s: 60 }];
-    job.files.insert("/spry/wall".to_owned(), FileSource::File(example("spry-lab-tests", "wall")));
+    job.files.insert("/spry/wall".to_owned(), FileSource::File(example("wall")));
     let begun = Instant::now();
     run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));
     begun.elapsed().as_secs_f64()

@@ -161,11 +161,8 @@ fn last_tid(text: &str) -> Option<u32> {
 /// If the loops do not print their results.
 pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
     let Beside { attack, attack_nice, by, loops, nice, within, cpus, shift, seconds, ref kernel } = *beside;
-    let program = Program {
-        file: example("spry-scheduler", "scx_stack"),
-        args: vec!["hog=1:200000".to_owned()],
-        sign: Sign::SchedExt,
-    };
+    let program =
+        Program { file: example("scx_stack"), args: vec!["hog=1:200000".to_owned()], sign: Sign::SchedExt };
     let begin = begin(attack, attack_nice, by);
     let on = within.map_or_else(String::new, |cpus| format!("/spry/attack within {cpus}"));
     let text = format!(
@@ -180,7 +177,7 @@ pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
         ..Job::default()
     });
     for name in ["crowd", "attack"] {
-        job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
+        job.files.insert(format!("/spry/{name}"), FileSource::File(example(name)));
     }
     let spec = MachineSpec { kernel: kernel.clone(), ..MachineSpec::default() };
     let machine = machine(&spec);

@@ -117,7 +117,7 @@ pub fn contests(contests: &[&str], seconds: u32) -> Result<Contests, LabError> {
     for (name, of) in
         [("deceive", "deceive"), ("honest", "deceive"), ("contest", "contest"), ("person", "person")]
     {
-        job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-display", of)));
+        job.files.insert(format!("/spry/{name}"), FileSource::File(example(of)));
     }
     for name in ["spry", "spry-eyes", "spry-sched"] {
         job.files.insert(format!("/spry/{name}"), FileSource::File(programs().join(name)));

@@ -111,7 +111,7 @@ pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
     });
     job.files.insert("/spry/attacked.toml".to_owned(), FileSource::Bytes(SCENARIO.as_bytes().to_vec()));
     for name in ["crowd", "attack"] {
-        job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
+        job.files.insert(format!("/spry/{name}"), FileSource::File(example(name)));
     }
     let packages = ["xvfb", "xterm", "bash"].map(str::to_owned).into();
     let outcome = run(&machine(&MachineSpec { packages, ..MachineSpec::default() }), &job)?;

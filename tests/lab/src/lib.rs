@@ -28,13 +28,13 @@ pub fn lab() -> &'static Lab {
     })
 }
 
-/// The path of an example program of a crate. It is built from the same sources as this test.
+/// The path of an example program of any crate. It is built from the same sources as this test.
 ///
 /// # Panics
 /// If the example cannot be built or does not exist.
-pub fn example(package: &str, name: &str) -> PathBuf {
+pub fn example(name: &str) -> PathBuf {
     let file = programs().join("examples").join(name);
-    assert!(file.exists(), "{package} has no example {name}");
+    assert!(file.exists(), "no crate has an example {name}");
     file
 }
 
@@ -114,7 +114,7 @@ pub fn script(text: &str) -> Job {
 
 /// Adds the endless loop `/spry/spin` to a job's files.
 pub fn with_spin(mut job: Job) -> Job {
-    job.files.insert("/spry/spin".to_owned(), FileSource::File(example("spry-scheduler", "spin")));
+    job.files.insert("/spry/spin".to_owned(), FileSource::File(example("spin")));
     job
 }
 
@@ -148,8 +148,7 @@ pub fn script_with_programs(text: &str, limit_s: u32) -> Job {
     let job = Job { commands: vec![shell(&format!("exec 2>&1\n{text}"), limit_s)], ..Job::default() };
     let mut job = with_spin(job);
     let own = ["spry", "spry-sched", "spry-eyes"].map(|name| programs().join(name));
-    let examples =
-        ["attack", "crowd", "late", "scx_stack", "storm"].map(|name| example("spry-scheduler", name));
+    let examples = ["attack", "crowd", "late", "scx_stack", "storm"].map(example);
     let named = env::var("SPRY_TEST_FILES").unwrap_or_default();
     let named = named.split(':').filter(|path| !path.is_empty()).map(Into::into);
     for path in own.into_iter().chain(examples).chain(named) {

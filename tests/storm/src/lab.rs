@@ -84,8 +84,7 @@ fn program(args: &Args) -> Option<Program> {
     if args.in_use {
         stack_args.push(format!("{}=3:50000", IN_USE.to_string_lossy()));
     }
-    let stack =
-        Program { file: example("spry-scheduler", "scx_stack"), args: stack_args, sign: Sign::SchedExt };
+    let stack = Program { file: example("scx_stack"), args: stack_args, sign: Sign::SchedExt };
     (args.scheduler == Scheduler::Spry).then_some(stack)
 }
 

@@ -37,8 +37,8 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/prove/runner/src/work.rs", "a unit of work: so many instructions"),
     ("crates/prove/runner/src/stage/process.rs", "forks that are measured, so nothing is asked before them"),
     // Programs that load a scheduler as any program can.
-    ("crates/act/scheduler/examples/attack.rs", "relays of forks, as raw as they can be"),
-    ("crates/act/scheduler/examples/common/mod.rs", "memory that forked processes share"),
+    ("tests/attacks/examples/attack.rs", "relays of forks, as raw as they can be"),
+    ("tests/attacks/src/lib.rs", "memory that forked processes share"),
     ("tests/storm/src/act.rs", "it forks beside other threads"),
     ("tests/lab/examples/even.rs", "a loop of so many instructions"),
     ("tests/lab/examples/firm.rs", "a loop of so many instructions"),

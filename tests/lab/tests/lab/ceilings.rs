@@ -20,9 +20,7 @@ reserved() { spry reserve --budget 2ms --period 20ms -- \"$@\"; }
 fn said(text: &str) -> String {
     let text = format!("{DAEMON_ACTS}{WORDS}{text}\ncat /sys/kernel/sched_ext/state; cat /tmp/log");
     let mut job = Job { topology: Topology::of_cores(1), ..script_with_programs(&text, 600) };
-    for (name, file) in
-        [("service", example("spry-scheduler", "service")), ("spry-runner", programs().join("spry-runner"))]
-    {
+    for (name, file) in [("service", example("service")), ("spry-runner", programs().join("spry-runner"))] {
         job.files.insert(format!("/spry/bin/{name}"), FileSource::File(file));
     }
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));

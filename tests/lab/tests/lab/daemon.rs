@@ -98,7 +98,7 @@ fn said(place: &Place, text: &str) -> Said {
         ..Job::default()
     });
     for name in ["crowd", "storm"] {
-        let file = FileSource::File(example("spry-scheduler", name));
+        let file = FileSource::File(example(name));
         job.files.insert(format!("/spry/bin/{name}"), file);
     }
     for name in ["spry", "spry-sched", "spry-eyes"] {

@@ -18,7 +18,7 @@ fn on_xorg_a_person_s_keys_count_and_others_do_not() {
         ..MachineSpec::default()
     });
     let mut job = Job::default();
-    job.files.insert("/spry/hands".into(), FileSource::File(example("spry-display", "hands")));
+    job.files.insert("/spry/hands".into(), FileSource::File(example("hands")));
     job.files.insert("/spry/spry-eyes".into(), FileSource::File(programs().join("spry-eyes")));
     job.commands.push(GuestCommand { argv: vec!["/spry/hands".into()], env: Vec::new(), limit_s: 120 });
     let outcome = run(&machine, &job).unwrap_or_else(|error| panic!("{error}"));

@@ -162,7 +162,7 @@ fn firm_timers_cost_less_and_are_late_by_the_overshoot() {
     let machine = with_kernel(KernelChoice::Built(variant));
     takes_the_recorder(&machine);
     let mut job = script(FIRM);
-    job.files.insert("/spry/bin/firm".into(), FileSource::File(example("spry-lab-tests", "firm")));
+    job.files.insert("/spry/bin/firm".into(), FileSource::File(example("firm")));
     let outcome = run(&machine, &job).expect("it runs");
     let printed = printed(&outcome);
     println!("{printed}");
@@ -224,11 +224,8 @@ spry record --quiet -d 2 -o t.spry; spry report --json t.spry; echo; cat /sys/ke
 
 #[test]
 fn waits_for_limits_that_spry_s_scheduler_keeps_are_throttled() {
-    let program = Program {
-        file: example("spry-scheduler", "scx_stack"),
-        args: vec!["hog=1:200000".to_owned()],
-        sign: Sign::SchedExt,
-    };
+    let program =
+        Program { file: example("scx_stack"), args: vec!["hog=1:200000".to_owned()], sign: Sign::SchedExt };
     let setup = Setup { program: Some(program), ..Setup::default() };
     let job = Job { shift: SLOW_CPU, setup, ..spry_script(LIMITED_BY_SCHEDULER) };
     let outcome = run(&machine(&MachineSpec::default()), &job).expect("it runs");

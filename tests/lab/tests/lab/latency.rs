@@ -17,7 +17,7 @@ fn ran(machine: &LabMachine, seed: u64, cmdline: &[&str], text: &str) -> Outcome
         ..Job::default()
     };
     job.files.insert("/spry/bin/spry".to_owned(), FileSource::File(programs().join("spry")));
-    let plant = FileSource::File(example("spry-recorder", "plant"));
+    let plant = FileSource::File(example("plant"));
     job.files.insert("/spry/bin/plant".to_owned(), plant);
     run(machine, &job).unwrap_or_else(|error| panic!("{error}"))
 }

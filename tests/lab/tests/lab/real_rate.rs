@@ -17,7 +17,7 @@ spry reservations; cat /sys/kernel/sched_ext/state /tmp/log";
 fn a_consumer_beside_four_loops_keeps_its_pipe_half_full() {
     let mut job =
         Job { topology: Topology::of_cores(1), ..script_with_programs(&format!("{DAEMON_ACTS}{TEXT}"), 600) };
-    let rated = FileSource::File(example("spry-scheduler", "rated"));
+    let rated = FileSource::File(example("rated"));
     job.files.insert("/spry/bin/rated".to_owned(), rated);
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);

@@ -97,7 +97,7 @@ fn a_hundred_opens_a_second_keep_the_bound_and_leave_nothing() {
         topology: Topology::of_cores(1),
         ..script_with_programs(&format!("{DAEMON_ACTS}{OPENS}"), 300)
     };
-    let reserver = FileSource::File(example("spry-scheduler", "reserver"));
+    let reserver = FileSource::File(example("reserver"));
     job.files.insert("/spry/bin/reserver".to_owned(), reserver);
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);

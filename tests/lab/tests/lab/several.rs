@@ -12,7 +12,7 @@ fn even(cpus: u32) -> Job {
     let topology = Topology::of_cores(cpus);
     let mut job = Job { topology, ..Job::default() };
     job.commands = vec![GuestCommand { argv: vec!["/spry/even".to_owned()], env: vec![], limit_s: 60 }];
-    job.files.insert("/spry/even".to_owned(), FileSource::File(example("spry-lab-tests", "even")));
+    job.files.insert("/spry/even".to_owned(), FileSource::File(example("even")));
     job
 }
 

@@ -26,7 +26,7 @@ pub fn with_places(rules: &str, cpus: u32, text: &str) -> String {
 /// The same output, on CPUs of another speed: an instruction takes 2 to the power of `shift` ns.
 pub fn with_places_at(shift: u8, rules: &str, cpus: u32, text: &str) -> String {
     let args = rules.split(' ').map(str::to_owned).collect();
-    let program = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
+    let program = Program { file: example("scx_stack"), args, sign: Sign::SchedExt };
     let mut job = Job {
         topology: Topology::of_cores(cpus),
         shift,
@@ -34,7 +34,7 @@ pub fn with_places_at(shift: u8, rules: &str, cpus: u32, text: &str) -> String {
         ..script(&format!("{text}\ncat /sys/kernel/sched_ext/state"))
     };
     for name in ["crowd", "attack", "late"] {
-        job.files.insert(format!("/spry/{name}"), FileSource::File(example("spry-scheduler", name)));
+        job.files.insert(format!("/spry/{name}"), FileSource::File(example(name)));
     }
     job.files.insert("/spry/spry-runner".to_owned(), FileSource::File(programs().join("spry-runner")));
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
@@ -351,7 +351,7 @@ fn the_verifier_goes_through_few_instructions() {
     // 100,000 more take 0.8 s of a CPU of the lab at each load. Other kernels count a little differently.
     let mut job =
         Job { topology: Topology::of_cores(4), shift: SLOW_CPU, ..script("/spry/scx_stack --programs") };
-    let stack = FileSource::File(example("spry-scheduler", "scx_stack"));
+    let stack = FileSource::File(example("scx_stack"));
     job.files.insert("/spry/scx_stack".to_owned(), stack);
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     let text = printed(&outcome);

@@ -76,7 +76,7 @@ fn turns(topology: Topology, scheduler: Option<Program>) -> Turns {
         setup: Setup { program: scheduler, ..Setup::default() },
         ..script("exec /spry/naps 3 12 3")
     };
-    job.files.insert("/spry/naps".to_owned(), FileSource::File(example("spry-scheduler", "naps")));
+    job.files.insert("/spry/naps".to_owned(), FileSource::File(example("naps")));
     let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
     Turns::of(&outcome)
 }
@@ -109,7 +109,7 @@ fn nobody_in_use_waits_a_millisecond_while_others_have_a_cpu() {
     }
     for topology in topologies {
         let args = vec!["napper=1:20000".to_owned()];
-        let stack = Program { file: example("spry-scheduler", "scx_stack"), args, sign: Sign::SchedExt };
+        let stack = Program { file: example("scx_stack"), args, sign: Sign::SchedExt };
         let who = format!("{} CPUs, {} sockets, in use", topology.cpus(), topology.sockets);
         assert_eq!(long(&who, &turns(topology, Some(stack))), 0.0, "{who}");
     }

@@ -3,8 +3,6 @@
 //! for WORK_US on each block. For each phase the producer prints the pipe's fill levels, without the first
 //! BEFORE (5) seconds.
 
-mod common;
-
 use std::io::{Read, Write};
 
 use anyhow::{Context, Result, bail};
@@ -21,7 +19,7 @@ fn consume() -> Result<()> {
         work.copy_from_slice(&block[..8]);
         let until_ns = thread_cpu_ns() + u64::from_le_bytes(work);
         while thread_cpu_ns() < until_ns {
-            common::work();
+            spry_attacks::work();
         }
     }
     Ok(())

@@ -4,8 +4,6 @@
 //! `naps NAPPERS LOOPS SECONDS`: from a second after its start on, each napper sleeps 5 ms and works 1 ms in
 //! turn.
 
-mod common;
-
 use std::time::Duration;
 
 use anyhow::{Context, Result};
@@ -22,7 +20,7 @@ fn nap(until_ns: u64) {
         std::thread::sleep(SLEEP);
         let woken = monotonic_ns();
         while monotonic_ns() - woken < WORK_NS {
-            common::work();
+            spry_attacks::work();
         }
     }
 }
@@ -34,19 +32,19 @@ fn main() -> Result<()> {
     let until_ns = monotonic_ns() + (BEFORE + Duration::from_secs(seconds)).as_nanos() as u64;
     let mut all = Vec::new();
     for _ in 0..loops {
-        all.push(common::start(|| {
+        all.push(spry_attacks::start(|| {
             spry_sys::process::set_name(c"below");
             while monotonic_ns() < until_ns {
-                common::work();
+                spry_attacks::work();
             }
         })?);
     }
     for _ in 0..nappers {
-        all.push(common::start(|| {
+        all.push(spry_attacks::start(|| {
             spry_sys::process::set_name(c"napper");
             nap(until_ns);
         })?);
     }
-    all.into_iter().for_each(common::reap);
+    all.into_iter().for_each(spry_attacks::reap);
     Ok(())
 }

@@ -1,9 +1,7 @@
 //! An endless loop, for scripts of the lab. A shell's own loop takes the host ten times as long to emulate.
 
-mod common;
-
 fn main() {
     loop {
-        common::work();
+        spry_attacks::work();
     }
 }

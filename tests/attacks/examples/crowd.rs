@@ -5,8 +5,6 @@
 //! which another program may give a place. With THREADS, each process has that many loops as threads. All
 //! loops begin when all of them exist and, if the standard input is a pipe, the standard input has ended.
 
-mod common;
-
 use std::io::{self, Read};
 use std::os::fd::AsFd;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
@@ -19,7 +17,7 @@ use rustix::thread::futex;
 use spry_sys::schedule::{self, Children, Policy};
 use spry_sys::{Signal, process, signal};
 
-use common::shared;
+use spry_attacks::shared;
 
 /// The measurements of a loop: the last time at which it had the CPU, the longest time without the CPU, and
 /// its CPU time; ns.
@@ -57,7 +55,7 @@ impl Gate {
 
 fn spin(own: &Loop, start: Instant) -> ! {
     loop {
-        common::work();
+        spry_attacks::work();
         let now = start.elapsed().as_nanos() as u64;
         let gap = now - own.last_ns.swap(now, Ordering::Relaxed);
         if gap > GAP_NS {
@@ -78,7 +76,7 @@ fn wait_and_spin(gate: &Gate, own: &Loop, epoch: Instant) -> ! {
 }
 
 fn start(name: &std::ffi::CStr, nice: i32, own: &'static [Loop], epoch: Instant, gate: &Gate) -> Result<u32> {
-    common::start(|| {
+    spry_attacks::start(|| {
         process::set_name(name);
         _ = schedule::set_nice(0, nice);
         let Some((leader, others)) = own.split_first() else { return };

@@ -6,8 +6,6 @@
 //! for the answer. It prints the latencies of the answers, except in the first BEFORE_S seconds (3).
 //! `service flood SOCKET WORK_US SECONDS` sends requests without end, several of them unanswered.
 
-mod common;
-
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::time::Duration;
@@ -22,7 +20,7 @@ const AHEAD: usize = 64;
 fn work(for_ns: u64) {
     let until_ns = thread_cpu_ns() + for_ns;
     while thread_cpu_ns() < until_ns {
-        common::work();
+        spry_attacks::work();
     }
 }
 

@@ -7,8 +7,6 @@
 //! loops that move between cgroups of changing weights; X clients (on `DISPLAY`); a process that allocates
 //! memory without end.
 
-mod common;
-
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::unix::net::UnixStream;
@@ -22,7 +20,7 @@ use anyhow::{Context, Result, bail, ensure};
 use spry_sys::cpus::Cpus;
 use spry_sys::{Signal, process, signal};
 
-use common::{reap, shared, start};
+use spry_attacks::{reap, shared, start};
 
 /// The number of loops that are moved between CPUs or cgroups.
 const LOOPS: usize = 8;
@@ -91,7 +89,7 @@ fn forks(until: Instant) -> Result<String> {
     while Instant::now() < until {
         let child = || {
             start(|| {
-                common::spin(WORK);
+                spry_attacks::spin(WORK);
             })
         };
         let brood: Vec<u32> = (0..BROOD).map(|_| child()).collect::<Result<_>>()?;

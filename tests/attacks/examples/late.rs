@@ -2,8 +2,6 @@
 //! SECONDS`: the loop runs for a second, and writes its process' number into the file. Another program may
 //! then give it a place. After that the loop runs for SECONDS.
 
-mod common;
-
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
@@ -13,7 +11,7 @@ fn spin(run: Duration) -> Duration {
     let begin = Instant::now();
     let (mut last, mut longest) = (begin, Duration::ZERO);
     while begin.elapsed() < run {
-        common::work();
+        spry_attacks::work();
         let now = Instant::now();
         longest = longest.max(now - last);
         last = now;

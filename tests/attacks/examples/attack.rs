@@ -42,8 +42,6 @@
 //! `attack on CPU COMMAND [ARGUMENT...]`: a command on one CPU.
 //! `attack within COUNT COMMAND [ARGUMENT...]`: a command on the first COUNT CPUs.
 
-mod common;
-
 use std::io::Write;
 use std::ops::Range;
 use std::os::fd::AsRawFd;
@@ -59,7 +57,7 @@ use spry_sys::schedule::{self, Children, Policy};
 use spry_sys::settle::Setting;
 use spry_sys::{Signal, memory, process, signal};
 
-use common::{spin, work};
+use spry_attacks::{spin, work};
 
 /// The time at which a member of a relay begins the next member.
 #[derive(Clone, Copy, PartialEq, Eq)]

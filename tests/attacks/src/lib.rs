@@ -1,6 +1,5 @@
-//! Common parts of the examples that load the machine: processes, and memory that the processes share.
-// Each example is a program of its own and uses only a part of this module.
-#![allow(dead_code)]
+//! The programs in `examples` attack a scheduler or load the machine. Common parts: work, processes, and memory
+//! that the processes share.
 
 use std::hint::black_box;
 use std::io;
