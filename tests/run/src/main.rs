@@ -34,7 +34,7 @@ use signal_hook::iterator::Signals;
 use crate::arguments::Arguments;
 use crate::group::Group;
 use crate::notes::Notes;
-use crate::pool::Task;
+use crate::pool::QueuedTest;
 use crate::programs::Program;
 use crate::report::Report;
 use crate::running::Running;
@@ -78,7 +78,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     }
     let running = Arc::new(Running::default());
     end_on_signals(Arc::clone(&running))?;
-    let (one_by_one, beside): (Vec<Task>, Vec<Task>) =
+    let (one_by_one, beside): (Vec<QueuedTest>, Vec<QueuedTest>) =
         tasks.into_iter().partition(|task| programs[task.program].group.is_alone());
     for (tasks, workers) in [(beside, pool::side_by_side()), (one_by_one, 1)] {
         report.begin(&programs, &tasks, workers);
@@ -101,7 +101,7 @@ fn run(arguments: &[String]) -> Result<bool> {
 
 /// Every test of the programs. The lab's tests come first: they take longest, and other tests use the CPUs
 /// that they leave free.
-fn tasks(programs: &[Program], report: &mut Report) -> Vec<Task> {
+fn tasks(programs: &[Program], report: &mut Report) -> Vec<QueuedTest> {
     let mut tasks = Vec::new();
     for (number, program) in programs.iter().enumerate() {
         match program.list() {
@@ -111,7 +111,11 @@ fn tasks(programs: &[Program], report: &mut Report) -> Vec<Task> {
                 left_out.iter().for_each(|name| {
                     report.fault(&format!("{} {name}", program.source), "it is marked to be ignored");
                 });
-                tasks.extend(ran.into_iter().map(|name| Task { program: number, name, shake_bytes: 0 }));
+                tasks.extend(ran.into_iter().map(|name| QueuedTest {
+                    program: number,
+                    name,
+                    shake_bytes: 0,
+                }));
             }
             Err(error) => report.fault(&program.source, &format!("{error:#}")),
         }

@@ -15,7 +15,7 @@ use anyhow::{Context, Result};
 
 use crate::arguments::Asked;
 use crate::group::{self, Group};
-use crate::pool::Task;
+use crate::pool::QueuedTest;
 use crate::programs::Program;
 
 /// The first perturbation's number of bytes; the others have multiples of it. It is a page and a few bytes.
@@ -65,8 +65,8 @@ impl Notes {
 
     /// The tasks that have to run: a test of the lab that passed with the same inputs is left out, unless its
     /// result may depend on this machine.
-    pub fn without_passed(&self, programs: &[Program], tasks: Vec<Task>) -> Vec<Task> {
-        let is_left = |task: &Task| {
+    pub fn without_passed(&self, programs: &[Program], tasks: Vec<QueuedTest>) -> Vec<QueuedTest> {
+        let is_left = |task: &QueuedTest| {
             !is_in_the_lab(programs, task)
                 || group::depends_on_this_machine(&task.name)
                 || !self.of(programs, task).exists()
@@ -76,27 +76,27 @@ impl Notes {
 
     /// The tasks under all perturbations, without the tasks that passed already. A perturbation does not
     /// affect tests without a lab, so they are left out.
-    pub fn shaken(&self, asked: &Asked, programs: &[Program], tasks: Vec<Task>) -> Vec<Task> {
-        let is_asked = |task: &Task| {
+    pub fn shaken(&self, asked: &Asked, programs: &[Program], tasks: Vec<QueuedTest>) -> Vec<QueuedTest> {
+        let is_asked = |task: &QueuedTest| {
             is_in_the_lab(programs, task)
                 && (asked.only.is_empty() || asked.only.iter().any(|part| task.name.contains(part)))
         };
-        let tasks: Vec<Task> = tasks.into_iter().filter(is_asked).collect();
+        let tasks: Vec<QueuedTest> = tasks.into_iter().filter(is_asked).collect();
         let shaken = (1..=asked.count).flat_map(|number| {
-            tasks.iter().map(move |task| Task { shake_bytes: number * STEP_BYTES, ..task.clone() })
+            tasks.iter().map(move |task| QueuedTest { shake_bytes: number * STEP_BYTES, ..task.clone() })
         });
         shaken.filter(|task| !self.of(programs, task).exists()).collect()
     }
 
     /// Notes that a task has passed.
-    pub fn note(&self, programs: &[Program], task: &Task) {
+    pub fn note(&self, programs: &[Program], task: &QueuedTest) {
         if is_in_the_lab(programs, task) {
             // A note that cannot be kept costs another run, but no result.
             _ = fs::write(self.of(programs, task), task.shown(programs));
         }
     }
 
-    fn of(&self, programs: &[Program], task: &Task) -> PathBuf {
+    fn of(&self, programs: &[Program], task: &QueuedTest) -> PathBuf {
         let mut hasher = DefaultHasher::new();
         hasher.write_u64(self.inputs);
         let module = task.name.split_once("::").map_or("", |(module, _)| module);
@@ -107,7 +107,7 @@ impl Notes {
     }
 }
 
-fn is_in_the_lab(programs: &[Program], task: &Task) -> bool {
+fn is_in_the_lab(programs: &[Program], task: &QueuedTest) -> bool {
     programs[task.program].group == Group::Lab
 }
 

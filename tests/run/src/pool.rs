@@ -13,7 +13,7 @@ use crate::test::{self, Ended};
 
 /// A test that is to run.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct QueuedTest {
     /// The number of the program that has the test.
     pub program: usize,
     /// The name of the test in that program.
@@ -22,7 +22,7 @@ pub struct Task {
     pub shake_bytes: u32,
 }
 
-impl Task {
+impl QueuedTest {
     /// The name of the task in the output.
     pub fn shown(&self, programs: &[Program]) -> String {
         let source = &programs[self.program].source;
@@ -49,15 +49,16 @@ fn machines() -> usize {
 /// The tests that are left to run.
 struct Queue<'a> {
     programs: &'a [Program],
-    tasks: Mutex<VecDeque<Task>>,
+    tasks: Mutex<VecDeque<QueuedTest>>,
 }
 
 impl Queue<'_> {
     /// The next test for this worker. Only the first workers (as many as [`machines`]) may start virtual
     /// machines.
-    fn next(&self, worker: usize) -> Option<Task> {
+    fn next(&self, worker: usize) -> Option<QueuedTest> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
-        let suits = |task: &Task| worker < machines() || self.programs[task.program].group != Group::Lab;
+        let suits =
+            |task: &QueuedTest| worker < machines() || self.programs[task.program].group != Group::Lab;
         let at = tasks.iter().position(suits)?;
         tasks.remove(at)
     }
@@ -67,14 +68,14 @@ impl Queue<'_> {
 /// ended. The call returns early if the tests were stopped.
 pub fn run(
     programs: &[Program],
-    tasks: Vec<Task>,
+    tasks: Vec<QueuedTest>,
     workers: usize,
     running: &Running,
-    mut each: impl FnMut(&Task, Ended),
+    mut each: impl FnMut(&QueuedTest, Ended),
 ) {
     let queue = Queue { programs, tasks: Mutex::new(tasks.into()) };
     let (sender, receiver) = mpsc::channel();
-    let work = |worker: usize, sender: Sender<(Task, Ended)>| {
+    let work = |worker: usize, sender: Sender<(QueuedTest, Ended)>| {
         while let Some(task) = queue.next(worker) {
             let Some(ended) = test::run(&programs[task.program], &task, running) else { return };
             if sender.send((task, ended)).is_err() {

@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};
 
-use crate::pool::Task;
+use crate::pool::QueuedTest;
 use crate::programs::Program;
 use crate::test::Ended;
 
@@ -74,7 +74,7 @@ impl Report {
     }
 
     /// Enters that these tests are to run now, `workers` of them side by side.
-    pub fn begin(&mut self, programs: &[Program], tasks: &[Task], workers: usize) {
+    pub fn begin(&mut self, programs: &[Program], tasks: &[QueuedTest], workers: usize) {
         self.tallies.resize(programs.len(), Tally::default());
         for task in tasks {
             self.tallies[task.program].tests += 1;
@@ -88,7 +88,7 @@ impl Report {
     }
 
     /// Enters that a test has ended.
-    pub fn ended(&mut self, programs: &[Program], task: &Task, ended: Ended) {
+    pub fn ended(&mut self, programs: &[Program], task: &QueuedTest, ended: Ended) {
         let source = &programs[task.program].source;
         let name = task.shown(programs);
         let tally = &mut self.tallies[task.program];

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 
-use crate::pool::Task;
+use crate::pool::QueuedTest;
 use crate::programs::Program;
 use crate::running::{LIMIT, Running};
 
@@ -37,7 +37,7 @@ pub struct Failure {
 }
 
 /// Runs a test to its end; `None` if the tests were stopped before this one started.
-pub fn run(program: &Program, task: &Task, running: &Running) -> Option<Ended> {
+pub fn run(program: &Program, task: &QueuedTest, running: &Running) -> Option<Ended> {
     let start = Instant::now();
     let failure = match attempt(program, task, running) {
         Ok(None) => return None,
@@ -60,7 +60,7 @@ fn why(status: ExitStatus, time: Duration) -> String {
     }
 }
 
-fn attempt(program: &Program, task: &Task, running: &Running) -> Result<Option<(ExitStatus, String)>> {
+fn attempt(program: &Program, task: &QueuedTest, running: &Running) -> Result<Option<(ExitStatus, String)>> {
     // The output goes to a file, not to a pipe: a file takes everything, and a process of the test that stays
     // behind does not keep it open.
     let mut output = tempfile::tempfile().context("no file for what it prints")?;

@@ -22,7 +22,7 @@ use self::graph::Node;
 use self::held::GraphReservations;
 use self::said::EventPrinter;
 pub use self::said::Form;
-use self::watch::{GraphChange, Watch};
+use self::watch::{GraphChange, GraphWatch};
 use crate::stopping;
 
 /// The interval between checks of the reservations, and the pause between two searches for PipeWire.
@@ -35,8 +35,8 @@ pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
     let stop = stopping::on_signals()?;
     let said = EventPrinter::new(form);
     let mut held = GraphReservations::new(Client::connect(socket)?, said);
-    let mut watch =
-        Watch::start().context("cannot run pw-dump, which comes with PipeWire (Debian: pipewire-bin)")?;
+    let mut watch = GraphWatch::start()
+        .context("cannot run pw-dump, which comes with PipeWire (Debian: pipewire-bin)")?;
     if watch.wait(PATIENCE) != GraphChange::Changed {
         bail!("PipeWire does not answer: run this as the session's user, with its XDG_RUNTIME_DIR");
     }
@@ -71,9 +71,9 @@ pub fn run(socket: &Path, form: Form) -> Result<ExitCode> {
 }
 
 /// Waits until PipeWire is there again.
-fn again(is_over: &dyn Fn() -> bool) -> Result<Watch> {
+fn again(is_over: &dyn Fn() -> bool) -> Result<GraphWatch> {
     loop {
-        let mut watch = Watch::start()?;
+        let mut watch = GraphWatch::start()?;
         if is_over() || watch.wait(LOOK) == GraphChange::Changed {
             return Ok(watch);
         }

@@ -28,7 +28,7 @@ use spry_policy::Tgid;
 
 use book::Book;
 use sys::User;
-use x11::Task;
+use x11::DisplayTask;
 
 const USAGE: &str = "usage: spry-eyes display UID DISPLAY LISTENER ignored|trusted | spry-eyes seat TGID";
 
@@ -53,7 +53,7 @@ fn look() -> Result<()> {
     }
 }
 
-fn look_at_display(task: &Task) -> Result<()> {
+fn look_at_display(task: &DisplayTask) -> Result<()> {
     confine::enter_cgroup()?;
     confine::become_user(&task.user).context("giving up what eyes do not need")?;
     let line: OwnedFd = std::io::stdout().as_fd().try_clone_to_owned().context("no standard output")?;
@@ -74,7 +74,7 @@ fn look_for_seat(tgid: Tgid) -> Result<()> {
 
 /// Reads the arguments: the user to look as, the display, the process that listens at the display's socket,
 /// and whether synthetic input counts.
-fn task(mut args: impl Iterator<Item = String>) -> Option<Task> {
+fn task(mut args: impl Iterator<Item = String>) -> Option<DisplayTask> {
     let user = User::of(args.next()?.parse().ok()?);
     let number = args.next()?.parse().ok()?;
     let listener = Tgid(args.next()?.parse().ok()?);
@@ -83,7 +83,7 @@ fn task(mut args: impl Iterator<Item = String>) -> Option<Task> {
         "trusted" => Synthetic::Trusted,
         _ => return None,
     };
-    args.next().is_none().then_some(Task { user, number, listener, synthetic })
+    args.next().is_none().then_some(DisplayTask { user, number, listener, synthetic })
 }
 
 fn seat_of(mut args: impl Iterator<Item = String>) -> Option<Tgid> {

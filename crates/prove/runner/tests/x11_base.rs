@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use spry_runner::x11::child::{Output, Program};
 use spry_runner::x11::client::Client;
-use spry_runner::x11::damage::{Level, Sight, Watch};
+use spry_runner::x11::damage::{DamageWatch, Level, Sight};
 use spry_runner::x11::find;
 use spry_runner::x11::keys::Keyboard;
 use spry_runner::x11::server::{Server, furnish};
@@ -53,7 +53,7 @@ fn damage_reports_each_frame_that_a_client_sent() {
     let server = server();
     let mut surface = Surface::open(server.display(), "frames", (10, 10), FRAME).expect("a window");
     let client = Client::connect(server.display()).expect("a connection");
-    let watch = Watch::begin(client, surface.window().id(), Level::Each).expect("a watch");
+    let watch = DamageWatch::begin(client, surface.window().id(), Level::Each).expect("a watch");
     for frame in 0..200_u32 {
         surface.rows().next().expect("a row").fill(frame);
         surface.present().expect("a frame");
@@ -71,7 +71,7 @@ fn the_first_level_reports_once_until_it_is_rearmed() {
     let server = server();
     let mut surface = Surface::open(server.display(), "frames", (0, 0), FRAME).expect("a window");
     let client = Client::connect(server.display()).expect("a connection");
-    let watch = Watch::begin(client, surface.window().id(), Level::First).expect("a watch");
+    let watch = DamageWatch::begin(client, surface.window().id(), Level::First).expect("a watch");
     for _ in 0..3 {
         watch.rearm().expect("a request");
         watch.client().sync().expect("an answer");

@@ -26,7 +26,7 @@ pub use restore::{RestoreCounts, restore_all};
 pub(crate) use restore::{autogroup_of, number_in, numbers_in, undo_group};
 use settings::{OTHER, ROUND_ROBIN, Settings};
 pub use undo::{DEMOTED, UndoResult, undo};
-use watch::{LOOK_EVERY_NS, Watch};
+use watch::{LOOK_EVERY_NS, UsageWatch};
 
 /// The guardian's real-time priority: above that of a display server.
 const PRIORITY: u32 = 2;
@@ -123,7 +123,7 @@ fn guard(journal: &mut Journal, daemon: &OwnedFd, line: &UnixStream) -> i32 {
     let mut line = line;
     _ = line.write_all(&[1]);
     _ = line.set_nonblocking(true);
-    let mut watch = Watch::default();
+    let mut watch = UsageWatch::default();
     let mut is_line_open = true;
     loop {
         let anybody = watch.look(journal, monotonic_ns());

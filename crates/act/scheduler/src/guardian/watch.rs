@@ -23,7 +23,7 @@ const SAMPLES: usize = (WINDOW_NS / LOOK_EVERY_NS) as usize;
 
 /// The samples of CPU time of all watched processes.
 #[derive(Debug, Default)]
-pub struct Watch {
+pub struct UsageWatch {
     seen: [Usage; WATCHED_MAX],
 }
 
@@ -51,7 +51,7 @@ impl Usage {
     }
 }
 
-impl Watch {
+impl UsageWatch {
     /// Measures all watched processes, and demotes processes that used too much. Returns whether there are
     /// processes to watch.
     pub fn look(&mut self, journal: &Journal, now_ns: u64) -> bool {

@@ -24,7 +24,7 @@ const QUIET: Duration = Duration::from_millis(500);
 
 /// The objects, kept current.
 #[derive(Debug)]
-pub struct Watch {
+pub struct GraphWatch {
     child: Child,
     told: Receiver<Value>,
     objects: Objects,
@@ -41,12 +41,12 @@ pub enum GraphChange {
     Ended,
 }
 
-impl Watch {
+impl GraphWatch {
     /// Starts to watch. The tool ends by itself if PipeWire does not answer.
     ///
     /// # Errors
     /// If the tool cannot be started.
-    pub fn start() -> io::Result<Watch> {
+    pub fn start() -> io::Result<GraphWatch> {
         let mut command = Command::new(DUMP);
         command.args(["--monitor", "--no-colors"]).stdin(Stdio::null()).stderr(Stdio::null());
         let mut child = command.stdout(Stdio::piped()).spawn()?;
@@ -61,7 +61,7 @@ impl Watch {
                 }
             });
         }
-        Ok(Watch { child, told, objects: Objects::default() })
+        Ok(GraphWatch { child, told, objects: Objects::default() })
     }
 
     /// Waits at most this long for a change.
@@ -86,7 +86,7 @@ impl Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for GraphWatch {
     fn drop(&mut self) {
         // The tool may have ended by itself.
         _ = self.child.kill();

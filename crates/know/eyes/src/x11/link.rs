@@ -20,7 +20,7 @@ use x11rb::rust_connection::RustConnection;
 
 use super::auth::Authority;
 use super::stream::Quiet;
-use super::{Task, auth, server};
+use super::{DisplayTask, auth, server};
 
 /// The reason why a display is not watched, or no longer watched.
 #[derive(Debug, thiserror::Error)]
@@ -102,7 +102,7 @@ pub(super) struct Door {
 
 /// Opens a new connection to the display, if the process that listens there is still the process that the
 /// daemon trusts.
-fn knock(task: &Task) -> Result<Quiet, LinkError> {
+fn knock(task: &DisplayTask) -> Result<Quiet, LinkError> {
     let stream = UnixStream::connect(places::path(task.number)).map_err(LinkError::Nobody)?;
     let peer = getsockopt(&stream, sockopt::PeerCredentials).map_err(io::Error::from)?;
     if Tgid(peer.pid() as u32) != task.listener {
@@ -114,7 +114,7 @@ fn knock(task: &Task) -> Result<Quiet, LinkError> {
 impl Door {
     /// Connects, and finds the authorities that the server may accept. Nothing that the server sends is read
     /// here.
-    pub(super) fn find(task: &Task) -> Result<Door, LinkError> {
+    pub(super) fn find(task: &DisplayTask) -> Result<Door, LinkError> {
         let server = server::nested_server(task.listener, task.number).unwrap_or(task.listener);
         let authorities = auth::authorities(task.number, server::authority_file(server), &task.user.home);
         let ways: Result<_, LinkError> =

@@ -27,7 +27,7 @@ pub(crate) use watch::watch;
 
 /// The display to look at, and the way to do so.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Task {
+pub(crate) struct DisplayTask {
     /// The user to look as.
     pub(crate) user: User,
     /// The display's number.

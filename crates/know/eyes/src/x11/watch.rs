@@ -13,7 +13,7 @@ use x11rb::connection::Connection;
 use x11rb::protocol::Event;
 use x11rb::protocol::xproto::Window;
 
-use super::Task;
+use super::DisplayTask;
 use super::clients::Clients;
 use super::drawing::{Drawing, Evidence, Pace, Round};
 use super::hands::{Hands, PATIENCE};
@@ -38,11 +38,11 @@ const BREATH: Duration = Duration::from_millis(4);
 const UNSEEN_MAX: usize = 256;
 
 /// Looks at a server until the server ends or the daemon closes the pipe. Returns the reason.
-pub(crate) fn watch(task: &Task, book: &mut Book) -> End {
+pub(crate) fn watch(task: &DisplayTask, book: &mut Book) -> End {
     look(task, book).map_or_else(End::from, |()| End::Broken)
 }
 
-fn look(task: &Task, book: &mut Book) -> Result<(), LinkError> {
+fn look(task: &DisplayTask, book: &mut Book) -> Result<(), LinkError> {
     alarm::set(FINDING_S);
     let door = Door::find(task)?;
     alarm::cancel();
@@ -60,11 +60,11 @@ fn look(task: &Task, book: &mut Book) -> Result<(), LinkError> {
     let record = Record::begin(&link)?;
     book.tell(Tells::Watched(link.server))?;
     let (clients, unseen) = (Clients::default(), VecDeque::new());
-    let mut watch = Watch { control, drawn, book, windows, drawing, hands, record, clients, unseen };
+    let mut watch = DisplayWatch { control, drawn, book, windows, drawing, hands, record, clients, unseen };
     watch.run()
 }
 
-struct Watch<'c> {
+struct DisplayWatch<'c> {
     control: &'c Server,
     drawn: &'c Server,
     book: &'c mut Book,
@@ -77,7 +77,7 @@ struct Watch<'c> {
     unseen: VecDeque<(Instant, Tgid, Delivery)>,
 }
 
-impl Watch<'_> {
+impl DisplayWatch<'_> {
     /// Looks and sleeps a little, again and again. If there was nothing to see, it waits until there is.
     fn run(&mut self) -> Result<(), LinkError> {
         let (control, drawn) = (self.control, self.drawn);

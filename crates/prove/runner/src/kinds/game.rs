@@ -37,7 +37,7 @@ impl Canvas for NoCanvas {
 /// 6.1).
 pub(super) fn play_on(game: Game, stage: &Stage, canvas: &mut dyn Canvas) -> Result<Metrics, RunError> {
     let pieces = game.frame_ns.div_ceil(Game::PIECE_NS);
-    let mut watch = Watch::new(stage, stage.start_line()?, game.turned_to_ns);
+    let mut watch = GameWatch::new(stage, stage.start_line()?, game.turned_to_ns);
     let mut frame = 0_u32;
     'playing: loop {
         for _ in 0..pieces {
@@ -69,7 +69,7 @@ enum Look {
 
 /// Measures the game: the frames that it finishes, its CPU time, and its longest standstill. The game stands
 /// still while it has no CPU or waits for the X server.
-struct Watch<'a> {
+struct GameWatch<'a> {
     stage: &'a Stage,
     start: Start,
     begun: Option<Beginning>,
@@ -109,7 +109,7 @@ impl Favour {
     }
 }
 
-impl<'a> Watch<'a> {
+impl<'a> GameWatch<'a> {
     fn new(stage: &'a Stage, start: Start, turned_to_ns: Option<u64>) -> Self {
         let turned_to_ns = turned_to_ns.map(|after_ns| start.measure_from_ns + after_ns);
         let favour =

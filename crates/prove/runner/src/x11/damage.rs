@@ -18,32 +18,32 @@ pub enum Sight {
         /// The size of that part, in square pixels.
         area: u32,
     },
-    /// The program drew for the first time since [`Watch::rearm`].
+    /// The program drew for the first time since [`DamageWatch::rearm`].
     Touched,
     /// The window was destroyed.
     Gone,
 }
 
-/// Whether the server reports each drawing, or only the first one until [`Watch::rearm`].
+/// Whether the server reports each drawing, or only the first one until [`DamageWatch::rearm`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Level {
     /// Each drawing operation, with its rectangle.
     Each,
-    /// Only the first drawing since [`Watch::rearm`]. This costs the least.
+    /// Only the first drawing since [`DamageWatch::rearm`]. This costs the least.
     First,
 }
 
 /// A watch over one window and the windows in it. It has a connection of its own. The server reports a
 /// drawing after it has drawn, so a reported drawing is in the screen's memory already.
 #[derive(Debug)]
-pub struct Watch {
+pub struct DamageWatch {
     client: Client,
     damage: Damage,
     window: Window,
     level: Level,
 }
 
-impl Watch {
+impl DamageWatch {
     /// Begins to watch a window.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use std::time::Duration;
 use spry_sys::attributes::Attributes;
 
 use super::client::Client;
-use super::damage::{Level, Sight, Watch};
+use super::damage::{DamageWatch, Level, Sight};
 use super::{X11Error, clock, find};
 
 /// The observer's real-time priority: above all tasks.
@@ -22,7 +22,7 @@ pub fn frames(display: &str, patience: Duration, time: Duration) -> Result<Vec<u
     let client = Client::connect(display)?;
     let seen = find::first(&client, patience)?;
     let half = (u32::from(seen.width) * u32::from(seen.height)).div_ceil(2);
-    let watch = Watch::begin(client, seen.window, Level::Each)?;
+    let watch = DamageWatch::begin(client, seen.window, Level::Each)?;
     Attributes::fifo(PRIORITY)
         .give(0)
         .map_err(|source| X11Error::Kernel { what: "going before all tasks that it observes", source })?;

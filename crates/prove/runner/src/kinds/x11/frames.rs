@@ -10,7 +10,7 @@ use super::observer;
 use crate::RunError;
 use crate::stage::{Stage, Start};
 use crate::x11::client::Client;
-use crate::x11::damage::{Level, Sight, Watch};
+use crate::x11::damage::{DamageWatch, Level, Sight};
 use crate::x11::{X11Error, target};
 
 /// How long the watched task may take to show a window.
@@ -21,7 +21,7 @@ pub(in crate::kinds) fn play(frames: &Frames, stage: &Stage) -> Result<Metrics, 
     let client = Client::connect(observer::display(stage)?)?;
     let window = target::wait_for(&client, &frames.target, PATIENCE)?;
     let area_min = half_of(&client, window)?;
-    let watch = Watch::begin(client, window, Level::Each)?;
+    let watch = DamageWatch::begin(client, window, Level::Each)?;
     let start = stage.start_line()?;
     let mut metrics = Metrics::new();
     observer::raise(stage, &mut metrics);

@@ -11,7 +11,7 @@ use super::observer;
 use crate::RunError;
 use crate::stage::Stage;
 use crate::x11::client::Client;
-use crate::x11::damage::{Level, Sight, Watch};
+use crate::x11::damage::{DamageWatch, Level, Sight};
 use crate::x11::keys::{Key, Keyboard};
 use crate::x11::{X11Error, target};
 
@@ -35,7 +35,7 @@ pub(in crate::kinds) fn play(typing: &Typist, stage: &Stage) -> Result<Metrics, 
     let client = Client::connect(observer::display(stage)?)?;
     let window = target::wait_for(&client, &typing.target, WINDOW_PATIENCE)?;
     let keyboard = Keyboard::read(&client)?;
-    let watch = Watch::begin(client, window, Level::First)?;
+    let watch = DamageWatch::begin(client, window, Level::First)?;
     let device = stage.keyboard();
     let mut hand = Hand { stage, watch, window, keyboard, device, target: &typing.target };
     if typing.from_ns.is_none() {
@@ -96,7 +96,7 @@ fn type_all(typing: &Typist, hand: &mut Hand<'_>) -> Result<Metrics, RunError> {
 /// The typist: the keyboard on which it types and the watch over its window.
 struct Hand<'a> {
     stage: &'a Stage,
-    watch: Watch,
+    watch: DamageWatch,
     window: Window,
     keyboard: Keyboard,
     /// The descriptor of the kernel's keyboard; `None` if the X server reads no such keyboard.
