@@ -34,7 +34,7 @@ pub use reproduce::{BootsArgs, InteractiveArgs, ReproduceArgs, ReproduceCommand}
 pub use reserve::{ReservationsArgs, ReserveArgs};
 pub use shared::{CellArgs, ColourArg, SocketArgs, TextArgs};
 pub use slack::SlackArgs;
-pub use tune::{TuneArgs, TuneClassArg};
+pub use tune::{Quantum, TuneArgs, TuneClassArg};
 
 const EXAMPLES: &str = "\
 Examples:

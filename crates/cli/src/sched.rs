@@ -10,8 +10,7 @@ use spry_control::{Answer, Client, Request, RunArgs, State, Status};
 use spry_page::words::{duration, percent, span};
 
 use crate::args::{SchedArgs, SchedCommand, SocketArgs};
-use crate::output;
-use crate::top;
+use crate::{output, top, tune};
 
 /// The program of the daemon.
 const DAEMON: &str = "spry-sched";
@@ -76,7 +75,7 @@ fn account(status: &Status) -> String {
         rounds(status),
     ];
     lines.extend(cost(status));
-    lines.extend(status.tuning.map(|tuning| format!("tuned: {tuning}")));
+    lines.extend(tune::daemon::lines(status));
     for device in &status.devices {
         let server = device.tgid.map_or_else(String::new, |tgid| format!(" (process {tgid})"));
         let line = format!("{} {}{server}: {}", device.kind, device.name, device.state);

@@ -1,5 +1,7 @@
 //! The command `spry tune`: sets knobs of the kernel's own classes while a command runs.
 
+pub mod daemon;
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::AsFd;
@@ -11,15 +13,15 @@ use std::time::Duration;
 use anyhow::{Context, Error, Result, anyhow, bail};
 use serde_json::json;
 use signal_hook::consts::SIGHUP;
-use spry_control::{Answer, Client, Request, State, Tuning};
+use spry_control::{Client, State};
 use spry_sys::settle::{Setting as AtBirth, settle};
 use spry_sys::signal::{self, Sender, Signals};
 use spry_sys::{Signal, poll, process};
 use spry_tune::{AppliedPlan, Back, Class, Kernel, Knob, Plan, Reach, Scope, TuneError, Value, Wish};
 
-use crate::args::{TuneArgs, TuneClassArg};
+use crate::args::{Quantum, TuneArgs, TuneClassArg};
 use crate::exit::{self, CodedError};
-use crate::output::{self, say};
+use crate::output::say;
 use crate::stopping;
 
 /// The form in which results are printed.
@@ -38,9 +40,10 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     }
     let failed = |error: Error| CodedError::wrap(exit::TUNING_FAILED, error);
     if args.command.is_empty() {
-        return by_daemon(args);
+        return daemon::run(args);
     }
-    let wish = wish(args).map_err(coded)?;
+    let class = class_of_command(args.class).map_err(|error| CodedError::wrap(exit::WRONG_USAGE, error))?;
+    let wish = wish(args, class).map_err(coded)?;
     refuse_beside_daemon(&wish, &args.socket.path()).map_err(failed)?;
     let signals = signals().map_err(failed)?;
     let plan = Plan::of(&wish, &kernel).map_err(coded)?;
@@ -54,46 +57,28 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
     Ok(code_of(status))
 }
 
-/// Makes the scheduler's daemon set its tick and quantum, which hold until the next change or its end.
-fn by_daemon(args: &TuneArgs) -> Result<ExitCode> {
-    let wrong = |error: Error| CodedError::wrap(exit::WRONG_USAGE, error);
-    if !args.default && args.class == TuneClassArg::Rr {
-        return Err(wrong(anyhow!("the round-robin quantum is set while a command runs: give one after --")));
-    }
-    let tuning = if args.default { None } else { Some(tuning(args).map_err(wrong)?) };
-    let path = args.socket.path();
-    let mut client = Client::connect(&path).context(
-        "without a command the scheduler daemon is asked: start it with `sudo spry sched run`, or give a \
-         command after --",
-    )?;
-    let Answer::Done(done) = client.ask(&Request::Tune { tuning })? else {
-        bail!("the scheduler daemon answered something else: is it of the same version?");
-    };
-    let text = crate::top::plain(&done.text);
-    match (args.json, tuning) {
-        (true, tuning) => output::print(&format!("{}\n", json!({ "tuning": tuning })))?,
-        (false, _) => output::print(&format!("{text}\n"))?,
-    }
-    Ok(ExitCode::SUCCESS)
-}
-
-/// The tick and the quantum for the daemon. All values within the limits fit into 32 bits.
-fn tuning(args: &TuneArgs) -> Result<Tuning> {
-    let tick_hz = args.tick_hz.as_deref().map(spry_tune::tick_hz).transpose()?;
-    let quantum_us = args.quantum_us.as_deref().map(spry_tune::quantum_us).transpose()?;
-    Ok(Tuning::new(tick_hz.map(|hz| hz as u32), quantum_us.map(|us| us as u32))?)
-}
-
 fn coded(error: TuneError) -> Error {
     let code = if error.is_wrong_usage() { exit::WRONG_USAGE } else { exit::TUNING_FAILED };
     CodedError::wrap(code, error.into())
 }
 
-fn wish(args: &TuneArgs) -> Result<Wish, TuneError> {
+/// The class of the kernel's that gets the quantum while a command runs.
+fn class_of_command(class: Option<TuneClassArg>) -> Result<Class> {
+    match class.unwrap_or(TuneClassArg::Fair).quantum() {
+        Quantum::Kernel(class) => Ok(class),
+        Quantum::Daemon(class) => bail!(
+            "the quantum of the class {class} is the scheduler daemon's, for all of its tasks and not for a \
+             command: leave the command out"
+        ),
+        Quantum::None(reason) => bail!(reason),
+    }
+}
+
+fn wish(args: &TuneArgs, class: Class) -> Result<Wish, TuneError> {
     Ok(Wish {
         quantum_us: args.quantum_us.as_deref().map(spry_tune::quantum_us).transpose()?,
         tick_hz: args.tick_hz.as_deref().map(spry_tune::tick_hz).transpose()?,
-        class: args.class.into(),
+        class,
         reach: if args.all { Reach::Machine } else { Reach::Command },
     })
 }
@@ -255,7 +240,6 @@ mod tests {
     #[test]
     fn a_command_and_a_knob_are_asked_for() {
         for wrong in [
-            "",
             "-- true",
             "--class rr -- true",
             "--all -- true",
@@ -264,7 +248,12 @@ mod tests {
             "--default -- true",
             "--restore -- true",
             "--restore --quantum-us 500",
-            "--quantum-us 500 --class idle -- true",
+            "--quantum-us 500 --class fifo -- true",
+            "--quantum-us 500 --class idle --class interactive",
+            "--class idle",
+            "--class idle --tick-hz 1000",
+            "--default --class idle -- true",
+            "--all",
             "--json -- true",
         ] {
             assert!(parsed(wrong).is_err(), "{wrong}");
@@ -278,6 +267,10 @@ mod tests {
             "--restore --json",
             "--quantum-us 500 --tick-hz 20000",
             "--default",
+            "--default --class idle",
+            "--quantum-us 500 --class interactive",
+            "",
+            "--json",
         ] {
             assert!(parsed(right).is_ok(), "{right}");
         }
@@ -285,7 +278,10 @@ mod tests {
 
     #[test]
     fn what_is_asked_for_is_read_or_wrong_usage() {
-        let wish_of = |words: &str| wish(&parsed(words).expect("the words fit together"));
+        let wish_of = |words: &str| {
+            let args = parsed(words).expect("the words fit together");
+            wish(&args, class_of_command(args.class).expect("a class of the kernel's"))
+        };
         let read = wish_of("--class rr --quantum-us 1000 --tick-hz 250 -- true").expect("it can be");
         let robin = Wish {
             quantum_us: Some(1000),
@@ -297,6 +293,21 @@ mod tests {
         for wrong in ["--quantum-us -1 -- true", "--quantum-us 49 -- true", "--tick-hz 50000 -- true"] {
             assert!(wish_of(wrong).is_err_and(|error| error.is_wrong_usage()), "{wrong}");
         }
+    }
+
+    #[test]
+    fn a_command_has_no_quantum_of_a_class_of_the_daemon_s() {
+        use TuneClassArg::{Daemon, Fair, Idle, Interactive, Kthread, Reserved, Rr};
+        let class = |class| class_of_command(class).map_err(|error| error.to_string());
+        assert_eq!([None, Some(Fair)].map(class), [Ok(Class::Fair), Ok(Class::Fair)]);
+        assert_eq!(class(Some(Rr)), Ok(Class::RoundRobin));
+        for asked in [Interactive, Idle, Reserved, Daemon, Kthread] {
+            let said = class(Some(asked)).expect_err("it cannot be");
+            let name = format!("{asked:?}").to_lowercase();
+            assert!(said.contains(&format!("class {name}")) && said.lines().count() == 1, "{said}");
+        }
+        let other = parsed("--class other --quantum-us 500").expect("a name of the fair class");
+        assert_eq!(other.class, Some(Fair));
     }
 
     #[test]

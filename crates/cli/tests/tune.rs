@@ -57,6 +57,35 @@ fn a_knob_that_cannot_be_is_one_line_and_no_command_runs() {
 }
 
 #[test]
+fn a_class_without_a_quantum_is_refused_with_the_reason() {
+    for (class, reason) in [
+        ("reserved", "its reservation's budget"),
+        ("daemon", "within a budget"),
+        ("kthread", "within a budget"),
+        ("interactive", "leave the command out"),
+        ("idle", "leave the command out"),
+    ] {
+        refused(&["--class", class, "--quantum-us", "500"], 2, &[reason, class]);
+    }
+    for class in ["reserved", "daemon", "kthread"] {
+        let output = output(&["--class", class, "--quantum-us", "500"]);
+        assert_eq!((output.status.code(), said(&output).lines().count()), (Some(2), 1), "{}", said(&output));
+    }
+    let output = output(&["--class", "fifo", "--quantum-us", "500"]);
+    assert!(said(&output).contains("[possible values: fair, rr, interactive, idle]"), "{}", said(&output));
+}
+
+#[test]
+fn a_knob_of_the_daemon_s_needs_the_daemon() {
+    for args in [&[][..], &["--json"], &["--class", "idle", "--quantum-us", "500"], &["--default"]] {
+        let output = output(args);
+        let said = said(&output);
+        assert_eq!(output.status.code(), Some(1), "{args:?}: {said}");
+        assert!(said.lines().count() == 1 && said.contains("spry sched run"), "{args:?}: {said}");
+    }
+}
+
+#[test]
 fn a_tick_that_is_not_the_kernel_s_is_refused_with_a_way_out() {
     let own = own_hz();
     let other = if own == "2000" { "4000" } else { "2000" };

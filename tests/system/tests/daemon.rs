@@ -203,6 +203,16 @@ fn who_may_ask_for_what() {
     // A daemon that only observes refuses requests to act.
     refused(&nobody(&["sched", "set", &mine, "--class", "idle"]), "only looks");
     refused(&daemon.answers(&["sched", "set", &theirs, "--class", "idle"]), "only looks");
+    for class in ["interactive", "idle"] {
+        let tune = ["tune", "--class", class, "--quantum-us", "500"];
+        refused(&nobody(&tune), "only root turns");
+        refused(&daemon.answers(&tune), "only looks");
+    }
+    let knobs = nobody(&["tune", "--json"]);
+    let knobs: Value = serde_json::from_slice(&knobs.stdout).expect("everybody may see the knobs");
+    let quanta = serde_json::json!({ "interactive_us": null, "idle_us": null });
+    assert_eq!((&knobs["tuning"], &knobs["quanta"]), (&Value::Null, &quanta));
+    assert!(daemon.says(&["tune"]).contains("only sched_ext has a tick and quanta to set"));
     let mut own = Command::new(&program);
     let started =
         as_nobody(own.args(["sched", "run", "--observe-only"]).env("PATH", spry().parent().unwrap()));
@@ -219,6 +229,9 @@ fn an_acting_daemon_moves_processes_and_gives_them_back() {
     let tgid = hog.tgid().to_string();
     let policy = || spry_sys::schedule::policy(hog.tgid()).expect("it is there");
     let before = policy();
+    for knob in [&["--tick-hz", "1000"][..], &["--class", "idle", "--quantum-us", "500"], &["--default"]] {
+        refused(&daemon.answers(&[&["tune"], knob].concat()), "only sched_ext has a tick");
+    }
     daemon.says(&["sched", "set", &tgid, "--class", "idle"]);
     let task = daemon.task(hog.tgid()).expect("who is set by hand is shown");
     assert_eq!((&task["class"], &task["by_hand"]), (&"idle".into(), &true.into()));

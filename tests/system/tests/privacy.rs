@@ -225,6 +225,7 @@ fn figures_that_follow_everybody_are_root_s(world: &World) {
             assert_eq!(value.is_null(), uid != 0, "{field} to {uid}");
         }
         assert!(uid == 0 || status["graph"].is_null(), "{status}");
+        assert!(status.get("tuning").is_some(), "the knobs are told to {uid}: {status}");
         for field in [
             "/version",
             "/policy",
@@ -235,6 +236,7 @@ fn figures_that_follow_everybody_are_root_s(world: &World) {
             "/uptime_s",
             "/rounds/regular",
             "/rounds/missed",
+            "/quanta",
         ] {
             assert!(status.pointer(field).is_some_and(|value| !value.is_null()), "{field} to {uid}");
         }

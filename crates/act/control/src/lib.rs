@@ -10,10 +10,12 @@ mod args;
 mod client;
 mod explanation;
 pub mod peer;
+mod quanta;
 mod request;
 mod reservations;
 pub mod rtkit;
 mod status;
+mod ticks;
 mod tuning;
 
 use std::path::{Path, PathBuf};
@@ -21,12 +23,14 @@ use std::path::{Path, PathBuf};
 pub use args::{ActuatorArg, CeilingsArg, DaemonArgs, DaemonCommand, PolicyArg, RunArgs};
 pub use client::{Client, ControlError};
 pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
+pub use quanta::{Knobs, Quanta, QuantumClass, QuantumUs};
 pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request, Which};
 pub use reservations::{Ceiling, CeilingOf, Opened, Reservations, Reserved};
 pub use spry_reservations::{Covers, OnExhaustion, Terms};
 pub use status::{
     Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, Task, TaskClass,
 };
+pub use ticks::{TickCost, Ticks, TicksOfCpu};
 pub use tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, TICK_HZ_LEAST, TICK_HZ_MOST, Tuning, TuningError};
 
 /// The path of the daemon's socket, unless an option or `SPRY_SOCKET` names another.

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use spry_reservations::{Covers, OnExhaustion, Terms};
 
-use crate::{Explanation, Opened, Reservations, Status, Tuning};
+use crate::{Explanation, Opened, QuantumClass, QuantumUs, Reservations, Status, Tuning};
 
 /// A question to the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -83,6 +83,14 @@ pub enum Request {
         #[serde(default)]
         tuning: Option<Tuning>,
     },
+    /// Set the quantum of a class; without `quantum_us`, return to the scheduler's own.
+    TuneClass {
+        /// The class that gets the quantum.
+        class: QuantumClass,
+        /// The quantum, us, 50 to 100000.
+        #[serde(default)]
+        quantum_us: Option<QuantumUs>,
+    },
 }
 
 /// Which reservation is meant.
@@ -121,7 +129,7 @@ pub enum Answer {
     Opened(Opened),
     /// The answer to `reservations`.
     Reservations(Reservations),
-    /// The answer to `set`, `release`, `serve`, `serve_no_more`, `tune` and `stop`.
+    /// The answer to `set`, `release`, `serve`, `serve_no_more`, `tune`, `tune_class` and `stop`.
     Done(Done),
     /// The answer if the daemon cannot carry out the request.
     Error(Refusal),
@@ -177,6 +185,27 @@ mod tests {
     }
 
     #[test]
+    fn only_two_classes_have_a_quantum_to_ask_for() {
+        let asked = |text| serde_json::from_str::<Request>(text).ok();
+        let idle = QuantumClass::Idle;
+        let quantum_us = QuantumUs::try_from(500).ok();
+        assert_eq!(
+            asked(r#"{"ask":"tune_class","class":"idle","quantum_us":500}"#),
+            Some(Request::TuneClass { class: idle, quantum_us })
+        );
+        let own = Some(Request::TuneClass { class: idle, quantum_us: None });
+        assert_eq!(asked(r#"{"ask":"tune_class","class":"idle"}"#), own);
+        for class in ["reserved", "daemon", "kthread", "other", "rr", ""] {
+            let text = format!(r#"{{"ask":"tune_class","class":"{class}","quantum_us":500}}"#);
+            assert_eq!(asked(&text), None, "{class}");
+        }
+        for us in ["0", "49", "100001", "-1", "1e9", "\"500\""] {
+            let text = format!(r#"{{"ask":"tune_class","class":"idle","quantum_us":{us}}}"#);
+            assert_eq!(asked(&text), None, "{us}");
+        }
+    }
+
+    #[test]
     fn a_request_for_a_reservation_may_leave_out_defaults() {
         let terms = Terms { budget_ns: 3_276_800, period_ns: 8_192_000, on_exhaustion: OnExhaustion::Wait };
         let request = Request::Reserve { covers: Covers::Thread { tid: 7 }, terms, cpu: None };
@@ -209,6 +238,7 @@ mod tests {
             r#"{"ask":"set","tgid":7,"class":"idle"}"#,
             r#"{"ask":"reserve","covers":{"group":{"tgid":7}},"budget_ns":1,"period_ns":2,"cpu":3}"#,
             r#"{"ask":"release","tid":7}"#,
+            r#"{"ask":"tune_class","class":"idle","quantum_us":500}"#,
             r#"{"ask":"serve","covers":{"thread":{"tid":7}},"bound_ns":1}"#,
             r#"{"ask":"set","tgid":[[[{"a":1e999}]]],"class":"\u0000"}"#,
         ];

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::Tuning;
+use crate::{Quanta, Ticks, Tuning};
 
 /// The status. An ordinary user gets only the part about this user's own processes and devices; values that
 /// depend on other users' programs are null then.
@@ -23,6 +23,13 @@ pub struct Status {
     /// The tick and the quantum that a user has set; null if neither is set.
     #[serde(default)]
     pub tuning: Option<Tuning>,
+    /// The quanta of other classes that a user has set.
+    #[serde(default)]
+    pub quanta: Quanta,
+    /// The cost of the tick that a user has set; null without one, in its first second, and for ordinary
+    /// users.
+    #[serde(default)]
+    pub ticks: Option<Ticks>,
     /// The longest time for which the scheduler's housekeeping kept a CPU since the scheduler was loaded, ns;
     /// null without a scheduler in the kernel, and for ordinary users.
     #[serde(default)]

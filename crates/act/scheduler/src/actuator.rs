@@ -1,6 +1,6 @@
 //! The interface of an actuator, which puts processes into scheduling classes on this kernel.
 
-use spry_control::Tuning;
+use spry_control::Knobs;
 use spry_policy::{Standing, Tgid};
 use spry_reservations::Enforcer;
 
@@ -60,6 +60,15 @@ pub enum Health {
     Ejected(String),
 }
 
+/// The callbacks of a CPU's timer while a tick was set, since the actuator was loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct TickCount {
+    /// The number of callbacks.
+    pub callbacks: u64,
+    /// The sum of their times, ns; the interrupts around them are not in it.
+    pub ran_ns: u64,
+}
+
 /// A means by which the policy's verdicts take effect.
 pub trait Actuator {
     /// The actuator's name: `scx`, `fair` or `none`.
@@ -91,16 +100,21 @@ pub trait Actuator {
         None
     }
 
-    /// Sets the lengths of tick and quantum; `None` restores the scheduler's own.
+    /// Sets the tick and the quanta; the default restores the scheduler's own.
     ///
     /// # Errors
     /// If this actuator, or this kernel, cannot set them.
-    fn tune(&mut self, _tuning: Option<Tuning>) -> anyhow::Result<()> {
+    fn tune(&mut self, _knobs: Knobs) -> anyhow::Result<()> {
         anyhow::bail!("only sched_ext has a tick and a quantum to turn, and it is not what acts here")
     }
 
-    /// The lengths of tick and quantum that are set; `None` if they are the scheduler's own.
-    fn tuning(&self) -> Option<Tuning> {
+    /// The tick and the quanta that are set.
+    fn knobs(&self) -> Knobs {
+        Knobs::default()
+    }
+
+    /// The counts of each CPU's callbacks while a tick was set; `None` if this actuator has no tick.
+    fn ticks(&self) -> Option<Vec<TickCount>> {
         None
     }
 

@@ -15,6 +15,7 @@ use super::state::{State, View};
 use super::table::{cut, line};
 use crate::args::SortArg;
 use crate::explain::why;
+use crate::tune::daemon::cost_in_short;
 
 const KEYS: &str = "up/down choose  Enter why  l c i o d n sort  w warnings  q quit";
 const KEYS_BACK: &str = "Esc back  q quit";
@@ -89,7 +90,8 @@ fn notice(state: &State) -> (String, Style) {
                 .collect();
             let whose =
                 if status.scope == Scope::Own { "of yours in use (all: sudo spry top)" } else { "in use" };
-            (format!("{in_use} {whose}  {}", devices.join(", ")), faint())
+            let tick = status.ticks.as_ref().map(|ticks| format!("  {}", cost_in_short(ticks)));
+            (format!("{in_use} {whose}{}  {}", tick.unwrap_or_default(), devices.join(", ")), faint())
         }
         [only] => (plain(only), Style::new().fg(Color::Yellow)),
         [first, more @ ..] => {
@@ -101,11 +103,15 @@ fn notice(state: &State) -> (String, Style) {
 fn warnings(state: &State) -> Paragraph<'_> {
     let all = state.status.as_ref().map(|status| &status.warnings[..]).unwrap_or_default();
     let is_own = state.status.as_ref().is_some_and(|status| status.scope == Scope::Own);
-    let text = match all {
+    let mut text = match all {
         [] if is_own => "There is nothing to warn you of; root may be told more.".to_owned(),
         [] => "There is nothing to warn of.".to_owned(),
         all => all.iter().map(|warning| plain(warning)).collect::<Vec<_>>().join("\n\n"),
     };
+    // In the table's second line, a warning takes the place of the tick's cost.
+    if let Some(ticks) = state.status.as_ref().and_then(|status| status.ticks.as_ref()) {
+        text += &format!("\n\n{}", cost_in_short(ticks));
+    }
     Paragraph::new(Text::raw(text)).wrap(Wrap { trim: false })
 }
 
@@ -133,7 +139,7 @@ mod tests {
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
     use ratatui::crossterm::event::{KeyCode, KeyEvent};
-    use spry_control::Answer;
+    use spry_control::{Answer, TickCost, Ticks};
 
     use super::super::state::Action;
     use super::*;
@@ -243,6 +249,22 @@ mod tests {
         state.show(tuned);
         let rows = screen(&state, 80, 24);
         assert!(rows[0].contains("20000 Hz, 100 us") && !rows[0].contains("round"), "{}", rows[0]);
+    }
+
+    #[test]
+    fn the_cost_of_the_tick_is_in_the_second_line_or_below_the_warnings() {
+        let mut state = shown();
+        let mut tuned = status();
+        let all = TickCost::new(5_000, 14_000_000, 1_000_000_000);
+        tuned.ticks = Some(Ticks { over_s: 1.0, all, cpus: Vec::new() });
+        let cost = "tick 5,000/s, 2.80 us each, 1.4 % of a CPU without interrupt entry";
+        state.show(tuned.clone());
+        _ = state.key(KeyEvent::from(KeyCode::Char('w')));
+        assert!(screen(&state, 80, 24).iter().any(|row| row.contains(cost)));
+        _ = state.key(KeyEvent::from(KeyCode::Char('w')));
+        tuned.warnings.clear();
+        state.show(tuned);
+        assert!(screen(&state, 80, 24)[1].contains(cost), "{:?}", screen(&state, 80, 24));
     }
 
     #[test]

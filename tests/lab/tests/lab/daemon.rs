@@ -238,8 +238,13 @@ fn tick_and_quantum_are_turned_while_it_runs_and_given_back() {
         start; loops 2; sleep 1
         switches() { awk '/^nonvoluntary/ { print $2 }' /proc/$(head -n 1 /tmp/loops)/status; }
         rate() { before=$(switches); sleep 2; echo \"$1 $(($(switches) - before))\"; }
-        rate own; spry tune --quantum-us 500; status tuned; rate short
-        spry tune --default; status default; rate again
+        into() { for loop in $(cat /tmp/loops); do spry sched set $loop --class $1; done; }
+        rate own; spry tune --quantum-us 500; rate short; status tuned
+        for class in idle interactive; do
+            into $class; spry tune --class $class --quantum-us 500; rate $class
+        done
+        status classes; spry tune --default --class fair; rate interactive-without-tick; status without-tick
+        spry tune --default; into auto; status default; rate again
         spry tune --tick-hz 50000; echo wrong $?; end_loops";
     let said = said(&Place::default(), turned);
     let tuning = |name: &str| said.status(name)["tuning"].clone();
@@ -248,6 +253,24 @@ fn tick_and_quantum_are_turned_while_it_runs_and_given_back() {
     // Two loops take turns: in 2 s each has 2,000 quanta of 500 us, and some 300 quanta of 3 ms.
     assert!(said.number("short") >= 1_500.0, "{}", said.0);
     assert!(said.number("own") <= 600.0 && said.number("again") <= 600.0, "{}", said.0);
+    // Tasks of IDLE have as many. Quanta in use that were given within 2.1 ms are ordered by what is left.
+    for name in ["idle", "interactive", "interactive-without-tick"] {
+        assert!(said.number(name) >= 1_000.0, "{name}: {}", said.0);
+    }
+    let quanta = |name: &str| said.status(name)["quanta"].clone();
+    let set = serde_json::json!({ "interactive_us": 500, "idle_us": 500 });
+    assert_eq!((quanta("classes"), quanta("without-tick")), (set.clone(), set), "{}", said.0);
+    assert_eq!(quanta("default"), serde_json::json!({ "interactive_us": null, "idle_us": null }));
+    // The tick fires at the end of each quantum, and its cost is counted while there is a tick.
+    let ticks = said.status("tuned")["ticks"]["all"].clone();
+    let number = |key: &str| ticks[key].as_f64().unwrap_or_else(|| panic!("no {key}: {}", said.0));
+    let (per_s, callback_ns, share) = (number("per_s"), number("callback_ns"), number("cpu_share"));
+    println!("{per_s} callbacks a second, {callback_ns} ns each, {share} of a CPU");
+    assert!((1_500.0..=2_100.0).contains(&per_s), "{ticks}");
+    assert!(callback_ns > 0.0 && (share - per_s * callback_ns / 1e9).abs() < 1e-6, "{ticks}");
+    for name in ["without-tick", "default"] {
+        assert_eq!(said.status(name)["ticks"], Value::Null, "{name}: {}", said.0);
+    }
 }
 
 #[test]

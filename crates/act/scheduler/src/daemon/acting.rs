@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
-use spry_control::{ActuatorArg, Ejection, RunArgs, State, Tuning};
+use spry_control::{ActuatorArg, Ejection, Knobs, QuantumClass, QuantumUs, RunArgs, State, Tuning};
 use spry_policy::{Constants, Tgid, WakeRule};
 use spry_reservations::Enforcer;
 
 use super::by_hand::ManualOverrides;
 use super::retry::{NextStep, Retry};
-use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::actuator::{Actuator, Class, Health, TickCount, Verdict};
 use crate::collect::Collector;
 use crate::fair::{Fair, FairOptions};
 use crate::scx::{Scx, ScxOptions};
@@ -28,8 +28,8 @@ pub struct ActuatorManager {
     wanted: ActuatorArg,
     background_share: u8,
     wake: WakeRule,
-    /// The lengths of tick and quantum that the actuator shall have.
-    tuning: Option<Tuning>,
+    /// The tick and the quanta that the actuator shall have.
+    knobs: Knobs,
     /// `None` if the daemon only observes, or while no actuator works.
     actuator: Option<Box<dyn Actuator>>,
     is_observing: bool,
@@ -58,7 +58,7 @@ impl ActuatorManager {
             wanted: args.actuator,
             background_share: args.background_share,
             wake: constants.wake,
-            tuning: args.tuning()?,
+            knobs: Knobs { tuning: args.tuning()?, ..Knobs::default() },
             actuator: None,
             is_observing: args.observe_only,
             since_ns: now_ns,
@@ -69,7 +69,8 @@ impl ActuatorManager {
             trouble: None,
         };
         if acting.is_observing {
-            ensure!(acting.tuning.is_none(), "a daemon that only looks (--observe-only) turns no knobs");
+            let turns = acting.knobs != Knobs::default();
+            ensure!(!turns, "a daemon that only looks (--observe-only) turns no knobs");
             return Ok(acting);
         }
         let mut actuator = match args.actuator {
@@ -83,8 +84,8 @@ impl ActuatorManager {
                 }
             },
         };
-        if acting.tuning.is_some() {
-            actuator.tune(acting.tuning)?;
+        if acting.knobs != Knobs::default() {
+            actuator.tune(acting.knobs)?;
         }
         acting.actuator = Some(actuator);
         Ok(acting)
@@ -204,9 +205,9 @@ impl ActuatorManager {
                     Some(format!("process {} could not be given its class again: {error:#}", tgid.0));
             }
         }
-        if self.tuning.is_some() {
-            if let Err(error) = actuator.tune(self.tuning) {
-                self.trouble = Some(format!("tick and quantum could not be turned again: {error:#}"));
+        if self.knobs != Knobs::default() {
+            if let Err(error) = actuator.tune(self.knobs) {
+                self.trouble = Some(format!("tick and quanta could not be turned again: {error:#}"));
             }
         }
         self.actuator = Some(actuator);
@@ -255,25 +256,42 @@ impl ActuatorManager {
         }
     }
 
-    /// Sets the lengths of tick and quantum; `None` restores the scheduler's own.
+    /// Sets the tick and the quantum of OTHER; `None` restores the scheduler's own.
     ///
     /// # Errors
     /// If there is no actuator, or it cannot set them.
     pub fn tune(&mut self, tuning: Option<Tuning>) -> Result<()> {
+        self.turn(Knobs { tuning, ..self.knobs })
+    }
+
+    /// Sets the quantum of another class; `None` restores the scheduler's own.
+    ///
+    /// # Errors
+    /// If there is no actuator, or it cannot set it.
+    pub fn tune_class(&mut self, class: QuantumClass, quantum: Option<QuantumUs>) -> Result<()> {
+        self.turn(Knobs { quanta: self.knobs.quanta.with(class, quantum), ..self.knobs })
+    }
+
+    fn turn(&mut self, knobs: Knobs) -> Result<()> {
         match &mut self.actuator {
-            Some(actuator) => actuator.tune(tuning)?,
+            Some(actuator) => actuator.tune(knobs)?,
             None if self.is_observing => bail!("the daemon only looks (--observe-only): it turns no knobs"),
             None => {
                 bail!("nothing acts at present: the kernel took the scheduler out (see `spry sched status`)")
             }
         }
-        self.tuning = tuning;
+        self.knobs = knobs;
         Ok(())
     }
 
-    /// The lengths of tick and quantum that are set; `None` if they are the scheduler's own.
-    pub fn tuning(&self) -> Option<Tuning> {
-        self.actuator.as_ref()?.tuning()
+    /// The tick and the quanta that are set.
+    pub fn knobs(&self) -> Knobs {
+        self.actuator.as_ref().map(|actuator| actuator.knobs()).unwrap_or_default()
+    }
+
+    /// The counts of each CPU's callbacks while a tick was set; `None` if the actuator has no tick.
+    pub fn ticks(&self) -> Option<Vec<TickCount>> {
+        self.actuator.as_ref()?.ticks()
     }
 
     /// The longest time for which the actuator's housekeeping in the kernel has occupied a CPU, ns.

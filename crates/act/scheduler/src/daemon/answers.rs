@@ -1,6 +1,6 @@
 //! Answers to requests for the status and for explanations, from root and from ordinary users.
 
-use spry_control::{Explanation, GraphSize, PolicyName, Refusal, RefusalKind, Scope, Status, Task};
+use spry_control::{Explanation, GraphSize, Knobs, PolicyName, Refusal, RefusalKind, Scope, Status, Task};
 use spry_policy::{Constants, Tgid};
 use spry_sys::clock::monotonic_ns;
 
@@ -37,12 +37,15 @@ impl Daemon {
         warnings.extend(self.rounds.warnings(now_ns));
         warnings.extend(self.front.as_ref().and_then(Front::warning));
         let graph = self.rounds.graph();
+        let Knobs { tuning, quanta } = self.acting.knobs();
         Status {
             scope: Scope::All,
             actuator: self.acting.name().to_owned(),
             uptime_s: uptime_ns as f64 / 1e9,
             policy_ns_last: self.rounds.latest_ns(),
-            tuning: self.acting.tuning(),
+            tuning,
+            quanta,
+            ticks: self.ticks.cost().cloned(),
             housekeeping_ns_longest: self.acting.housekeeping_ns_longest(),
             tasks,
             lost_edges: Some(self.senses.lost_edges()),

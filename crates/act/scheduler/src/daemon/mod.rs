@@ -6,6 +6,7 @@ mod answers;
 mod by_hand;
 mod devices;
 mod front;
+mod knobs;
 mod privacy;
 pub(crate) mod process;
 mod reserve;
@@ -16,6 +17,7 @@ mod senses;
 mod server;
 mod shares;
 mod system;
+mod ticks;
 mod views;
 
 use std::io::Read;
@@ -27,7 +29,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::low_level::pipe;
-use spry_control::{Answer, CeilingsArg, Done, PolicyArg, Refusal, RefusalKind, Request, RunArgs, Tuning};
+use spry_control::{Answer, CeilingsArg, Done, PolicyArg, Refusal, RefusalKind, Request, RunArgs};
 use spry_policy::{Constants, Due, Policy};
 use spry_reservations::Enforcer;
 use spry_sys::clock::monotonic_ns;
@@ -44,6 +46,7 @@ use self::server::{Caller, Question, Server};
 use self::shares::{Audience, Shares};
 pub use self::system::say;
 use self::system::{DaemonLock, own_cpu_ns};
+use self::ticks::TickMeter;
 use crate::deadline::{self, Deadline};
 
 /// The file that the acting daemon of this machine holds locked, wherever its socket is.
@@ -68,6 +71,8 @@ struct Daemon {
     senses: Senses,
     by_hand: ManualOverrides,
     shares: Shares,
+    /// What the tick costs.
+    ticks: TickMeter,
     /// The data from which requests of ordinary users are answered.
     second: Second,
     /// The process that answers on the system bus, if enabled.
@@ -161,6 +166,7 @@ impl Daemon {
             reservations: Reservations::new(args, enforcer),
             by_hand: ManualOverrides::default(),
             shares: Shares::default(),
+            ticks: TickMeter::default(),
             front,
         })
     }
@@ -260,6 +266,7 @@ impl Daemon {
         }
         let watchers = server.watchers();
         let now = monotonic_ns();
+        self.ticks.measure(&self.acting, now);
         let watched = if watchers.iter().any(|&(_, uid)| uid == 0) { Audience::Yes } else { Audience::No };
         self.shares.measure(self.rounds.standings().keys().copied(), now);
         self.shares.census(watched, now, monotonic_ns);
@@ -309,7 +316,10 @@ impl Daemon {
             }
             Request::Reservations => (Answer::Reservations(self.reservations.list(uid)), Continuation::GoOn),
             Request::Set { tgid, class } => (self.set(uid, tgid, class), Continuation::GoOn),
-            Request::Tune { tuning } => (self.tune(uid, tuning), Continuation::GoOn),
+            Request::Tune { tuning } => (done(self.tune(uid, tuning)), Continuation::GoOn),
+            Request::TuneClass { class, quantum_us } => {
+                (done(self.tune_class(uid, class, quantum_us)), Continuation::GoOn)
+            }
             Request::Stop => return self.stop(server, caller, uid),
         };
         server.answer(caller, &answer);
@@ -323,7 +333,7 @@ impl Daemon {
             Err(refusal) => return Answer::Error(refusal),
         };
         if let Err(error) = self.acting.set_by_hand(change.tgid, change.class) {
-            return Answer::Error(Refusal { kind: RefusalKind::Unable, text: format!("{error:#}") });
+            return Answer::Error(unable(error));
         }
         let number = change.tgid.0;
         let text = match change.class {
@@ -333,21 +343,6 @@ impl Daemon {
             None => format!("process {number} is where the policy puts it again"),
         };
         self.by_hand.keep(change);
-        Answer::Done(Done { text })
-    }
-
-    fn tune(&mut self, uid: u32, tuning: Option<Tuning>) -> Answer {
-        if uid != 0 {
-            let text = "only root turns the tick and the quantum of all tasks".to_owned();
-            return Answer::Error(Refusal { kind: RefusalKind::Denied, text });
-        }
-        if let Err(error) = self.acting.tune(tuning) {
-            return Answer::Error(Refusal { kind: RefusalKind::Unable, text: format!("{error:#}") });
-        }
-        let text = match tuning {
-            Some(tuning) => format!("{tuning}, until the daemon ends or another `spry tune`"),
-            None => "tick and quantum are the scheduler's own again".to_owned(),
-        };
         Answer::Done(Done { text })
     }
 
@@ -361,6 +356,11 @@ impl Daemon {
         server.answer(caller, &Answer::Done(Done { text }));
         Continuation::Stop
     }
+}
+
+/// The refusal of a request that the actuator cannot carry out.
+fn unable(error: anyhow::Error) -> Refusal {
+    Refusal { kind: RefusalKind::Unable, text: format!("{error:#}") }
 }
 
 /// The answer for a request that was done or refused.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spry_control::{Credit, CreditKind, Explanation, Neighbour, Scope, Step, Task, TaskClass};
+use spry_control::{Credit, CreditKind, Explanation, Neighbour, QuantumUs, Scope, Step, Task, TaskClass};
 use spry_policy::{Constants, Edge, Graph, Standing, Tgid, Via};
 use spry_sys::clock::monotonic_ns;
 
@@ -69,6 +69,9 @@ impl Sight<'_> {
             None => found.class(),
         };
         let rating = standing.map(|standing| standing.rating);
+        // A quantum that is set for the class replaces the level's.
+        let set_us = self.acting.knobs().quanta.interactive_us.map(QuantumUs::get);
+        let quantum_ms = |standing: &Standing| f64::from(set_us.unwrap_or(standing.quantum_us)) / 1_000.0;
         Some(Task {
             tgid: tgid.0,
             comm: found.comm,
@@ -78,7 +81,7 @@ impl Sight<'_> {
             shortcut: standing.map(|standing| standing.shortcut),
             input_per_s: rating.map(|rating| rating.input_per_s(self.constants)),
             output_per_s: rating.map(|rating| rating.output_per_s()),
-            quantum_ms: standing.map(|standing| f64::from(standing.quantum_us) / 1_000.0),
+            quantum_ms: standing.map(quantum_ms),
             cpu_share: self.shares.share(tgid),
             frames_per_s: self.telling.frames_per_s.get(&tgid).copied(),
             dispatch_us: self.shares.dispatch_us(tgid),

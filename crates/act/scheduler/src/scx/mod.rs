@@ -18,17 +18,17 @@ use anyhow::{Context, Result, bail, ensure};
 use libbpf_rs::skel::OpenSkel;
 use libbpf_rs::{Link, OpenObject, PrintLevel};
 use scx_utils::{scx_ops_load, scx_ops_open, uei_exited, uei_read};
-use spry_control::Tuning;
+use spry_control::{Knobs, QuantumUs, Tuning};
 use spry_policy::{Tgid, WakeRule};
 use spry_reservations::Enforcer;
 
-use crate::actuator::{Actuator, Class, Health, Verdict};
+use crate::actuator::{Actuator, Class, Health, TickCount, Verdict};
 use crate::collect::Collector;
 use crate::nodes::{NodeRef, Nodes};
 use crate::verdict_word::VerdictWord;
 use beat::Beats;
 use ensure::Ensurer;
-use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder};
+use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder, types};
 
 pub use stats::{ClassStats, Stats};
 
@@ -94,7 +94,9 @@ pub struct Scx {
     /// The number of processes that have come into use since BPF programs last had to search their queues.
     came_into_use: u32,
     warnings: Vec<String>,
-    tuning: Option<Tuning>,
+    knobs: Knobs,
+    /// The number of possible CPUs.
+    cpus: usize,
 }
 
 impl Scx {
@@ -148,7 +150,8 @@ impl Scx {
             by_hand: HashMap::new(),
             came_into_use: 0,
             warnings: machine::warnings(),
-            tuning: None,
+            knobs: Knobs::default(),
+            cpus,
         })
     }
 
@@ -326,21 +329,30 @@ impl Actuator for Scx {
         self.reserved_class().ok().map(|class| Box::new(class) as Box<dyn Enforcer>)
     }
 
-    fn tune(&mut self, tuning: Option<Tuning>) -> Result<()> {
+    fn tune(&mut self, knobs: Knobs) -> Result<()> {
         ensure!(
             self.has_timers,
             "this kernel lets programs of BPF have no timers (it is a real-time kernel): its tick stays"
         );
         let Some(bss) = self.skel.maps.bss_data.as_deref_mut() else { bail!("the scheduler has no knobs") };
+        let Knobs { tuning, quanta } = knobs;
+        bss.tuning.interactive_ns = quanta.interactive_us.map_or(0, QuantumUs::ns);
+        bss.tuning.idle_ns = quanta.idle_us.map_or(0, QuantumUs::ns);
         // The quantum is set before the tick, since the scheduler uses it as soon as there is a tick.
         bss.tuning.quantum_ns = tuning.map_or(0, Tuning::quantum_ns);
         bss.tuning.tick_ns = tuning.map_or(0, Tuning::tick_ns);
-        self.tuning = tuning;
+        self.knobs = knobs;
         Ok(())
     }
 
-    fn tuning(&self) -> Option<Tuning> {
-        self.tuning
+    fn knobs(&self) -> Knobs {
+        self.knobs
+    }
+
+    fn ticks(&self) -> Option<Vec<TickCount>> {
+        let cpus = &self.skel.maps.bss_data.as_deref()?.cpus;
+        let count = |cpu: &types::cpu_ctx| TickCount { callbacks: cpu.ticks, ran_ns: cpu.ticks_ns };
+        Some(cpus.iter().take(self.cpus).map(count).collect())
     }
 
     fn housekeeping_ns_longest(&self) -> Option<u64> {

@@ -4,7 +4,8 @@
  *
  * Purpose: they run when no other task wants the CPU.
  *
- * Rule: first come, first served. A running task keeps the CPU until its slice ends.
+ * Rule: first come, first served. A running task keeps the CPU until its slice ends, after 3 ms or after the
+ * quantum that the daemon has set for the class.
  *
  * Bound: while other classes keep the CPU busy, the tasks of IDLE have turns of 5 % of the
  * time (below.bpf.h).
@@ -34,7 +35,7 @@ static __always_inline u64 idle_key(const struct asking *a)
 
 static __always_inline u64 idle_slice(struct thread_ctx *t)
 {
-	return slice_other_ns;
+	return at_least(tuning.idle_ns, slice_other_ns);
 }
 
 static __always_inline bool idle_wakes_over(u64 key, struct task_struct *curr)
@@ -42,11 +43,14 @@ static __always_inline bool idle_wakes_over(u64 key, struct task_struct *curr)
 	return false;
 }
 
-/* Chooses the next task of IDLE. The timer ends its slice if many tasks of the class wait. */
+/* Chooses the next task of IDLE. The timer ends its slice if the class has a quantum, or if many tasks of the
+ * class wait. */
 static __always_inline enum taken idle_take(const struct where *at, const struct running *r)
 {
-	if (waiting(at, SPRY_CLASS_IDLE) > exact_tasks)
-		in_time(at, SPRY_CLASS_IDLE, slice_other_ns);
+	u64 quantum_ns = tuning.idle_ns;
+
+	if (waiting(at, SPRY_CLASS_IDLE) > (quantum_ns ? 0 : exact_tasks))
+		in_time(at, SPRY_CLASS_IDLE, quantum_ns ?: slice_other_ns);
 	return take_next(at, r, SPRY_CLASS_IDLE);
 }
 

@@ -129,12 +129,14 @@ static __always_inline void interactive_serves(struct cpu_ctx *c, u64 key)
 	c->given_ns = given_of(key);
 }
 
-/* Applies a verdict to a thread and its process. A process that comes into use has its whole quantum at once.
- * For a process that was in use already, the rest of the quantum is cut to the new length. */
+/* Applies a verdict to a thread and its process. A quantum that the daemon has set for the class replaces the
+ * verdict's. A process that comes into use has its whole quantum at once. For a process that was in use
+ * already, the rest of the quantum is cut to the new length. */
 static __always_inline void interactive_set(struct thread_ctx *t, u32 level, u64 quantum_ns)
 {
 	struct in_use *process = &in_use[SPRY_NODE_INDEX(t->node)];
 
+	quantum_ns = tuning.interactive_ns ?: quantum_ns;
 	if (quantum_ns >= QUANTUM_MOST_NS)
 		quantum_ns = QUANTUM_MOST_NS - 1;
 	t->level = level < LEVEL_INHERITED ? level : LEVEL_INHERITED - 1;

@@ -133,6 +133,10 @@ struct cpu_ctx {
 	u64 preemptions;
 	u64 kicks;
 	u64 timers;
+	/* Callbacks of this CPU's timer while there was a tick (knob tick_ns): their number, and the sum of
+	 * their times, ns. */
+	u64 ticks;
+	u64 ticks_ns;
 	/* A variable of through_memory(). */
 	u64 passed;
 } __attribute__((aligned(64)));

@@ -28,6 +28,9 @@ struct {
 struct tuning {
 	u64 tick_ns;
 	u64 quantum_ns;
+	/* The quantum of each process in use, in place of its verdict's; and that of each task of IDLE. */
+	u64 interactive_ns;
+	u64 idle_ns;
 };
 volatile struct tuning tuning;
 
@@ -91,21 +94,20 @@ static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 
 /* A CPU's timer has fired: makes the CPU decide if the time for that has come. Otherwise
  * sets the timer again. */
-static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
+static __always_inline void timer_ends_turn(u32 cpu, struct cpu_ctx *c, struct sched_timer *timer)
 {
-	struct cpu_ctx *c = cpu_at(*cpu);
 	/* The clock may stand still while another CPU holds the lock of this CPU's run queue. */
 	u64 now = at_least(scx_bpf_now(), c->armed_ns), tick_ns = reserved_all ? 0 : tuning.tick_ns;
 	u64 fired_ns = c->armed_ns;
 
 	c->armed_ns = 0;
 	if (!c->timer_ns)
-		return 0;
+		return;
 	/* A quantum begins a moment after a tick, so the tick that is nearest to its end ends it. */
 	if ((s64)(c->timer_ns - now) > (s64)(tick_ns / 4)) {
 		timer_arm(c, timer, now,
 			  tick_ns ? tick_after(fired_ns, now, c->timer_ns - now) : c->timer_ns);
-		return 0;
+		return;
 	}
 	c->timer_ns = 0;
 	if (tick_ns)
@@ -114,7 +116,21 @@ static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
 	if (c->reserved_runs)
 		c->stopped_ns = c->expires_ns;
 	c->kicks++;
-	scx_bpf_kick_cpu(*cpu, SCX_KICK_PREEMPT);
+	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
+}
+
+/* The callback of a CPU's timer. While there is a tick (knob tick_ns), it counts itself and its time. The
+ * interrupt around it is not in that time. */
+static int cpu_timer_fired(void *map, u32 *cpu, struct sched_timer *timer)
+{
+	struct cpu_ctx *c = cpu_at(*cpu);
+	u64 began_ns = tuning.tick_ns && !reserved_all ? bpf_ktime_get_ns() : 0;
+
+	timer_ends_turn(*cpu, c, timer);
+	if (began_ns) {
+		c->ticks++;
+		c->ticks_ns += bpf_ktime_get_ns() - began_ns;
+	}
 	return 0;
 }
 

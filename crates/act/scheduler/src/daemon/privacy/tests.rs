@@ -1,7 +1,8 @@
 //! Tests that answers with data of other users are reduced to the caller's part.
 
 use spry_control::{
-    Acting, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Rounds, State, Status,
+    Acting, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Quanta, Rounds, State,
+    Status, TickCost, Ticks,
 };
 
 use super::*;
@@ -80,6 +81,8 @@ fn whole(tasks: Vec<Task>) -> Status {
         policy_ns_last: Some(1),
         housekeeping_ns_longest: Some(8),
         tuning: None,
+        quanta: Quanta::default(),
+        ticks: Some(Ticks { over_s: 1.0, all: TickCost::new(9, 9, 9), cpus: Vec::new() }),
         tasks,
         lost_edges: Some(2),
         tgid: 50,
@@ -119,7 +122,7 @@ fn of_a_status_the_caller_s_part_is_left() {
         (told.policy_ns_last, told.lost_edges, told.daemon_cpu_share, told.graph),
         (None, None, None, None)
     );
-    assert_eq!(told.housekeeping_ns_longest, None);
+    assert_eq!((told.housekeeping_ns_longest, told.ticks), (None, None));
     assert_eq!(told.rounds, Rounds { regular: 9, early: None, missed: 0, longest_ns: None });
     assert_eq!((told.tgid, told.acting.ejections), (50, 1), "what is the same to all stays");
     assert!(!told.acting.ejected.unwrap().reason.contains("secret"));
