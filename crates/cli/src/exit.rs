@@ -2,10 +2,12 @@
 
 use std::ffi::OsString;
 use std::io;
+use std::os::fd::AsFd;
 use std::os::unix::process::CommandExt;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Error, anyhow};
+use spry_sys::poll;
 
 use crate::limits;
 use crate::output::say;
@@ -56,14 +58,15 @@ pub fn become_program(command: &[OsString]) -> Error {
     CodedError::wrap(code, Error::new(error).context(format!("cannot start {}", program.to_string_lossy())))
 }
 
-/// The exit code for the result of a command of Spry. Prints the error, if there is one. A closed pipe is not
-/// an error, because its reader needs no more output.
+/// The exit code for the result of a command of Spry. Prints the error, if there is one. If the reader of
+/// standard output has closed its pipe, this is not an error, because the reader needs no more output.
 pub fn code(done: Result<ExitCode, Error>) -> ExitCode {
     let error = match done {
         Ok(code) => return code,
         Err(error) => error,
     };
-    if is_broken_pipe(&error) {
+    // The daemon's socket and other pipes may break, too. That is an error.
+    if is_broken_pipe(&error) && poll::is_unheard(io::stdout().as_fd()) {
         return ExitCode::SUCCESS;
     }
     say!("spry: {}", in_words(&format!("{error:#}")));

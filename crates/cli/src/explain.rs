@@ -40,6 +40,7 @@ pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
             explanation.map_or(Ok(Value::Object(serde_json::Map::new())), serde_json::to_value)?;
         if let Some(delayed) = &delayed {
             whole["delays"] = serde_json::to_value(&delayed.delays)?;
+            whole["trace_notes"] = serde_json::to_value(delayed.notes())?;
         }
         output::print(&(serde_json::to_string(&whole)? + "\n"))?;
         return Ok(ExitCode::SUCCESS);

@@ -48,7 +48,6 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode> {
     let mut out = BufWriter::with_capacity(1 << 16, io::stdout().lock());
     if args.json {
         json::write(&findings, &mut out)?;
-        writeln!(out)?;
     } else if args.analysis.is_empty() {
         write!(out, "{}", text::summary(&findings, output::style(&args.text)))?;
     } else {

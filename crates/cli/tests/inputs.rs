@@ -136,6 +136,37 @@ fn a_trace_for_compare_and_foreign_files_are_named() {
 }
 
 #[test]
+fn a_report_as_json_is_one_line() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.spry");
+    trace(&path);
+    let output = spry().args(["report", "--json"]).arg(&path).output().unwrap();
+    assert!(output.stdout.ends_with(b"}\n"), "{}", text(&output));
+    assert_eq!(output.stdout.iter().filter(|&&byte| byte == b'\n').count(), 1);
+}
+
+#[test]
+fn a_process_that_is_not_in_a_trace_is_said_to_be_absent() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.spry");
+    trace(&path);
+    let explain = |args: &[&str]| {
+        let mut spry = spry();
+        spry.arg("explain").args(args).arg("--socket").arg(dir.path().join("none")).arg("--trace");
+        let output = spry.arg(&path).output().unwrap();
+        assert!(output.status.success(), "{}", text(&output));
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let said = explain(&["4711"]);
+    assert!(said.contains("The trace has no event of this process.") && !said.contains("waited"), "{said}");
+    let notes = |text: &str| serde_json::from_str::<serde_json::Value>(text).unwrap()["trace_notes"].clone();
+    let absent = serde_json::json!(["The trace has no event of this process."]);
+    assert_eq!(notes(&explain(&["4711", "--json"])), absent);
+    assert_eq!(notes(&explain(&["7", "--json"])), serde_json::json!([]));
+    assert!(!explain(&["7"]).contains("no event of this process"));
+}
+
+#[test]
 fn a_name_that_is_a_number_is_found_by_name() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("trace.spry");

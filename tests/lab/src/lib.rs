@@ -14,7 +14,7 @@ use spry_lab::{
     Outcome, Stop,
 };
 
-pub use spry_test_run::programs;
+pub use spry_test_run::{is_long, programs};
 
 /// The lab with Spry's programs. They are built from the same sources as this test.
 ///
@@ -176,11 +176,6 @@ pub fn kernel_of_environment() -> KernelChoice {
 /// If the run has no such result.
 pub fn printed(outcome: &Outcome) -> String {
     String::from_utf8_lossy(&outcome.files["0.stdout"]).into_owned()
-}
-
-/// Whether the long forms of tests are to run. `./x test --all` requests them by `SPRY_TEST_LONG`.
-pub fn is_long() -> bool {
-    env::var_os("SPRY_TEST_LONG").is_some()
 }
 
 /// How many run directories of this process are in the cache of the lab.

@@ -1,4 +1,5 @@
-//! Parts that tests of several crates need: the programs that they start, programs in C, and golden files.
+//! Parts that tests of several crates need: the programs that they start, programs in C, golden files, and
+//! whether long forms are to run.
 
 pub mod c;
 mod golden;
@@ -19,6 +20,11 @@ pub use golden::assert_golden;
 pub fn programs() -> &'static Path {
     static PROGRAMS: OnceLock<PathBuf> = OnceLock::new();
     PROGRAMS.get_or_init(|| env::var_os("SPRY_PROGRAMS").map_or_else(built, PathBuf::from))
+}
+
+/// Whether the long forms of tests are to run. `./x test --all` requests them by `SPRY_TEST_LONG`.
+pub fn is_long() -> bool {
+    env::var_os("SPRY_TEST_LONG").is_some()
 }
 
 /// Builds the programs beside this test. The whole workspace is built at once, as `./x test` does: a crate

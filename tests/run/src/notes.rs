@@ -12,6 +12,7 @@ use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
+use spry_lab::Cache;
 
 use crate::arguments::Asked;
 use crate::group::{self, Group};
@@ -166,12 +167,8 @@ fn variables() -> Vec<String> {
 /// The archive's lists in the lab's cache, in a fixed order: they determine the newest kernels, packages and
 /// sources of the emulator. A cache that does not exist yet has none.
 fn lists() -> Vec<PathBuf> {
-    let set = |name: &str| env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-    let cache = set("SPRY_CACHE")
-        .or_else(|| set("XDG_CACHE_HOME").map(|cache| cache.join("spry")))
-        .or_else(|| set("HOME").map(|home| home.join(".cache/spry")));
     let inside = |directory: PathBuf| fs::read_dir(directory).into_iter().flatten().flatten();
-    let archives = cache.into_iter().flat_map(|cache| inside(cache.join("apt")));
+    let archives = inside(Cache::default_root().join("apt"));
     let files = archives.flat_map(|archive| inside(archive.path().join("lists"))).map(|entry| entry.path());
     let mut lists: Vec<PathBuf> = files.filter(|path| path.to_string_lossy().ends_with("Release")).collect();
     lists.sort();

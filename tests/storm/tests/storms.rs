@@ -1,8 +1,9 @@
 //! Storms in the lab: the scheduler stays in charge, no task waits for more than two seconds, counts of
 //! queues are right.
 
-use std::env;
 use std::process::Command;
+
+use spry_lab_tests::is_long;
 
 /// The output for storms, and whether all keep the rules.
 fn ran(args: &[&str]) -> (String, bool) {
@@ -26,11 +27,6 @@ fn holds(storms: usize, args: &[&str]) {
     // A wait may be hidden by lost events, so at most a thousandth of the events may be lost.
     let lost = said.lines().filter_map(|line| line.split_once(" events were lost")?.0.parse::<u64>().ok());
     assert!(lost.sum::<u64>() * 1000 <= waits.iter().sum(), "{said}");
-}
-
-/// Whether the long forms of tests are to run, which `./x test --all` requests.
-fn is_long() -> bool {
-    env::var_os("SPRY_TEST_LONG").is_some()
 }
 
 /// One storm, and three in the long form.

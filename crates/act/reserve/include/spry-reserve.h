@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 */
 /* Reserves CPU time for a program: a budget in every period, from Spry's daemon (docs/reservations.md).
  * Link with -lspry_reserve. A failed call writes the reason, one line, into `why`, if that is not NULL.
+ * NULL is no reservation: to set or ask it fails (-1); to release it does nothing and returns 0.
  */
 #ifndef SPRY_RESERVE_H
 #define SPRY_RESERVE_H

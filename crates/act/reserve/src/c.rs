@@ -199,3 +199,24 @@ pub unsafe extern "C" fn spry_reserve_release(
     // SAFETY: the caller promises the same.
     unsafe { ended(own.release(), why, size) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn null_is_no_reservation_and_releasing_it_does_nothing() {
+        let (none, mut why) = (ptr::null_mut::<Reservation>(), [1; 64]);
+        let mut state = std::mem::MaybeUninit::<CState>::uninit();
+        // SAFETY: all functions take null for a reservation; `why` has 64 bytes, and `state` may be written.
+        let ended = unsafe {
+            [
+                spry_reserve_set(none, 1, 2, 0, why.as_mut_ptr(), why.len()),
+                spry_reserve_ask(none, state.as_mut_ptr(), why.as_mut_ptr(), why.len()),
+                spry_reserve_release(none, ptr::null_mut(), 0),
+            ]
+        };
+        assert_eq!(ended, [-1, -1, 0]);
+        assert!(why.contains(&0), "the reason is written");
+    }
+}

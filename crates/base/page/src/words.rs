@@ -1,4 +1,14 @@
-//! Numbers in words, the same in the terminal, in HTML and in pictures.
+//! Numbers and foreign texts in words, the same in the terminal, in HTML and in pictures.
+
+/// A text on one line without control characters, which a terminal could obey.
+pub fn plain(text: &str) -> String {
+    text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
+}
+
+/// Whether a character is a control character or turns the direction of writing.
+fn is_unprintable(c: char) -> bool {
+    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+}
 
 /// A number with about three digits: two decimals below 10, one below 100, none from there on; a value of
 /// zero is `0`. A value that is rounded to 0 gets no sign.

@@ -14,7 +14,7 @@ Examples:
   sudo spry latency --samples 5000000 --cpus 0     as the article did: five million samples on one CPU
   sudo spry latency --duration 60 --json | jq '.quantiles'
   sudo spry latency --histfile h.txt --duration 60 for scripts that plot cyclictest's histograms
-  sudo spry latency --threshold 500 --duration 60  what each sample is made of, and who is in \
+  sudo spry latency --threshold 500 --duration 60  what each sample is made of, and what is in \
   the way past 500 us
   sudo spry latency --load all --duration 2min     beside the article's loads (see spry load list)
   sudo spry latency --duration 72h --checkpoint night.latency.json --html night.html

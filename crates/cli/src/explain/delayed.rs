@@ -9,7 +9,7 @@ use spry_analysis::{Engine, Options, Progress, Selection, TaskPattern, TraceTota
 use spry_control::Explanation;
 use spry_page::words::duration;
 use spry_report::text::{Style, Tone};
-use spry_report::words::{culprits, plain, sentence, unknown};
+use spry_report::words::{cause_of_delays, culprits, most_blame, plain, sentence, unknown};
 
 use crate::source;
 
@@ -22,6 +22,26 @@ pub struct ProcessDelays {
     pub delays: Delays,
     /// A line about waits that the trace does not show; `None` if it shows all.
     pub unknown: Option<String>,
+    /// Whether the trace has an event of the process.
+    pub presence: Presence,
+}
+
+/// Whether a trace has an event of a process.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Presence {
+    Seen,
+    Absent,
+}
+
+/// The line about a process without an event in the trace.
+const ABSENT: &str = "The trace has no event of this process.";
+
+impl ProcessDelays {
+    /// Lines about what the trace lacks for the delays of the process.
+    pub fn notes(&self) -> Vec<&str> {
+        let absent = (self.presence == Presence::Absent).then_some(ABSENT);
+        absent.into_iter().chain(self.unknown.as_deref()).collect()
+    }
 }
 
 /// Finds the delays of a process, and the tasks that caused them.
@@ -40,7 +60,8 @@ pub fn find(trace: &Path, tgid: u32) -> Result<ProcessDelays> {
     let totals = TraceTotals { bytes, end_ns: Some(reader.totals().end_ns), ..TraceTotals::default() };
     let findings = engine.finish(totals);
     let unknown = unknown(&findings.trace, &findings.cpus);
-    Ok(ProcessDelays { delays: findings.delays.unwrap_or_default(), unknown })
+    let presence = if findings.tasks.is_empty() { Presence::Absent } else { Presence::Seen };
+    Ok(ProcessDelays { delays: findings.delays.unwrap_or_default(), unknown, presence })
 }
 
 /// The delays in words. `standing` asks the daemon whether the task that caused a delay is in use; without a
@@ -53,8 +74,11 @@ pub fn say(
     style: Style,
 ) -> String {
     let mut text = style.heading(&format!("What delayed it, by {}", source::name_of(trace)));
-    let ProcessDelays { delays, unknown } = delayed;
-    text += &unknown.as_ref().map_or_else(String::new, |line| style.wrap(Tone::Bad, 0, line));
+    let ProcessDelays { delays, unknown, presence } = delayed;
+    delayed.notes().into_iter().for_each(|line| text += &style.wrap(Tone::Bad, 0, line));
+    if *presence == Presence::Absent {
+        return text;
+    }
     let Some(worst) = delays.worst.first() else {
         let none = match unknown {
             Some(_) => "None of its threads was seen to wait for a CPU there.",
@@ -66,12 +90,11 @@ pub fn say(
     for delay in delays.worst.iter().take(TOLD_MAX) {
         text += &style.wrap(Tone::Plain, 2, &sentence(delay));
     }
-    let most = delays.blame.iter().find_map(|blame| match &blame.culprit {
-        Party::Task(who) => Some((format!("{} ({})", plain(&who.comm.to_string()), who.tgid), blame)),
-        Party::Quota => Some(("the quota of its group".to_owned(), blame)),
-        Party::Interrupt(_) | Party::Idle | Party::Unknown | Party::Others => None,
-    });
-    if let Some((most, blame)) = most {
+    if let Some(blame) = most_blame(&delays.blame) {
+        let most = match &blame.culprit {
+            Party::Task(who) => format!("{} ({})", plain(&who.comm.to_string()), who.tgid),
+            cause => cause_of_delays(cause),
+        };
         let line = format!(
             "In all it lost most to {most}: {} in {} {}.",
             duration(blame.total_ns),

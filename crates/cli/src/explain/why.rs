@@ -87,7 +87,7 @@ fn short_step(step: &Step) -> String {
 /// Why a process is not in use: no process in use has waited for it. Names the processes that did wait.
 fn why_not(explanation: &Explanation) -> String {
     let Some(needed_by) = &explanation.needed_by else {
-        return "it neither draws nor receives input; who depends on whom cannot be seen on this machine."
+        return "it neither draws nor receives input; which process depends on which cannot be seen here."
             .to_owned();
     };
     if explanation.scope == Scope::Own {
@@ -101,11 +101,12 @@ fn why_not(explanation: &Explanation) -> String {
         );
     }
     if needed_by.is_empty() {
-        return "it neither draws nor receives input, and nobody has waited for it lately.".to_owned();
+        return "it neither draws nor receives input, and no process has waited for it lately.".to_owned();
     }
     let who = list(needed_by);
     format!(
-        "it neither draws nor receives input, and of those who waited for it lately ({who}) nobody is in use."
+        "it neither draws nor receives input, and of the processes that waited for it lately ({who}) none \
+         is in use."
     )
 }
 

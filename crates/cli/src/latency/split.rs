@@ -59,7 +59,7 @@ impl Splitter {
     /// How many late samples have no known culprit, in words; `None` if there are none.
     pub fn lost(&self) -> Option<String> {
         let lost = self.split.lost().ok().filter(|&lost| lost > 0)?;
-        Some(format!("{lost} late samples found no room: who was in their way is not known"))
+        Some(format!("{lost} late samples found no room: what was in their way is not known"))
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use spry_analysis::findings::TaskFinding;
+use spry_analysis::findings::{CpuFinding, TaskFinding};
 use spry_analysis::histogram::{Budget, Histogram};
 use spry_analysis::{Engine, Error, Findings, Options, Selection};
 use spry_trace::{Header, Tgid};
@@ -37,7 +37,7 @@ pub struct Measurement {
     pub stressers: Option<Party>,
     /// The CPU time of all other tasks, percent.
     pub others_percent: f64,
-    /// The idle time of the CPU, percent.
+    /// The idle time of all CPUs, percent of their time.
     pub idle_percent: f64,
     /// The frames of the application; `None` if it has no frames that are due.
     pub frames: Option<Frames>,
@@ -167,7 +167,6 @@ impl Measurement {
         let party = |tasks: Vec<&TaskFinding>| Party::of(&tasks, window_ns);
         let of = |role| of.clone()(role);
         let others_ns: u64 = of(None).iter().map(|task| task.runtime_ns).sum();
-        let idle_ns: u64 = findings.cpus.iter().map(|cpu| cpu.idle_ns).sum();
         Some(Measurement {
             window_ns,
             lost_events: findings.trace.lost,
@@ -175,10 +174,16 @@ impl Measurement {
             x_server: party(of(Some(Role::XServer))),
             stressers: party(of(Some(Role::Stresser))),
             others_percent: percent(others_ns, window_ns),
-            idle_percent: percent(idle_ns, window_ns),
+            idle_percent: idle_percent(&findings.cpus, window_ns),
             frames,
         })
     }
+}
+
+/// The idle time of all CPUs, percent of the time of all CPUs.
+fn idle_percent(cpus: &[CpuFinding], window_ns: u64) -> f64 {
+    let idle_ns: u64 = cpus.iter().map(|cpu| cpu.idle_ns).sum();
+    percent(idle_ns, window_ns * cpus.len() as u64)
 }
 
 fn percent(part: u64, whole: u64) -> f64 {
@@ -280,5 +285,18 @@ impl Quanta {
     pub fn distance(&self, other: &Quanta) -> Option<f64> {
         let pairs = self.cdf().into_iter().zip(other.cdf());
         pairs.map(|(one, two)| (one.1 - two.1).abs()).max_by(f64::total_cmp)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_idle_cpus_are_idle_all_of_the_time() {
+        let idle = |idle_ns| CpuFinding { idle_ns, ..CpuFinding::default() };
+        assert_eq!(idle_percent(&[idle(1_000), idle(1_000)], 1_000), 100.0);
+        assert_eq!(idle_percent(&[idle(1_000), idle(500)], 1_000), 75.0);
+        assert_eq!(idle_percent(&[], 1_000), 0.0);
     }
 }

@@ -19,6 +19,8 @@ use crate::{kinds, steps};
 
 /// How long the tasks' processes may take to end after the end of the run.
 const ENDING: Duration = Duration::from_secs(10);
+/// How long a process that has written its results may take to exit. It is killed then.
+const EXITING: Duration = Duration::from_secs(2);
 /// How long the tasks' processes may take until all their threads are at the start line.
 const GETTING_READY: Duration = Duration::from_secs(300);
 
@@ -200,14 +202,19 @@ impl Child {
 }
 
 impl Drop for Children {
-    /// Ends the tasks' processes by their ids, and also the processes that they started and did not end.
+    /// Ends the tasks' processes by their ids, and also the processes that they started and did not end. A
+    /// process that has written its results may exit by itself first.
     fn drop(&mut self) {
         give_up(self.control);
         for child in self.running.iter().filter(|child| child.results.is_some()) {
             kill(child.tgid);
         }
+        let begun = Instant::now();
         for child in self.running.drain(..) {
             while matches!(process::try_wait(child.tgid), Ok(None)) {
+                if begun.elapsed() > EXITING {
+                    kill(child.tgid);
+                }
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
@@ -290,5 +297,25 @@ fn play(scenario: &Scenario, task: usize, stage: &Stage, class: Option<Class>) -
     match &scenario.tasks[task].action {
         Action::Steps(program) => steps::play(scenario, program, stage, class),
         Action::Kind(kind) => kinds::play(kind, stage),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_process_that_closed_its_pipe_and_stays_is_ended() {
+        let control = Control::new(Vec::new()).expect("there is memory");
+        let mut children = Children::new(control);
+        let mut stays = Command::new("sleep").arg("1000").spawn().expect("there is `sleep`");
+        let name = "stays".to_owned();
+        children.running.push(Child { tgid: stays.id(), name, results: None, text: Vec::new() });
+        let begun = Instant::now();
+        drop(children);
+        assert!(begun.elapsed() < Duration::from_secs(500), "the process was ended, not awaited");
+        assert!(stays.wait().is_err(), "the process is reaped");
     }
 }

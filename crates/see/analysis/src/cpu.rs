@@ -53,7 +53,7 @@ struct Cpus {
 
 impl Cpus {
     fn new(setup: &Setup<'_>) -> Cpus {
-        let from_ns = setup.header.start_ns + setup.selection.from_ns;
+        let from_ns = setup.header.start_ns.saturating_add(setup.selection.from_ns);
         Cpus { counts: Vec::new(), canvas: Canvas::new(from_ns, setup.header.cpus) }
     }
 

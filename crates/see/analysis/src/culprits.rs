@@ -25,6 +25,7 @@ pub(crate) struct Culprits {
     /// The time for which each task had a CPU that a woken task waited for, ns.
     caused_ns: PerTask<u64>,
     idle_ns: u64,
+    unknown_ns: u64,
     others_ns: u64,
 }
 
@@ -214,7 +215,8 @@ impl Culprits {
             if stay.is_after_wakeup() {
                 match stay.holder {
                     IDLE => self.idle_ns += ran_ns,
-                    UNKNOWN | OTHERS | QUOTA => self.others_ns += ran_ns,
+                    UNKNOWN => self.unknown_ns += ran_ns,
+                    OTHERS | QUOTA => self.others_ns += ran_ns,
                     task => *self.caused_ns.at_position(task as usize) += ran_ns,
                 }
             }
@@ -264,7 +266,11 @@ impl Culprits {
         let others_ns = self.others_ns + hidden.iter().map(|&(caused_ns, _)| caused_ns).sum::<u64>();
         let named = by_task.into_iter().map(|(ran_ns, index)| (Party::Task(closing.who(index)), ran_ns));
         let mut culprits: Vec<Culprit> = named
-            .chain([(Party::Idle, self.idle_ns), (Party::Others, others_ns)])
+            .chain([
+                (Party::Idle, self.idle_ns),
+                (Party::Unknown, self.unknown_ns),
+                (Party::Others, others_ns),
+            ])
             .filter(|&(_, ran_ns)| ran_ns > 0)
             .map(|(party, ran_ns)| Culprit { party, ran_ns })
             .collect();

@@ -20,7 +20,8 @@ use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
     name: "delays",
-    tells: "the worst delays: who waited, who had the CPU meanwhile, and who delays whom how much in all",
+    tells: "the worst delays: the task that waited, and what had the CPU meanwhile; \
+            how much each cause delays each task in all",
     needs: &[],
     uses: &[
         (Group::Irq, "delays.worst[].culprits of interrupts"),

@@ -1,5 +1,7 @@
 //! Feeds a trace's events to the time line and the chosen analyses, and gathers their findings.
 
+use std::ops::Range;
+
 use spry_timeline::{
     Idled, Interrupted, Migrated, Observer, Ran, Slept, Switched, TaskIndex, Ticked, Timeline, Waited,
     Waking, Window, Woken,
@@ -97,6 +99,8 @@ pub struct Engine {
     counting: Option<CounterSet>,
     chosen: Vec<&'static About>,
     events: u64,
+    /// The window, in which events count. A window from the start also has events before the start.
+    counted_ns: Range<u64>,
     /// Kinds of events that the source may lack and that no event has shown yet.
     unseen: Kinds,
     window_end_ns: u64,
@@ -172,6 +176,7 @@ impl Engine {
             }
         }
         let culprits = fan.batches.stays.is_some().then(Culprits::default);
+        let counted_ns = if selection.from_ns == 0 { 0..to_ns } else { from_ns..to_ns };
         Ok(Engine {
             timeline: Timeline::new(header, Window { from_ns, to_ns }),
             header: header.clone(),
@@ -180,6 +185,7 @@ impl Engine {
             counting: Some(CounterSet::new(counters, culprits)),
             chosen,
             events: 0,
+            counted_ns,
             unseen: header.unproven,
             window_end_ns: to_ns,
             is_over: false,
@@ -194,7 +200,7 @@ impl Engine {
             event.event,
             Event::Task(_) | Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_)
         );
-        self.events += u64::from(is_counted);
+        self.events += u64::from(is_counted && self.counted_ns.contains(&event.time_ns));
         if !self.unseen.is_empty() {
             self.unseen = self.unseen.minus(Kinds::of(&event.event));
         }

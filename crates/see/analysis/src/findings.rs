@@ -68,16 +68,17 @@ pub struct Absent {
 /// The trace and the machine it was taken on.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct TraceFinding {
-    /// The number of events. The kernel's accounts of tasks count as events; restated names and records of
-    /// losses do not.
+    /// The number of events in the window. The kernel's accounts of tasks count as events; restated names and
+    /// records of losses do not.
     pub events: u64,
     /// Events lost on all CPUs.
     pub lost: u64,
     /// Events lost on each CPU, by number.
     pub lost_by_cpu: Vec<u64>,
-    /// Size of the trace, bytes.
+    /// Size of the whole trace, bytes, whatever the window.
     pub bytes: u64,
-    /// From the start of the recording to its end, or to its last event if the end is not known.
+    /// From the start of the recording to its end. If the end is not known, or was not read since the window
+    /// ended before, to the last event that was read.
     pub duration_ns: u64,
     /// The start of the selected window, since the start of the trace.
     pub from_ns: u64,
@@ -242,8 +243,8 @@ pub struct DispatchFinding {
 pub struct QuantaFinding {
     /// Lengths of whole quanta, wall time.
     pub lengths: Histogram,
-    /// Whole quanta a second of the task's life inside the window.
-    pub per_second: f64,
+    /// Whole quanta a second of the task's life inside the window; `None` if that life has no length.
+    pub per_second: Option<f64>,
     /// Quanta that the window or a loss cut at an end; not in `lengths`.
     pub cut: Tally,
 }

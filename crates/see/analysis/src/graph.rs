@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, VecDeque};
 
 use rustc_hash::FxHashMap;
-use spry_timeline::{Holder, Observer, ProcessIndex, Timeline, WaitCause, Woken};
+use spry_timeline::{Holder, Observer, ProcessIndex, TaskIndex, Timeline, WaitCause, Woken};
 use spry_trace::event::{Channel, Context, Direction, Event, Ipc};
 use spry_trace::{Group, Stamped};
 
@@ -293,7 +293,8 @@ fn nodes(
             (process, Node { tgid, comm, threads: 0, runtime_ns, inner_wakeups, distance: None })
         })
         .collect();
-    for index in closing.timeline.task_indices() {
+    let seen = |index: &TaskIndex| closing.timeline.task(*index).is_seen();
+    for index in closing.timeline.task_indices().filter(seen) {
         if let Some(node) = nodes.get_mut(&closing.timeline.task(index).process()) {
             node.threads += 1;
         }

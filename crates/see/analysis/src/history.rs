@@ -160,7 +160,7 @@ impl History {
 
     #[cold]
     fn fold(&mut self, sums: &mut Sums) {
-        debug_assert!(sums.known.is_empty(), "nobody else is summing up");
+        debug_assert!(sums.known.is_empty(), "no other sum is under way");
         for at in (0..APART).step_by(FOLDED) {
             let spans = &self.latest[at..at + FOLDED];
             let (start_ns, end_ns) = (spans[0].start_ns, spans[FOLDED - 1].end_ns);
@@ -223,7 +223,7 @@ mod tests {
             let (mut by_number, others_ns) = sums.take();
             sort(&mut by_number);
             let named_ns: u64 = by_number.iter().map(|&(_, ns)| ns).sum();
-            assert_eq!(named_ns + others_ns, now_ns - from_ns, "every nanosecond is somebody's");
+            assert_eq!(named_ns + others_ns, now_ns - from_ns, "every nanosecond has a holder");
             assert!(others_ns < (now_ns - from_ns) / 16, "{others_ns} of {}", now_ns - from_ns);
             assert_eq!(by_number.iter().map(|&(whose, _)| whose).collect::<Vec<_>>(), [2, 1, 0]);
             let share = by_number[0].1 as f64 / named_ns as f64;

@@ -20,8 +20,6 @@ pub(crate) const ABOUT: About = About {
     make: |_| Parts::observing(Ipc::default()),
 };
 
-/// The most channels that are counted separately.
-const CHANNELS_MAX: usize = 1 << 15;
 /// The most users that are kept for one channel.
 const USERS_MAX: usize = 8;
 /// The most channels that are shown.
@@ -37,17 +35,28 @@ struct Use {
 #[derive(Default)]
 struct Ipc {
     channels: FxHashMap<Channel, Use>,
-    seen_beyond: u64,
-    bytes_beyond: u64,
+    /// The bytes of the channels that are not counted separately.
+    beyond: Beyond,
+    /// Whether there were such channels.
+    has_more: bool,
+}
+
+#[derive(Default)]
+struct Beyond {
+    written_bytes: u64,
+    read_bytes: u64,
 }
 
 impl Observer for Ipc {
     fn other(&mut self, now: &Timeline, event: &Stamped) {
         let Event::Ipc(ipc) = &event.event else { return };
         let bytes = u64::from(ipc.bytes);
-        if self.channels.len() == CHANNELS_MAX && !self.channels.contains_key(&ipc.channel) {
-            self.seen_beyond += 1;
-            self.bytes_beyond += bytes;
+        if self.channels.len() == Channels::SEEN_MAX && !self.channels.contains_key(&ipc.channel) {
+            match ipc.direction {
+                Direction::Write => self.beyond.written_bytes += bytes,
+                Direction::Read => self.beyond.read_bytes += bytes,
+            }
+            self.has_more = true;
             return;
         }
         let channel = self.channels.entry(ipc.channel).or_default();
@@ -67,13 +76,15 @@ impl Observer for Ipc {
 
 impl Analysis for Ipc {
     fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
-        let seen = self.channels.len() as u64 + self.seen_beyond;
+        let seen = self.channels.len() as u64 + u64::from(self.has_more);
+        let Beyond { written_bytes, read_bytes } = self.beyond;
         let mut all: Vec<(Channel, Use)> = self.channels.into_iter().collect();
         all.sort_by_key(|(channel, used)| (Reverse(used.written_bytes.max(used.read_bytes)), *channel));
         let hidden = all.split_off(all.len().min(SHOWN_MAX));
         let hidden_bytes: u64 = hidden.iter().map(|(_, used)| used.written_bytes.max(used.read_bytes)).sum();
         let top = all.into_iter().map(|(channel, used)| used.finding(channel, closing)).collect();
-        findings.channels = Some(Channels { top, seen, other_bytes: hidden_bytes + self.bytes_beyond });
+        let other_bytes = hidden_bytes + written_bytes.max(read_bytes);
+        findings.channels = Some(Channels { top, seen, other_bytes });
     }
 }
 

@@ -45,8 +45,8 @@ impl Counter for Quanta {
             let (mut lengths, cut) = (self.lengths.take(index).0, self.cut.take(index));
             lengths.shrink();
             overall.merge(&lengths, &mut self.budget);
-            let life_s = finding.life_ns as f64 / 1e9;
-            let per_second = if life_s > 0.0 { lengths.count() as f64 / life_s } else { 0.0 };
+            let life_ns = Some(finding.life_ns).filter(|&life_ns| life_ns > 0);
+            let per_second = life_ns.map(|life_ns| lengths.count() as f64 / (life_ns as f64 / 1e9));
             finding.quanta = Some(Box::new(QuantaFinding { lengths, per_second, cut }));
         }
         findings.overall.quanta = Some(overall);

@@ -8,7 +8,7 @@ use crate::findings::{ByWakings, Findings, Reasons};
 
 pub(crate) const ABOUT: About = About {
     name: "reasons",
-    tells: "reasons for switches: voluntary or not, by state, preempted by whom",
+    tells: "reasons for switches: voluntary or not, by state, preempted by which task",
     needs: &[],
     uses: &[],
     hooks: &[Hook::Switched],

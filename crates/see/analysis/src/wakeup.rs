@@ -6,10 +6,12 @@ use spry_trace::event::Event;
 use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Counter, Hook, Parts, PerTask, Setup};
-use crate::batch::{After, Wait, Whole};
+use crate::batch::{After, Batch, Fill, Wait, Whole};
+use crate::culprits::{Culprits, Stay, put_stays};
 use crate::expiry::Expiry;
-use crate::findings::{Findings, WakeupFinding, WakeupParts};
+use crate::findings::{Culprit, Findings, WakeupFinding, WakeupParts};
 use crate::histogram::{Budget, Histogram, Tally};
+use crate::select::Selection;
 
 pub(crate) const ABOUT: About = About {
     name: "wakeup",
@@ -24,11 +26,12 @@ pub(crate) const ABOUT: About = About {
     names_culprits: true,
     make: |setup| {
         let observer = Wakeups::new(setup);
-        let tells_more = observer.has_timer || observer.has_resched;
+        let is_counting = observer.selected.is_none();
+        let tells_more = observer.has_timer || observer.has_resched || !is_counting;
         Parts {
-            // Without these groups the observer would find nothing.
+            // Without these groups, and without a selection, the observer would find nothing.
             observer: if tells_more { Some(Box::new(observer)) } else { None },
-            counter: Some(Box::new(Totals::new())),
+            counter: if is_counting { Some(Box::new(Totals::new())) } else { None },
         }
     },
 };
@@ -84,10 +87,70 @@ impl Totals {
         self.total.record(total_ns, budget);
         own.total.add(total_ns);
     }
+
+    fn put(mut self, culprits: Vec<Culprit>, closing: &Closing<'_>, findings: &mut Findings) {
+        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
+            let Phases { enqueue, total } = self.tasks.take(index);
+            finding.wakeup = Some(Box::new(WakeupParts { enqueue, total, ..WakeupParts::default() }));
+        }
+        let (enqueue, total) = (self.enqueue, self.total);
+        findings.wakeup = Some(WakeupFinding { enqueue, total, culprits, ..WakeupFinding::default() });
+    }
 }
 
-/// Measures the parts that need the groups `timer` or `resched`.
+/// The parts that any trace has, and the culprits, of the selected tasks alone. Batches do not tell which
+/// tasks are selected.
+struct Selected {
+    selection: Selection,
+    totals: Totals,
+    culprits: Culprits,
+    stays: Batch<Stay>,
+}
+
+/// Whether a task is selected.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Choice {
+    Selected,
+    Other,
+}
+
+impl Selected {
+    fn new(selection: Selection) -> Selected {
+        Selected { selection, totals: Totals::new(), culprits: Culprits::default(), stays: Batch::new() }
+    }
+
+    fn waited(&mut self, now: &Timeline, waited: &Waited) -> Choice {
+        if !self.selection.matches(now, waited.task) {
+            return Choice::Other;
+        }
+        if put_stays(now, waited, &mut self.stays) == Fill::Full {
+            self.count();
+        }
+        if is_known(waited) {
+            self.totals.measure(&waited.into());
+        }
+        Choice::Selected
+    }
+
+    #[cold]
+    fn count(&mut self) {
+        let mut stays = self.stays.put_away();
+        self.culprits.count(&stays);
+        stays.clear();
+        self.stays.recycle(stays);
+    }
+
+    fn finish(mut self, closing: &Closing<'_>, findings: &mut Findings) {
+        self.count();
+        let culprits = self.culprits.of_wakeups(closing);
+        self.totals.put(culprits, closing, findings);
+    }
+}
+
+/// Measures the parts that need the groups `timer` or `resched`, or a selection.
 struct Wakeups {
+    /// `None` if all tasks are selected.
+    selected: Option<Selected>,
     has_timer: bool,
     has_resched: bool,
     cpus: Vec<CpuMoments>,
@@ -110,7 +173,9 @@ impl Wakeups {
             deadline_to_switch: timer(),
             ..WakeupFinding::default()
         };
+        let is_all = setup.selection.tasks.is_none();
         Wakeups {
+            selected: (!is_all).then(|| Selected::new(setup.selection.clone())),
             has_timer,
             has_resched,
             cpus: vec![CpuMoments::default(); usize::from(setup.header.cpus)],
@@ -177,8 +242,9 @@ impl Observer for Wakeups {
         }
     }
 
-    fn waited(&mut self, _: &Timeline, waited: &Waited) {
-        if is_known(waited) {
+    fn waited(&mut self, now: &Timeline, waited: &Waited) {
+        let choice = self.selected.as_mut().map_or(Choice::Selected, |chosen| chosen.waited(now, waited));
+        if choice == Choice::Selected && is_known(waited) {
             self.measure(waited);
         }
     }
@@ -211,19 +277,16 @@ impl Counter for Totals {
         waits.iter().filter(known).for_each(|wait| self.measure(wait));
     }
 
-    fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
-        for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
-            let Phases { enqueue, total } = self.tasks.take(index);
-            finding.wakeup = Some(Box::new(WakeupParts { enqueue, total, ..WakeupParts::default() }));
-        }
-        let (enqueue, total) = (self.enqueue, self.total);
-        let culprits = closing.culprits.of_wakeups(closing);
-        findings.wakeup = Some(WakeupFinding { enqueue, total, culprits, ..WakeupFinding::default() });
+    fn finish(self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        self.put(closing.culprits.of_wakeups(closing), closing, findings);
     }
 }
 
 impl Analysis for Wakeups {
     fn finish(mut self: Box<Self>, closing: &Closing<'_>, findings: &mut Findings) {
+        if let Some(selected) = self.selected.take() {
+            selected.finish(closing, findings);
+        }
         for (finding, &index) in findings.tasks.iter_mut().zip(closing.rows) {
             let More { timer, expiry, resched, switch, .. } =
                 self.tasks.take(index).map_or_else(More::default, |more| *more);

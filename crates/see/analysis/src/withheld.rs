@@ -10,7 +10,8 @@ pub(crate) fn withhold(findings: &mut Findings) {
         findings.tasks.iter_mut().for_each(|task| withhold_of_task(task, kind));
         findings.cpus.iter_mut().for_each(|cpu| withhold_of_cpu(cpu, kind));
         match kind {
-            Kind::Waking => (findings.wakeup, findings.graph) = (None, None),
+            // The thread that a timer woke is known from its waking.
+            Kind::Waking => (findings.wakeup, findings.graph, findings.frames) = (None, None, None),
             Kind::Wakeup => findings.overall.dispatch = None,
             Kind::Migration | Kind::Tick | Kind::Birth | Kind::Stolen => {}
         }

@@ -93,7 +93,7 @@ fn quanta_are_counted_whole_and_by_the_second_of_life() {
     let quanta = task(&findings, 7).quanta.as_deref().unwrap();
     assert_eq!(quanta.lengths.count(), 50);
     assert_eq!(quanta.lengths.max(), Some(5 * MS));
-    assert_eq!(quanta.per_second, 25.0);
+    assert_eq!(quanta.per_second, Some(25.0));
     assert_eq!((quanta.cut.count, quanta.cut.sum_ns), (1, 999 * MS));
     assert_eq!(findings.overall.quanta.as_ref().unwrap().count(), 50);
 }

@@ -37,3 +37,17 @@ fn a_wait_that_moved_blames_the_holders_of_both_cpus() {
     assert_eq!(task(&findings, 7).migrations, Some(1));
     assert_eq!((findings.cpus[0].migrations_out, findings.cpus[1].migrations_in), (Some(1), Some(1)));
 }
+
+#[test]
+fn an_unknown_holder_of_a_cpu_is_not_counted_as_several_tasks() {
+    let mut tape = Tape::new(&[]);
+    tape.at(0, 0, switch(7, 8, Sleeping));
+    tape.at(MS, 0, waking(8, 7, Context::Task)).at(MS, 0, wakeup(7));
+    // No event has shown yet what runs on CPU 1, to which the task moves.
+    tape.at(2 * MS, 1, Event::Migrate(Migrate { tid: Tid(7), from_cpu: 0, to_cpu: 1 }));
+    tape.at(6 * MS, 1, switch(0, 7, Runnable));
+    let findings = tape.findings(7 * MS);
+    let culprits = &findings.wakeup.as_ref().unwrap().culprits;
+    let others = culprits.iter().filter(|culprit| culprit.party == Party::Others);
+    assert_eq!(others.count(), 0, "{culprits:?}");
+}

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use spry_page::escape;
 use spry_page::html::{self, END, Scripts, lines};
-use spry_page::words::{count, duration, duration_f64};
+use spry_page::words::{count, duration, duration_f64, plain};
 
 use crate::article::Article;
 use crate::chart::{self, Columns, Series};
@@ -167,14 +167,14 @@ fn culprits(out: &mut String, results: &Results) {
     };
     let rows = culprits.iter().map(|culprit| {
         vec![
-            format!("{} {}", culprit.task, culprit.how.words()),
+            format!("{} {}", plain(&culprit.task), culprit.how.words()),
             count(culprit.count),
             duration(culprit.total_ns),
             duration(culprit.worst_ns),
-            culprit.stack.join(" < "),
+            plain(&culprit.stack.join(" < ")),
         ]
     });
-    section(out, "Who was in the way", &(words + &table(&["", "times", "total", "worst", "stack"], rows)));
+    section(out, "Causes of delays", &(words + &table(&["", "times", "total", "worst", "stack"], rows)));
 }
 
 fn threads(out: &mut String, results: &Results) {

@@ -106,7 +106,8 @@ pub struct Results {
     pub end: End,
     /// The results of each thread.
     pub threads: Vec<Thread>,
-    /// The least latency of a late sample, ns; `None` if culprits were not looked for.
+    /// The least latency of a late sample, ns; `None` if culprits were not looked for, or if the measurements
+    /// of a sum differ in it.
     #[serde(default)]
     pub threshold_ns: Option<u64>,
     /// The culprits of late samples, most time first; `None` if culprits were not looked for.
@@ -203,7 +204,8 @@ impl Results {
         same.into_iter().find(|(_, same)| !same).map(|(what, _)| what)
     }
 
-    /// Adds another measurement of the same kind: its threads are listed after the threads of this one.
+    /// Adds another measurement of the same kind: its threads are listed after the threads of this one. The
+    /// sum began when the earlier of the two began.
     ///
     /// # Errors
     /// Where kernel, preemption model, scheduler, source, rate, priority or load differ.
@@ -212,14 +214,16 @@ impl Results {
             return Err(Error::Unlike(what));
         }
         self.elapsed_ns += other.elapsed_ns;
-        // The added times move to this measurement's clock, by the wall-clock time between the two starts.
-        let moved = |at_ns: u64| at_ns.wrapping_sub(other.began_ns).wrapping_add(self.began_ns);
-        let apart_ns = other.began_unix_ns.saturating_sub(self.began_unix_ns);
-        self.threads.extend(other.threads.into_iter().map(|thread| {
-            let has_any = thread.latency.count() > 0;
-            let max_at_ns = if has_any { moved(thread.max_at_ns).wrapping_add(apart_ns) } else { 0 };
-            Thread { max_at_ns, ..thread }
-        }));
+        // All times move to the clock of the measurement that began first, by the wall-clock time between the
+        // two starts.
+        let (mut theirs, apart_ns) = (other.threads, other.began_unix_ns.abs_diff(self.began_unix_ns));
+        if other.began_unix_ns < self.began_unix_ns {
+            move_times(&mut self.threads, self.began_ns, other.began_ns.wrapping_add(apart_ns));
+            (self.began_ns, self.began_unix_ns) = (other.began_ns, other.began_unix_ns);
+        } else {
+            move_times(&mut theirs, other.began_ns, self.began_ns.wrapping_add(apart_ns));
+        }
+        self.threads.extend(theirs);
         if other.end != End::Complete {
             self.end = other.end;
         }
@@ -227,6 +231,9 @@ impl Results {
             (Some(ours), Some(theirs)) => Some(culprits::together(&[ours, theirs])),
             (ours, theirs) => ours.or(theirs),
         };
+        // With two thresholds, or if late samples were looked for in one part only, no limit separates the
+        // late samples of the sum from the others.
+        self.threshold_ns = self.threshold_ns.filter(|_| self.threshold_ns == other.threshold_ns);
         for lack in other.lacks {
             if !self.lacks.contains(&lack) {
                 self.lacks.push(lack);
@@ -280,6 +287,14 @@ impl Results {
             return Err(format!("its version is {}, and this program reads {VERSION}", head.version));
         }
         serde_json::from_str(text).map_err(|error| error.to_string())
+    }
+}
+
+/// Moves the times of threads' longest latencies from a clock to another: `from_ns` and `to_ns` are one
+/// moment on the two clocks.
+fn move_times(threads: &mut [Thread], from_ns: u64, to_ns: u64) {
+    for thread in threads.iter_mut().filter(|thread| thread.latency.count() > 0) {
+        thread.max_at_ns = thread.max_at_ns.wrapping_sub(from_ns).wrapping_add(to_ns);
     }
 }
 
@@ -359,6 +374,41 @@ mod tests {
         assert_eq!((worst.latency_ns, worst.at_unix_ns), (3_000, 1_000_905));
         let other = Results { rate_hz: 1_000, ..results(&[1], 0) };
         assert!(matches!(sum.merge(other), Err(Error::Unlike("the rate"))));
+    }
+
+    #[test]
+    fn an_earlier_measurement_adds_its_own_worst_time() {
+        for (ours, theirs, worst) in [(1_000, 3_000, (3_000, 5)), (3_000, 1_000, (3_000, 805))] {
+            let mut sum = results(&[ours], 900);
+            sum.merge(results(&[theirs], 100)).unwrap();
+            let found = sum.worst().unwrap();
+            assert_eq!((found.latency_ns, found.at_ns), worst);
+            assert_eq!(found.at_unix_ns, 1_000_100 + found.at_ns, "the sum began with the earlier one");
+        }
+        let mut sum = results(&[1_000], 900);
+        // The machine was started again: its clock counts from 0 once more.
+        sum.merge(Results {
+            began_ns: 7_000,
+            threads: results(&[3_000], 7_000).threads,
+            ..results(&[], 100)
+        })
+        .unwrap();
+        assert_eq!(sum.worst().unwrap().at_unix_ns, 1_000_105);
+    }
+
+    #[test]
+    fn a_sum_has_a_threshold_if_all_its_parts_have_it() {
+        let with = |threshold_ns| Results { threshold_ns, ..results(&[1_000], 100) };
+        for (one, two, sum) in [
+            (Some(500), Some(500), Some(500)),
+            (Some(500), Some(700), None),
+            (Some(500), None, None),
+            (None, Some(500), None),
+        ] {
+            let mut added = with(one);
+            added.merge(with(two)).unwrap();
+            assert_eq!(added.threshold_ns, sum, "{one:?} and {two:?}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spry_page::words::{count, duration, duration_f64};
+use spry_page::words::{count, duration, duration_f64, plain};
 
 use crate::article::Article;
 use crate::date::date;
@@ -44,8 +44,8 @@ pub fn what(results: &Results) -> String {
             .map_or_else(|| "one thread on any CPU".to_owned(), |cpu| format!("one thread on CPU {cpu}")),
         threads => format!("{} threads", threads.len()),
     };
-    let load =
-        if results.load.is_empty() { String::new() } else { format!(", beside {}", results.load.join(", ")) };
+    let load = plain(&results.load.join(", "));
+    let load = if load.is_empty() { load } else { format!(", beside {load}") };
     let interrupted = match results.end {
         End::Complete => "",
         End::Interrupted => ", interrupted",
@@ -66,13 +66,13 @@ pub fn machine(results: &Results) -> String {
         machine.preemption.as_deref().map(|model| format!(", preemption {model}")).unwrap_or_default();
     let scheduler =
         machine.scheduler.as_deref().map(|name| format!(", scheduler {name}")).unwrap_or_default();
-    format!("Kernel {} {}{preemption}{scheduler}", machine.kernel, machine.arch)
+    plain(&format!("Kernel {} {}{preemption}{scheduler}", machine.kernel, machine.arch))
 }
 
 fn head(results: &Results) -> String {
     let mut out = format!("Wake-up latency: {}\n{}\n", what(results), machine(results));
     for lack in &results.lacks {
-        _ = writeln!(out, "Note: {lack}");
+        _ = writeln!(out, "Note: {}", plain(lack));
     }
     out
 }
@@ -183,12 +183,12 @@ fn culprits(out: &mut String, results: &Results) {
         _ = writeln!(out, "{words}\n");
     }
     let Some(culprits) = results.culprits.as_deref().filter(|culprits| !culprits.is_empty()) else { return };
-    _ = writeln!(out, "{:<38}{:>8}{:>12}{:>12}", "who was in the way", "times", "total", "worst");
+    _ = writeln!(out, "{:<38}{:>8}{:>12}{:>12}", "cause of the delay", "times", "total", "worst");
     for culprit in &culprits[..culprits.len().min(CULPRITS_SHOWN)] {
         _ = writeln!(
             out,
             "  {:<36}{:>8}{:>12}{:>12}",
-            format!("{} {}", culprit.task, culprit.how.words()),
+            format!("{} {}", plain(&culprit.task), culprit.how.words()),
             count(culprit.count),
             duration(culprit.total_ns),
             duration(culprit.worst_ns)
@@ -196,7 +196,7 @@ fn culprits(out: &mut String, results: &Results) {
         if !culprit.stack.is_empty() {
             let shown = &culprit.stack[..culprit.stack.len().min(FRAMES_SHOWN)];
             let more = if culprit.stack.len() > FRAMES_SHOWN { " < ..." } else { "" };
-            _ = writeln!(out, "    {}{more}", shown.join(" < "));
+            _ = writeln!(out, "    {}{more}", plain(&shown.join(" < ")));
         }
     }
     if culprits.len() > CULPRITS_SHOWN {
@@ -250,6 +250,7 @@ pub fn in_the_articles_way(article: &Article) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::culprits::{Culprit, How};
     use crate::histogram::Histogram;
     use crate::results::{Machine, Thread};
     use crate::source::Source;
@@ -303,6 +304,28 @@ mod tests {
         let text = report(&split);
         assert!(text.contains("preemption            not seen"), "{text}");
         assert!(!report(&results()).contains("not seen"));
+    }
+
+    #[test]
+    fn a_culprit_s_name_cannot_command_the_terminal() {
+        let mut found = results();
+        found.threads[0].parts = Some(PartHistograms::default());
+        found.threads[0].parts.iter_mut().for_each(|parts| parts.preemption_ns.record(9_000));
+        found.machine.scheduler = Some("a\x1b[2Jb".into());
+        found.culprits = Some(vec![Culprit {
+            task: "cc\x1b]0;title\x07\n1".into(),
+            how: How::Ran,
+            stack: vec!["do\u{202e}_work".into()],
+            stacks: Vec::new(),
+            waiters: Vec::new(),
+            count: 1,
+            total_ns: 9_000,
+            worst_ns: 9_000,
+        }]);
+        let text = report(&found);
+        assert_eq!(text.matches("cc?]0;title??1 ran before it").count(), 2, "{text}");
+        assert!(text.contains("scheduler a?[2Jb") && text.contains("do?_work"), "{text}");
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control() && c != '\u{202e}'), "{text:?}");
     }
 
     #[test]

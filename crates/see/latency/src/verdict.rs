@@ -2,13 +2,15 @@
 
 use crate::culprits::How;
 use crate::results::Results;
-use spry_page::words::{count, duration};
+use spry_page::words::{count, duration, plain};
 
 /// The largest part of the latencies, and the worst culprit of the late samples; `None` if samples were not
 /// split.
 pub fn verdict(results: &Results) -> Option<String> {
     let parts = results.parts()?;
-    let whole_ns: f64 = results.threads.iter().filter_map(sum_of).sum();
+    // A sum of measurements may have threads whose samples were not split.
+    let split = results.threads.iter().filter(|thread| thread.parts.is_some());
+    let whole_ns: f64 = split.filter_map(sum_of).sum();
     let mut shares: Vec<(&str, f64)> = parts
         .named()
         .into_iter()
@@ -19,11 +21,12 @@ pub fn verdict(results: &Results) -> Option<String> {
     let mut words = format!("On average {percent:.0} % of the latency is {}.", of_what(name));
     let Some(culprits) = &results.culprits else { return Some(words) };
     let late: u64 = culprits.iter().map(|culprit| culprit.count).sum();
-    let not_switched = late_samples(results).saturating_sub(late);
+    let not_switched = late_samples(results).map(|all| all.saturating_sub(late));
     let Some(first) = culprits.first() else {
         words += match not_switched {
-            0 => " No sample was later than the threshold.",
-            _ => {
+            None => "",
+            Some(0) => " No sample was later than the threshold.",
+            Some(_) => {
                 " Samples were later than the threshold only without having left the CPU: \
                  interrupts, or a hypervisor."
             }
@@ -32,16 +35,16 @@ pub fn verdict(results: &Results) -> Option<String> {
     };
     let total_ns: u64 = culprits.iter().map(|culprit| culprit.total_ns).sum();
     let percent = first.total_ns as f64 / total_ns.max(1) as f64 * 100.0;
-    let place = first.stack.first().map(|frame| format!(" in {frame}")).unwrap_or_default();
+    let place = first.stack.first().map(|frame| format!(" in {}", plain(frame))).unwrap_or_default();
     words += &format!(
         " {} later than the threshold; {percent:.0} % of that time {} {}{place}, {} at worst{}.",
         number_of_samples(late),
-        first.task,
+        plain(&first.task),
         first.how.words(),
         duration(first.worst_ns),
         what_helps(first.how, results.machine.preemption.as_deref()),
     );
-    if not_switched > 0 {
+    if let Some(not_switched) = not_switched.filter(|&number| number > 0) {
         words += &format!(
             " {} late without having left the CPU: interrupts, or a hypervisor.",
             number_of_samples(not_switched)
@@ -54,10 +57,11 @@ fn number_of_samples(number: u64) -> String {
     if number == 1 { "1 sample was".to_owned() } else { format!("{} samples were", count(number)) }
 }
 
-/// The number of samples that were later than the threshold, with and without a known culprit.
-fn late_samples(results: &Results) -> u64 {
+/// The number of samples that were later than the threshold, with and without a known culprit; `None` if
+/// there is no threshold.
+fn late_samples(results: &Results) -> Option<u64> {
     let raw = results.raw();
-    results.threshold_ns.map_or(0, |threshold_ns| raw.count() - raw.count_below(threshold_ns))
+    results.threshold_ns.map(|threshold_ns| raw.count() - raw.count_below(threshold_ns))
 }
 
 fn sum_of(thread: &crate::results::Thread) -> Option<f64> {
@@ -139,6 +143,23 @@ mod tests {
         ] {
             assert!(words.contains(part), "no `{part}` in: {words}");
         }
+    }
+
+    #[test]
+    fn the_largest_part_is_a_part_of_the_split_samples_alone() {
+        let mut sum = results();
+        let whole = Thread { parts: None, ..sum.threads[0].clone() };
+        sum.threads.push(whole);
+        assert!(verdict(&sum).is_some_and(|words| words.starts_with("On average 80 %")));
+    }
+
+    #[test]
+    fn without_one_threshold_no_sample_is_said_to_be_in_time() {
+        let mut sum = results();
+        sum.culprits = Some(Vec::new());
+        assert!(verdict(&sum).is_some_and(|words| !words.contains("threshold")));
+        sum.threshold_ns = Some(20_000);
+        assert!(verdict(&sum).is_some_and(|words| words.contains("No sample was later")));
     }
 
     #[test]

@@ -3,9 +3,10 @@
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{
-    CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party, TraceFinding,
-    Who,
+    Blame, CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party,
+    TraceFinding, Who,
 };
+pub use spry_page::words::plain;
 use spry_page::words::{count, duration};
 use spry_trace::event::{Comm, Context};
 use spry_trace::{Group, Kind};
@@ -13,6 +14,22 @@ use spry_trace::{Group, Kind};
 /// A moment since the start of the trace, to the microsecond: `12.345678 s`.
 pub(crate) fn moment(ns: u64) -> String {
     format!("{}.{:06} s", ns / 1_000_000_000, ns % 1_000_000_000 / 1_000)
+}
+
+/// A number of CPUs: `1 CPU`, `2 CPUs`; `CPUs` if the number is not known.
+pub(crate) fn cpus(number: u16) -> String {
+    match number {
+        0 => "CPUs".into(),
+        1 => "1 CPU".into(),
+        more => format!("{more} CPUs"),
+    }
+}
+
+/// The mean size of an event, bytes; `None` if there are no events, or if the findings are of a part of the
+/// trace: the size is the whole trace's.
+pub(crate) fn bytes_per_event(trace: &TraceFinding) -> Option<f64> {
+    let is_whole = trace.from_ns == 0 && trace.to_ns >= trace.duration_ns;
+    share(trace.bytes, trace.events).filter(|_| is_whole)
 }
 
 /// The number of lost events, in all and by place: `15: 15 on CPU 1`.
@@ -41,16 +58,6 @@ pub(crate) fn comm(comm: &Comm) -> String {
     plain(&String::from_utf8_lossy(comm.as_bytes()))
 }
 
-/// A text on one line without control characters, which a terminal could obey.
-pub fn plain(text: &str) -> String {
-    text.chars().map(|c| if is_unprintable(c) { '?' } else { c }).collect()
-}
-
-/// Whether a character is a control character or turns the direction of writing.
-fn is_unprintable(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
-}
-
 /// A task's name and number: `mplayer 1234`.
 pub(crate) fn who(who: &Who) -> String {
     match comm(&who.comm) {
@@ -69,6 +76,20 @@ pub(crate) fn party(party: &Party) -> String {
         Party::Others => "others".into(),
         Party::Quota => "the quota of its group".into(),
     }
+}
+
+/// A party as a cause of delays: `cc1 4567`, `idle CPUs`.
+pub fn cause_of_delays(cause: &Party) -> String {
+    match cause {
+        Party::Idle => "idle CPUs".into(),
+        Party::Unknown => "an unknown holder of the CPU".into(),
+        Party::Task(_) | Party::Interrupt(_) | Party::Others | Party::Quota => party(cause),
+    }
+}
+
+/// The pair of victim and cause with the most time. Causes that are not kept apart are no single cause.
+pub fn most_blame(blames: &[Blame]) -> Option<&Blame> {
+    blames.iter().find(|blame| blame.culprit != Party::Others)
 }
 
 /// How a wait began: `woken by Xorg 900`.
@@ -90,7 +111,7 @@ pub(crate) fn cause(cause: &DelayCause) -> String {
             format!("throttled by {}{limit}", of_group(group))
         }
         DelayCause::Released { group } => format!("throttled before by {}", of_group(group)),
-        DelayCause::Unknown => "waiting since before the trace".into(),
+        DelayCause::Unknown => "how the wait began is not known".into(),
     }
 }
 
@@ -132,7 +153,7 @@ pub fn culprits(delay: &Delay) -> String {
             _ = write!(text, " ({})", idle_reason(delay));
         }
     }
-    if text.is_empty() { "nobody else had the CPU".into() } else { text }
+    if text.is_empty() { "no other task had the CPU".into() } else { text }
 }
 
 /// Why a CPU was idle during a wait, as far as the trace shows it: `290 us of it to leave idle state 3`.
@@ -272,19 +293,21 @@ pub(crate) fn verdict(findings: &Findings) -> String {
     let Some(delays) = &findings.delays else { return "Delays were not looked at.".into() };
     let is_partial = findings.trace.lacks.contains(Kind::Wakeup);
     let Some(worst) = delays.worst.first() else {
-        let none =
-            if is_partial { "No task was seen to wait for a CPU." } else { "No task waited for a CPU." };
+        let none = match is_partial {
+            _ if findings.tasks.is_empty() => "No task that was asked for was seen.",
+            true => "No task was seen to wait for a CPU.",
+            false => "No task waited for a CPU.",
+        };
         return none.into();
     };
     let known = if is_partial { "known " } else { "" };
     let mut text = format!("Longest {known}wait: {}", sentence(worst));
-    let most = delays.blame.iter().find(|blame| matches!(blame.culprit, Party::Task(_) | Party::Quota));
-    if let Some(blame) = most {
+    if let Some(blame) = most_blame(&delays.blame) {
         _ = write!(
             text,
             " Most {known}time lost: {} to {}, {} in {} {}.",
             who(&blame.victim),
-            party(&blame.culprit),
+            cause_of_delays(&blame.culprit),
             duration(blame.total_ns),
             count(blame.waits),
             if blame.waits == 1 { "wait" } else { "waits" },
@@ -295,6 +318,7 @@ pub(crate) fn verdict(findings: &Findings) -> String {
 
 #[cfg(test)]
 mod tests {
+    use spry_analysis::findings::Delays;
     use spry_trace::{Tgid, Tid};
 
     use super::*;
@@ -401,6 +425,53 @@ mod tests {
     fn losses_of_no_cpu_are_told_too() {
         let trace = TraceFinding { lost: 1_020, lost_by_cpu: vec![0, 15], ..TraceFinding::default() };
         assert_eq!(losses(&trace), "1,020: 15 on CPU 1, 1,005 in damaged blocks");
+    }
+
+    /// Findings with one wait of a task, and with these causes of its delays.
+    fn delayed(causes: &[(Party, u64)]) -> Findings {
+        let victim = Who { tid: Tid(7), tgid: Tgid(7), comm: Comm::new(b"loop") };
+        let delay = Delay {
+            victim,
+            start_ns: 0,
+            wait_ns: 340_000,
+            cpu: 1,
+            cause: DelayCause::New,
+            end: DelayEnd::Dispatched,
+            culprits: Vec::new(),
+            names: Vec::new(),
+            slices: Vec::new(),
+            idle: None,
+            culprit_stack: Vec::new(),
+        };
+        let blame = causes.iter().map(|&(culprit, total_ns)| Blame { victim, culprit, total_ns, waits: 1 });
+        let delays = Delays { worst: vec![delay], blame: blame.collect() };
+        Findings { delays: Some(delays), ..Findings::default() }
+    }
+
+    #[test]
+    fn the_most_time_is_that_of_any_cause() {
+        let hog = Party::Task(Who { tid: Tid(8), tgid: Tgid(8), comm: Comm::new(b"hog") });
+        for (most, told) in [
+            (Party::Idle, "idle CPUs"),
+            (Party::Quota, "the quota of its group"),
+            (Party::Unknown, "an unknown holder of the CPU"),
+            (Party::Others, "hog 8"),
+        ] {
+            let said = verdict(&delayed(&[(most, 900_000_000), (hog, 1_000)]));
+            assert!(said.contains(&format!("Most time lost: loop 7 to {told}, ")), "{said}");
+        }
+        assert!(!verdict(&delayed(&[(Party::Others, 900)])).contains("Most time lost"));
+    }
+
+    #[test]
+    fn the_size_of_an_event_is_told_of_whole_traces() {
+        let mut trace =
+            TraceFinding { events: 10, bytes: 80, duration_ns: 9, to_ns: 9, ..TraceFinding::default() };
+        assert_eq!(bytes_per_event(&trace), Some(8.0));
+        trace.to_ns = 5;
+        assert_eq!(bytes_per_event(&trace), None);
+        (trace.from_ns, trace.to_ns) = (1, 9);
+        assert_eq!(bytes_per_event(&trace), None);
     }
 
     #[test]

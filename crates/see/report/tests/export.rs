@@ -4,12 +4,18 @@ mod common;
 
 use common::{assert_golden, events, header};
 use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::RowAccessor;
 use spry_report::export::Format;
-use spry_trace::{Event, Stamped};
+use spry_trace::event::Switch;
+use spry_trace::{Event, Header, Kind, Stamped};
 
 fn export(format: Format, events: &[Stamped]) -> Vec<u8> {
+    export_of(format, &header(), events)
+}
+
+fn export_of(format: Format, header: &Header, events: &[Stamped]) -> Vec<u8> {
     let mut out = Vec::new();
-    let mut exporter = format.exporter(&mut out, &header()).unwrap();
+    let mut exporter = format.exporter(&mut out, header).unwrap();
     for stamped in events {
         exporter.event(stamped).unwrap();
     }
@@ -46,6 +52,32 @@ fn parquet_has_the_rows_and_columns_of_csv() {
         }
     }
     assert!(rows.next().is_none());
+}
+
+#[test]
+fn stolen_time_is_absent_until_an_event_shows_it() {
+    let header = Header { unproven: Kind::Stolen.into(), ..header() };
+    let mut events = events();
+    let mut switches = events.iter_mut().filter_map(|stamped| match &mut stamped.event {
+        Event::Switch(switch) => Some(switch),
+        _ => None,
+    });
+    let Some(Switch { stolen_ns, .. }) = switches.nth(2) else { panic!("there are three switches") };
+    *stolen_ns = 7;
+    let csv = export_of(Format::Csv, &header, &events);
+    let mut csv = csv::Reader::from_reader(&csv[..]);
+    let at = csv.headers().unwrap().iter().position(|name| name == "stolen_ns").unwrap();
+    let rows: Vec<csv::StringRecord> = csv.records().map(Result::unwrap).collect();
+    let stolen = rows.iter().filter(|row| &row[2] == "switch").map(|row| row[at].to_owned());
+    assert_eq!(stolen.collect::<Vec<_>>(), ["", "", "7", "0", "0"]);
+    let file = export_of(Format::Parquet, &header, &events);
+    let file = SerializedFileReader::new(bytes::Bytes::from(file)).unwrap();
+    let stolen = file.get_row_iter(None).unwrap().filter_map(|row| {
+        let row = row.unwrap();
+        let is_switch = row.get_string(2).is_ok_and(|event| event == "switch");
+        is_switch.then(|| row.get_long(at).ok())
+    });
+    assert_eq!(stolen.collect::<Vec<_>>(), [None, None, Some(7), Some(0), Some(0)]);
 }
 
 #[test]

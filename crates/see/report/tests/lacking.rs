@@ -243,7 +243,7 @@ fn switches_alone_make_dashes_and_one_line_of_advice() {
 fn wake_ups_without_wakings_leave_out_the_wakers_alone() {
     let found = findings(&[], &[Kind::Waking]);
     let report = json(&found);
-    assert!(report["edges"].is_null() && report["wakeup"].is_null());
+    assert!(report["edges"].is_null() && report["wakeup"].is_null() && report["frames"].is_null());
     let sleeper = found.tasks.iter().find(|task| task.who.tid == Tid(7)).unwrap();
     assert!(sleeper.blocked_ns.unwrap() > 0 && sleeper.wakeups.unwrap() > 0);
     let summary = text::summary(&found, Style::new(160, Colour::Plain));

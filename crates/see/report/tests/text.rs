@@ -5,7 +5,7 @@ mod common;
 mod sample;
 
 use common::assert_golden;
-use spry_analysis::findings::Findings;
+use spry_analysis::findings::{Blame, Delays, Findings, Party};
 use spry_report::text::{self, Colour, Style};
 
 const WIDE: u16 = 100;
@@ -63,6 +63,66 @@ fn empty_findings_make_a_summary_and_pages() {
     for name in text::analyses() {
         assert!(text::analysis(name, &findings, plain()).is_some());
     }
+}
+
+#[test]
+fn tasks_that_are_not_in_the_trace_are_not_said_to_wait() {
+    let mut found = sample::small(sample::all_groups());
+    found.delays = Some(Delays::default());
+    assert!(text::summary(&found, plain()).contains("No task waited for a CPU."));
+    found.tasks.clear();
+    let summary = text::summary(&found, plain());
+    assert!(summary.contains("No task that was asked for was seen."), "{summary}");
+    assert!(!summary.contains("No task waited"), "{summary}");
+}
+
+#[test]
+fn the_summary_names_causes_that_are_no_tasks() {
+    let mut found = sample::small(sample::few_groups());
+    let delays = found.delays.as_mut().unwrap();
+    let blame = delays.blame[0];
+    let causes = |culprits: &[Party]| culprits.iter().map(|&culprit| Blame { culprit, ..blame }).collect();
+    delays.blame = causes(&[Party::Quota, Party::Others, Party::Idle]);
+    let summary = text::summary(&found, plain());
+    for told in ["the quota of its group", "idle", "Why is not known: record group idle."] {
+        assert!(summary.contains(told), "no `{told}` in {summary}");
+    }
+    assert!(!summary.contains("Many tasks"), "{summary}");
+    found.delays.as_mut().unwrap().blame = causes(&[Party::Others]);
+    assert!(text::summary(&found, plain()).contains("Many tasks shared in every wait"));
+    found.delays.as_mut().unwrap().blame = Vec::new();
+    assert!(text::summary(&found, plain()).contains("does not show what had the CPUs"));
+}
+
+#[test]
+fn the_first_line_leaves_out_what_is_not_known() {
+    let mut found = sample::small(sample::all_groups());
+    (found.trace.cpus, found.trace.kernel) = (1, String::new());
+    assert!(text::summary(&found, plain()).starts_with("1.00 s on 1 CPU, sim, 250 Hz"));
+    let mut page = Vec::new();
+    spry_report::html::write(&found, &mut page).unwrap();
+    assert!(String::from_utf8(page).unwrap().contains("Unknown kernel (sim), 1 CPU, 250 Hz"));
+    found.trace.kernel = "a\x1b[2Jb".into();
+    assert!(text::summary(&found, plain()).contains("1 CPU, a?[2Jb sim"));
+}
+
+#[test]
+fn a_life_without_length_has_no_rate_of_quanta() {
+    let mut found = sample::small(sample::all_groups());
+    let quanta = found.tasks.iter_mut().filter_map(|task| task.quanta.as_mut());
+    quanta.for_each(|quanta| quanta.per_second = None);
+    let page = text::analysis("quanta", &found, plain()).unwrap();
+    let row = page.lines().find(|line| line.contains("cc1 200")).unwrap();
+    assert!(row.split_whitespace().any(|cell| cell == "-"), "{row}");
+    assert!(!text::summary(&found, plain()).contains("NaN"));
+}
+
+#[test]
+fn more_channels_than_are_told_apart_are_told_as_more() {
+    let mut found = sample::small(sample::all_groups());
+    found.channels.as_mut().unwrap().seen = 32_769;
+    let page = text::analysis("ipc", &found, plain()).unwrap();
+    assert!(page.contains("More than 32,768 channels seen; at least 120 B went through"), "{page}");
 }
 
 #[test]

@@ -6,7 +6,6 @@ mod ties;
 mod users;
 mod world;
 
-use std::env;
 use std::ffi::CString;
 use std::io::{BufRead, BufReader};
 use std::os::fd::RawFd;
@@ -17,6 +16,7 @@ use std::time::Instant;
 
 use spry_display::terminals::Activity;
 use spry_policy::Tgid;
+use spry_test_run::is_long;
 
 use world::{Child, LONG, World, child, get, nap, pipe, put, shared, terminal, until};
 
@@ -194,8 +194,7 @@ fn another_program_is_another_process() {
 
 #[test]
 fn nodes_are_given_back_tens_of_thousands_of_times() {
-    // The long form is for `./x test --all`.
-    let forks = if env::var_os("SPRY_TEST_LONG").is_some() { 100_000 } else { 20_000 };
+    let forks = if is_long() { 100_000 } else { 20_000 };
     let mut world = World::new();
     let before = world.collector.nodes().used().len();
     // Each of the shell's children writes to a process that waits, and so is given a node. The shell is used

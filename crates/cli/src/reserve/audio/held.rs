@@ -62,30 +62,25 @@ impl GraphReservations {
                 Err(why) => return self.refuse(thread, budget_ns, &format!("its class: {why}")),
             },
         };
-        let answer = self.ask(thread, budget_ns);
-        match answer {
+        let error = match self.ask(thread, budget_ns) {
             Ok(Some(opened)) => {
-                self.said.reserved(thread, &opened, ran_ns)?;
                 let (exhausted, slot) = (known.map_or(0, |kept| kept.exhausted), opened.slot);
                 let kept = ThreadReservation { thread: thread.clone(), slot, budget_ns, exhausted, lifted };
                 self.by_tid.insert(thread.tid, kept);
-                Ok(())
+                return self.said.reserved(thread, &opened, ran_ns);
             }
-            Err(ControlError::Refused(refusal)) => {
-                match (known, lifted) {
-                    // The old terms stay.
-                    (Some(kept), _) => drop(self.by_tid.insert(thread.tid, kept)),
-                    (None, Some(lifted)) => self.give_back(thread, &lifted)?,
-                    (None, None) => {}
-                }
-                self.refuse(thread, budget_ns, &refusal.text)
-            }
-            other => {
-                if let Some(lifted) = lifted {
-                    self.give_back(thread, &lifted)?;
-                }
-                Err(other.err().unwrap_or(ControlError::Unexpected).into())
-            }
+            Ok(None) => ControlError::Unexpected,
+            Err(error) => error,
+        };
+        match (known, lifted) {
+            // The old terms stay.
+            (Some(kept), _) => drop(self.by_tid.insert(thread.tid, kept)),
+            (None, Some(lifted)) => self.give_back(thread, &lifted)?,
+            (None, None) => {}
+        }
+        match error {
+            ControlError::Refused(refusal) => self.refuse(thread, budget_ns, &refusal.text),
+            error => Err(error.into()),
         }
     }
 
@@ -187,5 +182,37 @@ impl Drop for GraphReservations {
                 _ = lifted.give_back();
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{BufRead, BufReader, Write};
+    use std::os::unix::net::UnixListener;
+
+    use super::super::said::Form;
+    use super::*;
+
+    const OPENED: &str = r#"{"opened":{"slot":7,"cpu":1,"budget_ns":1000000,"period_ns":10000000,"on_exhaustion":"demote","enforcer":"scx","notes":[]}}"#;
+
+    #[test]
+    fn a_reservation_stays_known_if_the_daemon_is_lost() {
+        let directory = tempfile::tempdir().unwrap();
+        let socket = directory.path().join("sched.sock");
+        let listener = UnixListener::bind(&socket).unwrap();
+        // The daemon answers one question and ends.
+        let daemon = std::thread::spawn(move || {
+            let mut stream = BufReader::new(listener.accept().unwrap().0);
+            stream.read_line(&mut String::new()).unwrap();
+            stream.get_mut().write_all(format!("{OPENED}\n").as_bytes()).unwrap();
+        });
+        let mut held =
+            GraphReservations::new(Client::connect(&socket).unwrap(), EventPrinter::new(Form::Json));
+        let (tgid, tid) = (std::process::id(), spry_sys::process::tid());
+        let thread = Thread { tgid, tid, comm: "loop".into(), period_ns: 10_000_000 };
+        held.reserve(&thread, 1_000_000, 900_000).unwrap();
+        daemon.join().unwrap();
+        assert!(held.reserve(&thread, 5_000_000, 4_500_000).is_err());
+        assert_eq!(held.by_tid.get(&tid).map(|kept| (kept.slot, kept.budget_ns)), Some((7, 1_000_000)));
     }
 }

@@ -88,7 +88,7 @@ pub enum DelayCause {
         /// The cgroup that holds the limit; empty if it is not known.
         group: Box<str>,
     },
-    /// The task already waited when the trace began.
+    /// The task already waited when the trace began, or when events were lost.
     Unknown,
 }
 
@@ -162,6 +162,6 @@ pub struct Blame {
     pub culprit: Party,
     /// How long the culprit had the CPU while the victim waited, over all waits.
     pub total_ns: u64,
-    /// Number of the culprit's stays on the CPU in the victim's waits; at most the latest 4 of a wait count.
+    /// How many of the victim's waits the culprit filled in part; at most the latest 4 stays of a wait count.
     pub waits: u64,
 }

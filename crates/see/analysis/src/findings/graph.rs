@@ -69,10 +69,17 @@ pub struct Component {
 pub struct Channels {
     /// The channels with the most bytes.
     pub top: Vec<ChannelFinding>,
-    /// The number of channels seen; beyond 32,768 channels, each event of a further channel counts as one.
+    /// The number of channels seen. If it is above [`Channels::SEEN_MAX`], it is the least number: there may
+    /// be more channels.
     pub seen: u64,
-    /// Bytes through channels that are not in `top`.
+    /// Bytes through channels that are not in `top`. If there are more than [`Channels::SEEN_MAX`] channels,
+    /// it is the least number.
     pub other_bytes: u64,
+}
+
+impl Channels {
+    /// How many channels are told apart at most.
+    pub const SEEN_MAX: usize = 1 << 15;
 }
 
 /// A pipe, socket or terminal through which processes sent bytes.

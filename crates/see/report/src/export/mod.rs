@@ -115,7 +115,7 @@ impl Format {
         Ok(match self {
             Format::Perfetto => Box::new(PerfettoExport::new(out, header)?),
             Format::Parquet => Box::new(ParquetExport::new(out, header)?),
-            Format::Csv => Box::new(CsvExport::new(out)?),
+            Format::Csv => Box::new(CsvExport::new(out, header)?),
         })
     }
 }

@@ -26,7 +26,8 @@ pub(super) fn picture(graph: &Graph) -> String {
     }
     let places = layout(&nodes, &edges);
     let mut svg = format!(
-        "<svg id=\"graph\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"Who wakes whom\">\
+        "<svg id=\"graph\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" \
+         aria-label=\"Wakers and woken processes\">\
          <defs><marker id=\"tip\" viewBox=\"0 0 8 8\" refX=\"7\" refY=\"4\" markerWidth=\"7\" \
          markerHeight=\"7\" markerUnits=\"userSpaceOnUse\" orient=\"auto\"><path d=\"M0 0L8 4L0 \
          8z\"/></marker></defs>"

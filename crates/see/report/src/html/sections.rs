@@ -43,7 +43,8 @@ fn section(id: &str, title: &str, intro: &str, body: &str) -> String {
 
 fn head(findings: &Findings) -> String {
     let trace = &findings.trace;
-    let mut machine = format!("{} ({}), {} CPUs", trace.kernel, trace.machine, trace.cpus);
+    let kernel = if trace.kernel.is_empty() { "Unknown kernel" } else { &trace.kernel };
+    let mut machine = format!("{kernel} ({}), {}", trace.machine, words::cpus(trace.cpus));
     if let Some(hz) = trace.hz {
         _ = write!(machine, ", {hz} Hz");
     }
@@ -54,7 +55,7 @@ fn head(findings: &Findings) -> String {
         _ = write!(machine, "; ran {}", command.join(" "));
     }
     let mut html = format!(
-        "<header><h1>Spry <small>what delayed whom</small></h1><p class=\"machine\">{}</p></header>\n\
+        "<header><h1>Spry <small>delays and their causes</small></h1><p class=\"machine\">{}</p></header>\n\
          <p id=\"verdict\">{}</p><dl id=\"facts\">",
         escape(&words::plain(&machine)),
         escape(&words::verdict(findings))
@@ -66,7 +67,7 @@ fn head(findings: &Findings) -> String {
     fact("", "events", &count(trace.events));
     let lost = if trace.lost == 0 { "none".to_owned() } else { words::losses(trace) };
     fact(if trace.lost == 0 { " class=\"good\"" } else { " class=\"bad\"" }, "events lost", &lost);
-    let size = share(trace.bytes, trace.events).map(|each| format!(" ({each:.1} each)")).unwrap_or_default();
+    let size = words::bytes_per_event(trace).map(|each| format!(" ({each:.1} each)")).unwrap_or_default();
     fact("", "size", &(bytes(trace.bytes) + &size));
     let cost = recorder::cost(findings).and_then(|cost| cost.cpu_share);
     fact(
@@ -132,8 +133,8 @@ fn time_line(findings: &Findings) -> String {
          <p id=\"tip-line\" class=\"note\" aria-live=\"polite\">&nbsp;</p>\
          <div id=\"legend\"></div><noscript><p class=\"note\">The time line is drawn by a \
              script.</p></noscript>";
-    let intro =
-        "Who had each CPU. Drag to move, turn the wheel to zoom. Hatched: the victim was ready and waited.";
+    let intro = "The task on each CPU. Drag to move, turn the wheel to zoom. Hatched: the victim was ready and \
+        waited.";
     section("line", "Time line", intro, body)
 }
 
@@ -155,7 +156,7 @@ fn blame(findings: &Findings) -> String {
     let note = note.map_or_else(String::new, |note| format!("<p class=\"note\">{note}</p>\n"));
     section(
         "blame",
-        "Who delayed whom",
+        "Delays and their causes",
         "Time that a victim was ready while the culprit had its CPU.",
         &(table.finish() + &note),
     )
@@ -192,7 +193,7 @@ fn tasks(findings: &Findings) -> String {
             Cell::percent(task.dispatch.as_ref().and_then(|dispatch| dispatch.wait_share)),
             Cell::maybe_duration(waits.map(|waits| waits.p99)),
             Cell::maybe_duration(waits.map(|waits| waits.max)),
-            Cell::of(quanta, |quanta| (format!("{:.1}", quanta.per_second), quanta.per_second)),
+            Cell::of(quanta.and_then(|quanta| quanta.per_second), |rate| (format!("{rate:.1}"), rate)),
             Cell::maybe_duration(quanta.and_then(|quanta| quanta.lengths.quantile(0.5))),
             Cell::count(task.switches.voluntary),
             Cell::count(task.switches.involuntary),
@@ -283,5 +284,5 @@ fn picture(findings: &Findings) -> String {
         ]);
     }
     let intro = "Processes by run time; arrows go from the waker to the woken, wider for more wake-ups.";
-    section("who-wakes", "Who wakes whom", intro, &(graph::picture(found) + &table.finish()))
+    section("who-wakes", "Wakers and woken processes", intro, &(graph::picture(found) + &table.finish()))
 }

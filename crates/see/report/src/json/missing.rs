@@ -30,10 +30,11 @@ const NEEDS: [(&str, Group); 20] = [
 ];
 
 /// Fields of the JSON report that need a kind of event of group `sched` that other recorders may leave out.
-const NEEDS_KIND: [(&str, Kind); 25] = [
+const NEEDS_KIND: [(&str, Kind); 26] = [
     ("edges", Kind::Waking),
     ("graph", Kind::Waking),
     ("wakeup", Kind::Waking),
+    ("frames", Kind::Waking),
     ("tasks[].wakeup", Kind::Waking),
     ("tasks[].reasons.preempted_by_own_wakee", Kind::Waking),
     ("tasks[].reasons.preempted_by_other_wakee", Kind::Waking),

@@ -83,7 +83,7 @@ struct Dispatch {
 struct Quanta {
     #[serde(flatten)]
     lengths: Figures,
-    per_second: f64,
+    per_second: Option<f64>,
     cut: Tally,
 }
 

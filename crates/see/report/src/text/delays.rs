@@ -20,7 +20,7 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
         );
         text += &style.wrap(Tone::Faint, 2, &intro);
     }
-    text += &style.heading("who delayed whom");
+    text += &style.heading("delays and their causes");
     let shown = || found.blame.iter().take(ROWS_MAX);
     text += &blame(shown(), style);
     if let Some(note) = words::idle_note(findings, shown().map(|blame| &blame.culprit)) {

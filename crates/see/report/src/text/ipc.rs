@@ -1,6 +1,6 @@
 //! `ipc` on a terminal: the channels that carried most bytes, and the processes that used them.
 
-use spry_analysis::findings::Findings;
+use spry_analysis::findings::{Channels, Findings};
 use spry_page::words::{bytes, count};
 use spry_trace::event::{ChannelKind, Direction};
 
@@ -27,11 +27,14 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
             users.join(", "),
         ]);
     }
-    let rest = format!(
-        "{} channels seen; {} went through those not shown.",
-        count(found.seen),
-        bytes(found.other_bytes)
-    );
+    let most = Channels::SEEN_MAX as u64;
+    let rest = if found.seen > most {
+        let (most, other) = (count(most), bytes(found.other_bytes));
+        format!("More than {most} channels seen; at least {other} went through those not shown.")
+    } else {
+        let (seen, other) = (count(found.seen), bytes(found.other_bytes));
+        format!("{seen} channels seen; {other} went through those not shown.")
+    };
     Some(table.render(style) + &style.wrap(Tone::Faint, 2, &rest))
 }
 

@@ -28,7 +28,7 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let (tasks, note) = shown(findings, ROWS_MAX);
     for task in tasks {
         if let Some(quanta) = &task.quanta {
-            table.row(line(words::who(&task.who), &quanta.lengths, Some(quanta.per_second)));
+            table.row(line(words::who(&task.who), &quanta.lengths, quanta.per_second));
         }
     }
     Some(table.render(style) + &note)

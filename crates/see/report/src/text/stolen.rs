@@ -23,12 +23,13 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let mut victims = Table::new("task", &["run", "irq", "softirq", "share", "handlers"]);
     let (tasks, note) = shown(findings, ROWS_MAX / 2);
     for (task, taken) in tasks.iter().filter_map(|task| Some((task, task.interrupted?))) {
+        let wall_ns = task.runtime_ns.saturating_add_signed(task.stolen_ns.unwrap_or(0));
         victims.row([
             words::who(&task.who),
             duration(task.runtime_ns),
             duration(taken.irq_ns),
             duration(taken.softirq_ns),
-            or_dash(share(taken.irq_ns + taken.softirq_ns, task.runtime_ns), percent),
+            or_dash(share(taken.irq_ns + taken.softirq_ns, wall_ns), percent),
             count(taken.count),
         ]);
     }

@@ -1,6 +1,6 @@
 //! The summary: first the worst delays, victims and culprits; then tasks, CPUs, losses and costs.
 
-use spry_analysis::findings::{Findings, Party, TaskFinding};
+use spry_analysis::findings::{Blame, Delays, Findings, Party, TaskFinding};
 use spry_page::words::{bytes, count, duration, percent};
 use spry_trace::Group;
 
@@ -23,16 +23,7 @@ pub fn summary(findings: &Findings, style: Style) -> String {
     if let Some(found) = findings.delays.as_ref().filter(|found| !found.worst.is_empty()) {
         text += &style.heading("Worst delays");
         text += &delays::worst(found, DELAYS, style);
-        text += &style.heading("Who delayed whom");
-        let mut named = found
-            .blame
-            .iter()
-            .filter(|blame| matches!(blame.culprit, Party::Task(_) | Party::Interrupt(_)))
-            .peekable();
-        text += &match named.peek() {
-            Some(_) => delays::blame(named.take(BLAMES), style),
-            None => style.wrap(Tone::Plain, 2, "Many shared in every wait; nobody stands out."),
-        };
+        text += &causes(findings, found, style);
     }
     text += &tasks(findings, style);
     text += &cpus(findings, style);
@@ -41,14 +32,31 @@ pub fn summary(findings: &Findings, style: Style) -> String {
     text + &hints(findings, style)
 }
 
+/// The pairs of victim and cause with the most time.
+fn causes(findings: &Findings, found: &Delays, style: Style) -> String {
+    let heading = style.heading("Delays and their causes");
+    // Tasks that are not kept apart are no cause that can be named.
+    let told: Vec<&Blame> =
+        found.blame.iter().filter(|blame| blame.culprit != Party::Others).take(BLAMES).collect();
+    if told.is_empty() {
+        let none = match found.blame.is_empty() {
+            true => "The trace does not show what had the CPUs during the waits.",
+            false => "Many tasks shared in every wait; none of them had much of it.",
+        };
+        return heading + &style.wrap(Tone::Plain, 2, none);
+    }
+    let note = words::idle_note(findings, told.iter().map(|blame| &blame.culprit));
+    let note = note.map_or_else(String::new, |note| style.wrap(Tone::Faint, 2, note));
+    heading + &delays::blame(told.into_iter(), style) + &note
+}
+
 fn machine(findings: &Findings, style: Style) -> String {
     let trace = &findings.trace;
     let mut text = format!(
-        "{} on {} CPUs, {} {}",
+        "{} on {}, {}",
         duration(trace.to_ns.saturating_sub(trace.from_ns)),
-        trace.cpus,
-        trace.kernel,
-        trace.machine,
+        words::cpus(trace.cpus),
+        words::plain(format!("{} {}", trace.kernel, trace.machine).trim()),
     );
     if let Some(hz) = trace.hz {
         text += &format!(", {hz} Hz");
@@ -60,7 +68,7 @@ fn machine(findings: &Findings, style: Style) -> String {
         text += &format!(", {}", words::plain(scheduler));
     }
     text += &format!("; {} events in {}", count(trace.events), bytes(trace.bytes));
-    if let Some(per_event) = share(trace.bytes, trace.events) {
+    if let Some(per_event) = words::bytes_per_event(trace) {
         text += &format!(" ({per_event:.1} bytes each)");
     }
     style.wrap(Tone::Faint, 0, &text)
@@ -83,7 +91,7 @@ fn tasks(findings: &Findings, style: Style) -> String {
             or_dash(dispatch.and_then(|dispatch| dispatch.wait_share), percent),
             or_dash(summary, |summary| duration(summary.p99)),
             or_dash(summary, |summary| duration(summary.max)),
-            or_dash(task.quanta.as_ref(), |quanta| format!("{:.1}", quanta.per_second)),
+            or_dash(task.quanta.as_ref().and_then(|quanta| quanta.per_second), |rate| format!("{rate:.1}")),
             or_dash(billed(findings, task), percent),
             count(task.switches.voluntary),
             count(task.switches.involuntary),
@@ -113,7 +121,7 @@ fn cpus(findings: &Findings, style: Style) -> String {
             cpu.cpu.to_string(),
             or_dash(busy, |busy| bar(busy, 20)),
             or_dash(busy, percent),
-            or_dash(cpu.irq_ns.and_then(|irq_ns| share(irq_ns, known_ns)), percent),
+            or_dash(cpu.irq_ns.and_then(|irq_ns| share(irq_ns, known_ns + cpu.unknown_ns)), percent),
             or_dash(cpu.stolen_ns.and_then(|stolen_ns| signed_share(stolen_ns, known_ns)), percent),
             count(cpu.switches),
             or_dash(cpu.migrations_in, count),
@@ -157,7 +165,7 @@ fn hints(findings: &Findings, style: Style) -> String {
 
 fn tells(group: Group) -> &'static str {
     match group {
-        Group::Sched => "who ran when",
+        Group::Sched => "which task ran when",
         Group::Timer => "late timers",
         Group::Irq => "interrupt time",
         Group::Resched => "why a switch came late",

@@ -83,7 +83,7 @@ fn task(who: Who, groups: Groups, runtime_ns: u64, waits: &[u64], quanta: &[u64]
         })),
         quanta: Some(Box::new(QuantaFinding {
             lengths: histogram(quanta),
-            per_second: quanta.len() as f64,
+            per_second: Some(quanta.len() as f64),
             cut: tally(&[3 * US]),
         })),
         billing: Some(Box::new([
