@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 
 use anyhow::{Context, Result, anyhow, bail};
-use spry_control::{Answer, Client, Request, RunArgs, State, Status};
+use spry_control::{Answer, Client, Request, RunArgs, State, Status, TimerSlack};
 use spry_page::words::{duration, percent, span};
 
 use crate::args::{SchedArgs, SchedCommand, SocketArgs};
@@ -76,6 +76,7 @@ fn account(status: &Status) -> String {
     ];
     lines.extend(cost(status));
     lines.extend(tune::daemon::lines(status));
+    lines.extend(status.timer_slack.map(timer_slack));
     for device in &status.devices {
         let server = device.tgid.map_or_else(String::new, |tgid| format!(" (process {tgid})"));
         let line = format!("{} {}{server}: {}", device.kind, device.name, device.state);
@@ -114,6 +115,17 @@ fn cost(status: &Status) -> Option<String> {
     let (share, lost_edges) = (status.daemon_cpu_share?, status.lost_edges?);
     let share = percent(share);
     Some(format!("the daemon takes {share} of a CPU; {lost_edges} dependencies were not counted"))
+}
+
+/// Timer slack by class in words.
+fn timer_slack(slack: TimerSlack) -> String {
+    format!(
+        "timer slack: {} for {} threads in use, {} for {} threads of other programs",
+        duration(slack.in_use_ns),
+        slack.in_use_threads,
+        duration(slack.background_ns),
+        slack.background_threads
+    )
 }
 
 /// What the daemon is doing, in words.

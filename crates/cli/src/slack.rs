@@ -9,7 +9,7 @@ use spry_tune::slack::{self, OVERSHOOT_NS_MAX, Slack, ThreadSlack};
 use crate::args::SlackArgs;
 use crate::exit::{self, CodedError, become_program};
 use crate::output::{self, say};
-use crate::timespan::Timespan;
+use crate::timespan::{Timespan, us};
 
 /// Starts a command with a slack, or shows or sets that of a process.
 pub fn run(args: &SlackArgs) -> Result<ExitCode> {
@@ -17,11 +17,8 @@ pub fn run(args: &SlackArgs) -> Result<ExitCode> {
     let wished_ns = wished.map_err(|error| CodedError::wrap(exit::WRONG_USAGE, error))?;
     match (args.process, wished_ns) {
         (Some(tgid), _) => {
-            let threads = match wished_ns {
-                Some(ns) => slack::set_process(tgid, Slack::Overshoot(ns))?,
-                None if args.default => slack::set_process(tgid, Slack::Default)?,
-                None => slack::of_process(tgid)?,
-            };
+            let wished = wished_ns.map(Slack::Overshoot).or(args.default.then_some(Slack::Default));
+            let threads = slack::of_process(tgid, wished)?;
             let text =
                 if args.json { json!({ "threads": threads }).to_string() + "\n" } else { table(&threads) };
             output::print(&text)?;
@@ -63,14 +60,6 @@ fn table(threads: &[ThreadSlack]) -> String {
     };
     let head = format!("{:>8}  {:<15}  {:>14}\n", "TID", "NAME", "TIMER SLACK");
     head + &threads.iter().map(line).collect::<String>()
-}
-
-/// A slack in microseconds, exactly.
-fn us(ns: u64) -> String {
-    match (ns / 1000, ns % 1000) {
-        (us, 0) => format!("{us} us"),
-        (us, rest) => format!("{us}.{rest:03} us"),
-    }
 }
 
 #[cfg(test)]

@@ -50,6 +50,14 @@ impl FromStr for Timespan {
     }
 }
 
+/// A number of nanoseconds in microseconds, exactly: `2800.001 us`.
+pub fn us(ns: u64) -> String {
+    match (ns / 1000, ns % 1000) {
+        (us, 0) => format!("{us} us"),
+        (us, rest) => format!("{us}.{rest:03} us"),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -68,6 +76,11 @@ mod tests {
         let ns = |text: &str| Timespan::microseconds(text).map(Timespan::ns);
         assert_eq!((ns("500"), ns("1.5"), ns("2ms")), (Ok(500_000), Ok(1_500), Ok(2_000_000)));
         assert!(ns("").is_err());
+    }
+
+    #[test]
+    fn microseconds_are_printed_exactly() {
+        assert_eq!([us(0), us(1), us(50_000), us(2_800_001)], ["0 us", "0.001 us", "50 us", "2800.001 us"]);
     }
 
     #[test]

@@ -23,6 +23,7 @@ use crate::args::{Quantum, TuneArgs, TuneClassArg};
 use crate::exit::{self, CodedError};
 use crate::output::say;
 use crate::stopping;
+use crate::timespan::us;
 
 /// The form in which results are printed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -201,14 +202,6 @@ fn in_words(knob: &Knob) -> String {
     format!("{} {of}: {} → {}{until}", knob.name, value(knob.before), value(knob.now))
 }
 
-/// A quantum in the unit of the option, exactly.
-fn us(ns: u64) -> String {
-    match (ns / 1000, ns % 1000) {
-        (us, 0) => format!("{us} us"),
-        (us, rest) => format!("{us}.{rest:03} us"),
-    }
-}
-
 fn back_in_words(back: &Back) -> String {
     match back {
         Back::Restored(setting) => format!("{} is {} again", setting.path, setting.value),
@@ -321,7 +314,6 @@ mod tests {
             knob("HRTICK", Scope::Machine, Value::Off, Value::On),
             "HRTICK of the machine: off → on, until the command ends"
         );
-        assert_eq!(us(2_800_001), "2800.001 us");
         assert_eq!(
             knob("tick", Scope::Machine, Value::Hz(250), Value::Hz(250)),
             "tick of the machine: 250 Hz → 250 Hz, as it was"

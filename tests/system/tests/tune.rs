@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_sys::attributes::Attributes;
 use spry_sys::{Signal, clock, process, signal};
-use spry_system_tests::desk::{as_nobody, await_some};
+use spry_system_tests::desk::await_some;
 use spry_system_tests::{need_root, run, spry};
 
 const SLICE: &str = "/sys/kernel/debug/sched/base_slice_ns";
@@ -294,52 +294,4 @@ fn debugfs_for_reading_alone_is_named() {
     assert_eq!(output.status.code(), Some(125), "{said}");
     assert!(said.lines().count() == 1 && said.contains("mounted for reading alone"), "{said}");
     assert_eq!(machine.knobs(), machine.before);
-}
-
-/// Starts three threads that only sleep. Prints a line when they run.
-const SLEEPERS: &str = "import threading, time
-for _ in range(3):
-    threading.Thread(target=time.sleep, args=(60,), daemon=True).start()
-print(flush=True)
-time.sleep(60)";
-
-#[test]
-fn a_running_process_s_threads_have_the_slack_and_give_it_back() {
-    need_root();
-    let mut command = Command::new("python3");
-    let mut sleepers = command.args(["-c", SLEEPERS]).stdout(Stdio::piped()).spawn().expect("Python starts");
-    let mut output = BufReader::new(sleepers.stdout.take().expect("it is a pipe"));
-    assert_eq!(output.read_line(&mut String::new()).expect("a line"), 1, "the threads do not run");
-    let tgid = sleepers.id().to_string();
-    let slack = |args: &[&str]| -> Vec<(u64, u64)> {
-        let output = run(Command::new(spry()).args(["slack", "--json", "--pid", &tgid]).args(args));
-        let said: Value = serde_json::from_slice(&output.stdout).expect("it is JSON");
-        let threads = said["threads"].as_array().expect("a list").iter();
-        let number = |thread: &Value, name: &str| thread[name].as_u64().expect("a number");
-        threads.map(|thread| (number(thread, "before_ns"), number(thread, "now_ns"))).collect()
-    };
-    let before = slack(&[]);
-    let set = slack(&["--overshoot", "3ms"]);
-    let shown = slack(&[]);
-    let given_back = slack(&["--default"]);
-    sleepers.kill().and_then(|()| sleepers.wait()).expect("it is a child");
-    let usual_ns = before[0].1;
-    assert_eq!(before, [(usual_ns, usual_ns); 4]);
-    assert_eq!(set, [(usual_ns, 3_000_000); 4]);
-    assert_eq!(shown, [(3_000_000, 3_000_000); 4]);
-    assert_eq!(given_back, [(3_000_000, usual_ns); 4]);
-}
-
-#[test]
-fn another_user_s_process_keeps_its_slack() {
-    need_root();
-    let own = std::process::id().to_string();
-    for args in [&["--overshoot", "3ms"][..], &["--default"], &[]] {
-        let mut command = Command::new(spry());
-        let output =
-            as_nobody(command.args(["slack", "--pid", &own]).args(args)).output().expect("spry starts");
-        let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        assert_eq!(output.status.code(), Some(1), "{said}");
-        assert!(said.contains("needs root") && said.lines().count() == 1, "{said}");
-    }
 }

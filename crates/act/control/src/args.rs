@@ -84,6 +84,10 @@ pub struct RunArgs {
     /// How long such a turn is, us, 50 to 100000.
     #[arg(long, value_name = "Q")]
     pub quantum_us: Option<u32>,
+    /// Whose timers may expire how late, by the kernel's timer slack, under sched_ext: as each thread has it,
+    /// or by class (docs/timers.md#timer-slack-by-class).
+    #[arg(long, value_enum, default_value_t = TimerSlackArg::Kept)]
+    pub timer_slack: TimerSlackArg,
     /// Give a constant of the default policy the thesis' value, to measure what it changes; may be given
     /// several times.
     #[arg(long, value_name = "CONSTANT", hide = true)]
@@ -111,6 +115,15 @@ pub enum CeilingsArg {
     Named,
     /// Display servers, too.
     Displays,
+}
+
+/// Which timer slack threads have under sched_ext.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TimerSlackArg {
+    /// What each thread has: the daemon changes none.
+    Kept,
+    /// 1 us for programs in use, 4 ms for other programs of users 1000 to 60000.
+    ByClass,
 }
 
 /// Which rules the policy follows.
@@ -145,6 +158,7 @@ impl RunArgs {
         option("--user-reservable", self.user_reservable.to_string().into());
         option("--user-reservations", self.user_reservations.to_string().into());
         option("--ceilings", name_of(&self.ceilings));
+        option("--timer-slack", name_of(&self.timer_slack));
         if let Some(display) = &self.display {
             option("--display", display.into());
         }
@@ -196,7 +210,7 @@ mod tests {
             |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
         let said = "--actuator fair --display :7 --observe-only --trust-synthetic --trust-reporter 1000 \
                     --policy thesis --reservable 80 --user-reservable 0 --user-reservations 9 \
-                    --ceilings named --rtkit=nobody --as-thesis waits --tick-hz 1000 --quantum-us 3000 --socket /x y";
+                    --ceilings named --timer-slack by-class --rtkit=nobody --as-thesis waits --tick-hz 1000 --quantum-us 3000 --socket /x y";
         let said = said.split_inclusive(' ').map(str::trim).map(OsString::from);
         // A socket's name may hold a space.
         let mut said: Vec<OsString> = said.collect();

@@ -20,7 +20,7 @@ mod tuning;
 
 use std::path::{Path, PathBuf};
 
-pub use args::{ActuatorArg, CeilingsArg, DaemonArgs, DaemonCommand, PolicyArg, RunArgs};
+pub use args::{ActuatorArg, CeilingsArg, DaemonArgs, DaemonCommand, PolicyArg, RunArgs, TimerSlackArg};
 pub use client::{Client, ControlError};
 pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
 pub use quanta::{Knobs, Quanta, QuantumClass, QuantumUs};
@@ -29,6 +29,7 @@ pub use reservations::{Ceiling, CeilingOf, Opened, Reservations, Reserved};
 pub use spry_reservations::{Covers, OnExhaustion, Terms};
 pub use status::{
     Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, Task, TaskClass,
+    TimerSlack,
 };
 pub use ticks::{TickCost, Ticks, TicksOfCpu};
 pub use tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, TICK_HZ_LEAST, TICK_HZ_MOST, Tuning, TuningError};

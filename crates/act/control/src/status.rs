@@ -30,6 +30,9 @@ pub struct Status {
     /// users.
     #[serde(default)]
     pub ticks: Option<Ticks>,
+    /// Timer slack by class; null if the daemon changes none, and for ordinary users.
+    #[serde(default)]
+    pub timer_slack: Option<TimerSlack>,
     /// The longest time for which the scheduler's housekeeping kept a CPU since the scheduler was loaded, ns;
     /// null without a scheduler in the kernel, and for ordinary users.
     #[serde(default)]
@@ -59,6 +62,20 @@ pub struct Status {
     pub daemon_cpu_share: Option<f64>,
     /// Warnings for the user, one line each.
     pub warnings: Vec<String>,
+}
+
+/// Timer slack by class: how late the timers of each class may expire, and the threads to which the daemon
+/// has given it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TimerSlack {
+    /// The slack of programs in use, ns.
+    pub in_use_ns: u64,
+    /// How many threads in use have it from the daemon.
+    pub in_use_threads: u64,
+    /// The slack of users' other programs, ns.
+    pub background_ns: u64,
+    /// How many other threads have it from the daemon.
+    pub background_threads: u64,
 }
 
 /// The set of users that an answer covers: their processes and devices.

@@ -11,4 +11,5 @@ pub mod intf;
 mod mapping;
 pub mod nodes;
 pub mod scx;
+pub mod slack;
 pub mod verdict_word;

@@ -135,6 +135,15 @@ pub enum TuneError {
         /// The error of the kernel.
         error: io::Error,
     },
+    /// A process starts threads faster than their timer slack can be set.
+    #[error(
+        "process {tgid} starts threads faster than their timer slack can be set, and some still have the old \
+         one: stop it (`kill -STOP {tgid}`), set the slack, and let it go on (`kill -CONT {tgid}`)"
+    )]
+    RestlessThreads {
+        /// The number of the process.
+        tgid: u32,
+    },
     /// The kernel refuses a request that is not about a file.
     #[error("{what}: {error}")]
     Kernel {

@@ -5,23 +5,31 @@
 //! overlap. It covers the sleeps, polls and waits of ordinary threads. Timers of `timerfd`, `timer_settime`
 //! and `setitimer` have no slack, nor have threads of real-time classes.
 
-use std::fs::{self, File};
-use std::io::{self, ErrorKind, Read, Seek, Write};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use spry_sys::clock;
 use spry_sys::settle::Setting;
+use spry_sys::slack::{self as of_threads, has_exited};
 
 use crate::error::{TuneError, of};
 
 /// The largest overshoot, ns.
 pub const OVERSHOOT_NS_MAX: u64 = 10_000_000_000;
 
-/// How often the threads of a process are listed until no thread has another slack. A thread that is started
-/// while the others are set inherits its starter's slack, which may still be the old one.
-const ROUNDS: u32 = 16;
+/// The longest time for which walks change threads of a process that starts others meanwhile. A thread
+/// inherits its starter's slack, which may still be the old one.
+const LIMIT: Duration = Duration::from_secs(2);
+
+/// The number of walks in a row that find no thread to change, if threads exit before they can be looked at.
+/// Such a thread may have started another one with the old slack. A thread that a walk looks at by a chance
+/// of one in five is missed by all of them once in 1,300 times.
+const CALM_WALKS: u32 = 32;
 
 /// The slack that a process gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -68,54 +76,57 @@ pub fn set_own(overshoot_ns: u64) -> Result<(u64, u64), TuneError> {
     Ok((before_ns, own_ns()?))
 }
 
-/// The slack of each thread of a process, by thread number.
+/// The slack of each thread of a process, by thread number. With a slack, each thread is given it first. A
+/// thread that exits meanwhile is left out.
 ///
 /// # Errors
-/// If there is no such process, or the caller may not read it.
-pub fn of_process(tgid: u32) -> Result<Vec<ThreadSlack>, TuneError> {
-    let threads = Threads { tgid };
-    let mut found = Vec::new();
-    for tid in threads.list()? {
-        if let Some(thread) = threads.with(tid, |file| read(file).map(|ns| (ns, ns)))? {
-            found.push(thread);
-        }
+/// If there is no such process, the caller may not read or change it, or the process starts threads faster
+/// than they can be changed.
+pub fn of_process(tgid: u32, slack: Option<Slack>) -> Result<Vec<ThreadSlack>, TuneError> {
+    let threads = Threads { tgid, slack };
+    let mut found = BTreeMap::new();
+    let first = threads.walk(&mut found)?;
+    if slack.is_some() {
+        walk_until_calm(tgid, LIMIT, first, || threads.walk(&mut found))?;
     }
-    Ok(found)
+    Ok(found.into_values().collect())
 }
 
-/// Sets the slack of each thread of a process. Returns the threads by number. A thread that exits meanwhile
-/// is left out.
-///
-/// # Errors
-/// If there is no such process, or the caller may not change it.
-pub fn set_process(tgid: u32, slack: Slack) -> Result<Vec<ThreadSlack>, TuneError> {
-    let threads = Threads { tgid };
-    let mut found: Vec<ThreadSlack> = Vec::new();
-    for _ in 0..ROUNDS {
-        let mut new = Vec::new();
-        for tid in threads.list()? {
-            if found.iter().any(|thread| thread.tid == tid) {
-                continue;
-            }
-            let change = |file: &mut File| {
-                let before_ns = read(file)?;
-                file.write_all(slack.number().to_string().as_bytes())?;
-                Ok((before_ns, read(file)?))
-            };
-            new.extend(threads.with(tid, change)?);
+/// Walks until the threads of a process have their slack: a walk has seen each of them and has changed none,
+/// or many walks in a row have changed none. The first walk changes every thread, also of a process that
+/// starts none, so it may take longer than the limit.
+fn walk_until_calm(
+    tgid: u32,
+    limit: Duration,
+    first: Walk,
+    mut walk: impl FnMut() -> Result<Walk, TuneError>,
+) -> Result<(), TuneError> {
+    let began = Instant::now();
+    let mut last = first;
+    let mut calm_walks = 0;
+    loop {
+        calm_walks = if last.changed == 0 { calm_walks + 1 } else { 0 };
+        if calm_walks == CALM_WALKS || (calm_walks > 0 && last.exited == 0) {
+            return Ok(());
         }
-        if new.is_empty() {
-            break;
+        if calm_walks == 0 && began.elapsed() >= limit {
+            return Err(TuneError::RestlessThreads { tgid });
         }
-        found.append(&mut new);
+        last = walk()?;
     }
-    found.sort_by_key(|thread| thread.tid);
-    Ok(found)
 }
 
-/// The threads of a process in `/proc`.
+/// The threads of a process in `/proc`, and the slack that they are to have.
 struct Threads {
     tgid: u32,
+    slack: Option<Slack>,
+}
+
+/// The numbers of threads of a walk whose slack was changed, and that exited before they could be looked at.
+#[derive(Clone, Copy)]
+struct Walk {
+    changed: usize,
+    exited: usize,
 }
 
 impl Threads {
@@ -135,44 +146,50 @@ impl Threads {
         Ok(tids)
     }
 
-    /// Reads or changes the slack of one thread; nothing if the thread has exited. The file is opened before
-    /// the thread is looked for in its process, so a later thread of the same number is never changed.
-    fn with(
-        &self,
-        tid: u32,
-        change: impl FnOnce(&mut File) -> io::Result<(u64, u64)>,
-    ) -> Result<Option<ThreadSlack>, TuneError> {
-        let opened = File::options().read(true).write(true).open(format!("/proc/{tid}/timerslack_ns"));
-        let name = fs::read_to_string(self.directory().join(tid.to_string()).join("comm"));
-        let done = opened.and_then(|mut file| Ok((name?, change(&mut file)?)));
-        match done {
-            Ok((name, (before_ns, now_ns))) => {
-                Ok(Some(ThreadSlack { tid, name: name.trim_end_matches('\n').to_owned(), before_ns, now_ns }))
+    /// Looks at each thread once. `found` has the threads of this walk afterwards; a thread that an earlier
+    /// walk found keeps the slack that it had before.
+    fn walk(&self, found: &mut BTreeMap<u32, ThreadSlack>) -> Result<Walk, TuneError> {
+        let tids = self.list()?;
+        found.retain(|tid, _| tids.binary_search(tid).is_ok());
+        let mut walk = Walk { changed: 0, exited: 0 };
+        for tid in tids {
+            match self.look(tid) {
+                Ok(thread) => {
+                    walk.changed += usize::from(thread.before_ns != thread.now_ns);
+                    let before_ns = found.get(&tid).map_or(thread.before_ns, |earlier| earlier.before_ns);
+                    found.insert(tid, ThreadSlack { before_ns, ..thread });
+                }
+                Err(error) if has_exited(&error) => {
+                    walk.exited += 1;
+                    found.remove(&tid);
+                }
+                Err(error) => return Err(self.failed(error)),
             }
-            Err(error) if has_exited(&error) => Ok(None),
-            Err(error) => Err(self.failed(error)),
         }
+        Ok(walk)
+    }
+
+    /// Reads and changes the slack of one thread. The file is opened before the thread is looked for in its
+    /// process, so a later thread of the same number is never changed.
+    fn look(&self, tid: u32) -> io::Result<ThreadSlack> {
+        let file = of_threads::Slack::open(tid)?;
+        let name = fs::read_to_string(self.directory().join(tid.to_string()).join("comm"))?;
+        let before_ns = file.ns()?;
+        let is_there = self.slack.is_some_and(|slack| slack.number() == before_ns);
+        let now_ns = match self.slack {
+            Some(slack) if !is_there => {
+                file.set_ns(slack.number())?;
+                file.ns()?
+            }
+            Some(_) | None => before_ns,
+        };
+        Ok(ThreadSlack { tid, name: name.trim_end_matches('\n').to_owned(), before_ns, now_ns })
     }
 
     fn failed(&self, error: io::Error) -> TuneError {
         let tgid = self.tgid;
         if has_exited(&error) { TuneError::NoProcess { tgid } } else { TuneError::Slack { tgid, error } }
     }
-}
-
-fn has_exited(error: &io::Error) -> bool {
-    error.kind() == ErrorKind::NotFound || spry_sys::process::is_gone(error)
-}
-
-fn read(file: &mut File) -> io::Result<u64> {
-    let mut text = String::new();
-    file.rewind()?;
-    file.read_to_string(&mut text)?;
-    number(&text)
-}
-
-fn number(text: &str) -> io::Result<u64> {
-    text.trim().parse().map_err(|_| io::Error::new(ErrorKind::InvalidData, "the timer slack is no number"))
 }
 
 #[cfg(test)]
@@ -196,10 +213,44 @@ mod tests {
         assert_eq!(second.expect("it may be set"), (70_000, 1));
     }
 
+    /// The number of walks that are done after the first one.
+    fn walks(limit: Duration, walks: &[(usize, usize)]) -> Result<usize, TuneError> {
+        let mut walks = walks.iter().map(|&(changed, exited)| Walk { changed, exited });
+        let first = walks.next().expect("a first walk");
+        let mut count = 0;
+        walk_until_calm(7, limit, first, || {
+            count += 1;
+            Ok(walks.next().expect("it has ended by now"))
+        })?;
+        Ok(count)
+    }
+
+    #[test]
+    fn walks_end_when_all_threads_have_been_seen_with_the_slack() {
+        let done = |of: &[(usize, usize)]| walks(LIMIT, of).expect("it is done");
+        assert_eq!(done(&[(0, 0)]), 0);
+        assert_eq!(done(&[(4, 0), (0, 0)]), 1);
+        // A thread that exited unseen may have started another one.
+        assert_eq!(done(&[(4, 1), (0, 1), (1, 0), (0, 0)]), 3);
+        assert_eq!(done(&[(0, 1); CALM_WALKS as usize]), CALM_WALKS as usize - 1);
+    }
+
+    #[test]
+    fn threads_that_always_have_another_slack_are_refused() {
+        let error = walks(Duration::ZERO, &[(1, 0), (1, 0)]).expect_err("it has no time").to_string();
+        assert!(error.contains("`kill -STOP 7`") && error.lines().count() == 1, "{error}");
+        let began = Instant::now();
+        let limit = Duration::from_millis(50);
+        let restless =
+            walk_until_calm(7, limit, Walk { changed: 9, exited: 0 }, || Ok(Walk { changed: 1, exited: 0 }));
+        assert!(matches!(restless, Err(TuneError::RestlessThreads { tgid: 7 })));
+        assert!(began.elapsed() >= limit);
+    }
+
     #[test]
     fn a_process_that_is_not_there_is_named() {
-        let error = of_process(u32::MAX / 2).expect_err("no process has this number").to_string();
+        let error = of_process(u32::MAX / 2, None).expect_err("no process has this number").to_string();
         assert!(error.contains("there is no process 2147483647"), "{error}");
-        assert!(set_process(u32::MAX / 2, Slack::Default).is_err());
+        assert!(of_process(u32::MAX / 2, Some(Slack::Default)).is_err());
     }
 }

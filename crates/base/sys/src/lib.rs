@@ -26,6 +26,7 @@ pub mod run_time;
 pub mod schedule;
 pub mod settle;
 pub mod signal;
+pub mod slack;
 pub mod user;
 
 use std::io;

@@ -20,7 +20,7 @@ pub mod terminals;
 pub mod wire;
 
 pub use patience::Patience;
-pub use people::{People, is_wholly_of};
+pub use people::{People, is_wholly_of, owner};
 pub use rate::pause_after;
 pub use report::Reporter;
 

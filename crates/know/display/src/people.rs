@@ -50,11 +50,19 @@ fn read(text: &str) -> Vec<Range<u32>> {
 /// Whether all user numbers of a process (real, effective, saved, of files) are this user's.
 #[must_use]
 pub fn is_wholly_of(tgid: Tgid, uid: u32) -> bool {
-    let status = fs::read(format!("/proc/{}/status", tgid.0)).unwrap_or_default();
+    owner(tgid) == Some(uid)
+}
+
+/// The user that has all user numbers of a process (real, effective, saved, of files); `None` if they differ
+/// or the process has exited.
+#[must_use]
+pub fn owner(tgid: Tgid) -> Option<u32> {
+    let status = fs::read(format!("/proc/{}/status", tgid.0)).ok()?;
     let status = String::from_utf8_lossy(&status);
-    let Some(uids) = status.lines().find_map(|line| line.strip_prefix("Uid:")) else { return false };
-    let mut uids = uids.split_ascii_whitespace().map(str::parse::<u32>).peekable();
-    uids.peek().is_some() && uids.all(|found| found == Ok(uid))
+    let uids = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    let mut uids = uids.split_ascii_whitespace().map(|uid| uid.parse().ok());
+    let first = uids.next()?;
+    if uids.all(|uid| uid == first) { first } else { None }
 }
 
 #[cfg(test)]
@@ -76,5 +84,6 @@ mod tests {
         let me = Tgid(std::process::id());
         let uid = rustix::process::geteuid().as_raw();
         assert!(is_wholly_of(me, uid) && !is_wholly_of(me, uid + 1));
+        assert_eq!((owner(me), owner(Tgid(u32::MAX))), (Some(uid), None));
     }
 }

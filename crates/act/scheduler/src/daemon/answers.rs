@@ -33,6 +33,7 @@ impl Daemon {
         let cpu_ns = own_cpu_ns().saturating_sub(self.began_cpu_ns);
         let mut warnings = self.warnings.clone();
         warnings.extend(self.acting.warnings());
+        warnings.extend(self.slack.warnings());
         warnings.extend(self.senses.warnings());
         warnings.extend(self.rounds.warnings(now_ns));
         warnings.extend(self.front.as_ref().and_then(Front::warning));
@@ -46,6 +47,7 @@ impl Daemon {
             tuning,
             quanta,
             ticks: self.ticks.cost().cloned(),
+            timer_slack: self.slack.told(),
             housekeeping_ns_longest: self.acting.housekeeping_ns_longest(),
             tasks,
             lost_edges: Some(self.senses.lost_edges()),

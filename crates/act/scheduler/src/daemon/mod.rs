@@ -16,6 +16,7 @@ mod second;
 mod senses;
 mod server;
 mod shares;
+mod slack;
 mod system;
 mod ticks;
 mod views;
@@ -44,6 +45,7 @@ use self::second::Second;
 use self::senses::Senses;
 use self::server::{Caller, Question, Server};
 use self::shares::{Audience, Shares};
+use self::slack::DaemonSlack;
 pub use self::system::say;
 use self::system::{DaemonLock, own_cpu_ns};
 use self::ticks::TickMeter;
@@ -68,6 +70,8 @@ struct Daemon {
     acting: ActuatorManager,
     /// The reservations. They end as early as the actuator above.
     reservations: Reservations,
+    /// Timer slack by class, if an option asks for it.
+    slack: DaemonSlack,
     senses: Senses,
     by_hand: ManualOverrides,
     shares: Shares,
@@ -164,6 +168,7 @@ impl Daemon {
             senses,
             acting,
             reservations: Reservations::new(args, enforcer),
+            slack: DaemonSlack::new(args),
             by_hand: ManualOverrides::default(),
             shares: Shares::default(),
             ticks: TickMeter::default(),
@@ -250,6 +255,7 @@ impl Daemon {
             self.end_reservations();
             self.reservations.enforce_by(enforcer(&self.acting, &mut self.warnings));
         }
+        self.give_slack(due);
         due
     }
 

@@ -29,6 +29,7 @@ pub fn status(mut status: Status, for_all: Vec<String>, own: &impl Ownership) ->
     status.policy_ns_last = None;
     status.housekeeping_ns_longest = None;
     status.ticks = None;
+    status.timer_slack = None;
     status.lost_edges = None;
     status.daemon_cpu_share = None;
     status.graph = None;

@@ -3,7 +3,7 @@
 use std::fs;
 
 use spry_control::TaskClass;
-pub use spry_display::is_wholly_of;
+pub use spry_display::{is_wholly_of, owner};
 use spry_kernel::PF_KTHREAD;
 use spry_policy::Tgid;
 use spry_sys::process::{stat_fields, stat_name};

@@ -115,6 +115,11 @@ impl Reservations {
         self.held.values().map(|held| poll::readable(&held.end))
     }
 
+    /// The processes with reservations, and shared servers.
+    pub fn processes(&self) -> impl Iterator<Item = Tgid> {
+        self.held.values().map(|held| Tgid(held.tgid)).chain(self.server_processes())
+    }
+
     /// Reserves time for a task, or changes the terms of the task's reservation.
     ///
     /// # Errors

@@ -15,9 +15,9 @@ use spry_sys::clock::monotonic_ns;
 use spry_sys::run_time::RunTime;
 
 use crate::daemon::process;
-use crate::guardian::journal::Journal;
-use crate::guardian::settings::{DEADLINE, IDLE, OTHER, Settings, TaskId, base_slice_ns, stat_of};
-use crate::guardian::{Guardian, RestoreCounts, restore_left, undo};
+use crate::guardian::protection::Protection;
+use crate::guardian::settings::{DEADLINE, IDLE, OTHER, Settings, TaskId};
+use crate::guardian::{RestoreCounts, restore_left, undo};
 pub use kernel::notes;
 
 /// The name of this enforcer, as shown to users.
@@ -45,18 +45,11 @@ struct MeasurementStart {
     before: Measurement,
 }
 
-/// The guardian and its journal, which exist from the first reservation on.
-#[derive(Debug)]
-struct Protection {
-    guardian: Guardian,
-    journal: Journal,
-    base_slice_ns: u64,
-}
-
 /// The fall-back enforcer of reservations. Dropping it ends all reservations.
 #[derive(Debug)]
 pub struct Deadline {
     path: PathBuf,
+    /// The guardian and its journal, which exist from the first reservation on.
     guarded: Option<Protection>,
     by_slot: BTreeMap<u32, ReservedThread>,
 }
@@ -71,19 +64,11 @@ impl Deadline {
 
     /// The journal and a guardian that is alive. Nothing is changed without a guardian.
     fn guarded(&mut self) -> io::Result<&mut Protection> {
-        let guarded = match self.guarded.take() {
-            Some(guarded) if guarded.guardian.is_alive() => guarded,
-            Some(Protection { guardian, mut journal, base_slice_ns }) => {
-                drop(guardian);
-                Protection { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
-            }
-            None => {
-                let mut journal = Journal::open(&self.path)?;
-                let (own, base_slice_ns) = (std::process::id(), base_slice_ns());
-                journal.begin(base_slice_ns, stat_of(own, own)?.start);
-                Protection { guardian: Guardian::start(&mut journal)?, journal, base_slice_ns }
-            }
+        let mut guarded = match self.guarded.take() {
+            Some(guarded) => guarded,
+            None => Protection::start(&self.path)?,
         };
+        guarded.guard()?;
         Ok(self.guarded.insert(guarded))
     }
 

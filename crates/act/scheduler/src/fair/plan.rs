@@ -2,7 +2,7 @@
 //! numbers have names.
 
 use crate::actuator::{Class, Verdict};
-use crate::guardian::settings::{IDLE, OTHER, ROUND_ROBIN, Settings};
+use crate::guardian::settings::{IDLE, IN_USE_SLACK_NS, OTHER, ROUND_ROBIN, Settings};
 
 /// The display server's real-time priority, the lowest possible.
 pub const SERVER_PRIORITY: u32 = 1;
@@ -21,9 +21,6 @@ pub const NICE_BEHIND: [i32; 10] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10];
 pub const SLICE_FIRST_NS: u64 = 100_000;
 /// The longest slice of a thread in use, ns. Each level behind the best client doubles the slice up to this.
 pub const SLICE_LAST_NS: u64 = 800_000;
-/// The timer slack of threads in use, ns. The kernel's usual 50,000 is half of the time by which a frame is
-/// late at best. The odd number identifies threads that have inherited it.
-pub const SLACK_NS: u64 = 1_013;
 /// The most raised threads that count as wanting one CPU: each of them must still be above the other tasks.
 pub const IN_USE_MAX: u32 = 3;
 /// The fair scheduler's weights for nice values from -20 to 0 (`sched_prio_to_weight` in the kernel).
@@ -100,7 +97,7 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
             reset_on_fork: if nice < before.nice { 1 } else { before.reset_on_fork },
             nice: nice.min(before.nice),
             slice_ns: if before.slice_ns == 0 { slice_ns } else { before.slice_ns },
-            slack_ns: before.slack_ns.min(SLACK_NS),
+            slack_ns: before.slack_ns.min(IN_USE_SLACK_NS),
             ..before
         }),
     }

@@ -4,6 +4,7 @@
 //! has made real-time.
 
 pub mod journal;
+pub mod protection;
 mod restore;
 pub mod settings;
 mod undo;

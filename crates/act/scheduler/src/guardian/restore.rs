@@ -7,11 +7,11 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use super::journal::{GroupChange, GroupKind, Journal};
-use super::settings::{IDLE, OTHER, Settings, TaskId, set_slack_ns, slack_ns, stat_of};
+use super::settings::{
+    BACKGROUND_SLACK_NS, IN_USE_SLACK_NS, Settings, TaskId, USUAL_SLACK_NS, set_slack_ns, slack_ns, stat_of,
+};
 use super::undo::{UndoResult, undo};
 
-/// The timer slack of a thread that has not requested another slack, ns.
-const USUAL_SLACK_NS: u64 = 50_000;
 /// The number of attempts to move the tasks out of a directory, and the time between two attempts. Tasks in
 /// it may fork meanwhile.
 const EMPTYING: u32 = 1_000;
@@ -47,6 +47,10 @@ pub fn restore_all(journal: &mut Journal) -> RestoreCounts {
         }
         journal.task_end(at);
     }
+    // Children may have the slack of a class of which the journal has no thread left.
+    if slacks.contains(&IN_USE_SLACK_NS) || slacks.contains(&BACKGROUND_SLACK_NS) {
+        slacks.extend([IN_USE_SLACK_NS, BACKGROUND_SLACK_NS]);
+    }
     slacks.sort_unstable();
     slacks.dedup();
     if !slacks.is_empty() {
@@ -64,16 +68,13 @@ pub fn restore_all(journal: &mut Journal) -> RestoreCounts {
     count
 }
 
-/// Resets the timer slack of threads that inherited it from a thread in use. Children inherit slack whatever
-/// flags the parent has.
+/// Resets the timer slack of threads that inherited it from a thread with Spry's slack. Children inherit
+/// slack whatever flags the parent has.
 ///
-/// A thread with exactly Spry's slack was forked by a thread in use, since no program would choose this
-/// number. An ordinary task with slack 0 was forked by a real-time task.
+/// A thread with exactly Spry's slack was forked by such a thread, since no program would choose this number.
+/// An ordinary task with slack 0 was forked by a real-time task.
 fn take_inherited_slack(slacks: &[u64], since: u64) {
-    let is_ordinary = |tid| {
-        Settings::scheduling_of(tid, 0)
-            .is_ok_and(|now| [OTHER, IDLE, libc::SCHED_BATCH as u32].contains(&now.policy))
-    };
+    let is_ordinary = |tid| Settings::scheduling_of(tid, 0).is_ok_and(|now| !now.is_real_time());
     for (tgid, tid) in all_threads() {
         let id = TaskId { tid, tgid, start: 0 };
         let inherited = slack_ns(id).is_ok_and(|slack| slacks.contains(&slack)) && is_ordinary(tid);

@@ -1,12 +1,13 @@
 //! The scheduling settings of a thread that Spry may change: reading, writing and comparing them.
 
 use std::fs;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::thread;
 
 use libc::sched_attr;
 use spry_kernel::PF_KTHREAD;
 use spry_sys::attributes::Attributes;
+use spry_sys::slack::Slack;
 use spry_sys::{process, schedule};
 
 /// The settings of a thread: the values of `sched_setattr`, and the timer slack. They are plain numbers,
@@ -62,10 +63,21 @@ const RESET_ON_FORK: u64 = 1;
 pub const OTHER: u32 = libc::SCHED_OTHER as u32;
 /// The kernel's number of the policy `SCHED_IDLE`.
 pub const IDLE: u32 = libc::SCHED_IDLE as u32;
+/// The kernel's number of the policy `SCHED_FIFO`.
+pub const FIFO: u32 = libc::SCHED_FIFO as u32;
 /// The kernel's number of the policy `SCHED_RR`.
 pub const ROUND_ROBIN: u32 = libc::SCHED_RR as u32;
 /// The kernel's number of the policy `SCHED_DEADLINE`.
 pub const DEADLINE: u32 = libc::SCHED_DEADLINE as u32;
+
+/// The timer slack of a thread that has not requested another slack, ns.
+pub const USUAL_SLACK_NS: u64 = 50_000;
+/// The timer slack of threads in use, ns. The kernel's usual slack is half of the time by which a frame is
+/// late at best. The odd number identifies threads that have inherited it.
+pub const IN_USE_SLACK_NS: u64 = 1_013;
+/// The timer slack by class of users' other threads, ns. The odd number identifies threads that have
+/// inherited it.
+pub const BACKGROUND_SLACK_NS: u64 = 4_000_013;
 
 impl Settings {
     /// The settings of a thread. `base_slice_ns` is the slice of threads that have requested none. The slack
@@ -118,6 +130,12 @@ impl Settings {
         attributes.give(tid)
     }
 
+    /// Whether the policy is a real-time policy. The kernel gives such threads slack 0.
+    #[must_use]
+    pub const fn is_real_time(&self) -> bool {
+        matches!(self.policy, FIFO | ROUND_ROBIN | DEADLINE)
+    }
+
     /// These settings with slack 0, to compare all other settings.
     #[must_use]
     pub const fn without_slack(self) -> Settings {
@@ -137,19 +155,12 @@ pub fn base_slice_ns() -> u64 {
     asked.ok().and_then(Result::ok).flatten().unwrap_or(0)
 }
 
-fn slack_file(id: TaskId) -> String {
-    format!("/proc/{}/timerslack_ns", id.tid)
-}
-
 /// A thread's timer slack, ns.
 ///
 /// # Errors
 /// If the thread has exited, or the kernel does not permit reading it.
 pub fn slack_ns(id: TaskId) -> io::Result<u64> {
-    let mut text = [0; 32];
-    let length = fs::File::open(slack_file(id))?.read(&mut text)?;
-    let number = std::str::from_utf8(&text[..length]).ok().and_then(|text| text.trim().parse().ok());
-    number.ok_or_else(|| io::ErrorKind::InvalidData.into())
+    Slack::open(id.tid)?.ns()
 }
 
 /// Sets a thread's timer slack, ns.
@@ -157,7 +168,7 @@ pub fn slack_ns(id: TaskId) -> io::Result<u64> {
 /// # Errors
 /// If the thread has exited, or the kernel forbids it.
 pub fn set_slack_ns(id: TaskId, slack_ns: u64) -> io::Result<()> {
-    fs::OpenOptions::new().write(true).open(slack_file(id))?.write_all(slack_ns.to_string().as_bytes())
+    Slack::open(id.tid)?.set_ns(slack_ns)
 }
 
 /// Reads the state of a thread from `/proc`.

@@ -32,6 +32,9 @@ use skel::{OpenSchedSkel, SchedSkel, SchedSkelBuilder, types};
 
 pub use stats::{ClassStats, Stats};
 
+/// The name of this actuator and its enforcer, as shown to users.
+pub const NAME: &str = "scx";
+
 /// Settings of the scheduler that are fixed when it is loaded.
 #[derive(Clone, PartialEq, Debug)]
 pub struct ScxOptions {
@@ -258,7 +261,7 @@ fn configure(skel: &mut OpenSchedSkel<'_>, options: &ScxOptions, bucket_secret: 
 
 impl Actuator for Scx {
     fn name(&self) -> &'static str {
-        "scx"
+        NAME
     }
 
     fn apply(&mut self, verdicts: &[Verdict]) -> Result<()> {

@@ -277,7 +277,7 @@ impl Enforcer for ReservedClass {
     }
 
     fn name(&self) -> &'static str {
-        "scx"
+        super::NAME
     }
 }
 

@@ -1,7 +1,9 @@
-//! Tests of the fall-back actuator on real processes, and of its guardian after real kills. They need root.
+//! Tests of the fall-back actuator and of timer slack by class on real processes, and of their guardians
+//! after real kills. They need root.
 
 mod groups;
 mod parts;
+mod slack;
 
 use std::thread::sleep;
 use std::time::Duration;

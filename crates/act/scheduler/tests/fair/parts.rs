@@ -14,6 +14,7 @@ use spry_policy::Tgid;
 use spry_scheduler::actuator::{Actuator, Class, Verdict};
 use spry_scheduler::fair::{Fair, FairOptions};
 use spry_scheduler::guardian::settings::{Settings, TaskId, base_slice_ns};
+use spry_sys::settle::{Setting, settle};
 
 /// A process that is ended when this is dropped.
 pub struct Victim(pub Child);
@@ -25,8 +26,16 @@ impl Victim {
     }
 
     pub fn run(program: &str, args: &[&str]) -> Victim {
-        let mut command = Command::new(program);
-        command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        Victim::start(Command::new(program).args(args))
+    }
+
+    /// A victim of this user.
+    pub fn of_user(uid: u32, program: &str, args: &[&str]) -> Victim {
+        Victim::start(settle(Command::new(program).args(args), [Setting::User(uid)]))
+    }
+
+    fn start(command: &mut Command) -> Victim {
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         Victim(command.spawn().unwrap())
     }
 

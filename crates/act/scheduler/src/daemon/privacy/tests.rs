@@ -2,7 +2,7 @@
 
 use spry_control::{
     Acting, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Quanta, Rounds, State,
-    Status, TickCost, Ticks,
+    Status, TickCost, Ticks, TimerSlack,
 };
 
 use super::*;
@@ -83,6 +83,12 @@ fn whole(tasks: Vec<Task>) -> Status {
         tuning: None,
         quanta: Quanta::default(),
         ticks: Some(Ticks { over_s: 1.0, all: TickCost::new(9, 9, 9), cpus: Vec::new() }),
+        timer_slack: Some(TimerSlack {
+            in_use_ns: 1,
+            in_use_threads: 2,
+            background_ns: 3,
+            background_threads: 4,
+        }),
         tasks,
         lost_edges: Some(2),
         tgid: 50,
@@ -122,7 +128,7 @@ fn of_a_status_the_caller_s_part_is_left() {
         (told.policy_ns_last, told.lost_edges, told.daemon_cpu_share, told.graph),
         (None, None, None, None)
     );
-    assert_eq!((told.housekeeping_ns_longest, told.ticks), (None, None));
+    assert_eq!((told.housekeeping_ns_longest, told.ticks, told.timer_slack), (None, None, None));
     assert_eq!(told.rounds, Rounds { regular: 9, early: None, missed: 0, longest_ns: None });
     assert_eq!((told.tgid, told.acting.ejections), (50, 1), "what is the same to all stays");
     assert!(!told.acting.ejected.unwrap().reason.contains("secret"));

@@ -118,6 +118,11 @@ impl Reservations {
         Ok(format!("{number} is no shared server any more"))
     }
 
+    /// The processes of shared servers.
+    pub(super) fn server_processes(&self) -> impl Iterator<Item = Tgid> {
+        self.servers.iter().map(|server| Tgid(server.tgid))
+    }
+
     fn end_service(&mut self, number: u32) -> bool {
         let Some(at) = self.servers.iter().position(|server| server.covers.number() == number) else {
             return false;
