@@ -8,7 +8,7 @@ use rustix::time::{
     timerfd_create, timerfd_settime,
 };
 
-const NS_PER_S: u64 = 1_000_000_000;
+pub(crate) const NS_PER_S: u64 = 1_000_000_000;
 
 /// The time by the clock that all adapters use (`CLOCK_MONOTONIC`), in ns.
 #[inline]

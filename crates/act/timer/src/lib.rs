@@ -58,6 +58,7 @@
 //!
 //! - Feature `epoll`: `Backstop` is a timerfd on the clock of `now_ns`, and `Loop` an epoll loop around it.
 //!   By a `Remote`, other threads arm timers on a loop.
+//! - Feature `io-uring`: `RingBackstop` waits in a ring of the program, with an absolute time limit.
 //! - Feature `mio`: `Backstop` is a source that a `mio::Poll` can wait for.
 //! - Feature `tokio`: `tokio::Time` has sleeps and intervals for tasks, in nanoseconds.
 //!
@@ -82,6 +83,8 @@ mod mio;
 mod queue;
 #[cfg(feature = "epoll")]
 mod remote;
+#[cfg(feature = "io-uring")]
+mod ring;
 mod slots;
 #[cfg(feature = "epoll")]
 mod sync;
@@ -100,6 +103,8 @@ pub use event_loop::{Loop, READABLE, Ready, WRITABLE};
 pub use queue::{Fired, Timers, Trigger};
 #[cfg(feature = "epoll")]
 pub use remote::Remote;
+#[cfg(feature = "io-uring")]
+pub use ring::{RingBackstop, RingError};
 pub use slots::Handle;
 pub use terms::{Refused, SOFT, Terms};
 pub use wheel::PERIOD_NS;

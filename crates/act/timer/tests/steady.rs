@@ -1,4 +1,5 @@
-//! Tests that a queue that has grown to its size allocates no more, with an allocator that counts.
+//! Tests that a queue that has grown to its size allocates no more, and that waits in a ring do not allocate,
+//! with an allocator that counts.
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::cell::Cell;
@@ -98,4 +99,33 @@ fn a_queue_of_a_known_size_never_allocates_after_its_start() {
     churn(&mut timers, &mut handles, &mut random, &mut now_ns);
     assert_eq!(COUNT.with(Cell::get) - before, 0);
     assert!(timers.counts().soft > 10_000, "{:?}", timers.counts());
+}
+
+#[cfg(feature = "io-uring")]
+#[test]
+fn a_wait_in_a_ring_never_allocates_after_its_start() {
+    use spry_timer::{RingBackstop, now_ns};
+
+    let backstop = RingBackstop::new().expect("the kernel has io_uring");
+    let mut ring = io_uring::IoUring::new(8).expect("a ring");
+    let mut timers = Timers::with_capacity(TIMERS);
+    let start_ns = now_ns();
+    for value in 0..TIMERS as u64 {
+        let terms = Terms::firm(start_ns + value * 2_000, 20_000).every(1_000_000);
+        timers.arm(start_ns, terms, value).expect("it can be kept");
+    }
+    let (mut completed, nop) = (0, io_uring::opcode::Nop::new().build());
+    let before = COUNT.with(Cell::get);
+    for round in 0..1_000 {
+        if round % 2 == 0 {
+            // SAFETY: the operation uses no memory.
+            unsafe { ring.submission().push(&nop) }.expect("there is room");
+        }
+        let trigger = backstop.wait(&mut ring, timers.backstop_ns()).expect("it waits");
+        completed += ring.completion().count();
+        let now_ns = now_ns();
+        while timers.take(now_ns, trigger).is_some() {}
+    }
+    assert_eq!((COUNT.with(Cell::get) - before, completed), (0, 500));
+    assert!(timers.counts().hard > 0, "{:?}", timers.counts());
 }

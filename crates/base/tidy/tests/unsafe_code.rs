@@ -21,6 +21,7 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/scheduler/examples/round.rs", "a map that it fills in the place of the programs"),
     ("crates/act/reserve/src/c.rs", "what a program in C hands over"),
     ("crates/act/timer-c/src/lib.rs", "what a program in C hands over"),
+    ("crates/act/timer/src/ring.rs", "a timer slack of 64 bits, which rustix cuts to 32"),
     ("crates/act/timer/src/tokio.rs", "a descriptor that tokio watches"),
     // Guardians.
     ("crates/act/scheduler/src/guardian/", "the daemon's, and the memory that both share"),
@@ -49,7 +50,9 @@ const PLACES: &[(&str, &str)] = &[
     ("crates/act/scheduler/tests/fair/", "it forks beside other threads"),
     ("crates/act/scheduler/tests/terminals.rs", "single calls"),
     ("crates/see/analysis/tests/memory.rs", "an allocator that counts"),
-    ("crates/act/timer/tests/steady.rs", "an allocator that counts"),
+    ("crates/act/timer/tests/steady.rs", "an allocator that counts, and operations of a ring"),
+    ("tests/timers/tests/io_uring.rs", "operations of a ring, and signals"),
+    ("tests/timers/tests/io_uring_refusals.rs", "filters of system calls"),
 ];
 
 #[test]

@@ -7,7 +7,7 @@ use spry_timer::{Loop, Terms, Timers, measure_costs, now_ns};
 
 use crate::load::{self, Outcome, PERIOD_NS, Piece, TIMERS};
 
-fn arm(timers: &mut Timers<u32>, start_ns: u64, overshoot_us: u64) -> Result<()> {
+pub fn arm(timers: &mut Timers<u32>, start_ns: u64, overshoot_us: u64) -> Result<()> {
     for timer in 0..TIMERS {
         let first_ns = load::first_deadline_ns(start_ns, timer);
         let terms = Terms::firm(first_ns, overshoot_us * 1000).every(PERIOD_NS);

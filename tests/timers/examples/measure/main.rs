@@ -7,6 +7,7 @@ mod load;
 mod micro;
 mod others;
 mod results;
+mod ring;
 mod runtime;
 mod stock;
 
@@ -30,6 +31,7 @@ struct Way {
 const WAYS: &[Way] = &[
     Way { name: "sleep epoll_pwait2, slack", settings_us: &[50, 500], run: stock::sleeps },
     Way { name: "sleep firm, overshoot", settings_us: &[50, 500], run: firm::sleeps },
+    Way { name: "sleep io_uring firm, overshoot", settings_us: &[50, 500], run: ring::sleeps },
     Way {
         name: "work beside epoll_pwait2, slack",
         settings_us: &[20, 50, 100, 200, 500, 1000],
