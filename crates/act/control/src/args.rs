@@ -84,8 +84,8 @@ pub struct RunArgs {
     /// How long such a turn is, us, 50 to 100000.
     #[arg(long, value_name = "Q")]
     pub quantum_us: Option<u32>,
-    /// Whose timers may expire how late, by the kernel's timer slack, under sched_ext: as each thread has it,
-    /// or by class (docs/timers.md#timer-slack-by-class).
+    /// How late timers may expire under sched_ext, by the kernel's timer slack: as each thread has it, or by
+    /// class (docs/timers.md#timer-slack-by-class).
     #[arg(long, value_enum, default_value_t = TimerSlackArg::Kept)]
     pub timer_slack: TimerSlackArg,
     /// Give a constant of the default policy the thesis' value, to measure what it changes; may be given

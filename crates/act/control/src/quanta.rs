@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, Tuning, TuningError};
 
-/// A class whose quantum is a knob of its own. OTHER's quantum goes with the tick, and further classes have
-/// none.
+/// A class that has its quantum as a knob. OTHER's quantum goes with the tick, and further classes have none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum QuantumClass {

@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn only_two_classes_have_a_quantum_to_ask_for() {
-        let asked = |text| serde_json::from_str::<Request>(text).ok();
+        let asked = |text: &str| serde_json::from_str::<Request>(text).ok();
         let idle = QuantumClass::Idle;
         let quantum_us = QuantumUs::try_from(500).ok();
         assert_eq!(

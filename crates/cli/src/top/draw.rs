@@ -252,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cost_of_the_tick_is_in_the_second_line_or_below_the_warnings() {
+    fn the_tick_s_cost_is_in_the_second_line_or_below_warnings() {
         let mut state = shown();
         let mut tuned = status();
         let all = TickCost::new(5_000, 14_000_000, 1_000_000_000);
