@@ -124,12 +124,14 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 {
 	struct thread_ctx *t = find_thread(p), *heir = NULL;
 	struct task_struct *parent = p->real_parent;
-	u64 now, left, unit, charge, vtime;
+	u64 now, left, unit, charge, vtime, *line;
 	struct llc_ctx *l;
 	s64 ahead;
 
 	if (!t)
 		return;
+	/* A task that began before the scheduler was loaded has no line yet. */
+	line = orphans_of(t->line ?: p->cred->uid.val);
 	l = llc_at(t->domain);
 	charge = owes(p, t);
 	vtime = t->vtime + charge;
@@ -162,7 +164,7 @@ static __always_inline void dies(struct task_struct *p, const struct where *at)
 	if (heir)
 		heir->left = heir->left ? at_least(heir->left, left) : left;
 	else
-		*orphans_of(t->line) = at_least(*orphans_of(t->line) ?: left, left);
+		*line = at_least(*line ?: left, left);
 }
 
 #endif

@@ -47,6 +47,13 @@ static __always_inline void order_local_anew(s32 cpu)
 		scx_bpf_reenqueue_local___v2___compat();
 }
 
+/* Whether a task lost its CPU in a read-side critical section of RCU, and has not left the section since.
+ * Grace periods wait for such a task. It is false on kernels whose read-side sections cannot be preempted. */
+static __always_inline bool is_reader(const struct task_struct *p)
+{
+	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;
+}
+
 /* The sum of a task's waits for a CPU, ns; 0 on kernels that do not count it. */
 static __always_inline u64 waited_of(struct task_struct *p)
 {

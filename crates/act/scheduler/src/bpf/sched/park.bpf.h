@@ -2,9 +2,12 @@
 /*
  * Parked tasks: tasks that wait for the next period of their cgroup's cpu.max.
  *
- * Each cgroup with a slot has a queue of parked tasks, which no CPU serves. The task that has been parked for
- * longest is first. A task is parked when it is put into a queue while its cgroup's quota is spent. If the
- * quota is spent later, the task is parked when it comes first in its class' queue.
+ * Each cgroup with a slot has a queue of parked tasks, which no CPU serves. A task is parked when it is put
+ * into a queue while its cgroup's quota is spent. If the quota is spent later, the task is parked when it
+ * comes first in its class' queue.
+ *
+ * Order: by the time at which a task passes a CPU (release.bpf.h). So readers of RCU are soon first. Of the
+ * other tasks, the task that has been parked for longest is first.
  */
 #ifndef SPRY_PARK_BPF_H
 #define SPRY_PARK_BPF_H
@@ -19,6 +22,12 @@
 /* Number of tasks parked in the current call. It is in memory, since the verifier would follow each value of
  * a local variable separately. */
 static u32 parked_now;
+
+/* Whether a thread was parked and has not run since. */
+static __always_inline bool is_parked(const struct task_struct *p, const struct thread_ctx *t)
+{
+	return t->passes_ns && t->parked_ran_ns == p->se.sum_exec_runtime;
+}
 
 /* Records for tracing that a task waits for its cgroup's next period. A task that has not run since it was
  * parked has waited for it all the time. */
@@ -50,15 +59,17 @@ static __always_inline void tell_released(struct task_struct *p, u64 now)
 
 /* A thread is parked at the slot of a cgroup that has spent its quota. `key` is the thread's order in its
  * class. A thread that has not run since it was parked counts as parked since then, however often it was put
- * into other queues. */
+ * into other queues. The kernel ends the scheduler if a reader of RCU has no CPU for 21 s, so a reader passes
+ * a CPU soon. */
 static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u32 slot, u64 key)
 {
 	u64 now = scx_bpf_now();
 
-	if (!t->parked_ns || t->parked_ran_ns != p->se.sum_exec_runtime) {
-		t->parked_ns = now;
+	if (!is_parked(p, t)) {
+		t->passes_ns = now + (is_reader(p) ? reader_most_ns : parked_most_ns);
 		t->parked_ran_ns = p->se.sum_exec_runtime;
 	}
+	t->passes = 0;
 	t->parked_key = key;
 	/* The CPU forgets the thread's order; otherwise the thread would get it again without a
 	 * check of its limits. */
@@ -75,17 +86,17 @@ static __always_inline bool park(struct task_struct *p, struct thread_ctx *t, u6
 	u32 slot = limited_by(t);
 
 	if (!slot) {
-		if (t && t->parked_ns && t->parked_ran_ns == p->se.sum_exec_runtime)
+		if (t && is_parked(p, t))
 			tell_released(p, scx_bpf_now());
 		return false;
 	}
 	parks(p, t, slot, key);
-	scx_bpf_dsq_insert_vtime(p, parked_dsq(slot), slice_ns, t->parked_ns, enq_flags);
+	scx_bpf_dsq_insert_vtime(p, parked_dsq(slot), slice_ns, t->passes_ns, enq_flags);
 	return true;
 }
 
 /* A parked task leaves parking to be put into a queue: gives it the order that it had in its class. In the
- * queue of parked tasks its order was the time at which it was parked. */
+ * queue of parked tasks its order was the time at which it would pass a CPU. */
 static __always_inline void parked_no_more(struct task_struct *p, struct thread_ctx *t)
 {
 	if (!t || !t->parked_key)
@@ -96,9 +107,9 @@ static __always_inline void parked_no_more(struct task_struct *p, struct thread_
 
 /* Moves a task to the queue of parked tasks of a slot. The iterator `it` stands at the task. */
 static __always_inline bool move_to_parked(struct bpf_iter_scx_dsq *it, struct task_struct *p, u32 slot,
-					   u64 parked_ns)
+					   u64 passes_ns)
 {
-	__COMPAT_scx_bpf_dsq_move_set_vtime(it, parked_ns);
+	__COMPAT_scx_bpf_dsq_move_set_vtime(it, passes_ns);
 	return __COMPAT_scx_bpf_dsq_move_vtime(it, p, parked_dsq(slot), 0);
 }
 
@@ -122,7 +133,7 @@ __noinline int park_first(u32 place)
 			break;
 		parked_now++;
 		parks(p, t, slot, p->scx.dsq_vtime);
-		if (!move_to_parked(BPF_FOR_EACH_ITER, p, slot, t->parked_ns))
+		if (!move_to_parked(BPF_FOR_EACH_ITER, p, slot, t->passes_ns))
 			continue;
 		*first_at(here, SPRY_CLASS_OTHER) = 0;
 		__sync_fetch_and_sub(queued_at(here, SPRY_CLASS_OTHER), 1);

@@ -8,6 +8,12 @@
  *
  * Watchdog: the kernel ends the scheduler if a task that is ready to run has no CPU for 30 s. A task that has
  * been parked for 8 s gets a CPU for no time: the CPU switches to it and at once decides again.
+ *
+ * Readers: the kernel also ends the scheduler if a grace period of RCU takes 21 s. A grace period waits for
+ * each task that lost its CPU in a read-side critical section, for example in a page fault. So such a task
+ * gets a CPU for 50 us when it has been parked for 50 ms, until it has left the section.
+ *
+ * Bound: the stays of readers take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
 #ifndef SPRY_RELEASE_BPF_H
 #define SPRY_RELEASE_BPF_H
@@ -23,19 +29,21 @@
 /* One task is released for each part of this length, ns, of the rest of a cgroup's quota. Tasks that run for
  * less leave some of the quota for the next tasks. */
 #define RELEASE_EACH_NS (MS / 4)
-/* The most tasks that get a CPU for no time within one limit_tick_ns. */
+/* The most tasks that get a CPU for no time within one limit_tick_ns; a reader counts as two. */
 #define PASSING_AT_ONCE 16
+#define PASSING_READER	2
 
 /* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;
 static u64 passing_ns;
 
-/* Numbers of tasks in the current round: released in all; given a CPU for no time; released of one cgroup.
+/* Numbers of tasks in the current round: released in all; sent to pass a CPU; released of one cgroup.
  * They are in memory, since the verifier would follow each value of a local variable separately. */
 static u32 released, passing, of_one;
 
-/* Number of tasks that got a CPU for no time so far. */
+/* Numbers of tasks that passed a CPU so far: for no time, and readers of RCU. */
 u64 passed_by;
+u64 readers_passed;
 
 /* Moves a parked task to a queue that CPUs serve. The iterator `it` stands at the task. */
 static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct task_struct *p,
@@ -47,6 +55,7 @@ static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct t
 	if (nr_cpus > 1 && (queue != QUEUE_PASSING || is_bound(p)))
 		at.place = place_of(p, &at);
 	t->parked_key = 0;
+	t->passes = queue == QUEUE_PASSING;
 	if (queue == SPRY_CLASS_OTHER)
 		key = order_in_other(t, domain_of(&at));
 	__COMPAT_scx_bpf_dsq_move_set_vtime(it, key);
@@ -77,7 +86,7 @@ static __always_inline u32 released_for(u32 slot)
 
 /* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits their number. If another
  * cgroup's quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only
- * tasks that have been parked for 8 s get a CPU, for no time. Returns whether more tasks may go on now. */
+ * tasks whose time to pass a CPU has come get one. Returns whether more tasks may go on now. */
 __noinline u32 release_parked(u32 slot, u64 now)
 {
 	struct task_struct *p;
@@ -91,10 +100,10 @@ __noinline u32 release_parked(u32 slot, u64 now)
 
 		if (!t)
 			break;
-		if (by && now - t->parked_ns >= parked_most_ns) {
+		if (by && (s64)(now - t->passes_ns) >= 0) {
 			if (passing >= PASSING_AT_ONCE)
 				break;
-			passing++;
+			passing += is_reader(p) ? PASSING_READER : 1;
 			leaves_parking(BPF_FOR_EACH_ITER, p, t, QUEUE_PASSING, t->parked_key);
 			continue;
 		}
@@ -108,7 +117,7 @@ __noinline u32 release_parked(u32 slot, u64 now)
 		released++;
 		if (by) {
 			parking[by & (SPRY_CGROUPS_MAX - 1)].looks = PARKING_LOOKS;
-			move_to_parked(BPF_FOR_EACH_ITER, p, by, t->parked_ns);
+			move_to_parked(BPF_FOR_EACH_ITER, p, by, t->passes_ns);
 			continue;
 		}
 		tell_released(p, now);
@@ -164,25 +173,55 @@ __noinline u64 limits_keep(u64 now)
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
-/* Switches a CPU to a task that has been parked for long, if there is one. The kick ends this as soon as the
- * task has the CPU. Returns whether there was such a task. */
-__noinline u32 pass_by(u32 cpu)
+/* Switches a CPU to a parked task that passes it, if there is one in a place. A kick ends this as soon as the
+ * task has the CPU; for a reader, the CPU's timer ends it. The first task may change before it is taken, so a
+ * reader may be kicked, and then passes again later. Returns whether there was such a task. */
+__noinline u32 pass_from(u32 cpu, u32 place)
 {
-	if (!take(llc_of(cpu), QUEUE_PASSING) && (nr_cpus == 1 || !take(place_of_cpu(cpu), QUEUE_PASSING)))
+	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, QUEUE_PASSING));
+	struct cpu_ctx *c = cpu_at(cpu);
+	bool stays = p && is_reader(p);
+	u64 now;
+
+	if (!take(place, QUEUE_PASSING))
 		return false;
-	cpu_at(cpu)->has = SPRY_CLASS_IDLE;
+	c->has = SPRY_CLASS_IDLE;
+	if (stays) {
+		now = scx_bpf_now();
+		timer_set(cpu, c, now, now + reader_stay_ns);
+		__sync_fetch_and_add(&readers_passed, 1);
+		return true;
+	}
 	__sync_fetch_and_add(&passed_by, 1);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;
 }
 
-/* Switches a CPU to a task that has been parked for long, for no time. Returns whether it found one. */
+/* Puts a task back into QUEUE_PASSING if it was taken out of it, for example because its class changes, and
+ * has not run since. Otherwise it would wait again for each time that it is taken out. Returns whether the
+ * task was put. */
+static __always_inline bool passes_on(struct task_struct *p, struct thread_ctx *t, u64 key, u64 slice_ns,
+				      const struct where *at, u64 enq_flags)
+{
+	u32 place = at->llc;
+
+	if (!t->passes || !is_parked(p, t) || !limited_by(t))
+		return false;
+	if (nr_cpus > 1 && is_bound(p))
+		place = place_of_cpu(at->cpu);
+	put(p, place, QUEUE_PASSING, slice_ns, key, enq_flags);
+	scx_bpf_kick_cpu(at->cpu, SCX_KICK_IDLE);
+	return true;
+}
+
+/* Switches a CPU to a parked task that passes it. Returns whether it found one. */
 static __always_inline bool passes_by(const struct where *at)
 {
-	if (!*queued_at(at->llc, QUEUE_PASSING) &&
-	    (nr_cpus == 1 || !*queued_at(place_of_cpu(at->cpu), QUEUE_PASSING)))
-		return false;
-	return pass_by(at->cpu);
+	u32 own = place_of_cpu(at->cpu);
+
+	if (*queued_at(at->llc, QUEUE_PASSING) && pass_from(at->cpu, at->llc))
+		return true;
+	return nr_cpus > 1 && *queued_at(own, QUEUE_PASSING) && pass_from(at->cpu, own);
 }
 
 #endif

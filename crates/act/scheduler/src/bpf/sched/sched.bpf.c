@@ -179,7 +179,8 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 			first_order(p, t, &at);
 		key = order(p, t, &at, enq_flags & SCX_ENQ_WAKEUP ? ASKED_AS_IT_WAKES : ASKED_AS_IT_IS_PUT);
 		slice_ns = slice_of(key >> KEY_SHIFT, t);
-		if (t && key_class(key) != SPRY_CLASS_RESERVED && park(p, t, key, slice_ns, enq_flags))
+		if (t && key_class(key) != SPRY_CLASS_RESERVED &&
+		    (passes_on(p, t, key, slice_ns, &at, enq_flags) || park(p, t, key, slice_ns, enq_flags)))
 			return;
 	}
 	if (enq_flags & SCX_ENQ_WAKEUP && key_class(key) != SPRY_CLASS_RESERVED) {

@@ -20,8 +20,8 @@
 #define MASK_WORDS   (SPRY_CPUS_MAX / 64)
 
 /* In each place, a class has the queue with the class' number. There are two further queues. QUEUE_PASSING
- * has tasks that get a CPU for no time; see release.bpf.h. QUEUE_NEXT_PERIOD has tasks that have spent the
- * budgets of their reservations; no CPU takes tasks from it. See reserve.bpf.h. */
+ * has parked tasks that get a CPU for a moment; see release.bpf.h. QUEUE_NEXT_PERIOD has tasks that have
+ * spent the budgets of their reservations; no CPU takes tasks from it. See reserve.bpf.h. */
 #define QUEUE_NEXT_PERIOD SPRY_CLASS_NONE
 #define QUEUE_PASSING	  SPRY_CLASSES
 #define QUEUES		  8
@@ -223,9 +223,11 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* The time since which the thread has been parked, and its run time at that time, ns; and its order
-	 * before that (0: it is not parked). */
-	u64 parked_ns;
+	/* Whether the thread, which is parked, waits in QUEUE_PASSING. */
+	u32 passes;
+	/* The time from which on the parked thread may pass a CPU; its run time when it was parked, ns; and
+	 * its order before that (0: it is not parked). */
+	u64 passes_ns;
 	u64 parked_ran_ns;
 	u64 parked_key;
 	/* The slot of the thread's reservation, plus 1 (0: it has none), and the value of reserve_round when
