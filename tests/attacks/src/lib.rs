@@ -1,5 +1,5 @@
-//! The programs in `examples` attack a scheduler or load the machine. Common parts: work, processes, and memory
-//! that the processes share.
+//! The programs in `examples` attack a scheduler or load the machine. Common parts: work, processes, and
+//! memory that the processes share.
 
 use std::hint::black_box;
 use std::io;

@@ -1,4 +1,4 @@
-//! Waits in real rings, with real time: bounds hold on a busy machine, since a timer may be late but not early.
+//! Waits in real rings, with real time. Bounds hold on a busy machine: a timer may be late but not early.
 
 use std::fs;
 use std::io::{self, Write};

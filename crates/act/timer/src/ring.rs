@@ -84,8 +84,8 @@ pub enum RingError {
 }
 
 impl RingBackstop {
-    /// Asks the kernel, with a ring of its own, whether a wait can have an absolute time limit. A program that
-    /// forbids itself new rings calls this before.
+    /// Asks the kernel, with a ring of its own, whether a wait can have an absolute time limit. A program
+    /// that forbids itself new rings calls this before.
     ///
     /// # Errors
     /// See [`RingError`].

@@ -122,7 +122,7 @@ struct Threads {
     slack: Option<Slack>,
 }
 
-/// The numbers of threads of a walk whose slack was changed, and that exited before they could be looked at.
+/// The numbers of threads of a walk: with a changed slack, and exited before they could be looked at.
 #[derive(Clone, Copy)]
 struct Walk {
     changed: usize,

@@ -1,6 +1,6 @@
 //! The timer slack of any thread: by how much the kernel may let the thread's timers expire late.
 //!
-//! The kernel has a file for it, `/proc/TID/timerslack_ns`, whose name takes the number of any thread.
+//! The kernel has a file for it, `/proc/TID/timerslack_ns`, where TID is the number of any thread.
 //! Another thread's slack takes CAP_SYS_NICE. `clock` has the calling thread's.
 
 use std::fs::File;

@@ -76,7 +76,7 @@ fn events_outside_of_the_window_do_not_count() {
 }
 
 #[test]
-fn wake_ups_of_other_tasks_are_not_among_those_of_the_selected_tasks() {
+fn wake_ups_of_other_tasks_are_not_among_the_selected_ones() {
     let mut tape = timer_wakeup();
     let others_ns = 200 * MS;
     for round in 0..5 {

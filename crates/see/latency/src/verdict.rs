@@ -8,7 +8,7 @@ use spry_page::words::{count, duration, plain};
 /// split.
 pub fn verdict(results: &Results) -> Option<String> {
     let parts = results.parts()?;
-    // A sum of measurements may have threads whose samples were not split.
+    // A sum of measurements may have threads with samples that were not split.
     let split = results.threads.iter().filter(|thread| thread.parts.is_some());
     let whole_ns: f64 = split.filter_map(sum_of).sum();
     let mut shares: Vec<(&str, f64)> = parts

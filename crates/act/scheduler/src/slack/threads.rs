@@ -1,4 +1,4 @@
-//! Single threads: giving a thread a slack, and knowing whose slack it has.
+//! Single threads: giving a thread a slack, and knowing which slack it has.
 
 use std::collections::BTreeSet;
 use std::io;

@@ -124,7 +124,7 @@ fn real_time_threads_and_reserved_processes_are_left_alone() {
     play_a_sweep(&mut slack, &placement);
     assert_eq!([&used, &users].map(slack_of), before);
     assert_eq!(slack_of(&reserved), USUAL_SLACK_NS);
-    // A process whose reservation has ended gets the slack of its class, and gives it back for another one.
+    // After its reservation has ended, a process gets the slack of its class, until it has another one.
     let unreserved = in_use(&[&used]);
     play(&mut slack, &unreserved, "the slack of its class", || slack_of(&reserved) == BACKGROUND_SLACK_NS);
     play(&mut slack, &placement, "its own slack", || slack_of(&reserved) == USUAL_SLACK_NS);

@@ -48,7 +48,7 @@ static __always_inline void order_local_anew(s32 cpu)
 }
 
 /* Whether a task lost its CPU in a read-side critical section of RCU, and has not left the section since.
- * Grace periods wait for such a task. It is false on kernels whose read-side sections cannot be preempted. */
+ * Grace periods wait for such a task. It is false on kernels where read-side sections exclude preemption. */
 static __always_inline bool is_reader(const struct task_struct *p)
 {
 	return bpf_core_field_exists(p->rcu_read_unlock_special) && p->rcu_read_unlock_special.b.blocked;

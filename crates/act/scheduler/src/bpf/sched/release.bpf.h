@@ -86,7 +86,7 @@ static __always_inline u32 released_for(u32 slot)
 
 /* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits their number. If another
  * cgroup's quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only
- * tasks whose time to pass a CPU has come get one. Returns whether more tasks may go on now. */
+ * tasks that are due to pass a CPU get one. Returns whether more tasks may go on now. */
 __noinline u32 release_parked(u32 slot, u64 now)
 {
 	struct task_struct *p;
