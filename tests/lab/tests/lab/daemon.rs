@@ -35,27 +35,27 @@ nice_of() { cut -d' ' -f19 /proc/$1/stat; }
 "#;
 
 /// The output of a script.
-pub struct Said(pub String);
+struct Said(String);
 
 impl Said {
     /// The text that follows a word at the beginning of a line.
-    pub fn after(&self, word: &str) -> &str {
+    fn after(&self, word: &str) -> &str {
         let line = self.0.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no `{word}` in {}", self.0))
     }
 
-    pub fn number(&self, word: &str) -> f64 {
+    fn number(&self, word: &str) -> f64 {
         let text = self.after(word).split_whitespace().next().unwrap_or_default();
         text.parse().unwrap_or_else(|_| panic!("no number after `{word}` in {}", self.0))
     }
 
     /// All numbers that follow a word.
-    pub fn numbers(&self, word: &str) -> Vec<f64> {
+    fn numbers(&self, word: &str) -> Vec<f64> {
         let lines = self.0.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
         lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
     }
 
-    pub fn status(&self, name: &str) -> Value {
+    fn status(&self, name: &str) -> Value {
         let text = self.after(&format!("status-{name}"));
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text} in {}", self.0))
     }
@@ -72,12 +72,12 @@ impl Said {
 }
 
 /// The machine that a script runs on.
-pub struct Place {
-    pub spec: MachineSpec,
-    pub cpus: u32,
+struct Place {
+    spec: MachineSpec,
+    cpus: u32,
     /// An instruction takes 2 to the power of this number, in nanoseconds.
-    pub shift: u8,
-    pub memory_mib: u32,
+    shift: u8,
+    memory_mib: u32,
 }
 
 impl Default for Place {
@@ -86,8 +86,8 @@ impl Default for Place {
     }
 }
 
-/// The output of a script that can use Spry's programs, attacks, the crowd and the storms.
-pub fn said(place: &Place, text: &str) -> Said {
+/// The output of a script that can use Spry's programs, the crowd and the storms.
+fn said(place: &Place, text: &str) -> Said {
     let text = format!(
         "{WORDS}{text}\necho \"state $(cat $ext/state)\"; echo \"rejected $(cat \
          $ext/nr_rejected)\"; cat /tmp/log"
@@ -99,7 +99,7 @@ pub fn said(place: &Place, text: &str) -> Said {
         commands: vec![shell(&text, 600)],
         ..Job::default()
     });
-    for name in ["attack", "crowd", "storm"] {
+    for name in ["crowd", "storm"] {
         let file = FileSource::File(example(name));
         job.files.insert(format!("/spry/bin/{name}"), file);
     }

@@ -79,7 +79,8 @@ fn each_class_has_its_slack_and_gets_its_own_back() {
     let by_class = [IN_USE_SLACK_NS, BACKGROUND_SLACK_NS, USUAL_SLACK_NS];
     play(&mut slack, &placement, "each class has its slack", || now() == by_class);
     let told = slack.told();
-    assert_eq!((told.in_use_threads, told.background_threads), (1, 1), "{told:?}");
+    // Other programs of users may run on this machine.
+    assert!(told.in_use_threads == 1 && told.background_threads >= 1, "{told:?}");
     assert_eq!(slack.warnings(), [""; 0]);
     // A change of use takes effect at once, also by an early round.
     slack.round(&in_use(&[&users]), Due::Early);
