@@ -1,12 +1,12 @@
-//! Tests that turns have the length that `spry tune` sets on the newest kernel, that the machine's slice is
-//! restored, and that timer slack saves wake-ups.
+//! Tests that turns have the length that `spry tune` sets on the newest kernel, and that the machine's slice
+//! is restored.
 
 use std::collections::BTreeMap;
 
 use serde_json::Value;
 use spry_lab::{Job, MachineSpec, Outcome, Record, TRACE};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{SLOW_CPU, machine, printed, run, script_with_programs, spry_script};
+use spry_lab_tests::{SLOW_CPU, machine, printed, run, spry_script};
 use spry_timeline::{Observer, Ran, Timeline, Window};
 use spry_trace::Reader;
 
@@ -100,38 +100,6 @@ end
 sh /tmp/sleepers usual
 spry slack --overshoot 20ms -- sh /tmp/sleepers slack
 "#;
-
-/// Counts the same beside ten shells of a user, while Spry's scheduler is in charge without and with timer
-/// slack by class. The daemon's first sweep has come to the shells when the counting begins.
-const BY_CLASS: &str = r#"
-export PATH=/spry/bin:$PATH
-cat >/tmp/sleepers <<'end'
-ticks() { awk '/^ *LOC:/ { print $2 }' /proc/interrupts; }
-for n in 1 2 3 4 5 6 7 8 9 10; do while :; do sleep 0.01; done & all="$all $!"; done
-sleep 6; before=$(ticks); sleep 4; echo $1 $((($(ticks) - before) / 4))
-echo "has $(cat /proc/${all##* }/timerslack_ns)"
-kill $all
-end
-for slack in kept by-class; do
-    spry-sched run --actuator scx --timer-slack $slack & daemon=$!
-    until spry sched status --json 2>/dev/null | grep -q '"state":"acting"'; do sleep 0.5; done
-    attack as 1000 sh /tmp/sleepers $slack
-    spry sched status | grep '^timer slack'
-    kill $daemon; wait $daemon
-done
-"#;
-
-#[test]
-fn timer_slack_by_class_makes_a_wake_up_serve_sleepers() {
-    let job = script_with_programs(BY_CLASS, 120);
-    let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
-    let said = printed(&outcome);
-    println!("{said}");
-    let per_second = |name: &str| number_after(&said, &format!("{name} "));
-    assert!(said.contains("has 50000") && said.contains("has 4000013"), "{said}");
-    assert_eq!(said.matches("timer slack: 1.01 us for ").count(), 1, "{said}");
-    assert!(per_second("kept") > 1.5 * per_second("by-class"), "{said}");
-}
 
 #[test]
 fn timer_slack_makes_one_wake_up_serve_several_sleepers() {
