@@ -55,7 +55,7 @@ pub(crate) const HEADERS: [(&str, &str); 2] = [("glib-2.0", "libglib2.0-dev"), (
 
 /// The options of the build. The emulator is not installed, so its code need not be relocatable, which would
 /// make it slower.
-const OPTIONS: [&str; 11] = [
+const OPTIONS: [&str; 13] = [
     "--python=/usr/bin/python3",
     "--target-list=x86_64-softmmu",
     "--without-default-features",
@@ -67,6 +67,8 @@ const OPTIONS: [&str; 11] = [
     "--disable-pie",
     "--disable-stack-protector",
     "--extra-ldflags=-no-pie",
+    "--extra-cflags=-O3",
+    "--enable-lto",
 ];
 
 /// An emulator that is ready to run.
