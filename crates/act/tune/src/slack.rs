@@ -13,23 +13,21 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use spry_sys::clock;
 use spry_sys::settle::Setting;
 use spry_sys::slack::{self as of_threads, has_exited};
+use spry_sys::{clock, process};
 
 use crate::error::{TuneError, of};
 
 /// The largest overshoot, ns.
 pub const OVERSHOOT_NS_MAX: u64 = 10_000_000_000;
 
-/// The longest time for which walks change threads of a process that starts others meanwhile. A thread
+/// The time after which walks over a process that starts threads meanwhile end without success. A thread
 /// inherits its starter's slack, which may still be the old one.
 const LIMIT: Duration = Duration::from_secs(2);
 
-/// The number of walks in a row that find no thread to change, if threads exit before they can be looked at.
-/// Such a thread may have started another one with the old slack. A thread that a walk looks at by a chance
-/// of one in five is missed by all of them once in 1,300 times.
-const CALM_WALKS: u32 = 32;
+/// The least number of walks before they end without success.
+const WALKS_MIN: u32 = 32;
 
 /// The slack that a process gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -92,9 +90,9 @@ pub fn of_process(tgid: u32, slack: Option<Slack>) -> Result<Vec<ThreadSlack>, T
     Ok(found.into_values().collect())
 }
 
-/// Walks until the threads of a process have their slack: a walk has seen each of them and has changed none,
-/// or many walks in a row have changed none. The first walk changes every thread, also of a process that
-/// starts none, so it may take longer than the limit.
+/// Walks until the threads of a process have their slack: a walk has looked at each of them and has changed
+/// none, or walks in a row have changed none and have looked at enough fresh threads. The first walk changes
+/// every thread, also of a process that starts none, so it may take longer than the limit.
 fn walk_until_calm(
     tgid: u32,
     limit: Duration,
@@ -103,16 +101,50 @@ fn walk_until_calm(
 ) -> Result<(), TuneError> {
     let began = Instant::now();
     let mut last = first;
-    let mut calm_walks = 0;
-    loop {
-        calm_walks = if last.changed == 0 { calm_walks + 1 } else { 0 };
-        if calm_walks == CALM_WALKS || (calm_walks > 0 && last.exited == 0) {
+    // To the first walk all threads are fresh, which says nothing on what they start.
+    let mut calm = Calm::default();
+    for walks in 0.. {
+        if last.changed == 0 && last.unseen == 0 {
             return Ok(());
         }
-        if calm_walks == 0 && began.elapsed() >= limit {
-            return Err(TuneError::RestlessThreads { tgid });
+        if walks > 0 && calm.follows(last).is_calm() {
+            return Ok(());
+        }
+        if walks >= WALKS_MIN && began.elapsed() >= limit {
+            break;
         }
         last = walk()?;
+    }
+    Err(TuneError::RestlessThreads { tgid })
+}
+
+/// The walks in a row that have changed no thread, of a process of which some threads are never looked at.
+///
+/// Threads that exit so early may form several lines, in each of which a thread starts the next one. A
+/// thread with the new slack passes it on to all that follow it in its line. So the walks go on until they
+/// have probably looked at a thread of each line.
+#[derive(Default)]
+struct Calm {
+    /// The fresh threads that were looked at.
+    fresh: usize,
+    /// The largest number of fresh and unseen threads of a walk, which is the number of lines at most.
+    lines: usize,
+}
+
+impl Calm {
+    fn follows(&mut self, walk: Walk) -> &Calm {
+        *self = match walk.changed {
+            0 => Calm { fresh: self.fresh + walk.fresh, lines: self.lines.max(walk.fresh + walk.unseen) },
+            _ => Calm::default(),
+        };
+        self
+    }
+
+    /// Whether all lines were probably met. If each fresh thread is of one of n lines by chance, n (7 + ln n)
+    /// threads miss a line once in a thousand times.
+    fn is_calm(&self) -> bool {
+        let lines = self.lines as f64;
+        self.lines > 0 && self.fresh as f64 >= lines * (7.0 + lines.ln())
     }
 }
 
@@ -122,11 +154,15 @@ struct Threads {
     slack: Option<Slack>,
 }
 
-/// The numbers of threads of a walk: with a changed slack, and exited before they could be looked at.
+/// The numbers of threads of a walk.
 #[derive(Clone, Copy)]
 struct Walk {
+    /// The threads with a changed slack.
     changed: usize,
-    exited: usize,
+    /// The threads that exited before they could be looked at, and those that the list left out.
+    unseen: usize,
+    /// The threads that were looked at, and not in the walk before.
+    fresh: usize,
 }
 
 impl Threads {
@@ -134,7 +170,9 @@ impl Threads {
         PathBuf::from(format!("/proc/{}/task", self.tgid))
     }
 
-    fn list(&self) -> Result<Vec<u32>, TuneError> {
+    /// The numbers of the threads in order, and the number of threads that the list lacks. The kernel ends a
+    /// list early if the thread that it has come to exits.
+    fn list(&self) -> Result<(Vec<u32>, usize), TuneError> {
         let entries = fs::read_dir(self.directory()).map_err(|error| self.failed(error))?;
         let mut tids: Vec<u32> =
             entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok()).collect();
@@ -143,24 +181,28 @@ impl Threads {
             return Err(TuneError::NoProcess { tgid: self.tgid });
         }
         tids.sort_unstable();
-        Ok(tids)
+        let count = process::thread_count(self.tgid).map_err(|error| self.failed(error))?;
+        let unlisted = count.saturating_sub(tids.len());
+        Ok((tids, unlisted))
     }
 
     /// Looks at each thread once. `found` has the threads of this walk afterwards; a thread that an earlier
     /// walk found keeps the slack that it had before.
     fn walk(&self, found: &mut BTreeMap<u32, ThreadSlack>) -> Result<Walk, TuneError> {
-        let tids = self.list()?;
+        let (tids, unlisted) = self.list()?;
         found.retain(|tid, _| tids.binary_search(tid).is_ok());
-        let mut walk = Walk { changed: 0, exited: 0 };
+        let mut walk = Walk { changed: 0, unseen: unlisted, fresh: 0 };
         for tid in tids {
             match self.look(tid) {
                 Ok(thread) => {
                     walk.changed += usize::from(thread.before_ns != thread.now_ns);
-                    let before_ns = found.get(&tid).map_or(thread.before_ns, |earlier| earlier.before_ns);
+                    let earlier = found.get(&tid);
+                    walk.fresh += usize::from(earlier.is_none());
+                    let before_ns = earlier.map_or(thread.before_ns, |earlier| earlier.before_ns);
                     found.insert(tid, ThreadSlack { before_ns, ..thread });
                 }
                 Err(error) if has_exited(&error) => {
-                    walk.exited += 1;
+                    walk.unseen += 1;
                     found.remove(&tid);
                 }
                 Err(error) => return Err(self.failed(error)),
@@ -213,9 +255,9 @@ mod tests {
         assert_eq!(second.expect("it may be set"), (70_000, 1));
     }
 
-    /// The number of walks that are done after the first one.
-    fn walks(limit: Duration, walks: &[(usize, usize)]) -> Result<usize, TuneError> {
-        let mut walks = walks.iter().map(|&(changed, exited)| Walk { changed, exited });
+    /// The number of walks after the first one. A walk is of changed, unseen and fresh threads.
+    fn walks(limit: Duration, walks: &[(usize, usize, usize)]) -> Result<usize, TuneError> {
+        let mut walks = walks.iter().map(|&(changed, unseen, fresh)| Walk { changed, unseen, fresh });
         let first = walks.next().expect("a first walk");
         let mut count = 0;
         walk_until_calm(7, limit, first, || {
@@ -227,24 +269,38 @@ mod tests {
 
     #[test]
     fn walks_end_when_all_threads_have_been_seen_with_the_slack() {
-        let done = |of: &[(usize, usize)]| walks(LIMIT, of).expect("it is done");
-        assert_eq!(done(&[(0, 0)]), 0);
-        assert_eq!(done(&[(4, 0), (0, 0)]), 1);
+        let done = |of: &[(usize, usize, usize)]| walks(LIMIT, of).expect("it is done");
+        assert_eq!(done(&[(0, 0, 3)]), 0);
+        assert_eq!(done(&[(4, 0, 4), (0, 0, 0)]), 1);
         // A thread that exited unseen may have started another one.
-        assert_eq!(done(&[(4, 1), (0, 1), (1, 0), (0, 0)]), 3);
-        assert_eq!(done(&[(0, 1); CALM_WALKS as usize]), CALM_WALKS as usize - 1);
+        assert_eq!(done(&[(4, 1, 4), (0, 1, 0), (1, 0, 1), (0, 0, 0)]), 3);
+    }
+
+    #[test]
+    fn fresh_threads_of_each_line_are_awaited() {
+        let done = |of: &[(usize, usize, usize)]| walks(LIMIT, of).expect("it is done");
+        let calm = |walk, count| [vec![(3, 0, 3)], vec![walk; count]].concat();
+        // Two lines: 2 (7 + 0.7).
+        let unlucky = [&calm((0, 1, 0), 500)[..], &[(0, 1, 1); 16]].concat();
+        assert_eq!(done(&unlucky), 500 + 16);
+        // Ten lines, of which one is fresh in each walk: 10 (7 + 2.3).
+        assert_eq!(done(&calm((0, 9, 1), 94)), 94);
+        // A changed thread begins anew.
+        assert_eq!(done(&[calm((0, 9, 1), 90), calm((0, 9, 1), 94)].concat()), 90 + 1 + 94);
     }
 
     #[test]
     fn threads_that_always_have_another_slack_are_refused() {
-        let error = walks(Duration::ZERO, &[(1, 0), (1, 0)]).expect_err("it has no time").to_string();
+        let restless = [(1, 0, 1); WALKS_MIN as usize + 1];
+        let error = walks(Duration::ZERO, &restless).expect_err("it has no time").to_string();
         assert!(error.contains("`kill -STOP 7`") && error.lines().count() == 1, "{error}");
-        let began = Instant::now();
         let limit = Duration::from_millis(50);
-        let restless =
-            walk_until_calm(7, limit, Walk { changed: 9, exited: 0 }, || Ok(Walk { changed: 1, exited: 0 }));
-        assert!(matches!(restless, Err(TuneError::RestlessThreads { tgid: 7 })));
-        assert!(began.elapsed() >= limit);
+        for walk in [Walk { changed: 1, unseen: 0, fresh: 1 }, Walk { changed: 0, unseen: 1, fresh: 0 }] {
+            let began = Instant::now();
+            let refused = walk_until_calm(7, limit, walk, || Ok(walk));
+            assert!(matches!(refused, Err(TuneError::RestlessThreads { tgid: 7 })));
+            assert!(began.elapsed() >= limit);
+        }
     }
 
     #[test]

@@ -56,6 +56,21 @@ pub fn open_thread(tid: u32) -> io::Result<OwnedFd> {
     }
 }
 
+/// The number of threads of a process, without those that have exited, apart from the first.
+///
+/// # Errors
+/// If there is no such process.
+pub fn thread_count(tgid: u32) -> io::Result<usize> {
+    threads_in(&format!("/proc/{tgid}/task"))
+}
+
+/// The number of threads of a process' directory. It has a link for itself, one for its parent, and one for
+/// each thread.
+fn threads_in(directory: &str) -> io::Result<usize> {
+    let links = std::fs::metadata(directory)?.nlink();
+    Ok(usize::try_from(links.saturating_sub(2)).unwrap_or(usize::MAX))
+}
+
 /// Forks a child that calls `child` and ends with the status that `child` returns, or with 70 if it panics.
 /// Returns the child's number. The calling process must have one thread: no other thread can hold a lock, so
 /// the child may do all that its parent may.
@@ -63,9 +78,7 @@ pub fn open_thread(tid: u32) -> io::Result<OwnedFd> {
 /// # Errors
 /// `EBUSY` if this process has several threads, or without `/proc`; otherwise if the kernel refuses.
 pub fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
-    // The directory has a link for itself, one for its parent, and one for each thread.
-    let links = std::fs::metadata("/proc/self/task").map(|tasks| tasks.nlink());
-    if links.ok() != Some(3) {
+    if threads_in("/proc/self/task").ok() != Some(1) {
         return Err(io::Error::from_raw_os_error(libc::EBUSY));
     }
     // SAFETY: this process has one thread.
@@ -151,6 +164,21 @@ mod tests {
     use super::*;
     use crate::settle::Setting;
     use crate::{Signal, poll, signal};
+
+    #[test]
+    fn the_threads_of_a_process_are_counted() {
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("sleep starts");
+        let count = thread_count(child.id());
+        child.kill().and_then(|()| child.wait()).expect("it is a child");
+        assert_eq!(count.expect("it is a process"), 1);
+        let (done, wait) = std::sync::mpsc::channel::<()>();
+        let thread = std::thread::spawn(move || _ = wait.recv());
+        // Other tests have threads, too.
+        assert!(thread_count(std::process::id()).expect("it is a process") >= 2);
+        drop(done);
+        thread.join().expect("it ends well");
+        assert!(thread_count(u32::MAX).is_err());
+    }
 
     #[test]
     fn a_descriptor_of_a_thread_tells_its_end() {
