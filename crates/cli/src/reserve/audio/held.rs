@@ -187,8 +187,7 @@ impl Drop for GraphReservations {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::os::unix::net::UnixListener;
+    use spry_test_run::answer_once;
 
     use super::super::said::Form;
     use super::*;
@@ -199,13 +198,7 @@ mod tests {
     fn a_reservation_stays_known_if_the_daemon_is_lost() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("sched.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
-        // The daemon answers one question and ends.
-        let daemon = std::thread::spawn(move || {
-            let mut stream = BufReader::new(listener.accept().unwrap().0);
-            stream.read_line(&mut String::new()).unwrap();
-            stream.get_mut().write_all(format!("{OPENED}\n").as_bytes()).unwrap();
-        });
+        let daemon = answer_once(&socket, OPENED);
         let mut held =
             GraphReservations::new(Client::connect(&socket).unwrap(), EventPrinter::new(Form::Json));
         let (tgid, tid) = (std::process::id(), spry_sys::process::tid());
