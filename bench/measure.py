@@ -32,7 +32,8 @@ class Run:
 
     def __init__(self, command, watch=None, words="kept"):
         self.command = [str(word) for word in command]
-        # A child's peak memory begins with its parent's: long texts are not taken in while memory is measured.
+        # A child's peak memory begins with its parent's: long texts are not taken in while memory is
+        # measured.
         with tempfile.TemporaryFile() if words == "kept" else open(os.devnull, "r+b") as output:
             began = time.monotonic()
             streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
@@ -97,7 +98,8 @@ class Perf(Recorder):
         return int(stats.find(r"SAMPLE events:\s+(\d+)"))
 
     def lost(self):
-        found = re.search(r"lost events \((\d+) out of", Run(["perf", "sched", "latency", "-i", self.file]).text)
+        latency = Run(["perf", "sched", "latency", "-i", self.file])
+        found = re.search(r"lost events \((\d+) out of", latency.text)
         return int(found[1]) if found else 0
 
 
@@ -132,7 +134,7 @@ class TraceCmd(Recorder):
 
 
 class Ftrace(Recorder):
-    """What trace-cmd does, through tracefs itself: for machines whose kernel refuses trace-cmd's set-up writes."""
+    """What trace-cmd does, through tracefs itself: some kernels refuse trace-cmd's set-up writes."""
 
     name = "ftrace, as trace-cmd drives it"
     root = Path("/sys/kernel/tracing/instances/spry-bench")
@@ -173,7 +175,7 @@ class Ftrace(Recorder):
         return self.last
 
     def drain(self, cpu, file, over):
-        """Splices whole pages into the file whenever the kernel's buffer is half full, as trace-cmd's readers do."""
+        """Splices whole pages into the file whenever the kernel's buffer is half full, as trace-cmd does."""
         read_end, write_end = os.pipe()
         fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 1 << 20)
         source = os.open(cpu / "trace_pipe_raw", os.O_RDONLY | os.O_NONBLOCK)
@@ -207,11 +209,13 @@ class Spry(Recorder):
     program = Path("spry")
 
     def command(self, load):
-        return [self.program, "record", "--json", "--quiet", "--compress", self.compress, "-o", self.file, "--", *load]
+        options = ["--json", "--quiet", "--compress", self.compress, "-o", self.file]
+        return [self.program, "record", *options, "--", *load]
 
     def summary(self):
         """The line of JSON, wherever it is among the last words of other recorders."""
-        return next(json.loads(line) for line in reversed(self.last.text.splitlines()) if line.startswith("{"))
+        lines = reversed(self.last.text.splitlines())
+        return next(json.loads(line) for line in lines if line.startswith("{"))
 
     def events(self):
         return self.summary()["events"]
@@ -226,7 +230,7 @@ class SpryZstd(Spry):
 
 
 def cpu_ns(tgid):
-    """The run time of all threads of a process and of its helpers of the same name, not of the load it started."""
+    """The run time of all threads of a process and of its helpers of the same name, not of the load."""
     total, name = 0, Path(f"/proc/{tgid}/comm").read_text()
     for task in Path(f"/proc/{tgid}/task").iterdir():
         with contextlib.suppress(OSError):
@@ -271,7 +275,8 @@ def machine():
     name = model[1] if model else platform.machine()
     virtual = ", virtual" if "hypervisor" in Path("/proc/cpuinfo").read_text() else ""
     load = os.getloadavg()[0]
-    return f"{os.cpu_count()} CPUs ({name}{virtual}), Linux {platform.release()}, load average {load:.2f} when it began"
+    cpus = f"{os.cpu_count()} CPUs ({name}{virtual})"
+    return f"{cpus}, Linux {platform.release()}, load average {load:.2f} when it began"
 
 
 def write_section(page_name, name, text):
@@ -289,11 +294,15 @@ def write_section(page_name, name, text):
 
 
 def main(name, arguments, parts):
-    """Parses, measures part by part in a scratch directory that goes away, prints, writes; the exit status."""
+    """Parses, measures part by part in a scratch directory that goes away, prints, writes.
+
+    Returns the exit status.
+    """
     parser = argparse.ArgumentParser(prog=f"bench/{name}")
     parser.add_argument("--spry", type=Path, required=True, help="the spry to measure, built for release")
     parser.add_argument("--rounds", type=int, default=7, help="rounds of each measurement (default: 7)")
-    parser.add_argument("--part", choices=parts, action="append", help="only this part; can be given several times")
+    part = "only this part; can be given several times"
+    parser.add_argument("--part", choices=parts, action="append", help=part)
     parser.add_argument("--write", action="store_true", help="put the tables into docs/benchmarks")
     parser.add_argument("--scratch", type=Path, help="where recordings go meanwhile; needs up to 12 GB")
     for flag, settings in arguments.items():

@@ -1,4 +1,5 @@
-# ./x demo: a recording of a loaded desktop, then in the lab: how can I play a DVD and compile Linux at the same time?
+# ./x demo: a recording of a loaded desktop, then in the lab: how can I play a DVD and compile Linux at the
+# same time?
 
 run_demo() {
     case "$#-${1:-}" in
@@ -31,25 +32,32 @@ run_lab_demo() {
     out=demo-out
     mkdir -p "$out"
     say "How can I play a DVD and compile Linux at the same time?"
-    say "A film and a typist on a real X server beside 0 and 8 CPU hogs, under the stock scheduler (EEVDF), scx_bpfland and Spry."
+    say "A film and a typist on a real X server beside 0 and 8 CPU hogs, under the stock scheduler (EEVDF), \
+scx_bpfland and Spry."
     for scenario in movie typing; do
-        "$spry" run "scenarios/$scenario-x11.toml" --on lab --scheduler eevdf --scheduler scx_bpfland --scheduler spry \
-            --vary stressers=0,8 -o "$out/$scenario"
+        "$spry" run "scenarios/$scenario-x11.toml" --on lab --scheduler eevdf --scheduler scx_bpfland \
+            --scheduler spry --vary stressers=0,8 -o "$out/$scenario"
     done
     demo_page >"$out/index.html"
     say "The pictures are $out/movie/picture.svg and $out/typing/picture.svg; open $out/index.html for both."
-    say "Every figure above repeats digit for digit: run ./x demo again, beside anything, and compare the digests."
+    say "Every figure above repeats digit for digit: run ./x demo again, beside anything, and compare the \
+digests."
 }
 
 demo_page() {
     cat <<'END'
 <!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8"><title>Spry: a film beside a compiler</title>
-<style>body { font: 16px/1.5 system-ui, sans-serif; max-width: 760px; margin: 30px auto; padding: 0 16px; } img { max-width: 100%; }</style></head>
+<style>
+body { font: 16px/1.5 system-ui, sans-serif; max-width: 760px; margin: 30px auto; padding: 0 16px; }
+img { max-width: 100%; }
+</style></head>
 <body><h1>How can I play a DVD and compile Linux at the same time?</h1>
-<p>A film of 25 frames a second and somebody who types 8 characters a second, beside CPU hogs, in the lab: under the kernel's own scheduler, under scx_bpfland, and under Spry.</p>
+<p>A film of 25 frames a second and a typist of 8 characters a second, beside CPU hogs, in the lab: under the
+kernel's own scheduler, under scx_bpfland, and under Spry.</p>
 <p><a href="movie/index.html"><img src="movie/picture.svg" alt="frames shown beside 0 and 8 hogs"></a></p>
-<p><a href="typing/index.html"><img src="typing/picture.svg" alt="how long a typed character takes beside 0 and 8 hogs"></a></p>
+<p><a href="typing/index.html">
+<img src="typing/picture.svg" alt="how long a typed character takes beside 0 and 8 hogs"></a></p>
 </body></html>
 END
 }
@@ -64,8 +72,8 @@ run_record_demo() {
     say "Starting the desktop: a film, an editor, a compiler and CPU hogs on a virtual display."
     # The load ends, and with it everything it started, when the recorder does.
     # shellcheck disable=SC2046
-    demo/load --work "$CARGO_TARGET_DIR/demo" -- $(root_word) "$spry" record -o "$out/demo.spry" --duration 20 \
-        --events sched,timer,irq,resched,ipc,mark
+    demo/load --work "$CARGO_TARGET_DIR/demo" -- $(root_word) "$spry" record -o "$out/demo.spry" \
+        --duration 20 --events sched,timer,irq,resched,ipc,mark
     as_root chown "$(id -u):$(id -g)" "$out/demo.spry"
     "$spry" report "$out/demo.spry" --html "$out/report.html"
     say "The recording is $out/demo.spry; open $out/report.html for the whole report."

@@ -32,7 +32,8 @@ run_peers() {
     say "The schedulers are in $root/bin; \`spry run --scheduler NAME\` finds them there."
 }
 
-# build_peers ROOT NAME...: puts the newest version of each into ROOT/bin; what is there and newest stays as it is.
+# build_peers ROOT NAME...: puts the newest version of each into ROOT/bin; what is there and newest stays as
+# it is.
 build_peers() {
     root=$1
     shift
@@ -57,7 +58,8 @@ build_peers() {
     rm -rf "$peers_target"
 }
 
-# Whether an older one was built before: ROOT NAME. To try the newest all the same would take minutes each time, and fail each time.
+# Whether an older one was built before: ROOT NAME. To try the newest all the same would take minutes each
+# time, and fail each time.
 peer_stays() {
     [ -x "$1/bin/$2" ] && say "The $2 that was built before stays."
 }
@@ -66,12 +68,13 @@ peer_stays() {
 install_peer() {
     # A binary that cargo does not know to be its own would be in its way.
     [ ! -e "$1/bin/$2" ] || grep -q "\"$2 " "$1/.crates.toml" 2>/dev/null || rm "$1/bin/$2"
-    # A peer enters guests of the lab, so it names no folder of this machine, neither in Rust nor in BPF. A peer
-    # that does is built anew. scx_cargo reads BPF_EXTRA_CFLAGS_PRE_INCL.
+    # A peer enters guests of the lab, so it names no folder of this machine, neither in Rust nor in BPF. A
+    # peer that does is built anew. scx_cargo reads BPF_EXTRA_CFLAGS_PRE_INCL.
     ! grep -q "$(cargo_home)/" "$1/bin/$2" 2>/dev/null || rm "$1/bin/$2"
     # shellcheck disable=SC2086
     PATH=$PATH:$1/bin BPF_CLANG=$CLANG CARGO_RESOLVER_INCOMPATIBLE_RUST_VERSIONS=fallback \
         CARGO_ENCODED_RUSTFLAGS="$(with_renamed "$peers_target=/target")" \
-        BPF_EXTRA_CFLAGS_PRE_INCL="-ffile-prefix-map=$(cargo_home)=/cargo -ffile-prefix-map=$peers_target=/target" \
+        BPF_EXTRA_CFLAGS_PRE_INCL="-ffile-prefix-map=$(cargo_home)=/cargo \
+-ffile-prefix-map=$peers_target=/target" \
         cargo install --root "$1" --target-dir "$peers_target" ${3:-} "$2"
 }

@@ -2,7 +2,8 @@
 
 rust_needed=1.85
 
-# Puts a versioned toolchain of the distribution (Ubuntu has such) on the path if the plain commands are too old.
+# Puts a versioned toolchain of the distribution (Ubuntu has such) on the path if the plain commands are too
+# old.
 use_rust() {
     ! rust_is_new || return 0
     for bin in /usr/lib/rust-1.*/bin; do
@@ -11,7 +12,8 @@ use_rust() {
         export PATH
         return
     done
-    fail "no Rust $rust_needed or newer came with the packages: install one (for example with rustup), then run ./x again"
+    fail "no Rust $rust_needed or newer came with the packages: install one (for example with rustup), then \
+run ./x again"
 }
 
 # Whether both rustc and cargo are there and new enough.
@@ -25,10 +27,13 @@ rust_is_new() {
 # The suffix by which the distribution names its newest good-enough toolchain: "", "-web" or "-1.NN".
 distribution_rust() {
     update_lists
-    # A transitional or backported toolchain under its plain name, then Debian's for browsers, then Ubuntu's versioned ones.
-    for suffix in '' -web $(apt-cache pkgnames rustc-1. | sed -n 's/^rustc\(-1\.[0-9]*\)$/\1/p' | sort -rV); do
+    # A transitional or backported toolchain under its plain name, then Debian's for browsers, then Ubuntu's
+    # versioned ones.
+    versioned=$(apt-cache pkgnames rustc-1. | sed -n 's/^rustc\(-1\.[0-9]*\)$/\1/p' | sort -rV)
+    for suffix in '' -web $versioned; do
         version=$(candidate "rustc$suffix")
-        if [ -n "$version" ] && [ -n "$(candidate "cargo$suffix")" ] && at_least "$version" "$rust_needed"; then
+        if [ -n "$version" ] && [ -n "$(candidate "cargo$suffix")" ] &&
+            at_least "$version" "$rust_needed"; then
             say "plain$suffix"
             return
         fi
@@ -40,7 +45,8 @@ needs_rust() {
     ! (use_rust) 2>/dev/null || return 0
     family=$(distribution_rust)
     [ -n "$family" ] ||
-        fail "the distribution has no Rust $rust_needed or newer: install one (for example with rustup), then run ./x again"
+        fail "the distribution has no Rust $rust_needed or newer: install one (for example with rustup), \
+then run ./x again"
     want "rustc${family#plain}" "the Rust compiler"
     want "cargo${family#plain}" "builds and fetches Rust crates"
 }

@@ -60,16 +60,17 @@ require_debian() {
         esac
     fi
     cat >&2 <<'END'
-x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts directly:
+x: this system is neither Debian nor Ubuntu. Install these by its own means, then use cargo and the scripts
+directly:
   to build   Rust 1.85 or newer with cargo, a C compiler, make, pkg-config, clang 16 or newer with libclang,
              bpftool, the headers of libelf and zlib
-  lab        ninja, pkg-config, the headers of glib 2, dpkg-source, patch, Python 3 with venv, mkfs.erofs, zstd, xz, apt-get,
-             dpkg-deb, Debian's archive keys
+  lab        ninja, pkg-config, the headers of glib 2, dpkg-source, patch, Python 3 with venv, mkfs.erofs,
+             zstd, xz, apt-get, dpkg-deb, Debian's archive keys
   scenarios  the programs that scenarios/*.toml name, ffmpeg
   demo       Xvfb, xterm, xdotool, mplayer, ffmpeg, emacs, Python 3, the source of a C project
   quick      rustfmt, clippy, clang-format, chromium, Xvfb, xterm, zstd, xz, cpio
-  test       those of quick and lab, perf, trace-cmd, hackbench, Python 3 with venv, xdotool, vi, tmux, stress-ng, ip,
-             bindfs, dbus-daemon, Python 3's dbus
+  test       those of quick and lab, perf, trace-cmd, hackbench, Python 3 with venv, xdotool, vi, tmux,
+             stress-ng, ip, bindfs, dbus-daemon, Python 3's dbus
   bench      perf, trace-cmd, hackbench and cyclictest (rt-tests), taskset, Python 3
 END
     exit 1
@@ -129,7 +130,8 @@ needs_lab() {
     need mkfs.erofs erofs-utils "writes the lab's root file systems"
     need zstd zstd "unpacks the distribution's packages"
     need xz xz-utils "unpacks the distribution's packages"
-    need_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring "verifies the lab's packages"
+    need_file /usr/share/keyrings/debian-archive-keyring.gpg debian-archive-keyring \
+        "verifies the lab's packages"
 }
 
 needs_demo() {
@@ -153,7 +155,8 @@ needs_quick() {
     need zstd zstd "packs what is to be unpacked"
     need xz xz-utils "packs what is to be unpacked"
     need cpio cpio "reads the archives that the lab boots from"
-    find_clang_format >/dev/null || want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
+    find_clang_format >/dev/null ||
+        want "$(first_of clang-format-19 clang-format)" "checks the C sources' form"
     find_chromium >/dev/null || want chromium "opens the HTML report"
     need_file /usr/share/fonts/truetype/dejavu fonts-dejavu-core "letters for the HTML report"
 }
@@ -173,10 +176,12 @@ needs_test() {
     need python3 python3 "opens the exports"
     need dbus-daemon dbus-daemon "the bus of clients that ask for real-time priorities"
     need_file /usr/lib/python3/dist-packages/dbus/__init__.py python3-dbus "such clients"
-    python3 -c 'import ensurepip' 2>/dev/null || want python3-venv "holds pandas, polars and perfetto, which open the exports"
+    python3 -c 'import ensurepip' 2>/dev/null ||
+        want python3-venv "holds pandas, polars and perfetto, which open the exports"
 }
 
-# The programs of every shipped scenario, as this machine runs them; their packages are those of the lab's image.
+# The programs of every shipped scenario, as this machine runs them; their packages are those of the lab's
+# image.
 needs_scenarios() {
     needs_lab
     need ffmpeg ffmpeg "makes the film that players show"
@@ -226,7 +231,10 @@ setup() {
     for purpose in "$@"; do
         case $purpose in
         build | lab | demo | quick | test | scenarios | bench) "needs_$purpose" ;;
-        *) fail "there is nothing to set up for '$purpose': build, lab, demo, quick, test, scenarios or bench" ;;
+        *)
+            fail "there is nothing to set up for '$purpose': build, lab, demo, quick, test, scenarios or \
+bench"
+            ;;
         esac
     done
     if [ -n "$missing" ]; then
@@ -234,7 +242,8 @@ setup() {
         say "Installing from the distribution (apt-get):"
         printf '%s' "$missing_lines"
         # shellcheck disable=SC2086
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 install -qq -y --no-install-recommends $missing >"$setup_dir/log" 2>&1 || {
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get -o Acquire::Retries=5 \
+            install -qq -y --no-install-recommends $missing >"$setup_dir/log" 2>&1 || {
             cat "$setup_dir/log" >&2
             fail "apt-get could not fetch or install:$missing"
         }

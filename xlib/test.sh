@@ -54,7 +54,8 @@ python_readers() {
     "$python/bin/python" -c 'import pandas, polars, pyarrow, perfetto' 2>/dev/null && return
     say "Installing pandas, polars, pyarrow and perfetto into $python (pip)."
     rm -rf "$python"
-    python3 -m venv "$python" && "$python/bin/pip" install --quiet --disable-pip-version-check pandas polars pyarrow perfetto
+    python3 -m venv "$python" &&
+        "$python/bin/pip" install --quiet --disable-pip-version-check pandas polars pyarrow perfetto
 }
 
 # In a shell of its own: what cannot be built fails this check, not all that follow.
@@ -62,8 +63,8 @@ a_peer() (
     build_peers "$(peers_root)" scx_bpfland
 )
 
-# Every program, example and test, all at once: what is built for some crates alone has other features, and would be
-# built again.
+# Every program, example and test, all at once: what is built for some crates alone has other features, and
+# would be built again.
 build_all() {
     cargo build --profile "$profile" --workspace --all-targets --keep-going \
         --message-format=json-render-diagnostics >"$checks_dir/messages"
@@ -77,8 +78,8 @@ doc_tests() {
     }
 }
 
-# The tests of the programs of these groups, which tests/run/src/group.rs explains: ROOT [OPTION VALUE]... GROUP... ROOT is
-# the word before a command that makes it run as root, or empty.
+# The tests of the programs of these groups, which tests/run/src/group.rs explains:
+# ROOT [OPTION VALUE]... GROUP... ROOT is the word before a command that makes it run as root, or empty.
 run_programs() {
     root=$1
     shift
@@ -132,12 +133,15 @@ tests() {
     run_programs "${root:+$root --preserve-env}" root
 }
 
-# A shipped scenario twice in the lab with one seed, side by side: what is printed (figures, digests, inputs) must be the same.
+# A shipped scenario twice in the lab with one seed, side by side: what is printed (figures, digests, inputs)
+# must be the same.
 repeats_in_the_lab() {
     kept=$checks_dir/$(basename "$1" .toml)
     for time in first again; do
-        { "$SPRY_PROGRAMS/spry" run "$1" --on lab --json --quiet --jobs 1 -o "$kept/$time" >"$kept-$time.json" ||
-            : >"$kept-failed"; } &
+        {
+            "$SPRY_PROGRAMS/spry" run "$1" --on lab --json --quiet --jobs 1 -o "$kept/$time" \
+                >"$kept-$time.json" || : >"$kept-failed"
+        } &
     done
     wait
     [ ! -e "$kept-failed" ] || return 1
@@ -148,7 +152,8 @@ repeats_in_the_lab() {
     cat "$kept/first/table.txt"
 }
 
-# As root: some scenarios ask for real-time classes. One that asks for input devices of a kernel that has none is refused.
+# As root: some scenarios ask for real-time classes. One that asks for input devices of a kernel that has none
+# is refused.
 runs_on_this_machine() {
     kept=$checks_dir/$(basename "$1" .toml)-host
     if grep -q '^server = "xorg"' "$1" && [ ! -e /dev/uinput ]; then

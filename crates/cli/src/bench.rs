@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use indicatif::ProgressBar;
-use spry_bench::{Benchmark, Config, Watch, json, text};
+use spry_bench::{Benchmark, Config, RunWatch, json, text};
 use spry_experiment::Stop;
 
 use crate::args::BenchArgs;
@@ -47,7 +47,7 @@ struct BenchWatch {
     bar: Option<ProgressBar>,
 }
 
-impl Watch for BenchWatch {
+impl RunWatch for BenchWatch {
     fn progress(&self, part: f64, what: &'static str) {
         let Some(bar) = &self.bar else { return };
         let length = bar.length().unwrap_or_default();

@@ -15,7 +15,8 @@ use indicatif::ProgressBar;
 use spry_experiment::Stop;
 use spry_latency::culprits::folded;
 use spry_latency::{
-    Config, End, LOAD_ENDED, Limit, Machine, Progress, Results, Sampling, Source, histfile, html, json, text,
+    Config, End, LOAD_ENDED, Limit, MeasuredMachine, Progress, Results, Sampling, Source, histfile, html,
+    json, text,
 };
 use spry_load::RunningLoads;
 use spry_page::words::{count, duration};
@@ -104,7 +105,7 @@ fn beside(names: &[String], stop: &Stop) -> Result<Option<RunningLoads>> {
 /// The results of a measurement that has just begun: only the values that are known at the start.
 fn begun(config: &Config, sampling: &Sampling) -> Results {
     let kernel = RunningKernel::ask();
-    let machine = Machine {
+    let machine = MeasuredMachine {
         kernel: kernel.release,
         arch: kernel.arch,
         preemption: kernel.preemption,

@@ -1,8 +1,8 @@
 //! Tests how Spry ends if its output is closed, or if the daemon is lost.
 
-use std::io::{BufRead, BufReader, Write};
-use std::os::unix::net::UnixListener;
 use std::process::{Command, Output, Stdio};
+
+use spry_test_run::answer_once;
 
 fn spry() -> Command {
     Command::new(env!("CARGO_BIN_EXE_spry"))
@@ -31,13 +31,7 @@ const NONE: &str = r#"{"reservations":{"scope":"own","enforcer":"scx","reservati
 fn a_daemon_that_is_lost_is_an_error() {
     let directory = tempfile::tempdir().unwrap();
     let socket = directory.path().join("sched.sock");
-    let listener = UnixListener::bind(&socket).unwrap();
-    // The daemon answers one question and ends, so the next question finds no reader.
-    let daemon = std::thread::spawn(move || {
-        let mut stream = BufReader::new(listener.accept().unwrap().0);
-        stream.read_line(&mut String::new()).unwrap();
-        stream.get_mut().write_all(format!("{NONE}\n").as_bytes()).unwrap();
-    });
+    let daemon = answer_once(&socket, NONE);
     let output = spry().args(["reservations", "--watch", "--socket"]).arg(&socket).output().unwrap();
     daemon.join().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();

@@ -2,10 +2,13 @@
 //! `cargo run --profile checked -p spry-lab-tests --example script CPUS FILE [TRACE]`. With TRACE the run is
 //! recorded into that file. The guest's PATH contains Spry's programs, the scheduler's examples, and the
 //! files of `SPRY_TEST_FILES` (separated by `:`). `SPRY_TEST_KERNEL=newest-rt` names a kernel,
-//! `SPRY_TEST_PACKAGES` the distribution's packages in the guest (separated by spaces).
+//! `SPRY_TEST_PACKAGES` the distribution's packages in the guest (separated by spaces). `SPRY_TEST_SHIFT=2`
+//! makes an instruction take 2 to the power of 2, in nanoseconds; `SPRY_TEST_MIB` is the size of the guest's
+//! memory without the image, MiB. Without these two, the job has the values that the lab gives every job.
 
 use std::env;
 use std::fs;
+use std::str::FromStr;
 
 use spry_lab::{Job, MachineSpec, Record, TRACE, Topology};
 use spry_lab_tests::{kernel_of_environment, machine, printed, run, script_with_programs};
@@ -15,11 +18,14 @@ fn main() {
     let cpus = args.next().expect("CPUS").parse().expect("a number of CPUs");
     let text = fs::read_to_string(args.next().expect("FILE")).expect("a script");
     let trace = args.next();
+    let job = script_with_programs(&text, 600);
     let job = Job {
         topology: Topology::of_cores(cpus),
         record: trace.as_ref().map(|_| Record::default()),
         results_mib: 512,
-        ..script_with_programs(&text, 600)
+        shift: number_of_environment("SPRY_TEST_SHIFT").unwrap_or(job.shift),
+        memory_mib: number_of_environment("SPRY_TEST_MIB").unwrap_or(job.memory_mib),
+        ..job
     };
     let packages = env::var("SPRY_TEST_PACKAGES").unwrap_or_default();
     let packages = packages.split_whitespace().map(str::to_owned).collect();
@@ -29,4 +35,10 @@ fn main() {
         fs::write(&trace, &outcome.files[TRACE]).unwrap_or_else(|error| panic!("{trace}: {error}"));
     }
     print!("{}", printed(&outcome));
+}
+
+/// The number in an environment variable; `None` if the variable is not set.
+fn number_of_environment<T: FromStr>(name: &str) -> Option<T> {
+    let text = env::var(name).ok()?;
+    Some(text.parse().unwrap_or_else(|_| panic!("{name}={text}: a whole number is expected")))
 }

@@ -1,7 +1,8 @@
-//! Parts that tests of several crates need: the programs that they start, programs in C, golden files, and
-//! whether long forms are to run.
+//! Parts that tests of several crates need: the programs that they start, programs in C, golden files, a
+//! daemon that ends after an answer, and whether long forms are to run.
 
 pub mod c;
+mod daemon;
 mod golden;
 
 use std::env;
@@ -9,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 
+pub use daemon::answer_once;
 pub use golden::assert_golden;
 
 /// The directory of Spry's programs, which are built from the same sources as the calling test. It is the

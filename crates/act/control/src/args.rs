@@ -102,7 +102,7 @@ pub struct RunArgs {
 pub enum ActuatorArg {
     /// sched_ext where the kernel has it, else `fair`.
     Auto,
-    /// sched_ext.
+    /// The scheduler for sched_ext.
     Scx,
     /// What every kernel has.
     Fair,

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use crate::{Scope, State, Task};
+use crate::{Scope, State, TaskStatus};
 
 /// The answer to the question why a process is in use, or why not.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
@@ -12,7 +12,7 @@ pub struct Explanation {
     pub scope: Scope,
     /// The process' entry, as in the status.
     #[serde(flatten)]
-    pub task: Task,
+    pub task: TaskStatus,
     /// Whether the process is in use: the user's information passes through it.
     pub in_use: bool,
     /// The credits that add up to the process' shortcut. They were earned by the process itself, or by the

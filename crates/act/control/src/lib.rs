@@ -28,8 +28,8 @@ pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request, Which}
 pub use reservations::{Ceiling, CeilingOf, Opened, Reservations, Reserved};
 pub use spry_reservations::{Covers, OnExhaustion, Terms};
 pub use status::{
-    Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, Task, TaskClass,
-    TimerSlack,
+    Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, TaskClass,
+    TaskStatus, TimerSlack,
 };
 pub use ticks::{TickCost, Ticks, TicksOfCpu};
 pub use tuning::{QUANTUM_US_LEAST, QUANTUM_US_MOST, TICK_HZ_LEAST, TICK_HZ_MOST, Tuning, TuningError};

@@ -49,6 +49,12 @@ impl QuantumUs {
     }
 }
 
+impl fmt::Display for QuantumUs {
+    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(to, "a quantum of {} us", self.0)
+    }
+}
+
 impl TryFrom<u32> for QuantumUs {
     type Error = TuningError;
 
@@ -118,6 +124,8 @@ mod tests {
         for text in ["0", "49", "100001", "4294967295", "4294967296", "-1", "1.5", "\"500\"", "null", "{}"] {
             assert_eq!(read(text), None, "{text}");
         }
+        let shown = QuantumUs::try_from(3_000).map(|quantum| quantum.to_string());
+        assert_eq!(shown.as_deref(), Ok("a quantum of 3000 us"));
         let refused = QuantumUs::try_from(0).expect_err("it is too short").to_string();
         assert_eq!(refused, "a quantum of 0 us cannot be: it is 50 to 100000 us");
     }

@@ -39,7 +39,7 @@ pub struct Status {
     pub housekeeping_ns_longest: Option<u64>,
     /// Processes in use, by level; then processes moved by hand; then other processes that take CPU time,
     /// most first.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<TaskStatus>,
     /// Dependencies between processes that were not counted because there were too many processes or
     /// dependencies; null for ordinary users.
     pub lost_edges: Option<u64>,
@@ -173,7 +173,7 @@ pub struct Device {
 
 /// A process that is shown.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Task {
+pub struct TaskStatus {
     /// The process' number.
     pub tgid: u32,
     /// The process' name.

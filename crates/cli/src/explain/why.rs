@@ -272,7 +272,7 @@ fn list(neighbours: &[Neighbour]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spry_control::{Credit, Task};
+    use spry_control::{Credit, TaskStatus};
     use spry_report::text::Colour;
 
     use super::*;
@@ -290,7 +290,7 @@ mod tests {
     }
 
     fn vi() -> Explanation {
-        let task = Task {
+        let task = TaskStatus {
             tgid: 4711,
             comm: "vi".to_owned(),
             class: TaskClass::Interactive,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use spry_latency::{Culprit, Culprits, Evidence, Look, Place, Sight, WakeState, Watch, Watcher};
+use spry_latency::{Culprit, Culprits, Evidence, Look, Place, SampleWatch, Sight, WakeState, Watcher};
 use spry_recorder::split::{LateSample, Seat, Span, Split, WakeTimes, When};
 
 /// The running BPF programs, and the culprits that they have found.
@@ -42,7 +42,7 @@ impl Splitter {
     /// Gives each of the sampler's threads a place to which the BPF programs write the times of its wake-ups.
     pub fn watcher(&self) -> Watcher {
         let seats = self.split.seats();
-        Arc::new(move |_, _| seats().ok().map(|seat| Box::new(SeatWatch(seat)) as Box<dyn Watch>))
+        Arc::new(move |_, _| seats().ok().map(|seat| Box::new(SeatWatch(seat)) as Box<dyn SampleWatch>))
     }
 
     /// Takes the late samples that came since the last call.
@@ -66,7 +66,7 @@ impl Splitter {
 /// The place of one of the sampler's threads.
 struct SeatWatch(Seat);
 
-impl Watch for SeatWatch {
+impl SampleWatch for SeatWatch {
     fn expect(&mut self, due_ns: u64) {
         self.0.expect(due_ns);
     }

@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use spry_control::Client;
 
-use self::busy::{Busy, Thread};
+use self::busy::{AudioThread, Busy};
 use self::graph::Node;
 use self::held::GraphReservations;
 use self::said::EventPrinter;
@@ -91,7 +91,7 @@ fn bring_current(held: &mut GraphReservations, nodes: &[Node], is_over: &dyn Fn(
         return Ok(());
     }
     // The shortest period comes first: if not all fit, these threads would miss more periods.
-    let mut wanted: Vec<(&Thread, &Busy)> =
+    let mut wanted: Vec<(&AudioThread, &Busy)> =
         threads.iter().zip(&measured).filter(|(_, busy)| busy.is_used()).collect();
     wanted.sort_by_key(|(thread, _)| (thread.period_ns, thread.tid));
     for (thread, busy) in wanted {
@@ -101,8 +101,8 @@ fn bring_current(held: &mut GraphReservations, nodes: &[Node], is_over: &dyn Fn(
 }
 
 /// The threads that work for nodes, each once and with its shortest period.
-fn threads(nodes: &[Node]) -> Vec<Thread> {
-    let mut by_tid: BTreeMap<u32, Thread> = BTreeMap::new();
+fn threads(nodes: &[Node]) -> Vec<AudioThread> {
+    let mut by_tid: BTreeMap<u32, AudioThread> = BTreeMap::new();
     for node in nodes {
         for thread in busy::threads_of(node.tgid, node.period_ns()) {
             let known = by_tid.entry(thread.tid).or_insert_with(|| thread.clone());

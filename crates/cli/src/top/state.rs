@@ -3,7 +3,7 @@
 use std::cmp::Ordering;
 
 use ratatui::crossterm::event::{KeyCode, KeyEvent, KeyModifiers};
-use spry_control::{Explanation, Status, Task};
+use spry_control::{Explanation, Status, TaskStatus};
 
 use crate::args::SortArg;
 use crate::explain::Ink;
@@ -133,7 +133,7 @@ impl State {
         self.settle();
     }
 
-    fn tasks(&self) -> &[Task] {
+    fn tasks(&self) -> &[TaskStatus] {
         self.status.as_ref().map_or(&[], |status| &status.tasks)
     }
 
@@ -157,13 +157,13 @@ impl State {
 /// Sorts the tasks by a column: the lowest level, the first name, or the greatest value comes first. Unknown
 /// values come last. If two values are equal, the task with the lower level comes first, then the task with
 /// the lower number.
-pub fn sort(tasks: &mut [Task], by: SortArg) {
+pub fn sort(tasks: &mut [TaskStatus], by: SortArg) {
     let most = |a: Option<f64>, b: Option<f64>| {
         let value = |x: Option<f64>| x.unwrap_or(f64::NEG_INFINITY);
         value(b).total_cmp(&value(a))
     };
-    let level = |task: &Task| task.level.map_or(u16::MAX, u16::from);
-    let tie = |a: &Task, b: &Task| level(a).cmp(&level(b)).then(a.tgid.cmp(&b.tgid));
+    let level = |task: &TaskStatus| task.level.map_or(u16::MAX, u16::from);
+    let tie = |a: &TaskStatus, b: &TaskStatus| level(a).cmp(&level(b)).then(a.tgid.cmp(&b.tgid));
     tasks.sort_by(|a, b| {
         let first = match by {
             SortArg::Level => level(a).cmp(&level(b)).then(most(a.cpu_share, b.cpu_share)),

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use spry_control::{Scope, Status, Step, Task, TaskClass};
+use spry_control::{Scope, Status, Step, TaskClass, TaskStatus};
 use spry_page::words::{duration, rate};
 use spry_report::words::plain;
 
@@ -15,14 +15,14 @@ pub struct Column {
     is_right: bool,
     /// The column is shown if the terminal has at least this width, in characters.
     from: usize,
-    cell: fn(&Task) -> String,
+    cell: fn(&TaskStatus) -> String,
 }
 
-const fn right(head: &'static str, width: usize, from: usize, cell: fn(&Task) -> String) -> Column {
+const fn right(head: &'static str, width: usize, from: usize, cell: fn(&TaskStatus) -> String) -> Column {
     Column { head, width, is_right: true, from, cell }
 }
 
-const fn left(head: &'static str, width: usize, from: usize, cell: fn(&Task) -> String) -> Column {
+const fn left(head: &'static str, width: usize, from: usize, cell: fn(&TaskStatus) -> String) -> Column {
     Column { head, width, is_right: false, from, cell }
 }
 
@@ -46,7 +46,7 @@ const OWN: &str = "only your own programs and devices: others' are root's to see
 /// The least width of the way's column, in characters.
 const WAY_LEAST: usize = 8;
 
-fn class(task: &Task) -> String {
+fn class(task: &TaskStatus) -> String {
     let name = match task.class {
         TaskClass::Interactive => "in use",
         TaskClass::Other => "other",
@@ -68,7 +68,7 @@ pub fn fitting(width: usize) -> Vec<&'static Column> {
 }
 
 /// A line of the table for a task, or the line of the heads without a task.
-pub fn line(task: Option<&Task>, width: usize) -> String {
+pub fn line(task: Option<&TaskStatus>, width: usize) -> String {
     let mut line = String::new();
     for column in fitting(width) {
         let text = task.map_or_else(|| column.head.to_owned(), column.cell);

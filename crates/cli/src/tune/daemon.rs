@@ -101,7 +101,7 @@ fn shown(status: &Status) -> String {
     let other = status.tuning.map_or_else(own, |tuning| tuning.to_string());
     let mut lines = vec![format!("other: {other}")];
     lines.extend(QuantumClass::ALL.map(|class| {
-        let quantum = status.quanta.of(class).map_or_else(own, |us| format!("a quantum of {} us", us.get()));
+        let quantum = status.quanta.of(class).map_or_else(own, |quantum| quantum.to_string());
         format!("{class}: {quantum}")
     }));
     lines.extend(status.ticks.as_ref().map(cost));
@@ -117,40 +117,35 @@ pub fn lines(status: &Status) -> impl Iterator<Item = String> {
     let tuning = status.tuning.map(|tuning| format!("tuned: {tuning}"));
     let quanta = QuantumClass::ALL.map(|class| {
         let quantum = status.quanta.of(class)?;
-        Some(format!("tuned: a quantum of {} us for {class}", quantum.get()))
+        Some(format!("tuned: {quantum} for {class}"))
     });
     tuning.into_iter().chain(quanta.into_iter().flatten()).chain(status.ticks.as_ref().map(cost))
 }
 
 /// The cost of the tick: `the tick: 10,000 callbacks a second on 2 CPUs, 2.80 us each, 2.8 % of a CPU`.
 fn cost(ticks: &Ticks) -> String {
-    let Ticks { all, cpus, .. } = ticks;
-    let on = if cpus.len() == 1 { "1 CPU".to_owned() } else { format!("{} CPUs", cpus.len()) };
-    match each(all) {
+    let cpus = ticks.cpus.len();
+    let on = if cpus == 1 { "1 CPU".to_owned() } else { format!("{cpus} CPUs") };
+    match rate_and_cost(&ticks.all) {
         None => "the tick: no callback in the latest second".to_owned(),
-        Some(each) => format!(
-            "the tick: {} callbacks a second on {on}, {each} each, {} of a CPU (interrupt entry not counted)",
-            count_f64(all.per_s.round()),
-            percent(all.cpu_share)
-        ),
+        Some((rate, cost)) => {
+            format!("the tick: {rate} callbacks a second on {on}, {cost} (interrupt entry not counted)")
+        }
     }
 }
 
 /// The cost of the tick in a few words, for `spry top`.
 pub fn cost_in_short(ticks: &Ticks) -> String {
-    let Ticks { all, .. } = ticks;
-    match each(all) {
+    match rate_and_cost(&ticks.all) {
         None => "tick 0/s".to_owned(),
-        Some(each) => format!(
-            "tick {}/s, {each} each, {} of a CPU without interrupt entry",
-            count_f64(all.per_s.round()),
-            percent(all.cpu_share)
-        ),
+        Some((rate, cost)) => format!("tick {rate}/s, {cost} without interrupt entry"),
     }
 }
 
-fn each(cost: &TickCost) -> Option<String> {
-    cost.callback_ns.map(duration_f64)
+/// The callbacks a second, and their cost: `2.80 us each, 2.8 % of a CPU`. `None` without a callback.
+fn rate_and_cost(all: &TickCost) -> Option<(String, String)> {
+    let each = duration_f64(all.callback_ns?);
+    Some((count_f64(all.per_s.round()), format!("{each} each, {} of a CPU", percent(all.cpu_share))))
 }
 
 #[cfg(test)]

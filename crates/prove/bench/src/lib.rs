@@ -37,9 +37,9 @@ pub mod text;
 mod trap;
 
 pub use error::{Error, Result};
-pub use machine::{Machine, Noise};
+pub use machine::{BenchMachine, Noise};
 pub use report::{Cache, Figure, Interrupt, Lack, Rate, Report, Sort};
 pub use run::{Benchmark, Config, DURATION_DEFAULT, run};
-pub use session::{NoWatch, Watch};
+pub use session::{NoWatch, RunWatch};
 pub use sort::RATES_HZ;
 pub use stats::Stats;

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// The properties of the machine before the measurement.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Machine {
+pub struct BenchMachine {
     /// The release of the kernel.
     pub kernel: String,
     /// The processor's name.
@@ -26,11 +26,11 @@ pub struct Noise {
     pub stolen_percent: Option<f64>,
 }
 
-impl Machine {
+impl BenchMachine {
     /// Reads the machine's properties from the kernel.
-    pub(crate) fn ask(cpu: u32, cycles_per_ns: Option<f64>) -> Machine {
+    pub(crate) fn ask(cpu: u32, cycles_per_ns: Option<f64>) -> BenchMachine {
         let of_cpu = PathBuf::from(format!("/sys/devices/system/cpu/cpu{cpu}"));
-        Machine {
+        BenchMachine {
             kernel: line(Path::new("/proc/sys/kernel/osrelease")).unwrap_or_default(),
             processor: processor().unwrap_or_else(|| "unknown".to_owned()),
             cycles_per_ns,

@@ -1,6 +1,6 @@
 //! The report of a run.
 
-use crate::machine::{Machine, Noise};
+use crate::machine::{BenchMachine, Noise};
 use crate::run::Benchmark;
 use crate::stats::Stats;
 
@@ -120,7 +120,7 @@ pub struct Lack {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Report {
     /// The machine that was measured.
-    pub machine: Machine,
+    pub machine: BenchMachine,
     /// The CPU that was measured.
     pub cpu: u32,
     /// The SCHED_FIFO priority of the measurement; 0 means the ordinary class.
@@ -224,7 +224,7 @@ pub(crate) mod tests {
             added: added.map(|added| figure(added, 2e5).stats),
         };
         Report {
-            machine: Machine { cycles_per_ns: Some(0.664), ..Machine::default() },
+            machine: BenchMachine { cycles_per_ns: Some(0.664), ..BenchMachine::default() },
             cpu: 0,
             priority: 0,
             switch: Some(figure(1_980.0, 640.0)),

@@ -9,9 +9,9 @@ use crate::cache;
 use crate::clock;
 use crate::error::{Error, Result};
 use crate::interrupt;
-use crate::machine::{self, Machine, Noise};
+use crate::machine::{self, BenchMachine, Noise};
 use crate::report::{Lack, Report};
-use crate::session::{Session, Watch};
+use crate::session::{RunWatch, Session};
 use crate::sort;
 use crate::switch;
 use crate::trap;
@@ -99,7 +99,7 @@ impl Config {
 ///
 /// # Panics
 /// If `watch` panics.
-pub fn run(config: &Config, watch: &dyn Watch) -> Result<Report> {
+pub fn run(config: &Config, watch: &dyn RunWatch) -> Result<Report> {
     thread::scope(|scope| {
         let measuring = scope.spawn(|| measure(config, watch));
         match measuring.join() {
@@ -109,7 +109,7 @@ pub fn run(config: &Config, watch: &dyn Watch) -> Result<Report> {
     })
 }
 
-fn measure(config: &Config, watch: &dyn Watch) -> Result<Report> {
+fn measure(config: &Config, watch: &dyn RunWatch) -> Result<Report> {
     let allowed = spry_sys::cpus::allowed_cpus();
     let cpu = config.cpu.or(allowed.last().copied()).unwrap_or(0);
     spry_sys::cpus::set_cpu(cpu).map_err(|error| Error::Cpu { cpu, allowed, error })?;
@@ -120,7 +120,7 @@ fn measure(config: &Config, watch: &dyn Watch) -> Result<Report> {
     let began_ns = monotonic_ns();
     let accounted = machine::accounted(cpu);
     let mut report = Report {
-        machine: Machine::ask(cpu, clock::cycles_per_ns()),
+        machine: BenchMachine::ask(cpu, clock::cycles_per_ns()),
         cpu,
         priority: config.priority,
         switch: None,

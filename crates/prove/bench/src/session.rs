@@ -4,7 +4,7 @@ use spry_sys::clock::{monotonic_ns, thread_cpu_ns};
 use spry_sys::schedule;
 
 use crate::error::{Error, Result};
-use crate::machine::Machine;
+use crate::machine::BenchMachine;
 use crate::report::Figure;
 use crate::stats::Stats;
 
@@ -18,7 +18,7 @@ const OWN: f64 = 0.5;
 
 /// The caller's part during a run: it shows the progress and may end the run. The measuring thread calls it
 /// between samples.
-pub trait Watch: Sync {
+pub trait RunWatch: Sync {
     /// Receives the progress of the whole run, 0 to 1, and the name of the current measurement.
     fn progress(&self, _part: f64, _what: &'static str) {}
 
@@ -32,11 +32,11 @@ pub trait Watch: Sync {
 #[derive(Clone, Copy, Debug)]
 pub struct NoWatch;
 
-impl Watch for NoWatch {}
+impl RunWatch for NoWatch {}
 
 /// The resources of a benchmark: its time and its part of the progress.
 pub(crate) struct Session<'a> {
-    pub(crate) machine: &'a Machine,
+    pub(crate) machine: &'a BenchMachine,
     pub(crate) cpu: u32,
     /// How long the benchmark may take, ns.
     pub(crate) budget_ns: u64,
@@ -44,7 +44,7 @@ pub(crate) struct Session<'a> {
     pub(crate) before: f64,
     pub(crate) part: f64,
     pub(crate) what: &'static str,
-    pub(crate) watch: &'a dyn Watch,
+    pub(crate) watch: &'a dyn RunWatch,
 }
 
 impl<'a> Session<'a> {

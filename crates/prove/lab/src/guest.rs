@@ -162,7 +162,7 @@ impl Guest {
 ///
 /// # Errors
 /// If the scenario names no number of CPUs, the lab does not have so many, or they do not fit the topology.
-fn topology(machine: &scenario::Machine) -> Result<Topology, String> {
+fn topology(machine: &scenario::MachineWish) -> Result<Topology, String> {
     let Some(cpus) = machine.cpus.filter(|&cpus| cpus <= CPUS_MAX) else {
         return Err(format!(
             "the lab has 1 to {CPUS_MAX} CPUs: say how many (`cpus` in [machine], --vary cpus=4)"

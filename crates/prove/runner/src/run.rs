@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
-use spry_scenario::model::{Action, Class, Scenario, Task};
+use spry_scenario::model::{Action, Class, Scenario, ScenarioTask};
 use spry_scenario::outcome::{MeasuredTime, Outcome};
 use spry_scenario::program::{ObjectKind, Step};
 use spry_scratch::Scratch;
@@ -190,7 +190,7 @@ fn plans(scenario: &Scenario, options: &Options) -> Vec<Plan> {
 }
 
 /// How many threads of an instance of a task come to the start line.
-pub(crate) fn threads_of(task: &Task) -> u32 {
+pub(crate) fn threads_of(task: &ScenarioTask) -> u32 {
     match &task.action {
         Action::Steps(_) => 1,
         Action::Kind(kind) => kind.threads(),

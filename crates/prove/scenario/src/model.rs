@@ -19,9 +19,9 @@ pub struct Scenario {
     /// The variables that can be set from outside, in the order of the file.
     pub variables: Vec<Variable>,
     /// The scenario's demands on the machine.
-    pub machine: Machine,
+    pub machine: MachineWish,
     /// The tasks that run.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<ScenarioTask>,
     /// The objects that tasks wait on or share. The tasks' steps name them by their indices.
     pub objects: Vec<Object>,
     /// Parts of the file that were understood but have no effect here (options of an imported file).
@@ -67,7 +67,7 @@ pub enum AllowedValues {
 
 /// The demands of a scenario on the machine. A machine that cannot meet them reports an error.
 #[derive(Clone, Debug, Default)]
-pub struct Machine {
+pub struct MachineWish {
     /// How many CPUs the scenario gets; `None`: all CPUs of the machine.
     pub cpus: Option<u32>,
     /// Laboratory: how the CPUs are arranged in sockets, dies, cores and threads.
@@ -173,7 +173,7 @@ pub struct KernelWish {
 
 /// A task of the scenario. All its instances do the same.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct ScenarioTask {
     /// The task's name. The kernel shows its processes by this name.
     pub name: String,
     /// How many instances of the task run; 0 is allowed.

@@ -6,7 +6,9 @@ use crate::doc::{self, Node, Value};
 use crate::keys::Keys;
 use crate::kinds;
 use crate::mistake::{Mistake, unknown};
-use crate::model::{Action, CacheWish, Class, KernelWish, Machine, Scenario, Task, TopologyWish, XServer};
+use crate::model::{
+    Action, CacheWish, Class, KernelWish, MachineWish, Scenario, ScenarioTask, TopologyWish, XServer,
+};
 use crate::phases;
 use crate::program::{Object, ObjectId, ObjectKind};
 use crate::variables;
@@ -66,7 +68,7 @@ impl Scenario {
                 return Err(Mistake::new(file, 0, text));
             }
         };
-        Ok(Self { machine: Machine { cpus, ..scenario.machine }, ..scenario })
+        Ok(Self { machine: MachineWish { cpus, ..scenario.machine }, ..scenario })
     }
 
     fn parse_own(text: &str, file: &str, sets: &[(String, String)]) -> Result<Self, Mistake> {
@@ -96,7 +98,7 @@ impl Scenario {
         keys.finish()?;
         let mut context = Context { task_names: Vec::new(), objects: Vec::new() };
         let tasks = read_tasks(tasks, file, &mut context)?;
-        let machine = machine.unwrap_or(Machine { cpus: Some(1), ..Machine::default() });
+        let machine = machine.unwrap_or(MachineWish { cpus: Some(1), ..MachineWish::default() });
         check_display(&tasks, &machine, file)?;
         let tasks = tasks.into_iter().map(|(_, task)| task).collect();
         Ok(Self {
@@ -125,8 +127,8 @@ impl Scenario {
 }
 
 /// Fails if a task draws on an X display and the scenario has no display.
-fn check_display(tasks: &[(usize, Task)], machine: &Machine, file: &str) -> Result<(), Mistake> {
-    let needs = |task: &Task| matches!(&task.action, Action::Kind(kind) if kind.needs_display());
+fn check_display(tasks: &[(usize, ScenarioTask)], machine: &MachineWish, file: &str) -> Result<(), Mistake> {
+    let needs = |task: &ScenarioTask| matches!(&task.action, Action::Kind(kind) if kind.needs_display());
     match tasks.iter().find(|(_, task)| needs(task)) {
         Some((line, task)) if machine.display.is_none() => Err(Mistake::new(
             file,
@@ -137,7 +139,7 @@ fn check_display(tasks: &[(usize, Task)], machine: &Machine, file: &str) -> Resu
     }
 }
 
-fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
+fn machine(node: &Node, file: &str) -> Result<MachineWish, Mistake> {
     let mut keys = Keys::new(node, file, "[machine]")?;
     let small = |keys: &mut Keys<'_>, key, min, max| {
         let found = keys.whole(key)?;
@@ -167,7 +169,7 @@ fn machine(node: &Node, file: &str) -> Result<Machine, Mistake> {
     };
     let kernel = keys.node("kernel").map(|node| kernel(node, file)).transpose()?.unwrap_or_default();
     let topology = keys.node("topology").map(|node| topology(node, file)).transpose()?.unwrap_or_default();
-    let machine = Machine {
+    let machine = MachineWish {
         cpus,
         topology,
         display,
@@ -236,7 +238,7 @@ fn kernel(node: &Node, file: &str) -> Result<KernelWish, Mistake> {
     Ok(wish)
 }
 
-fn read_tasks(node: &Node, file: &str, context: &mut Context) -> Result<Vec<(usize, Task)>, Mistake> {
+fn read_tasks(node: &Node, file: &str, context: &mut Context) -> Result<Vec<(usize, ScenarioTask)>, Mistake> {
     let Value::List(items) = &node.value else {
         return Err(Mistake::new(file, node.line, "tasks are written as [[task]], with two brackets"));
     };
@@ -251,7 +253,7 @@ fn read_tasks(node: &Node, file: &str, context: &mut Context) -> Result<Vec<(usi
     items.iter().map(|item| Ok((item.line, task(item, file, context)?))).collect()
 }
 
-fn task(node: &Node, file: &str, context: &mut Context) -> Result<Task, Mistake> {
+fn task(node: &Node, file: &str, context: &mut Context) -> Result<ScenarioTask, Mistake> {
     let mut keys = Keys::new(node, file, "a task")?;
     let name = keys.text("name")?.unwrap_or_default();
     let count = keys.whole("count")?.unwrap_or(1);
@@ -277,7 +279,7 @@ fn task(node: &Node, file: &str, context: &mut Context) -> Result<Task, Mistake>
     };
     keys.finish()?;
     let affinity = affinity.iter().map(|&cpu| cpu as u32).collect();
-    Ok(Task { name, count: count as u32, class, affinity, group, start_ns, process, action })
+    Ok(ScenarioTask { name, count: count as u32, class, affinity, group, start_ns, process, action })
 }
 
 /// Reads the class with its parameters; `None` if no class is named.

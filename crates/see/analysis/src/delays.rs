@@ -5,7 +5,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use spry_timeline::{
-    Holder, InterruptKind, Interrupted, Migrated, Observer, State, TaskIndex, Timeline, WaitCause, Waited,
+    Holder, InterruptKind, Interrupted, Migrated, Observer, TaskIndex, TaskState, Timeline, WaitCause, Waited,
 };
 use spry_trace::event::{Comm, Event, Irq, Limit, Softirq, Stack};
 use spry_trace::{Group, Stamped};
@@ -236,7 +236,7 @@ impl Observer for WorstDelays {
     }
 
     fn migrated(&mut self, now: &Timeline, migrated: &Migrated) {
-        if now.task(migrated.task).state() == State::Waiting {
+        if now.task(migrated.task).state() == TaskState::Waiting {
             let moves = self.moves.entry(migrated.task).or_default();
             if moves.len() == MOVES_MAX {
                 moves.remove(0);

@@ -312,7 +312,8 @@ impl Engine {
 
     fn trace_finding(&self, totals: TraceTotals, end_ns: u64) -> TraceFinding {
         let header = &self.header;
-        let lost_by_cpu: Vec<u64> = self.timeline.cpus().iter().map(spry_timeline::Cpu::lost).collect();
+        let lost_by_cpu: Vec<u64> =
+            self.timeline.cpus().iter().map(spry_timeline::TimelineCpu::lost).collect();
         TraceFinding {
             events: self.events,
             lost: lost_by_cpu.iter().copied().fold(totals.unrecorded_lost, u64::saturating_add),

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use spry_timeline::{
-    Holder, Idled, Migrated, Observer, Ran, Slept, State, Switched, TaskIndex, Timeline, Waited, Woken,
+    Holder, Idled, Migrated, Observer, Ran, Slept, Switched, TaskIndex, TaskState, Timeline, Waited, Woken,
 };
 use spry_trace::event::{StatState, TaskStat};
 
@@ -168,7 +168,7 @@ impl Observer for Tasks {
         let task = now.task(index);
         let time_ns = now.now_ns();
         let running_since_ns = task.since_ns().max(now.window().from_ns);
-        let is_running = task.state() == State::Running;
+        let is_running = task.state() == TaskState::Running;
         let open_ns = if is_running { time_ns.saturating_sub(running_since_ns) } else { 0 };
         let account = Account {
             time_ns,

@@ -198,17 +198,17 @@ fn threads(out: &mut String, results: &Results) {
 mod tests {
     use super::*;
     use crate::histogram::Histogram;
-    use crate::results::{Machine, Thread};
+    use crate::results::{MeasuredMachine, SampledThread};
     use crate::source::Source;
 
     #[test]
     fn the_page_stands_alone_and_no_name_escapes() {
-        let machine = Machine { kernel: "</title><script>".into(), ..Machine::default() };
+        let machine = MeasuredMachine { kernel: "</title><script>".into(), ..MeasuredMachine::default() };
         let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
         let mut latency = Histogram::default();
         latency.record_many(9_000, 1_000);
         latency.record(45_200_000);
-        results.threads.push(Thread {
+        results.threads.push(SampledThread {
             cpu: Some(0),
             latency,
             omitted: Histogram::default(),
@@ -227,7 +227,7 @@ mod tests {
 
     #[test]
     fn a_page_of_nothing_says_so() {
-        let page = page(&Results::new(Machine::default(), Source::Rtc, 2048, 80));
+        let page = page(&Results::new(MeasuredMachine::default(), Source::Rtc, 2048, 80));
         assert!(page.contains("No sample was taken") && page.ends_with("</html>\n"));
     }
 }

@@ -105,13 +105,14 @@ fn article(article: &Article) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::results::{Machine, Thread};
+    use crate::results::{MeasuredMachine, SampledThread};
     use crate::source::Source;
     use crate::split::PartHistograms;
 
     fn results(latency: Histogram) -> Results {
-        let thread = Thread { cpu: None, latency, omitted: Histogram::default(), max_at_ns: 5, parts: None };
-        let mut results = Results::new(Machine::default(), Source::Timerfd, 1_000, 0);
+        let thread =
+            SampledThread { cpu: None, latency, omitted: Histogram::default(), max_at_ns: 5, parts: None };
+        let mut results = Results::new(MeasuredMachine::default(), Source::Timerfd, 1_000, 0);
         results.threads.push(thread);
         results
     }

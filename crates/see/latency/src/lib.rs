@@ -25,7 +25,7 @@
 //!
 //! The samples of a thread go into a [`Histogram`] of its own, in constant memory. [`Results`] hold the
 //! histograms of all threads, with the machine and the settings. [`text`], [`html`], [`json`] and
-//! [`histfile`] show them. A [`Watch`] splits each sample into [`Parts`].
+//! [`histfile`] show them. A [`SampleWatch`] splits each sample into [`Parts`].
 
 pub mod article;
 pub mod chart;
@@ -55,10 +55,10 @@ pub use error::{Error, Result};
 pub use histogram::{Bucket, Histogram};
 pub use prepare::Lack;
 pub use quantile::{Estimate, QUANTILES, Quantile};
-pub use results::{End, LOAD_ENDED, Machine, Results, Thread, Worst};
+pub use results::{End, LOAD_ENDED, MeasuredMachine, Results, SampledThread, Worst};
 pub use sampler::{
     Config, Limit, PRIORITY_DEFAULT, Progress, RATE_DEFAULT_HZ, RATES_HZ, Sampling, WARM_UP, Watcher,
 };
 pub use source::Source;
-pub use split::{PartHistograms, Parts, Sight, WakeState, Watch};
+pub use split::{PartHistograms, Parts, SampleWatch, Sight, WakeState};
 pub use summary::{Summary, THRESHOLDS};

@@ -24,7 +24,7 @@ pub const LOAD_ENDED: &str = "the load did not last";
 
 /// The results of one sampling thread.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Thread {
+pub struct SampledThread {
     /// The CPU that the thread was bound to; `None` if it was bound to no CPU.
     pub cpu: Option<u32>,
     /// Latencies as they were measured.
@@ -37,10 +37,10 @@ pub struct Thread {
     pub parts: Option<PartHistograms>,
 }
 
-impl Thread {
+impl SampledThread {
     /// A thread without samples.
-    pub(crate) fn new(cpu: Option<u32>) -> Thread {
-        Thread {
+    pub(crate) fn new(cpu: Option<u32>) -> SampledThread {
+        SampledThread {
             cpu,
             latency: Histogram::default(),
             omitted: Histogram::default(),
@@ -52,7 +52,7 @@ impl Thread {
 
 /// The machine that was measured.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MeasuredMachine {
     /// Kernel release (`uname -r`).
     pub kernel: String,
     /// Architecture (`uname -m`).
@@ -83,7 +83,7 @@ pub struct Results {
     format: String,
     version: u32,
     /// The machine that was measured.
-    pub machine: Machine,
+    pub machine: MeasuredMachine,
     /// The command line.
     pub command: Vec<String>,
     /// Names of the loads that ran beside the measurement.
@@ -105,7 +105,7 @@ pub struct Results {
     /// How the measurement ended.
     pub end: End,
     /// The results of each thread.
-    pub threads: Vec<Thread>,
+    pub threads: Vec<SampledThread>,
     /// The least latency of a late sample, ns; `None` if culprits were not looked for, or if the measurements
     /// of a sum differ in it.
     #[serde(default)]
@@ -129,7 +129,7 @@ pub struct Worst {
 
 impl Results {
     /// Results without samples.
-    pub fn new(machine: Machine, source: Source, rate_hz: u32, priority: u8) -> Results {
+    pub fn new(machine: MeasuredMachine, source: Source, rate_hz: u32, priority: u8) -> Results {
         Results {
             format: FORMAT.to_owned(),
             version: VERSION,
@@ -161,7 +161,7 @@ impl Results {
         self.pooled(|thread| [Some(&thread.latency), Some(&thread.omitted)])
     }
 
-    fn pooled<'a>(&'a self, of: impl Fn(&'a Thread) -> [Option<&'a Histogram>; 2]) -> Histogram {
+    fn pooled<'a>(&'a self, of: impl Fn(&'a SampledThread) -> [Option<&'a Histogram>; 2]) -> Histogram {
         let mut pooled = Histogram::default();
         self.threads.iter().flat_map(of).flatten().for_each(|histogram| pooled.merge(histogram));
         pooled
@@ -292,7 +292,7 @@ impl Results {
 
 /// Moves the times of threads' longest latencies from a clock to another: `from_ns` and `to_ns` are one
 /// moment on the two clocks.
-fn move_times(threads: &mut [Thread], from_ns: u64, to_ns: u64) {
+fn move_times(threads: &mut [SampledThread], from_ns: u64, to_ns: u64) {
     for thread in threads.iter_mut().filter(|thread| thread.latency.count() > 0) {
         thread.max_at_ns = thread.max_at_ns.wrapping_sub(from_ns).wrapping_add(to_ns);
     }
@@ -324,8 +324,8 @@ mod tests {
         values.iter().for_each(|&ns| latency.record(ns));
         let mut omitted = Histogram::default();
         omitted.record(7_000);
-        let machine = Machine { kernel: "6.12".to_owned(), ..Machine::default() };
-        let thread = Thread { cpu: Some(1), latency, omitted, max_at_ns: began_ns + 5, parts: None };
+        let machine = MeasuredMachine { kernel: "6.12".to_owned(), ..MeasuredMachine::default() };
+        let thread = SampledThread { cpu: Some(1), latency, omitted, max_at_ns: began_ns + 5, parts: None };
         let began_unix_ns = 1_000_000 + began_ns;
         Results {
             began_ns,

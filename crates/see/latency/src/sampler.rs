@@ -13,9 +13,9 @@ use crate::cpus::{self, Placement};
 use crate::error::{Error, Result};
 use crate::live::{Split, Tally};
 use crate::prepare::{self, HeldSettings, Lack};
-use crate::results::Thread;
+use crate::results::SampledThread;
 use crate::source::{Alarm, Rtc, Sleep, Source, Timer};
-use crate::split::{Parts, Watch};
+use crate::split::{Parts, SampleWatch};
 
 /// The discarded beginning of a measurement: in this time caches, branch predictors and the kernel's own
 /// tables get warm.
@@ -45,9 +45,9 @@ pub enum Limit {
     Samples(u64),
 }
 
-/// Makes a thread's [`Watch`], on that thread. The arguments are the thread's id and its CPU, if it is bound
-/// to one.
-pub type Watcher = Arc<dyn Fn(u32, Option<u32>) -> Option<Box<dyn Watch>> + Send + Sync>;
+/// Makes a thread's [`SampleWatch`], on that thread. The arguments are the thread's id and its CPU, if it is
+/// bound to one.
+pub type Watcher = Arc<dyn Fn(u32, Option<u32>) -> Option<Box<dyn SampleWatch>> + Send + Sync>;
 
 /// The settings of a measurement.
 #[derive(Clone)]
@@ -275,7 +275,7 @@ impl Sampling {
 
     /// The results of each thread so far. A sample that is just being counted may be in one counter and not
     /// yet in another.
-    pub fn so_far(&self) -> Vec<Thread> {
+    pub fn so_far(&self) -> Vec<SampledThread> {
         self.samplers.iter().map(|sampler| told(sampler.cpu, &sampler.tally)).collect()
     }
 
@@ -288,7 +288,7 @@ impl Sampling {
     ///
     /// # Errors
     /// Where a thread could not go on.
-    pub fn finish(self) -> Result<Vec<Thread>> {
+    pub fn finish(self) -> Result<Vec<SampledThread>> {
         let mut threads = Vec::new();
         let mut failed = None;
         for sampler in self.samplers {
@@ -307,12 +307,12 @@ fn name(cpu: Option<u32>) -> String {
     cpu.map_or_else(|| "spry-latency".to_owned(), |cpu| format!("spry-latency/{cpu}"))
 }
 
-fn told(cpu: Option<u32>, tally: &Tally) -> Thread {
+fn told(cpu: Option<u32>, tally: &Tally) -> SampledThread {
     if !tally.has_begun() {
-        return Thread::new(cpu);
+        return SampledThread::new(cpu);
     }
     let (latency, omitted) = (tally.latency(), tally.omitted());
-    Thread { cpu, latency, omitted, max_at_ns: tally.max_at_ns(), parts: tally.parts() }
+    SampledThread { cpu, latency, omitted, max_at_ns: tally.max_at_ns(), parts: tally.parts() }
 }
 
 /// The state that a sampling thread owns.
@@ -365,7 +365,7 @@ impl Body {
         done
     }
 
-    fn prepare(&self) -> Result<Option<Box<dyn Watch>>> {
+    fn prepare(&self) -> Result<Option<Box<dyn SampleWatch>>> {
         signal::block_all();
         if let Some(cpu) = self.cpu {
             spry_sys::cpus::set_cpu(cpu).map_err(|error| Error::Cpu {
@@ -389,7 +389,7 @@ impl Body {
     fn sample<A: Alarm>(
         &self,
         alarm: &mut A,
-        watch: &mut Option<Box<dyn Watch>>,
+        watch: &mut Option<Box<dyn SampleWatch>>,
         share: Share,
     ) -> Result<()> {
         let (tally, stop, period_ns) = (&*self.tally, &*self.stop, self.config.period_ns());
@@ -483,7 +483,7 @@ mod tests {
     /// Sees every boundary a fixed time after the boundary before.
     struct Even;
 
-    impl Watch for Even {
+    impl SampleWatch for Even {
         fn expect(&mut self, _due_ns: u64) {}
 
         fn sight(&mut self, due_ns: u64) -> Option<crate::split::Sight> {
@@ -497,7 +497,7 @@ mod tests {
 
     #[test]
     fn a_watched_run_splits_every_sample() {
-        let watcher: Watcher = Arc::new(|_, _| Some(Box::new(Even) as Box<dyn Watch>));
+        let watcher: Watcher = Arc::new(|_, _| Some(Box::new(Even) as Box<dyn SampleWatch>));
         let config = Config { watcher: Some(watcher), ..config(Limit::Samples(30)) };
         let threads = Sampling::start(&config).unwrap().finish().unwrap();
         let parts = threads[0].parts.as_ref().unwrap();

@@ -8,7 +8,7 @@ use crate::histogram::Histogram;
 ///
 /// A sampling thread owns one watch. It calls the watch right after each sample's clock reading, at its own
 /// priority, so the watch must neither wait nor allocate.
-pub trait Watch: Send {
+pub trait SampleWatch: Send {
     /// Takes the due time of the next sample, right before the thread sleeps, ns of `CLOCK_MONOTONIC`.
     fn expect(&mut self, due_ns: u64);
 

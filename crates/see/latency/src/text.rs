@@ -252,7 +252,7 @@ mod tests {
     use super::*;
     use crate::culprits::{Culprit, How};
     use crate::histogram::Histogram;
-    use crate::results::{Machine, Thread};
+    use crate::results::{MeasuredMachine, SampledThread};
     use crate::source::Source;
     use crate::split::PartHistograms;
 
@@ -262,13 +262,13 @@ mod tests {
         latency.record(45_200_000);
         let mut omitted = Histogram::default();
         omitted.record(400_000);
-        let machine = Machine {
+        let machine = MeasuredMachine {
             kernel: "6.12.1".into(),
             arch: "x86_64".into(),
             preemption: Some("voluntary".into()),
-            ..Machine::default()
+            ..MeasuredMachine::default()
         };
-        let thread = Thread { cpu: Some(3), latency, omitted, max_at_ns: 1_500_000_000, parts: None };
+        let thread = SampledThread { cpu: Some(3), latency, omitted, max_at_ns: 1_500_000_000, parts: None };
         let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
         results.threads.push(thread);
         results.end = End::Complete;

@@ -64,7 +64,7 @@ fn late_samples(results: &Results) -> Option<u64> {
     results.threshold_ns.map(|threshold_ns| raw.count() - raw.count_below(threshold_ns))
 }
 
-fn sum_of(thread: &crate::results::Thread) -> Option<f64> {
+fn sum_of(thread: &crate::results::SampledThread) -> Option<f64> {
     Some(thread.latency.mean_ns()? * thread.latency.count() as f64)
 }
 
@@ -95,7 +95,7 @@ mod tests {
     use super::*;
     use crate::culprits::Culprit;
     use crate::histogram::Histogram;
-    use crate::results::{Machine, Thread};
+    use crate::results::{MeasuredMachine, SampledThread};
     use crate::source::Source;
     use crate::split::PartHistograms;
 
@@ -106,9 +106,9 @@ mod tests {
         parts.timer_ns.record(2_000);
         parts.preemption_ns.record(8_000);
         parts.unseen_ns.record(0);
-        let machine = Machine { preemption: Some("none".into()), ..Machine::default() };
+        let machine = MeasuredMachine { preemption: Some("none".into()), ..MeasuredMachine::default() };
         let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
-        results.threads.push(Thread {
+        results.threads.push(SampledThread {
             cpu: Some(0),
             latency,
             omitted: Histogram::default(),
@@ -148,7 +148,7 @@ mod tests {
     #[test]
     fn the_largest_part_is_a_part_of_the_split_samples_alone() {
         let mut sum = results();
-        let whole = Thread { parts: None, ..sum.threads[0].clone() };
+        let whole = SampledThread { parts: None, ..sum.threads[0].clone() };
         sum.threads.push(whole);
         assert!(verdict(&sum).is_some_and(|words| words.starts_with("On average 80 %")));
     }

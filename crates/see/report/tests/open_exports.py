@@ -27,9 +27,9 @@ FTRACE = {
     "idle": ["cpu_idle"],
 }
 # Our events, and the category of the track events that carry them.
-TRACKS = {"mark": "mark", "tick": "tick", "timer_expire": "timer", "need_resched": "resched", "ipc_write": "ipc",
-          "ipc_read": "ipc", "prio": "prio", "stat": "stat", "stack": "stack", "lost": "lost",
-          "schedule_enter": "resched"}
+TRACKS = {"mark": "mark", "tick": "tick", "timer_expire": "timer", "need_resched": "resched",
+          "ipc_write": "ipc", "ipc_read": "ipc", "prio": "prio", "stat": "stat", "stack": "stack",
+          "lost": "lost", "schedule_enter": "resched"}
 
 
 def check(claim, got, want):

@@ -41,7 +41,7 @@ const NESTING_MAX: usize = 8;
 
 /// The known state of a CPU at the latest event.
 #[derive(Clone, Debug)]
-pub struct Cpu {
+pub struct TimelineCpu {
     /// The present holder of the CPU.
     pub(crate) holder: Holder,
     /// The start of the holder's stay, ns. If the holder is unknown: start of the time in which no event of
@@ -76,11 +76,11 @@ struct Open {
     inner_ns: u64,
 }
 
-impl Cpu {
-    pub(crate) fn new(start_ns: u64) -> Cpu {
+impl TimelineCpu {
+    pub(crate) fn new(start_ns: u64) -> TimelineCpu {
         let open =
             Open { kind: InterruptKind::Softirq(spry_trace::event::Softirq(0)), start_ns: 0, inner_ns: 0 };
-        Cpu {
+        TimelineCpu {
             holder: Holder::Unknown,
             since_ns: start_ns,
             taken_ns: None,

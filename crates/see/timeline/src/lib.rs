@@ -15,10 +15,10 @@ mod throttle;
 mod tick;
 mod wake;
 
-pub use cpu::{Cpu, Holder, Slice};
+pub use cpu::{Holder, Slice, TimelineCpu};
 pub use interval::{
     Cut, Idled, InterruptKind, Interrupted, Migrated, Observer, Ran, RunEnd, Slept, Switched, Ticked,
     WaitCause, Waited, Waking, Woken,
 };
 pub use machine::{Oddities, Timeline, Window};
-pub use task::{Process, ProcessIndex, State, Task, TaskIndex};
+pub use task::{ProcessIndex, TaskIndex, TaskState, TimelineProcess, TimelineTask};

@@ -6,7 +6,7 @@ use spry_trace::event::{Exec, Fork, Lost, Prio, Rename, StatState, TaskStat};
 use crate::cpu::{Holder, Slice};
 use crate::interval::{Cut, Observer, RunEnd, WaitCause};
 use crate::machine::Timeline;
-use crate::task::{State, TaskIndex};
+use crate::task::{TaskIndex, TaskState};
 use crate::tick::Turn;
 
 impl Timeline {
@@ -16,7 +16,7 @@ impl Timeline {
         }
         if let Some(old) = self.tasks.find(fork.child) {
             let task = self.tasks.get(old);
-            if task.touched && task.state != State::Ended {
+            if task.touched && task.state != TaskState::Ended {
                 // The end of the task that had this tid was not seen.
                 self.odd.reused_alive += 1;
                 self.take_away(old);
@@ -26,7 +26,7 @@ impl Timeline {
         let index = self.tasks.fork(fork.child, fork.child_tgid, fork.comm, self.now_ns);
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
-        task.state = State::Blocked;
+        task.state = TaskState::Blocked;
         task.slept_in = None;
         task.guessed = false;
         task.since_ns = now_ns;
@@ -54,7 +54,7 @@ impl Timeline {
         let tgid = self.tasks.tgid(task).0;
         let takes = self.tasks.get(task).process == self.tasks.get(other).process
             && (tid.0 == tgid || self.tasks.get(task).tid.0 == tgid)
-            && matches!(self.tasks.get(other).state, State::Ended | State::Running);
+            && matches!(self.tasks.get(other).state, TaskState::Ended | TaskState::Running);
         if takes {
             self.exchange_tids(task, tid);
         }
@@ -93,7 +93,8 @@ impl Timeline {
         }
         // A thread may rename another thread; only the tid of an ended task can mean the thread that runs
         // now.
-        let living = self.tasks.find(rename.tid).filter(|&task| self.tasks.get(task).state != State::Ended);
+        let living =
+            self.tasks.find(rename.tid).filter(|&task| self.tasks.get(task).state != TaskState::Ended);
         let renamed = living.map_or_else(|| self.runner(cpu, rename.tid), Holder::Task);
         if let Holder::Task(index) = renamed {
             let task = self.tasks.get_mut(index);
@@ -121,17 +122,17 @@ impl Timeline {
         let index = match self.tasks.find(stat.tid) {
             // The account of a task that ended comes after the task's last switch, and perhaps after a new
             // task got its tid.
-            Some(index) if self.tasks.get(index).state == State::Ended => index,
+            Some(index) if self.tasks.get(index).state == TaskState::Ended => index,
             _ => self.tasks.touch(stat.tid, self.now_ns),
         };
         let since_ns = self.whole_since_ns;
         let task = self.tasks.get_mut(index);
-        if task.state == State::Unknown && task.guessed {
+        if task.state == TaskState::Unknown && task.guessed {
             let state = match stat.state {
-                StatState::Runnable => State::Waiting,
-                StatState::Blocked => State::Blocked,
+                StatState::Runnable => TaskState::Waiting,
+                StatState::Blocked => TaskState::Blocked,
                 // The task's next switch shows on which CPU the task is.
-                StatState::Running | StatState::Exited => State::Unknown,
+                StatState::Running | StatState::Exited => TaskState::Unknown,
             };
             task.state = state;
             task.since_ns = since_ns.max(task.born_ns().unwrap_or(0));
@@ -182,9 +183,9 @@ impl Timeline {
         for index in self.tasks.indices() {
             let task = self.tasks.get(index);
             match task.state {
-                State::Waiting => self.close_wait(index, task.cpu, cut_end, to),
-                State::Blocked => self.close_sleep(index, end_ns, cut_end, to),
-                State::Unknown | State::Running | State::Ended => {}
+                TaskState::Waiting => self.close_wait(index, task.cpu, cut_end, to),
+                TaskState::Blocked => self.close_sleep(index, end_ns, cut_end, to),
+                TaskState::Unknown | TaskState::Running | TaskState::Ended => {}
             }
         }
     }

@@ -6,9 +6,9 @@ use serde::Serialize;
 use spry_trace::event::{Context, Event, Ipc, Limit, Mark, Migrate, Numbers, Stack, TimerExpire};
 use spry_trace::{Header, Stamped, Tgid, Tid};
 
-use crate::cpu::{Cpu, Holder};
+use crate::cpu::{Holder, TimelineCpu};
 use crate::interval::{Cut, InterruptKind, Migrated, Observer};
-use crate::task::{Process, State, Task, TaskIndex, Tasks};
+use crate::task::{TaskIndex, TaskState, Tasks, TimelineProcess, TimelineTask};
 
 /// The part of a trace that is reported, in ns of the trace's clock. Intervals are cut to it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,7 +64,7 @@ pub(crate) struct PendingWaking {
 /// ```
 #[derive(Debug)]
 pub struct Timeline {
-    pub(crate) cpus: Vec<Cpu>,
+    pub(crate) cpus: Vec<TimelineCpu>,
     pub(crate) tasks: Tasks,
     /// The limits of groups, by index.
     pub(crate) limits: Vec<Arc<Limit>>,
@@ -82,7 +82,7 @@ impl Timeline {
     pub fn new(header: &Header, window: Window) -> Timeline {
         let start_ns = header.start_ns;
         Timeline {
-            cpus: (0..header.cpus).map(|_| Cpu::new(start_ns)).collect(),
+            cpus: (0..header.cpus).map(|_| TimelineCpu::new(start_ns)).collect(),
             tasks: Tasks::new(),
             limits: Vec::new(),
             window: Window { from_ns: window.from_ns.max(start_ns), ..window },
@@ -93,7 +93,7 @@ impl Timeline {
     }
 
     /// All tasks, by index.
-    pub fn tasks(&self) -> &[Task] {
+    pub fn tasks(&self) -> &[TimelineTask] {
         self.tasks.list()
     }
 
@@ -109,7 +109,7 @@ impl Timeline {
 
     /// The present state of a task.
     #[inline]
-    pub fn task(&self, index: TaskIndex) -> &Task {
+    pub fn task(&self, index: TaskIndex) -> &TimelineTask {
         self.tasks.get(index)
     }
 
@@ -120,7 +120,7 @@ impl Timeline {
     }
 
     /// All processes, by index.
-    pub fn processes(&self) -> &[Process] {
+    pub fn processes(&self) -> &[TimelineProcess] {
         self.tasks.processes()
     }
 
@@ -136,7 +136,7 @@ impl Timeline {
     }
 
     /// All CPUs, by number.
-    pub fn cpus(&self) -> &[Cpu] {
+    pub fn cpus(&self) -> &[TimelineCpu] {
         &self.cpus
     }
 
@@ -213,7 +213,7 @@ impl Timeline {
     #[cold]
     fn more_cpus(&mut self, cpu: u16, since_ns: u64) {
         // The trace had no event of this CPU before: the CPU's state until now is not known.
-        self.cpus.resize_with(usize::from(cpu) + 1, || Cpu::new(since_ns));
+        self.cpus.resize_with(usize::from(cpu) + 1, || TimelineCpu::new(since_ns));
     }
 
     #[inline]
@@ -257,7 +257,7 @@ impl Timeline {
         let index = self.tasks.touch(migrate.tid, self.now_ns);
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
-        if task.state == State::Waiting {
+        if task.state == TaskState::Waiting {
             task.has_moved = true;
             task.moved = (migrate.from_cpu, now_ns);
         }

@@ -6,7 +6,7 @@ use spry_trace::event::{PrevState, Switch};
 use crate::cpu::{Holder, Slice};
 use crate::interval::{Cut, Idled, Observer, Ran, RunEnd, Slept, Switched, WaitCause, Waited};
 use crate::machine::Timeline;
-use crate::task::{State, TaskIndex};
+use crate::task::{TaskIndex, TaskState};
 use crate::tick::Turn;
 
 impl Timeline {
@@ -96,13 +96,13 @@ impl Timeline {
         }
         let Some(index) = self.tasks.find(switch.prev) else { return Known::Not };
         let task = self.tasks.get(index);
-        let is_waiting = task.state == State::Waiting;
+        let is_waiting = task.state == TaskState::Waiting;
         let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
         let uncounted_ns = u64::try_from(switch.stolen_ns).unwrap_or(0);
         let came_ns = (this.counted_since_ns() + uncounted_ns).min(self.now_ns);
         match (stayed || switch.stolen_ns != 0, task.state) {
-            (true, State::Waiting | State::Blocked) => Known::Since(came_ns.max(task.since_ns)),
-            (true, State::Unknown) => Known::Since(came_ns),
+            (true, TaskState::Waiting | TaskState::Blocked) => Known::Since(came_ns.max(task.since_ns)),
+            (true, TaskState::Unknown) => Known::Since(came_ns),
             _ => Known::Not,
         }
     }
@@ -116,7 +116,7 @@ impl Timeline {
         };
         let task = self.tasks.get(index);
         match task.state {
-            State::Running => {
+            TaskState::Running => {
                 self.take_away(index);
                 self.odd.missing_switch_in += 1;
                 Known::Not
@@ -142,7 +142,7 @@ impl Timeline {
             self.tasks.get_mut(task).since_ns = since_ns;
         }
         if let Some(index) = self.tasks.find(switch.prev).filter(|_| !switch.prev.is_idle()) {
-            if self.tasks.get(index).state == State::Running {
+            if self.tasks.get(index).state == TaskState::Running {
                 self.take_away(index);
             }
         }
@@ -153,7 +153,7 @@ impl Timeline {
     pub(crate) fn forget_task(&mut self, task: TaskIndex) {
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(task);
-        task.state = State::Unknown;
+        task.state = TaskState::Unknown;
         task.since_ns = now_ns;
         task.clear_pending();
     }
@@ -213,7 +213,7 @@ impl Timeline {
         task.guessed = false;
         task.prio = switch.prev_prio;
         if switch.prev_state.is_runnable() {
-            task.state = State::Waiting;
+            task.state = TaskState::Waiting;
             task.cause = WaitCause::Preempted { by: next };
             task.waking_ns = now_ns;
             task.has_moved = false;
@@ -222,7 +222,7 @@ impl Timeline {
         } else if switch.prev_state.is_exit() {
             self.end(index, to);
         } else {
-            task.state = State::Blocked;
+            task.state = TaskState::Blocked;
             task.slept_in = Some(switch.prev_state);
         }
     }
@@ -230,7 +230,7 @@ impl Timeline {
     fn end(&mut self, index: TaskIndex, to: &mut impl Observer) {
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
-        task.state = State::Ended;
+        task.state = TaskState::Ended;
         task.end_at(now_ns);
         to.ended(self, index);
     }
@@ -238,17 +238,17 @@ impl Timeline {
     #[inline]
     fn get_cpu(&mut self, cpu: u16, index: TaskIndex, prio: u8, to: &mut impl Observer) {
         match self.tasks.get(index).state {
-            State::Waiting => self.close_wait(index, cpu, Cut::default(), to),
-            State::Blocked => self.get_cpu_unwoken(cpu, index, to),
-            State::Unknown | State::Ended => {}
-            State::Running => {
+            TaskState::Waiting => self.close_wait(index, cpu, Cut::default(), to),
+            TaskState::Blocked => self.get_cpu_unwoken(cpu, index, to),
+            TaskState::Unknown | TaskState::Ended => {}
+            TaskState::Running => {
                 self.odd.missing_switch_out += 1;
                 self.take_away(index);
             }
         }
         let now_ns = self.now_ns;
         let task = self.tasks.get_mut(index);
-        task.state = State::Running;
+        task.state = TaskState::Running;
         task.since_ns = now_ns;
         task.cpu = cpu;
         task.guessed = false;

@@ -33,7 +33,7 @@ impl ProcessIndex {
 
 /// A task's present state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum State {
+pub enum TaskState {
     /// The state is not known: no event has shown it yet, or events are missing.
     Unknown,
     /// The task has a CPU.
@@ -49,7 +49,7 @@ pub enum State {
 /// One task. The fields that frequent events change come first and fill one cache line.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
-pub struct Task {
+pub struct TimelineTask {
     /// The start of the present state, ns.
     pub(crate) since_ns: u64,
     /// While the task waits: time of its waking, ns; for a wait without a waking, the start of the wait.
@@ -65,7 +65,7 @@ pub struct Task {
     pub(crate) cpu: u16,
     pub(crate) prio: u8,
     pending_context: Context,
-    pub(crate) state: State,
+    pub(crate) state: TaskState,
     /// The state in which the task blocked; valid only while the task is blocked.
     pub(crate) slept_in: Option<PrevState>,
     /// Whether the state is only a guess: an event may then override it without contradiction.
@@ -89,9 +89,9 @@ pub struct Task {
 const NEVER: u64 = u64::MAX;
 /// Stands for a priority that no event has shown yet; the kernel gives no task this priority.
 pub(crate) const NO_PRIO: u8 = 254;
-const _: () = assert!(size_of::<Task>() == 128 && std::mem::offset_of!(Task, has_moved) < 64);
+const _: () = assert!(size_of::<TimelineTask>() == 128 && std::mem::offset_of!(TimelineTask, has_moved) < 64);
 
-impl Task {
+impl TimelineTask {
     /// The thread's number.
     pub const fn tid(&self) -> Tid {
         self.tid
@@ -108,7 +108,7 @@ impl Task {
     }
 
     /// The task's present state.
-    pub const fn state(&self) -> State {
+    pub const fn state(&self) -> TaskState {
         self.state
     }
 
@@ -119,12 +119,12 @@ impl Task {
 
     /// The cause of the wait; `None` if the task does not wait.
     pub fn wait_cause(&self) -> Option<WaitCause> {
-        (self.state == State::Waiting).then_some(self.cause)
+        (self.state == TaskState::Waiting).then_some(self.cause)
     }
 
     /// Time of the task's waking, ns; the start of a wait without a waking; `None` if the task does not wait.
     pub fn waking_ns(&self) -> Option<u64> {
-        (self.state == State::Waiting).then_some(self.waking_ns)
+        (self.state == TaskState::Waiting).then_some(self.waking_ns)
     }
 
     /// The time of creation, ns; `None` if the task was created before the trace.
@@ -178,7 +178,7 @@ impl Task {
 
 /// A process that appears in the trace.
 #[derive(Clone, Copy, Debug)]
-pub struct Process {
+pub struct TimelineProcess {
     /// The process's number.
     pub tgid: Tgid,
     /// The leader of the process, or its first known thread.
@@ -191,8 +191,8 @@ const TID_LIMIT: usize = 1 << 22;
 /// All tasks, and the present incarnation of each tid.
 #[derive(Debug)]
 pub(crate) struct Tasks {
-    list: Vec<Task>,
-    processes: Vec<Process>,
+    list: Vec<TimelineTask>,
+    processes: Vec<TimelineProcess>,
     /// For each tid, the index of its present incarnation plus 1, or 0. Pages of this table that are all 0
     /// take no memory.
     by_tid: Box<[u32]>,
@@ -219,21 +219,21 @@ impl Tasks {
         }
     }
 
-    pub(crate) fn list(&self) -> &[Task] {
+    pub(crate) fn list(&self) -> &[TimelineTask] {
         &self.list
     }
 
-    pub(crate) fn processes(&self) -> &[Process] {
+    pub(crate) fn processes(&self) -> &[TimelineProcess] {
         &self.processes
     }
 
     #[inline]
-    pub(crate) fn get(&self, index: TaskIndex) -> &Task {
+    pub(crate) fn get(&self, index: TaskIndex) -> &TimelineTask {
         &self.list[index.at()]
     }
 
     #[inline]
-    pub(crate) fn get_mut(&mut self, index: TaskIndex) -> &mut Task {
+    pub(crate) fn get_mut(&mut self, index: TaskIndex) -> &mut TimelineTask {
         &mut self.list[index.at()]
     }
 
@@ -269,7 +269,7 @@ impl Tasks {
     pub(crate) fn touch(&mut self, tid: Tid, time_ns: u64) -> TaskIndex {
         if let Some(index) = self.find(tid) {
             let task = self.get_mut(index);
-            if task.state != State::Ended {
+            if task.state != TaskState::Ended {
                 task.touched = true;
                 return index;
             }
@@ -304,7 +304,7 @@ impl Tasks {
         if self.list.len() == self.list.capacity() {
             self.list.reserve_exact(self.list.len() / 4 + 64);
         }
-        self.list.push(Task {
+        self.list.push(TimelineTask {
             since_ns: born_ns.unwrap_or(0),
             waking_ns: 0,
             pending_ns: NEVER,
@@ -315,7 +315,7 @@ impl Tasks {
             cpu: 0,
             prio: NO_PRIO,
             pending_context: Context::Unknown,
-            state: State::Unknown,
+            state: TaskState::Unknown,
             slept_in: None,
             guessed: true,
             touched: false,
@@ -334,7 +334,7 @@ impl Tasks {
     fn process(&mut self, tgid: Tgid, thread: TaskIndex) -> ProcessIndex {
         let processes = &mut self.processes;
         *self.by_tgid.entry(tgid).or_insert_with(|| {
-            processes.push(Process { tgid, leader: thread });
+            processes.push(TimelineProcess { tgid, leader: thread });
             ProcessIndex(processes.len() as u32 - 1)
         })
     }
@@ -374,7 +374,7 @@ impl Tasks {
             self.number(index, info.inner);
             return self.join(index, info.tgid);
         };
-        if self.get(index).state == State::Ended {
+        if self.get(index).state == TaskState::Ended {
             self.restated.insert(info.tid, *info);
             return;
         }

@@ -6,7 +6,7 @@ use spry_trace::event::{Limit, Throttled};
 
 use crate::interval::{Cut, LimitIndex, Observer, WaitCause};
 use crate::machine::Timeline;
-use crate::task::State;
+use crate::task::TaskState;
 
 impl Timeline {
     /// A limit that a wait's cause names.
@@ -19,7 +19,7 @@ impl Timeline {
             return;
         }
         let index = self.tasks.touch(throttled.tid, self.now_ns);
-        if self.tasks.get(index).state != State::Waiting {
+        if self.tasks.get(index).state != TaskState::Waiting {
             return;
         }
         let limit = self.limit_index(&throttled.limit);

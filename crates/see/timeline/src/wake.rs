@@ -5,7 +5,7 @@ use spry_trace::event::{Context, Wakeup, WakeupKind};
 use crate::cpu::Holder;
 use crate::interval::{Cut, Observer, WaitCause, Waking, Woken};
 use crate::machine::{PendingWaking, Timeline};
-use crate::task::{State, TaskIndex};
+use crate::task::{TaskIndex, TaskState};
 
 /// Stands for the waking of a wake-up if no waking was seen.
 const UNSEEN: PendingWaking = PendingWaking { time_ns: 0, by: Holder::Unknown, context: Context::Unknown };
@@ -35,18 +35,18 @@ impl Timeline {
         let pending = task.pending();
         task.clear_pending();
         match (task.state, wakeup.kind) {
-            (State::Blocked, WakeupKind::Again) => {
+            (TaskState::Blocked, WakeupKind::Again) => {
                 self.odd.wakeup_without_waking += u64::from(pending.is_none());
                 let pending = pending.unwrap_or(PendingWaking { time_ns: self.now_ns, ..UNSEEN });
                 self.wake(index, wakeup.target_cpu, self.now_ns, pending, to);
             }
-            (State::Blocked | State::Unknown, WakeupKind::New) => {
-                if task.state == State::Blocked {
+            (TaskState::Blocked | TaskState::Unknown, WakeupKind::New) => {
+                if task.state == TaskState::Blocked {
                     self.close_sleep(index, self.now_ns, Cut::default(), to);
                 }
                 self.enqueue(index, wakeup.target_cpu, self.now_ns, self.now_ns, WaitCause::New, to);
             }
-            (State::Unknown, WakeupKind::Again) => {
+            (TaskState::Unknown, WakeupKind::Again) => {
                 // The task may still have its CPU, if that CPU has had no switch yet; the CPU's next switch
                 // will show it.
                 let PendingWaking { time_ns, by, context } =
@@ -56,7 +56,9 @@ impl Timeline {
                 self.tasks.get_mut(index).guessed = true;
             }
             // The wake-up found the task runnable: the task goes on running or waiting as before.
-            (State::Waiting | State::Running | State::Ended, _) => self.odd.wakeup_of_runnable += 1,
+            (TaskState::Waiting | TaskState::Running | TaskState::Ended, _) => {
+                self.odd.wakeup_of_runnable += 1
+            }
         }
     }
 
@@ -84,7 +86,7 @@ impl Timeline {
         to: &mut impl Observer,
     ) {
         let task = self.tasks.get_mut(index);
-        task.state = State::Waiting;
+        task.state = TaskState::Waiting;
         // A waking seen before the task blocked does not make the task runnable before it blocked.
         task.since_ns = time_ns.max(if task.guessed { 0 } else { task.since_ns });
         task.guessed = false;

@@ -1,8 +1,8 @@
 //! Hand-made streams for every odd record, and the time line's result for each.
 
 use spry_timeline::{
-    Cut, Holder, Interrupted, Observer, Ran, RunEnd, Slept, State, TaskIndex, Ticked, Timeline, WaitCause,
-    Waited, Window, Woken,
+    Cut, Holder, Interrupted, Observer, Ran, RunEnd, Slept, TaskIndex, TaskState, Ticked, Timeline,
+    WaitCause, Waited, Window, Woken,
 };
 use spry_trace::event::{
     Comm, Context, Event, Exec, Exit, Fork, Irq, Lost, Migrate, PrevState, Rename, Softirq, StatState,
@@ -309,7 +309,7 @@ fn a_reused_tid_is_a_new_task() {
     bench.at(40, 0, fork(5, 7)).at(41, 0, first_wakeup(7, 0)).at(50, 0, switch(5, 7, Sleeping)).end(80);
     let new = bench.task(7);
     assert_ne!(old, new);
-    assert_eq!(bench.timeline.task(old).state(), State::Ended);
+    assert_eq!(bench.timeline.task(old).state(), TaskState::Ended);
     assert_eq!(bench.heard.ended, [old]);
     let stays: Vec<_> = bench.heard.ran.iter().map(|ran| ran.task).collect();
     assert_eq!(stays, [old, bench.task(5), new]);
@@ -345,7 +345,7 @@ fn a_thread_that_calls_exec_goes_on_as_its_leader() {
     bench.at(50, 1, switch(3, 0, Sleeping)).end(60);
     assert_eq!(bench.task(3), thread);
     assert_eq!(bench.timeline.task(thread).comm(), Comm::new(b"newname"));
-    assert_eq!(bench.timeline.task(leader).state(), State::Ended);
+    assert_eq!(bench.timeline.task(leader).state(), TaskState::Ended);
     let stays: Vec<_> = bench.heard.ran.iter().map(|ran| (ran.task, ran.start_ns, ran.end_ns)).collect();
     let since_start = |task, from, to| (task, START_NS + from, START_NS + to);
     assert_eq!(stays, [since_start(leader, 10, 30), since_start(thread, 20, 50)]);
@@ -436,7 +436,7 @@ fn a_switch_away_from_a_waiting_task_records_no_stay() {
         .end(60);
     assert_eq!(bench.stays(), [(9, 50, 60)]);
     assert_eq!(bench.timeline.oddities().missing_switch_in, 1);
-    assert_eq!(bench.timeline.task(bench.task(7)).state(), State::Unknown);
+    assert_eq!(bench.timeline.task(bench.task(7)).state(), TaskState::Unknown);
 }
 
 #[test]
@@ -451,7 +451,7 @@ fn a_task_that_returns_unseen_has_run_except_for_stolen_time() {
     assert_eq!(bench.stays(), [(7, 10, 50), (7, 65, 90)]);
     assert_eq!((bench.heard.ran[1].stolen_ns, bench.heard.ran[1].cut.start), (0, true));
     assert_eq!(bench.waits(), []);
-    assert_eq!(bench.timeline.task(bench.task(8)).state(), State::Unknown);
+    assert_eq!(bench.timeline.task(bench.task(8)).state(), TaskState::Unknown);
     assert_eq!(bench.timeline.oddities().missing_switch_in, 1);
 }
 

@@ -1,6 +1,8 @@
 //! Answers to requests for the status and for explanations, from root and from ordinary users.
 
-use spry_control::{Explanation, GraphSize, Knobs, PolicyName, Refusal, RefusalKind, Scope, Status, Task};
+use spry_control::{
+    Explanation, GraphSize, Knobs, PolicyName, Refusal, RefusalKind, Scope, Status, TaskStatus,
+};
 use spry_policy::{Constants, Tgid};
 use spry_sys::clock::monotonic_ns;
 
@@ -27,7 +29,7 @@ impl Daemon {
     }
 
     /// The whole status, for root, with the given processes.
-    fn whole(&self, tasks: Vec<Task>) -> Status {
+    fn whole(&self, tasks: Vec<TaskStatus>) -> Status {
         let now_ns = monotonic_ns();
         let uptime_ns = now_ns.saturating_sub(self.began_ns);
         let cpu_ns = own_cpu_ns().saturating_sub(self.began_cpu_ns);

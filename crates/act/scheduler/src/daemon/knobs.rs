@@ -24,9 +24,9 @@ impl Daemon {
     ) -> Result<String, Refusal> {
         may_tune(uid)?;
         self.acting.tune_class(class, quantum).map_err(unable)?;
-        Ok(match quantum.map(QuantumUs::get) {
-            Some(us) => {
-                format!("a quantum of {us} us for {class}, until the daemon ends or another `spry tune`")
+        Ok(match quantum {
+            Some(quantum) => {
+                format!("{quantum} for {class}, until the daemon ends or another `spry tune`")
             }
             None => format!("the quantum of {class} is the scheduler's own again"),
         })

@@ -4,7 +4,7 @@
 //! from the caller's own data passes unchanged, except for measurements of the daemon and the process of a
 //! device. Anything else in an answer is removed here.
 
-use spry_control::{Explanation, Scope, Status, Step, Task, TaskClass};
+use spry_control::{Explanation, Scope, Status, Step, TaskClass, TaskStatus};
 
 /// Decides which processes and devices belong to the caller.
 pub trait Ownership {
@@ -59,7 +59,7 @@ pub fn explanation(mut explanation: Explanation, own: &impl Ownership) -> Option
 }
 
 /// Reduces the data on the caller's process to data from the caller's own devices and processes.
-fn redact(task: &mut Task, own: &impl Ownership) {
+fn redact(task: &mut TaskStatus, own: &impl Ownership) {
     if is_own_way(&task.path, own) {
         let others = |step: &&mut Step| step.tgid.is_some_and(|tgid| !own.has_process(tgid));
         for step in task.path.iter_mut().filter(others) {

@@ -36,10 +36,10 @@ impl DaemonSlack {
     fn start(&mut self, changes: u64) -> Option<&mut SlackByClass> {
         if self.started.replace(changes) != Some(changes) {
             self.by_class = None;
-            match SlackByClass::start(SlackOptions::default()) {
-                Ok(by_class) => self.by_class = Some(by_class),
-                Err(error) => self.trouble = Some(format!("timer slack is not set by class: {error}")),
-            }
+            (self.by_class, self.trouble) = match SlackByClass::start(SlackOptions::default()) {
+                Ok(by_class) => (Some(by_class), None),
+                Err(error) => (None, Some(format!("timer slack is not set by class: {error}"))),
+            };
         }
         self.by_class.as_mut()
     }

@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use spry_control::{Credit, CreditKind, Explanation, Neighbour, QuantumUs, Scope, Step, Task, TaskClass};
+use spry_control::{
+    Credit, CreditKind, Explanation, Neighbour, QuantumUs, Scope, Step, TaskClass, TaskStatus,
+};
 use spry_policy::{Constants, Edge, Graph, Standing, Tgid, Via};
 use spry_sys::clock::monotonic_ns;
 
@@ -38,7 +40,7 @@ pub(super) struct Sight<'a> {
 impl Sight<'_> {
     /// The processes that the caller may see, in this order: processes in use, by level; processes with a
     /// manual override; other processes that use CPU time.
-    pub fn tasks(&mut self, is_among: impl Fn(Tgid) -> bool) -> Vec<Task> {
+    pub fn tasks(&mut self, is_among: impl Fn(Tgid) -> bool) -> Vec<TaskStatus> {
         let standings = self.standings.values().filter(|standing| is_among(standing.tgid));
         let mut in_use: Vec<(u8, Tgid)> = standings.map(|standing| (standing.level, standing.tgid)).collect();
         in_use.sort_unstable();
@@ -56,7 +58,7 @@ impl Sight<'_> {
     }
 
     /// The view of a process; `None` if it has exited.
-    fn task(&self, tgid: Tgid) -> Option<Task> {
+    fn task(&self, tgid: Tgid) -> Option<TaskStatus> {
         let found = Process::of(tgid)?;
         let standing = self.standings.get(&tgid);
         let hand = self.by_hand.of(tgid);
@@ -72,7 +74,7 @@ impl Sight<'_> {
         // A quantum that is set for the class replaces the level's.
         let set_us = self.acting.knobs().quanta.interactive_us.map(QuantumUs::get);
         let quantum_ms = |standing: &Standing| f64::from(set_us.unwrap_or(standing.quantum_us)) / 1_000.0;
-        Some(Task {
+        Some(TaskStatus {
             tgid: tgid.0,
             comm: found.comm,
             class,

@@ -17,7 +17,7 @@ const STEP_MIN_NS: u64 = 1_000_000;
 
 /// A thread of the graph.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub struct Thread {
+pub struct AudioThread {
     pub tgid: u32,
     pub tid: u32,
     /// The thread's name.
@@ -27,12 +27,13 @@ pub struct Thread {
 }
 
 /// The threads of a process that work for nodes: its data loops, or its first thread if it has none.
-pub fn threads_of(tgid: u32, period_ns: u64) -> Vec<Thread> {
-    let thread = |tid: u32, comm: String| Thread { tgid, tid, comm, period_ns };
+pub fn threads_of(tgid: u32, period_ns: u64) -> Vec<AudioThread> {
+    let thread = |tid: u32, comm: String| AudioThread { tgid, tid, comm, period_ns };
     let entries = fs::read_dir(format!("/proc/{tgid}/task")).into_iter().flatten();
     let tids = entries.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse::<u32>().ok());
     let named = tids.filter_map(|tid| Some(thread(tid, comm(tgid, tid)?)));
-    let (loops, others): (Vec<Thread>, Vec<Thread>) = named.partition(|thread| is_loop(&thread.comm));
+    let (loops, others): (Vec<AudioThread>, Vec<AudioThread>) =
+        named.partition(|thread| is_loop(&thread.comm));
     if loops.is_empty() {
         return others.into_iter().filter(|thread| thread.tid == tgid).collect();
     }
@@ -51,7 +52,7 @@ fn comm(tgid: u32, tid: u32) -> Option<String> {
 
 /// Measures each thread about once in its own period; ends early when `is_over` returns true. Threads of
 /// several drivers may have different periods.
-pub fn measure(threads: &[Thread], is_over: &dyn Fn() -> bool) -> Vec<Busy> {
+pub fn measure(threads: &[AudioThread], is_over: &dyn Fn() -> bool) -> Vec<Busy> {
     let mut busy = vec![Busy::default(); threads.len()];
     let times: Vec<Option<RunTime>> =
         threads.iter().map(|thread| RunTime::of(thread.tgid, thread.tid).ok()).collect();
@@ -91,7 +92,7 @@ mod tests {
 
     #[test]
     fn a_thread_that_computes_is_seen_to_compute() {
-        let own = |period_ns| Thread {
+        let own = |period_ns| AudioThread {
             tgid: std::process::id(),
             tid: spry_sys::process::tid(),
             comm: String::new(),

@@ -6,7 +6,7 @@ use anyhow::Result;
 use spry_control::{Answer, Client, ControlError, Covers, OnExhaustion, Request, Terms, Which};
 use spry_reservations::larger_budget_ns;
 
-use super::busy::Thread;
+use super::busy::AudioThread;
 use super::class::DemotedThread;
 use super::said::EventPrinter;
 
@@ -16,7 +16,7 @@ const SAME_PERCENT: u64 = 10;
 /// A thread's reservation.
 #[derive(Debug)]
 struct ThreadReservation {
-    thread: Thread,
+    thread: AudioThread,
     slot: u32,
     budget_ns: u64,
     /// In how many periods the budget was used up, as the daemon last reported.
@@ -38,16 +38,16 @@ impl GraphReservations {
     }
 
     /// Ends the reservations of all threads except these, and of threads that have another period now.
-    pub fn keep_only(&mut self, threads: &[Thread]) -> Result<()> {
+    pub fn keep_only(&mut self, threads: &[AudioThread]) -> Result<()> {
         self.refused = 0;
-        let is_left = |thread: &Thread| threads.iter().any(|other| other == thread);
+        let is_left = |thread: &AudioThread| threads.iter().any(|other| other == thread);
         let over: Vec<u32> =
             self.by_tid.values().filter(|kept| !is_left(&kept.thread)).map(|kept| kept.thread.tid).collect();
         over.into_iter().try_for_each(|tid| self.release(tid))
     }
 
     /// Reserves for a thread, or changes its reservation. A refusal is printed, and is no error.
-    pub fn reserve(&mut self, thread: &Thread, budget_ns: u64, ran_ns: u64) -> Result<()> {
+    pub fn reserve(&mut self, thread: &AudioThread, budget_ns: u64, ran_ns: u64) -> Result<()> {
         if let Some(kept) = self.by_tid.get(&thread.tid) {
             let larger = kept.budget_ns.max(budget_ns);
             if kept.budget_ns.abs_diff(budget_ns) * 100 <= larger * SAME_PERCENT {
@@ -84,7 +84,11 @@ impl GraphReservations {
         }
     }
 
-    fn ask(&mut self, thread: &Thread, budget_ns: u64) -> Result<Option<spry_control::Opened>, ControlError> {
+    fn ask(
+        &mut self,
+        thread: &AudioThread,
+        budget_ns: u64,
+    ) -> Result<Option<spry_control::Opened>, ControlError> {
         // A thread with more work than was measured goes on without its reservation until the next period: a
         // gap of the rest of the period would be heard.
         let terms = Terms { budget_ns, period_ns: thread.period_ns, on_exhaustion: OnExhaustion::Demote };
@@ -95,7 +99,7 @@ impl GraphReservations {
         }
     }
 
-    fn refuse(&mut self, thread: &Thread, budget_ns: u64, why: &str) -> Result<()> {
+    fn refuse(&mut self, thread: &AudioThread, budget_ns: u64, why: &str) -> Result<()> {
         self.refused += 1;
         self.said.refused(thread, budget_ns, why)
     }
@@ -160,7 +164,7 @@ impl GraphReservations {
         self.said.released(&kept.thread)
     }
 
-    fn give_back(&self, thread: &Thread, lifted: &DemotedThread) -> Result<()> {
+    fn give_back(&self, thread: &AudioThread, lifted: &DemotedThread) -> Result<()> {
         match lifted.give_back() {
             Ok(()) => Ok(()),
             // The thread has ended.
@@ -187,8 +191,7 @@ impl Drop for GraphReservations {
 
 #[cfg(test)]
 mod tests {
-    use std::io::{BufRead, BufReader, Write};
-    use std::os::unix::net::UnixListener;
+    use spry_test_run::answer_once;
 
     use super::super::said::Form;
     use super::*;
@@ -199,17 +202,11 @@ mod tests {
     fn a_reservation_stays_known_if_the_daemon_is_lost() {
         let directory = tempfile::tempdir().unwrap();
         let socket = directory.path().join("sched.sock");
-        let listener = UnixListener::bind(&socket).unwrap();
-        // The daemon answers one question and ends.
-        let daemon = std::thread::spawn(move || {
-            let mut stream = BufReader::new(listener.accept().unwrap().0);
-            stream.read_line(&mut String::new()).unwrap();
-            stream.get_mut().write_all(format!("{OPENED}\n").as_bytes()).unwrap();
-        });
+        let daemon = answer_once(&socket, OPENED);
         let mut held =
             GraphReservations::new(Client::connect(&socket).unwrap(), EventPrinter::new(Form::Json));
         let (tgid, tid) = (std::process::id(), spry_sys::process::tid());
-        let thread = Thread { tgid, tid, comm: "loop".into(), period_ns: 10_000_000 };
+        let thread = AudioThread { tgid, tid, comm: "loop".into(), period_ns: 10_000_000 };
         held.reserve(&thread, 1_000_000, 900_000).unwrap();
         daemon.join().unwrap();
         assert!(held.reserve(&thread, 5_000_000, 4_500_000).is_err());

@@ -6,7 +6,7 @@ use spry_control::Opened;
 use spry_page::words::duration;
 use spry_reservations::exact_us;
 
-use super::busy::Thread;
+use super::busy::AudioThread;
 use super::graph::Node;
 use crate::output;
 use crate::top::plain;
@@ -48,8 +48,8 @@ impl EventPrinter {
     }
 
     /// A thread has a reservation now.
-    pub fn reserved(self, thread: &Thread, opened: &Opened, ran_ns: u64) -> Result<()> {
-        let Thread { tgid, tid, comm, .. } = thread;
+    pub fn reserved(self, thread: &AudioThread, opened: &Opened, ran_ns: u64) -> Result<()> {
+        let AudioThread { tgid, tid, comm, .. } = thread;
         let terms = opened.terms;
         let text = format!(
             "  {} of every {} on CPU {} for {comm} (thread {tid} of {tgid}, slot {}, by {}), which runs {} \
@@ -72,8 +72,8 @@ impl EventPrinter {
     }
 
     /// A thread's reservation was refused.
-    pub fn refused(self, thread: &Thread, budget_ns: u64, why: &str) -> Result<()> {
-        let Thread { tgid, tid, comm, period_ns } = thread;
+    pub fn refused(self, thread: &AudioThread, budget_ns: u64, why: &str) -> Result<()> {
+        let AudioThread { tgid, tid, comm, period_ns } = thread;
         let text = format!(
             "  not reserved: {} of every {} for {comm} (thread {tid} of {tgid}): {why}",
             exact_us(budget_ns),
@@ -87,15 +87,15 @@ impl EventPrinter {
     }
 
     /// A thread has no reservation any more.
-    pub fn released(self, thread: &Thread) -> Result<()> {
-        let Thread { tgid, tid, comm, .. } = thread;
+    pub fn released(self, thread: &AudioThread) -> Result<()> {
+        let AudioThread { tgid, tid, comm, .. } = thread;
         let event = json!({ "event": "released", "tid": tid, "tgid": tgid, "comm": comm });
         self.say(&format!("  released: {comm} (thread {tid} of {tgid})"), &event)
     }
 
     /// A thread cannot have its real-time class back.
-    pub fn lost_class(self, thread: &Thread, why: &str) -> Result<()> {
-        let Thread { tgid, tid, comm, .. } = thread;
+    pub fn lost_class(self, thread: &AudioThread, why: &str) -> Result<()> {
+        let AudioThread { tgid, tid, comm, .. } = thread;
         let text = format!(
             "  {comm} (thread {tid} of {tgid}) cannot have its real-time class back ({why}): restart its \
              program"

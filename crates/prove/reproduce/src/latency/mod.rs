@@ -256,16 +256,16 @@ fn notes(column: &Column, why: &Results) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use spry_latency::{End, Machine, Source, Thread};
+    use spry_latency::{End, MeasuredMachine, SampledThread, Source};
 
     /// Makes a cell with these latencies: pairs of a latency in ns and the number of samples that have it.
     pub(super) fn cell(kernel: &str, load: &str, seed: u64, latencies: &[(u64, u64)]) -> Cell {
-        let machine = Machine { kernel: format!("Linux of {kernel}"), ..Machine::default() };
+        let machine = MeasuredMachine { kernel: format!("Linux of {kernel}"), ..MeasuredMachine::default() };
         let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
         let mut latency = Histogram::default();
         latencies.iter().for_each(|&(ns, count)| latency.record_many(ns, count));
         let omitted = Histogram::default();
-        results.threads.push(Thread { cpu: Some(0), latency, omitted, max_at_ns: 0, parts: None });
+        results.threads.push(SampledThread { cpu: Some(0), latency, omitted, max_at_ns: 0, parts: None });
         results.end = End::Complete;
         results.load = vec![load.to_owned()];
         Cell { kernel: kernel.to_owned(), load: load.to_owned(), seed, split: results.clone(), results }

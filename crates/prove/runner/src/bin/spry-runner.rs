@@ -81,7 +81,7 @@ struct Budget {
 
 #[derive(Args)]
 struct Frames {
-    /// The display
+    /// The X display, such as `:99`
     #[arg(long)]
     display: String,
     /// How long it watches

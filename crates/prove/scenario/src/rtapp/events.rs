@@ -3,7 +3,7 @@
 use super::Reader;
 use crate::doc::{Entry, Node, Value};
 use crate::mistake::{Mistake, unknown};
-use crate::model::{Action, Task};
+use crate::model::{Action, ScenarioTask};
 use crate::program::{Access, Memory, Object, ObjectKind, Order, Step, TimerMode, TimerRef};
 
 /// The words with which the keys of events begin. The rest of a key distinguishes several events of one
@@ -42,7 +42,7 @@ pub(super) fn resumed(tasks: &Node) -> Vec<String> {
 
 /// Gives each barrier the number of threads that meet there: each event that names the barrier adds the
 /// number of threads of its task.
-pub(super) fn count_parties(tasks: &[Task], objects: &mut [Object]) {
+pub(super) fn count_parties(tasks: &[ScenarioTask], objects: &mut [Object]) {
     for task in tasks {
         if let Action::Steps(program) = &task.action {
             program.visit(&mut |step| {

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use crate::doc::{Entry, Node, Value};
 use crate::mistake::{Mistake, closest, unknown};
-use crate::model::{Action, Class, FOREVER_NS, Machine, Scenario, Task};
+use crate::model::{Action, Class, FOREVER_NS, MachineWish, Scenario, ScenarioTask};
 use crate::program::{Object, ObjectId, ObjectKind, Program, Step};
 
 /// The keys, besides events, that a task or a phase may have.
@@ -77,7 +77,7 @@ pub(crate) fn parse(text: &str, file: &str, sets: &[(String, String)]) -> Result
         duration_ns: reader.global.duration_ns,
         measure: Vec::new(),
         variables: Vec::new(),
-        machine: Machine::default(),
+        machine: MachineWish::default(),
         tasks,
         objects: reader.objects,
         notes: reader.notes,
@@ -207,7 +207,7 @@ impl Reader<'_> {
         Ok(())
     }
 
-    fn task(&mut self, entry: &Entry, resumed: &[String]) -> Result<Task, Mistake> {
+    fn task(&mut self, entry: &Entry, resumed: &[String]) -> Result<ScenarioTask, Mistake> {
         let entries = self.table(&entry.node, "a task")?;
         let find = |key: &str| entries.iter().find(|entry| entry.key == key);
         for entry in entries {
@@ -242,7 +242,7 @@ impl Reader<'_> {
         if program.is_empty() {
             return Err(self.wrong(entry, format!("task \"{}\" has no events", entry.key)));
         }
-        Ok(Task {
+        Ok(ScenarioTask {
             name: entry.key.clone(),
             count: instances as u32,
             class: Some(class.unwrap_or(self.policy(&self.global.policy, entry)?)),

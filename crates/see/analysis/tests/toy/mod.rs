@@ -65,15 +65,15 @@ pub struct ToyTrace {
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum State {
+enum ToyState {
     Running,
     Queued,
     Blocked,
     Dead,
 }
 
-struct Task {
-    state: State,
+struct ToyTask {
+    state: ToyState,
     since: u64,
     cpu: usize,
     burst_left: u64,
@@ -82,7 +82,7 @@ struct Task {
     truth: Truth,
 }
 
-struct Cpu {
+struct ToyCpu {
     current: Option<usize>,
     since: u64,
     slice_end: u64,
@@ -99,11 +99,11 @@ struct World {
     mix: Mix,
     now: u64,
     next_tick: u64,
-    tasks: Vec<Task>,
+    tasks: Vec<ToyTask>,
     /// tid of each task.
     tids: Vec<u32>,
     dead_tids: Vec<u32>,
-    cpus: Vec<Cpu>,
+    cpus: Vec<ToyCpu>,
     events: Vec<Stamped>,
 }
 
@@ -145,15 +145,15 @@ impl World {
         };
         for _ in 0..plan.cpus {
             let (queue, since) = (VecDeque::new(), START_NS);
-            world.cpus.push(Cpu { current: None, since, slice_end: u64::MAX, queue, busy: 0 });
+            world.cpus.push(ToyCpu { current: None, since, slice_end: u64::MAX, queue, busy: 0 });
         }
         for at in 0..plan.tasks {
             let tid = 100 + at;
             let wake_at = START_NS + 1_000 + world.mix.below(1_000_000);
             world.tids.push(tid);
             let cpu = world.mix.below(u64::from(plan.cpus)) as usize;
-            world.tasks.push(Task {
-                state: State::Blocked,
+            world.tasks.push(ToyTask {
+                state: ToyState::Blocked,
                 since: START_NS,
                 cpu,
                 burst_left: 0,
@@ -186,7 +186,7 @@ impl World {
             let end = self.cpus[cpu].since.max(self.tasks[task].since) + self.tasks[task].burst_left;
             Some((end.min(self.cpus[cpu].slice_end), 0, cpu))
         });
-        let wakes = self.tasks.iter().enumerate().filter(|(_, task)| task.state == State::Blocked);
+        let wakes = self.tasks.iter().enumerate().filter(|(_, task)| task.state == ToyState::Blocked);
         let wake = wakes.map(|(at, task)| (task.wake_at, 1, at)).min();
         let next = burst.chain(wake).chain([(self.next_tick, 2, 0)]).min().unwrap();
         self.now = next.0.max(self.now + 1);
@@ -227,7 +227,7 @@ impl World {
         if self.plan.churn && choice >= 97 {
             self.fork(cpu, task);
         }
-        let lives = self.tasks.iter().filter(|task| task.state != State::Dead).count();
+        let lives = self.tasks.iter().filter(|task| task.state != ToyState::Dead).count();
         if self.plan.churn && (90..93).contains(&choice) && lives > self.plan.tasks as usize / 2 {
             self.emit(cpu, Event::Exit(Exit { tid: self.tid(Some(task)) }));
             self.now += 1 + self.mix.below(500);
@@ -248,7 +248,7 @@ impl World {
         // A task mostly wakes its neighbour, as at the two ends of a pipe.
         let other =
             if self.mix.below(4) > 0 { waker ^ 1 } else { self.mix.below(self.tasks.len() as u64) as usize };
-        if self.tasks.get(other).is_some_and(|task| task.state == State::Blocked) {
+        if self.tasks.get(other).is_some_and(|task| task.state == ToyState::Blocked) {
             self.now += 1 + self.mix.below(300);
             self.wake(other, Some(waker));
         }
@@ -300,7 +300,7 @@ impl World {
         let now = self.now;
         let record = &mut self.tasks[task];
         record.truth.blocked_ns += now - record.since;
-        record.state = State::Queued;
+        record.state = ToyState::Queued;
         record.since = now;
         record.cpu = cpu;
         self.cpus[cpu].queue.push_back(task);
@@ -337,11 +337,11 @@ impl World {
             task.since = now;
             if prev_state.is_runnable() {
                 task.truth.involuntary += 1;
-                task.state = State::Queued;
+                task.state = ToyState::Queued;
                 self.cpus[cpu].queue.push_back(prev);
             } else {
                 task.truth.voluntary += 1;
-                task.state = if prev_state.is_exit() { State::Dead } else { State::Blocked };
+                task.state = if prev_state.is_exit() { ToyState::Dead } else { ToyState::Blocked };
                 if prev_state.is_exit() {
                     task.truth.died_ns = Some(now);
                     self.dead_tids.push(self.tids[prev]);
@@ -362,7 +362,7 @@ impl World {
             let task = &mut self.tasks[next];
             task.truth.wait_ns += now - task.since;
             task.truth.waits += 1;
-            task.state = State::Running;
+            task.state = ToyState::Running;
             task.since = now;
         }
         let this = &mut self.cpus[cpu];
@@ -377,8 +377,8 @@ impl World {
         self.now += 50;
         let now = self.now;
         self.tids.push(tid);
-        self.tasks.push(Task {
-            state: State::Blocked,
+        self.tasks.push(ToyTask {
+            state: ToyState::Blocked,
             since: now,
             cpu,
             burst_left: self.plan.burst_ns,
@@ -404,14 +404,14 @@ impl World {
         for (at, mut task) in self.tasks.into_iter().enumerate() {
             let open = end_ns - task.since;
             match task.state {
-                State::Running => task.truth.run_ns += end_ns - task.since,
-                State::Queued => task.truth.wait_ns += open,
-                State::Blocked => task.truth.blocked_ns += open,
-                State::Dead => {}
+                ToyState::Running => task.truth.run_ns += end_ns - task.since,
+                ToyState::Queued => task.truth.wait_ns += open,
+                ToyState::Blocked => task.truth.blocked_ns += open,
+                ToyState::Dead => {}
             }
             truth.entry(self.tids[at]).or_default().push(task.truth);
         }
-        let busy = |cpu: Cpu| cpu.busy + cpu.current.map_or(0, |_| end_ns - cpu.since);
+        let busy = |cpu: ToyCpu| cpu.busy + cpu.current.map_or(0, |_| end_ns - cpu.since);
         let busy_ns = self.cpus.into_iter().map(busy).collect();
         ToyTrace { header, events: self.events, truth, busy_ns, end_ns }
     }

@@ -291,16 +291,16 @@ fn chance(earlier: &Column, later: &Column) -> f64 {
 #[cfg(test)]
 pub(crate) mod tests {
     use super::*;
-    use crate::results::{Machine, Thread};
+    use crate::results::{MeasuredMachine, SampledThread};
     use crate::source::Source;
 
     /// Results of a kernel with these pairs of a latency, ns, and its number of samples.
     pub(crate) fn results(kernel: &str, values: &[(u64, u64)]) -> Results {
         let mut latency = Histogram::default();
         values.iter().for_each(|&(ns, count)| latency.record_many(ns, count));
-        let machine = Machine { kernel: kernel.to_owned(), ..Machine::default() };
+        let machine = MeasuredMachine { kernel: kernel.to_owned(), ..MeasuredMachine::default() };
         let thread =
-            Thread { cpu: Some(0), latency, omitted: Histogram::default(), max_at_ns: 0, parts: None };
+            SampledThread { cpu: Some(0), latency, omitted: Histogram::default(), max_at_ns: 0, parts: None };
         let mut results = Results::new(machine, Source::Nanosleep, 2048, 80);
         results.threads.push(thread);
         results

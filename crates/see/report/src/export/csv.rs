@@ -4,7 +4,7 @@
 use std::io::Write;
 
 use spry_trace::event::Event;
-use spry_trace::{Header, Kinds, Stamped};
+use spry_trace::{Header, Stamped};
 
 use super::row::{COLUMNS, Cell, Row};
 use super::tasks::{News, Tasks};
@@ -14,8 +14,6 @@ use super::{Export, ExportError};
 pub struct CsvExport<W: Write> {
     writer: csv::Writer<W>,
     tasks: Tasks,
-    /// Kinds of events that the source may lack and that no event has shown yet.
-    unseen: Kinds,
 }
 
 impl<W: Write> CsvExport<W> {
@@ -26,7 +24,7 @@ impl<W: Write> CsvExport<W> {
     pub fn new(out: W, header: &Header) -> Result<CsvExport<W>, ExportError> {
         let mut writer = csv::WriterBuilder::new().terminator(csv::Terminator::CRLF).from_writer(out);
         writer.write_record(COLUMNS.map(|(name, _)| name))?;
-        Ok(CsvExport { writer, tasks: Tasks::default(), unseen: header.unproven })
+        Ok(CsvExport { writer, tasks: Tasks::new(header) })
     }
 }
 
@@ -36,8 +34,7 @@ impl<W: Write> Export for CsvExport<W> {
         if matches!(stamped.event, Event::Task(_)) && news == News::Nothing {
             return Ok(());
         }
-        self.unseen = self.unseen.minus(Kinds::of(&stamped.event));
-        for cell in Row::new(stamped, &self.tasks, self.unseen).cells() {
+        for cell in Row::new(stamped, &self.tasks).cells() {
             match cell {
                 Cell::Null => self.writer.write_field([])?,
                 Cell::Int(value) => {

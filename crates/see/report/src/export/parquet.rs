@@ -12,7 +12,7 @@ use parquet::file::properties::WriterProperties;
 use parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use parquet::schema::types::{Type, TypePtr};
 use spry_trace::event::Event;
-use spry_trace::{Header, Kinds, Stamped};
+use spry_trace::{Header, Stamped};
 
 use super::row::{COLUMNS, Cell, Kind, Row};
 use super::tasks::{News, Tasks};
@@ -27,8 +27,6 @@ pub struct ParquetExport<W: Write + Send> {
     columns: Vec<Column>,
     rows: usize,
     tasks: Tasks,
-    /// Kinds of events that the source may lack and that no event has shown yet.
-    unseen: Kinds,
 }
 
 /// One column of the row group that is being filled.
@@ -49,7 +47,7 @@ impl<W: Write + Send> ParquetExport<W> {
     /// # Errors
     /// Where `out` cannot be written.
     pub fn new(out: W, header: &Header) -> Result<ParquetExport<W>, ExportError> {
-        let unseen = header.unproven;
+        let tasks = Tasks::new(header);
         let header = serde_json::to_string(header).map_err(std::io::Error::from)?;
         let properties = WriterProperties::builder()
             .set_compression(Compression::ZSTD(ZstdLevel::try_new(3)?))
@@ -58,7 +56,7 @@ impl<W: Write + Send> ParquetExport<W> {
             .build();
         let writer = SerializedFileWriter::new(out, schema()?, Arc::new(properties))?;
         let columns = COLUMNS.iter().map(|&(_, kind)| Column::new(kind)).collect();
-        Ok(ParquetExport { writer, columns, rows: 0, tasks: Tasks::default(), unseen })
+        Ok(ParquetExport { writer, columns, rows: 0, tasks })
     }
 
     fn write_group(&mut self) -> Result<(), ExportError> {
@@ -83,8 +81,7 @@ impl<W: Write + Send> Export for ParquetExport<W> {
         if matches!(stamped.event, Event::Task(_)) && news == News::Nothing {
             return Ok(());
         }
-        self.unseen = self.unseen.minus(Kinds::of(&stamped.event));
-        let row = Row::new(stamped, &self.tasks, self.unseen);
+        let row = Row::new(stamped, &self.tasks);
         for (column, cell) in self.columns.iter_mut().zip(row.cells()) {
             column.push(cell);
         }

@@ -65,7 +65,7 @@ impl<W: Write> PerfettoExport<W> {
             out,
             file: Message::default(),
             cpus,
-            tasks: Tasks::default(),
+            tasks: Tasks::new(header),
             tracks: Tracks::default(),
             tree: Message::default(),
             time_ns: header.start_ns,

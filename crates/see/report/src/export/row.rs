@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use spry_trace::event::{
     ChannelKind, Context, Direction, Event, Irq, Policy, PrevState, StatState, TimerKind, Urgency, WakeupKind,
 };
-use spry_trace::{Kind as EventKind, Kinds, Stamped, Tid};
+use spry_trace::{Kind as EventKind, Stamped, Tid};
 
 use super::tasks::Tasks;
 
@@ -94,15 +94,13 @@ pub(super) enum Cell<'a> {
 pub(super) struct Row<'a> {
     cells: [Cell<'a>; COLUMNS.len()],
     tasks: &'a Tasks,
-    /// Kinds of events that the trace may lack.
-    unseen: Kinds,
     cpu: u16,
 }
 
 impl<'a> Row<'a> {
-    /// The row of an event. The trace may lack the kinds of events in `unseen`.
-    pub(super) fn new(stamped: &'a Stamped, tasks: &'a Tasks, unseen: Kinds) -> Row<'a> {
-        let mut row = Row { cells: [const { Cell::Null }; COLUMNS.len()], tasks, unseen, cpu: stamped.cpu };
+    /// The row of an event that `tasks` have learned already.
+    pub(super) fn new(stamped: &'a Stamped, tasks: &'a Tasks) -> Row<'a> {
+        let mut row = Row { cells: [const { Cell::Null }; COLUMNS.len()], tasks, cpu: stamped.cpu };
         row.int(Column::TimeNs, stamped.time_ns);
         row.int(Column::Cpu, stamped.cpu);
         row.scheduling(&stamped.event);
@@ -158,7 +156,7 @@ impl<'a> Row<'a> {
                 self.other(switch.next);
                 self.int(Column::Prio, switch.prev_prio);
                 self.int(Column::OtherPrio, switch.next_prio);
-                if !self.unseen.contains(EventKind::Stolen) {
+                if !self.tasks.may_lack(EventKind::Stolen) {
                     self.cells[Column::StolenNs as usize] = Cell::Signed(switch.stolen_ns.into());
                 }
             }

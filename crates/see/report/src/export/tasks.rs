@@ -1,9 +1,11 @@
-//! The tasks that an exporter has met so far: their names, processes and priorities.
+//! The facts that an exporter has met so far: the names, processes and priorities of tasks, and the kinds of
+//! events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;
 
 use spry_trace::event::{Comm, Event, Tgid, Tid};
+use spry_trace::{Header, Kind as EventKind, Kinds};
 
 /// The known names and priority of one task.
 #[derive(Clone, Copy, Default)]
@@ -24,15 +26,22 @@ pub(super) enum News {
 }
 
 /// Every task that is alive according to the events so far.
-#[derive(Default)]
 pub(super) struct Tasks {
     known: HashMap<Tid, KnownTask>,
     idle_names: Vec<String>,
+    /// Kinds of events that the source may lack and that no event has shown yet.
+    unseen: Kinds,
 }
 
 impl Tasks {
+    /// No task is known before the first event.
+    pub(super) fn new(header: &Header) -> Tasks {
+        Tasks { known: HashMap::new(), idle_names: Vec::new(), unseen: header.unproven }
+    }
+
     /// Takes the facts from an event before the event is exported.
     pub(super) fn learn(&mut self, cpu: u16, event: &Event) -> News {
+        self.unseen = self.unseen.minus(Kinds::of(event));
         while self.idle_names.len() <= usize::from(cpu) {
             self.idle_names.push(format!("swapper/{}", self.idle_names.len()));
         }
@@ -68,6 +77,11 @@ impl Tasks {
             Event::Switch(switch) if switch.prev_state.is_exit() => _ = self.known.remove(&switch.prev),
             _ => {}
         }
+    }
+
+    /// Whether events of a kind may be absent although they happened: no event has shown the kind yet.
+    pub(super) fn may_lack(&self, kind: EventKind) -> bool {
+        self.unseen.contains(kind)
     }
 
     /// The known facts of a task; `None` for idle tasks.

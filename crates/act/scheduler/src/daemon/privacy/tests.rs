@@ -42,8 +42,8 @@ fn device(name: &str) -> Step {
     }
 }
 
-fn process(tgid: u32, path: Vec<Step>) -> Task {
-    Task {
+fn process(tgid: u32, path: Vec<Step>) -> TaskStatus {
+    TaskStatus {
         tgid,
         comm: format!("p{tgid}"),
         class: TaskClass::Interactive,
@@ -61,12 +61,12 @@ fn process(tgid: u32, path: Vec<Step>) -> Task {
     }
 }
 
-fn is_in_use(mut task: Task) -> bool {
+fn is_in_use(mut task: TaskStatus) -> bool {
     redact(&mut task, &Caller);
     task.level.is_some()
 }
 
-fn whole(tasks: Vec<Task>) -> Status {
+fn whole(tasks: Vec<TaskStatus>) -> Status {
     let named = |name: &str, kind: &str| Device {
         name: name.to_owned(),
         kind: kind.to_owned(),
@@ -171,12 +171,12 @@ fn who_is_not_shown_in_use_is_as_any_other() {
     (plain.level, plain.distance, plain.shortcut, plain.quantum_ms) = (None, None, None, None);
     (plain.input_per_s, plain.output_per_s, plain.frames_per_s) = (None, None, None);
     assert_eq!(told.tasks, [plain.clone()]);
-    let mut by_hand = Task { by_hand: true, ..process(101, path) };
+    let mut by_hand = TaskStatus { by_hand: true, ..process(101, path) };
     redact(&mut by_hand, &Caller);
-    assert_eq!(by_hand, Task { by_hand: true, class: TaskClass::Interactive, ..plain });
+    assert_eq!(by_hand, TaskStatus { by_hand: true, class: TaskClass::Interactive, ..plain });
 }
 
-fn explained(task: Task) -> Explanation {
+fn explained(task: TaskStatus) -> Explanation {
     let neighbour = |tgid| Neighbour { tgid, comm: format!("p{tgid}"), weight: 5, level: Some(1) };
     Explanation {
         scope: Scope::All,
@@ -208,7 +208,7 @@ fn of_an_explanation_the_caller_s_part_is_left() {
     let by_another = Explanation { credits_of: Some(7), ..explained(own.clone()) };
     let told = explanation(by_another, &Caller).unwrap();
     assert_eq!((told.credits_of, told.credits.len()), (None, 0));
-    let over_another = Task { path: vec![step(7, None), step(101, Some(1))], ..own };
+    let over_another = TaskStatus { path: vec![step(7, None), step(101, Some(1))], ..own };
     let told = explanation(explained(over_another), &Caller).unwrap();
     assert_eq!((told.in_use, told.credits_of, told.credits.len()), (false, None, 0));
     assert_eq!(explanation(explained(process(7, Vec::new())), &Caller), None);
