@@ -20,6 +20,7 @@ mod saved;
 mod scenarios;
 mod several;
 mod stack;
+mod suspend;
 mod ticks;
 mod tune;
 mod turns;
