@@ -15,12 +15,13 @@ use indicatif::ProgressBar;
 use spry_experiment::Stop;
 use spry_latency::culprits::folded;
 use spry_latency::{
-    Config, End, LOAD_ENDED, Limit, MeasuredMachine, Progress, Results, Sampling, Source, histfile, html,
-    json, text,
+    Config, End, LOAD_ENDED, Limit, MeasuredMachine, Progress, Results, Sampling, Source, clock_setting,
+    histfile, html, json, text,
 };
 use spry_load::RunningLoads;
 use spry_page::words::{count, duration};
 use spry_recorder::RunningKernel;
+use spry_sys::clock;
 
 use self::split::Splitter;
 use crate::args::{LatencyArgs, LoadBounds};
@@ -68,6 +69,10 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode> {
     // The loads must have run until this moment. This is checked before they are stopped.
     let loaded = loads.as_mut().map_or(Ok(()), RunningLoads::check);
     results.elapsed_ns = elapsed_ns(&sampling);
+    // A measurement that ends while it warms up has no time yet.
+    if let Some(elapsed_ns) = clock::monotonic_ns().checked_sub(results.began_ns) {
+        results.lacks.extend(clock_setting(results.began_unix_ns, clock::unix_ns(), elapsed_ns));
+    }
     sampling.stop();
     results.threads = sampling.finish()?;
     if let Err(error) = loaded {

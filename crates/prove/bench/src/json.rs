@@ -44,11 +44,11 @@ pub fn report(report: &Report) -> Value {
 
 fn stats(stats: &Stats, unit: &str) -> Value {
     let figures = [
-        ("mean", stats.mean),
+        ("mean", Some(stats.mean)),
         ("sd", stats.sd),
-        ("min", stats.min),
-        ("median", stats.median),
-        ("max", stats.max),
+        ("min", Some(stats.min)),
+        ("median", Some(stats.median)),
+        ("max", Some(stats.max)),
     ];
     let mut value = json!({"samples": stats.count});
     for (name, figure) in figures {
@@ -67,7 +67,7 @@ fn time(report: &Report, of: &Figure) -> Value {
     let mut value = figure(of, "ns");
     let rate = report.machine.cycles_per_ns;
     value["mean_cycles"] = json!(rate.map(|rate| of.stats.mean * rate));
-    value["sd_cycles"] = json!(rate.map(|rate| of.stats.sd * rate));
+    value["sd_cycles"] = json!(rate.zip(of.stats.sd).map(|(rate, sd)| sd * rate));
     value
 }
 
@@ -87,7 +87,7 @@ fn of_rate(sort: &Sort, rate: &Rate) -> Value {
     value["rate_hz"] = json!(rate.rate_hz);
     value["interrupts"] = json!(share.map(|share| share.interrupts));
     value["added_ns"] = json!(share.map(|share| share.added_ns));
-    value["added_margin_ns"] = json!(share.map(|share| share.margin_ns));
+    value["added_margin_ns"] = json!(share.and_then(|share| share.margin_ns));
     value["direct_ns"] = json!(share.map(|share| share.direct_ns));
     let indirect = share.and_then(|share| share.indirect_percent());
     value["indirect_percent"] = json!(indirect.map(|(percent, _)| percent));

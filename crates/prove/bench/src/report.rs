@@ -67,12 +67,13 @@ pub struct Share {
     pub interrupts: f64,
     /// The time that the added interrupts add in all, ns.
     pub added_ns: f64,
-    /// The 95 % interval of the added time reaches this far to either side, ns.
-    pub margin_ns: f64,
+    /// The 95 % interval of the added time reaches this far to either side, ns; `None` if there is one sample.
+    pub margin_ns: Option<f64>,
     /// The part of the added time that is the interrupts' own, ns.
     pub direct_ns: f64,
-    /// The 95 % interval of the interrupts' own time reaches this far to either side, ns.
-    pub direct_margin_ns: f64,
+    /// The 95 % interval of the interrupts' own time reaches this far to either side, ns; `None` if there is
+    /// one sample.
+    pub direct_margin_ns: Option<f64>,
 }
 
 /// A 95 % interval reaches this many standard errors to either side.
@@ -81,12 +82,12 @@ const SIDES: f64 = 1.96;
 impl Share {
     /// The part of the added time that is not the interrupts' own, percent, and how far its 95 % interval
     /// reaches to either side. It is below 0 if the interrupts' own time is longer than the added time.
-    /// `None` if the added time is not more than noise.
+    /// `None` if the added time is not more than noise, or if the noise is not known.
     pub fn indirect_percent(&self) -> Option<(f64, f64)> {
         let percent = |ns: f64| 100.0 * ns / self.added_ns;
-        let indirect =
-            (percent(self.added_ns - self.direct_ns), percent(self.margin_ns.hypot(self.direct_margin_ns)));
-        (self.added_ns > self.margin_ns).then_some(indirect)
+        let (margin_ns, direct_margin_ns) = (self.margin_ns?, self.direct_margin_ns?);
+        let indirect = (percent(self.added_ns - self.direct_ns), percent(margin_ns.hypot(direct_margin_ns)));
+        (self.added_ns > margin_ns).then_some(indirect)
     }
 }
 
@@ -99,9 +100,9 @@ impl Sort {
         Some(Share {
             interrupts,
             added_ns: added.mean,
-            margin_ns: SIDES * added.standard_error(),
+            margin_ns: added.standard_error().map(|error| SIDES * error),
             direct_ns: interrupts * self.expiry.stats.mean,
-            direct_margin_ns: interrupts * SIDES * self.expiry.stats.standard_error(),
+            direct_margin_ns: self.expiry.stats.standard_error().map(|error| interrupts * SIDES * error),
         })
     }
 }
@@ -184,7 +185,7 @@ impl Report {
         let wide: Vec<_> = self
             .figures()
             .into_iter()
-            .filter(|(_, figure)| figure.stats.sd > figure.stats.mean / 2.0)
+            .filter(|(_, figure)| figure.stats.sd.is_some_and(|sd| sd > figure.stats.mean / 2.0))
             .collect();
         if !wide.is_empty() {
             let names: Vec<_> = wide.into_iter().map(|(name, _)| name).collect();
@@ -211,7 +212,7 @@ pub(crate) mod tests {
     use super::*;
 
     fn figure(mean: f64, sd: f64) -> Figure {
-        let stats = Stats { count: 100, mean, sd, min: mean / 2.0, median: mean, max: mean * 2.0 };
+        let stats = Stats { count: 100, mean, sd: Some(sd), min: mean / 2.0, median: mean, max: mean * 2.0 };
         Figure { stats, set_aside: 3 }
     }
 
@@ -266,6 +267,21 @@ pub(crate) mod tests {
         // A time of 5 us with an interval of 20 us to either side is noise.
         assert_eq!(sort.share(&sort.rates[1]).unwrap().indirect_percent(), None);
         assert_eq!(sort.share(&sort.rates[0]), None);
+    }
+
+    #[test]
+    fn one_sample_makes_no_share_certain() {
+        let mut report = report();
+        let sort = report.sort.as_mut().unwrap();
+        let added = sort.rates[2].added.as_mut().unwrap();
+        (added.count, added.sd) = (1, None);
+        let share = sort.share(&sort.rates[2]).unwrap();
+        assert_eq!((share.added_ns, share.margin_ns, share.indirect_percent()), (722e3, None, None));
+        assert!(crate::text::report(&report).contains("722.0 ± -"));
+        assert_eq!(
+            crate::json::report(&report)["sort"]["rates"][2]["added_margin_ns"],
+            serde_json::Value::Null
+        );
     }
 
     #[test]

@@ -38,20 +38,21 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// The mean and the standard deviation, such as `1.98 ± 0.66`. The size of the mean determines the number of
+/// The mean and the standard deviation, such as `1.98 ± 0.66`; `1.98 ± -` if there is none. The size of the mean determines the number of
 /// digits.
-fn spread(mean: f64, sd: f64) -> String {
+fn spread(mean: f64, sd: Option<f64>) -> String {
     let decimals = match mean.abs() {
         mean if mean >= 100.0 => 0,
         mean if mean >= 10.0 => 1,
         mean if mean >= 1.0 => 2,
         _ => 3,
     };
-    format!("{mean:.decimals$} ± {sd:.decimals$}")
+    let sd = sd.map_or_else(|| "-".to_owned(), |sd| format!("{sd:.decimals$}"));
+    format!("{mean:.decimals$} ± {sd}")
 }
 
 fn cycles(report: &Report, stats: &Stats) -> String {
-    let spread = |rate: f64| spread(stats.mean * rate, stats.sd * rate);
+    let spread = |rate: f64| spread(stats.mean * rate, stats.sd.map(|sd| sd * rate));
     report.machine.cycles_per_ns.map_or_else(|| "-".to_owned(), spread)
 }
 
@@ -89,7 +90,7 @@ fn own(out: &mut String, report: &Report) {
             out,
             name,
             figure,
-            &spread(stats.mean / 1e3, stats.sd / 1e3),
+            &spread(stats.mean / 1e3, stats.sd.map(|sd| sd / 1e3)),
             &cycles(report, stats),
             stats.median / 1e3,
         );
@@ -151,7 +152,7 @@ fn sort(out: &mut String, report: &Report) {
             out,
             "{:>8}{:>19}{:>9}{:>11}",
             rate.rate_hz,
-            spread(stats.mean / 1e6, stats.sd / 1e6),
+            spread(stats.mean / 1e6, stats.sd.map(|sd| sd / 1e6)),
             stats.count,
             rate.figure.set_aside
         );
@@ -181,11 +182,13 @@ fn sort(out: &mut String, report: &Report) {
 
 fn shares(sort: &Sort, rate: &crate::report::Rate) -> String {
     let Some(share) = sort.share(rate) else { return String::new() };
-    let added = format!("{:.1} ± {:.1}", share.added_ns / 1e3, share.margin_ns / 1e3);
+    let margin = share.margin_ns.map_or_else(|| "-".to_owned(), |ns| format!("{:.1}", ns / 1e3));
+    let added = format!("{:.1} ± {margin}", share.added_ns / 1e3);
     let base = sort.rates.first().map_or(f64::NAN, |base| base.figure.stats.mean);
-    let indirect = share
-        .indirect_percent()
-        .map_or_else(|| "noise".to_owned(), |(percent, margin)| format!("{percent:.0} ± {margin:.0} %"));
+    let indirect = share.indirect_percent().map_or_else(
+        || if share.margin_ns.is_some() { "noise" } else { "-" }.to_owned(),
+        |(percent, margin)| format!("{percent:.0} ± {margin:.0} %"),
+    );
     format!(
         "{added:>16}{:>9}{:>11.1}{:>10}{indirect:>12}",
         format!("{:.2} %", 100.0 * share.added_ns / base),
@@ -214,12 +217,12 @@ fn tables(out: &mut String, report: &Report) {
     };
     line(["", "interrupt", "", "switch", "", "cache", "trap", ""].map(str::to_owned));
     line(["Processor", "cycles", "us", "cycles", "us", "MB/s", "cycles", "us"].map(str::to_owned));
-    let cost = |cost: &Cost| [spread(cost.cycles, cost.sd), format!("{:.2}", cost.us)];
+    let cost = |cost: &Cost| [spread(cost.cycles, Some(cost.sd)), format!("{:.2}", cost.us)];
     for processor in &papers().processors {
         let [switch, switch_us] = cost(&processor.switch);
         let [trap, trap_us] = cost(&processor.trap);
         let [interrupt, interrupt_us] = cost(&processor.interrupt);
-        let cache = spread(processor.cache.mb_s, processor.cache.sd);
+        let cache = spread(processor.cache.mb_s, Some(processor.cache.sd));
         line([processor.name.clone(), interrupt, interrupt_us, switch, switch_us, cache, trap, trap_us]);
         let [interrupt, interrupt_us] = cost(&processor.lean_interrupt);
         let none = String::new;

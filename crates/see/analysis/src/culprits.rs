@@ -213,12 +213,14 @@ impl Culprits {
                 victim.blame(stay.holder, ran_ns);
             }
             if stay.is_after_wakeup() {
-                match stay.holder {
-                    IDLE => self.idle_ns += ran_ns,
-                    UNKNOWN => self.unknown_ns += ran_ns,
-                    OTHERS | QUOTA => self.others_ns += ran_ns,
-                    task => *self.caused_ns.at_position(task as usize) += ran_ns,
-                }
+                let sum_ns = match stay.holder {
+                    IDLE => &mut self.idle_ns,
+                    UNKNOWN => &mut self.unknown_ns,
+                    OTHERS | QUOTA => &mut self.others_ns,
+                    task => self.caused_ns.at_position(task as usize),
+                };
+                // Many tasks may wait at a time.
+                *sum_ns = sum_ns.saturating_add(ran_ns);
             }
         }
     }
@@ -263,7 +265,8 @@ impl Culprits {
         let mut by_task: Vec<(u64, TaskIndex)> = caused.collect();
         by_task.sort_unstable_by_key(|&(caused_ns, index)| (Reverse(caused_ns), index));
         let hidden = by_task.split_off(by_task.len().min(SHOWN_MAX));
-        let others_ns = self.others_ns + hidden.iter().map(|&(caused_ns, _)| caused_ns).sum::<u64>();
+        let hidden_ns = hidden.iter().map(|&(caused_ns, _)| caused_ns);
+        let others_ns = hidden_ns.fold(self.others_ns, u64::saturating_add);
         let named = by_task.into_iter().map(|(ran_ns, index)| (Party::Task(closing.who(index)), ran_ns));
         let mut culprits: Vec<Culprit> = named
             .chain([

@@ -5,14 +5,15 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
 use spry_timeline::{
-    Holder, InterruptKind, Interrupted, Migrated, Observer, TaskIndex, TaskState, Timeline, WaitCause, Waited,
+    Holder, InterruptKind, Interrupted, Migrated, Observer, TaskIndex, TaskState, Timeline, TimelineCpu,
+    WaitCause, Waited,
 };
 use spry_trace::event::{Comm, Event, Irq, Limit, Softirq, Stack};
 use spry_trace::{Group, Stamped};
 
 use crate::analysis::{About, Analysis, Closing, Hook, Parts, Setup};
 use crate::findings::{
-    Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, IdleReason, NameShare, Party, Slice,
+    Bound, Culprit, Delay, DelayCause, DelayEnd, Delays, Findings, IdleReason, NameShare, Party, Slice,
 };
 use crate::history::{self, History, Span, Sums};
 use crate::idle::IdleStates;
@@ -53,6 +54,7 @@ struct Draft {
     latest: Vec<(u16, Span)>,
     /// Why the CPU was idle, if it was; `None` if the trace lacks the group `idle`.
     idle: Option<IdleReason>,
+    bound: Option<Bound>,
     stack: Option<Stack>,
 }
 
@@ -61,7 +63,8 @@ impl Draft {
     fn without_culprits(waited: &Waited) -> Draft {
         let (ran, interrupts) = (Box::default(), Box::default());
         let latest = Vec::new();
-        Draft { waited: *waited, ran, others_ns: 0, interrupts, latest, idle: None, stack: None }
+        let (idle, bound, stack) = (None, None, None);
+        Draft { waited: *waited, ran, others_ns: 0, interrupts, latest, idle, bound, stack }
     }
 
     fn wait_ns(&self) -> u64 {
@@ -185,7 +188,8 @@ impl WorstDelays {
         let last = latest.last().and_then(|(_, span)| task_of(now, span.whose));
         self.cpu(waited.cpu).awaited = last.map(|culprit| (waited.start_ns, waited.task, culprit));
         let idle = queues.last().filter(|_| self.has_idle).map(|&queue| self.idle_reason(now, queue));
-        self.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, idle, stack: None });
+        let bound = bound(now, waited, &queues);
+        self.push(Draft { waited: *waited, ran, others_ns, interrupts, latest, idle, bound, stack: None });
     }
 
     /// Why a CPU was idle while a task waited in its queue.
@@ -297,6 +301,7 @@ impl Draft {
             cause: cause(waited.cause, closing),
             end: if waited.cut.end { DelayEnd::Cut } else { DelayEnd::Dispatched },
             idle: self.idle.and_then(|reason| within_idle(reason, &culprits)),
+            bound: self.bound,
             culprits,
             names: self.names(closing),
             slices: self.latest.iter().map(|&(cpu, span)| slice(cpu, span, closing)).collect(),
@@ -352,6 +357,27 @@ impl Draft {
         names.truncate(Delay::NAMES_MAX);
         names
     }
+}
+
+/// For a task that is bound to some of the CPUs: the CPU without the task in its queue that was idle longest
+/// while the task waited.
+fn bound(now: &Timeline, waited: &Waited, queues: &[(u16, u64, u64)]) -> Option<Bound> {
+    let cpus = now.task(waited.task).bound_to()?.get();
+    let used = now.cpus().iter().filter(|cpu| cpu.holder() != Holder::Unknown).count();
+    if usize::from(cpus) >= used {
+        return None;
+    }
+    let (from_ns, to_ns) = (waited.start_ns, waited.end_ns);
+    let idle = |cpu: &TimelineCpu| -> u64 {
+        let stays = (0..).map_while(|back| cpu.recent(back)).take_while(|stay| stay.end_ns > from_ns);
+        let stays = stays.filter(|stay| stay.holder == Holder::Idle).map(|stay| (stay.start_ns, stay.end_ns));
+        let open = (cpu.holder() == Holder::Idle).then(|| (cpu.since_ns(), now.now_ns()));
+        let within = |(start_ns, end_ns): (u64, u64)| end_ns.min(to_ns).saturating_sub(start_ns.max(from_ns));
+        stays.chain(open).map(within).sum()
+    };
+    let others = (0..).zip(now.cpus()).filter(|(cpu, _)| queues.iter().all(|queue| queue.0 != *cpu));
+    let (idle_cpu, idle_ns) = others.map(|(cpu, known)| (cpu, idle(known))).max_by_key(|&(_, ns)| ns)?;
+    (idle_ns > 0).then_some(Bound { cpus, idle_cpu, idle_ns })
 }
 
 /// The reason why a CPU was idle, if it was.

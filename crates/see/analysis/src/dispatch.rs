@@ -56,8 +56,9 @@ impl Counter for Dispatch {
             all.shrink();
             overall.merge(&all, &mut none);
             let wait_ns = finding.runnable_wait_ns.unwrap_or(0);
-            let runnable_ns =
-                (wait_ns + finding.runtime_ns).saturating_add_signed(finding.stolen_ns.unwrap_or(0));
+            let runnable_ns = wait_ns
+                .saturating_add(finding.runtime_ns)
+                .saturating_add_signed(finding.stolen_ns.unwrap_or(0));
             let wait_share = (runnable_ns > 0).then(|| wait_ns as f64 / runnable_ns as f64);
             let (wakeup, all) = (Some(wakeup), Some(all));
             finding.dispatch = Some(Box::new(DispatchFinding { wakeup, preemption, all, wait_share }));

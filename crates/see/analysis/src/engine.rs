@@ -198,7 +198,7 @@ impl Engine {
     pub fn push(&mut self, event: &Stamped) -> Progress {
         let is_counted = !matches!(
             event.event,
-            Event::Task(_) | Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_)
+            Event::Task(_) | Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_)
         );
         self.events += u64::from(is_counted && self.counted_ns.contains(&event.time_ns));
         if !self.unseen.is_empty() {

@@ -7,7 +7,7 @@
 mod delays;
 mod graph;
 
-pub use delays::{Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, IdleReason, NameShare, Slice};
+pub use delays::{Blame, Bound, Culprit, Delay, DelayCause, DelayEnd, Delays, IdleReason, NameShare, Slice};
 pub use graph::{ChannelFinding, ChannelUser, Channels, Component, Edge, Graph, Node};
 use serde::{Serialize, Serializer};
 pub use spry_timeline::{InterruptKind, Oddities};

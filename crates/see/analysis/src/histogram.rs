@@ -48,7 +48,7 @@ impl Budget {
 pub struct Tally {
     /// How many durations there are.
     pub count: u64,
-    /// The sum of the durations, ns.
+    /// The sum of the durations, ns; at most `u64::MAX`.
     pub sum_ns: u64,
     /// The longest duration, ns; 0 if there are none.
     pub max_ns: u64,
@@ -58,7 +58,7 @@ impl Tally {
     /// Counts one duration.
     pub fn add(&mut self, duration_ns: u64) {
         self.count += 1;
-        self.sum_ns += duration_ns;
+        self.sum_ns = self.sum_ns.saturating_add(duration_ns);
         self.max_ns = self.max_ns.max(duration_ns);
     }
 

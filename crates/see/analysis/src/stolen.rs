@@ -32,7 +32,7 @@ impl Observer for StolenTime {
         let kind = self.kinds.entry(span.kind).or_default();
         kind.0.add(span.own_ns);
         if let Some(task) = span.holder.task() {
-            kind.1 += span.own_ns;
+            kind.1 = kind.1.saturating_add(span.own_ns);
             let taken = self.tasks.at(task);
             taken.count += 1;
             match span.kind {

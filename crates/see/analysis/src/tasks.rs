@@ -96,10 +96,11 @@ impl Tasks {
 
     /// Run time of all threads of each process, by index.
     pub(crate) fn by_process(&self, timeline: &Timeline) -> Vec<u64> {
-        let mut runtime_ns = vec![0; timeline.processes().len()];
+        let mut runtime_ns = vec![0_u64; timeline.processes().len()];
         for index in timeline.task_indices() {
-            runtime_ns[timeline.task(index).process().at()] +=
-                self.counts.get(index).map_or(0, Counts::runtime_ns);
+            let of_process = &mut runtime_ns[timeline.task(index).process().at()];
+            let of_task = self.counts.get(index).map_or(0, Counts::runtime_ns);
+            *of_process = of_process.saturating_add(of_task);
         }
         runtime_ns
     }
@@ -173,8 +174,8 @@ impl Observer for Tasks {
         let account = Account {
             time_ns,
             exec_ns: stat.exec_ns,
-            ticks_ns: stat.utime_ns + stat.stime_ns,
-            runtime_ns: self.counts.at(index).runtime_ns() + open_ns,
+            ticks_ns: stat.utime_ns.saturating_add(stat.stime_ns),
+            runtime_ns: self.counts.at(index).runtime_ns().saturating_add(open_ns),
         };
         // If the trace does not show when a running task got its CPU, the account is as old as the last tick.
         // The run time would lack the stay, so the next account is taken instead.

@@ -3,11 +3,12 @@
 #[expect(dead_code, reason = "other tests need the rest of the tape")]
 mod tape;
 
-use spry_analysis::findings::Drawing;
-use spry_trace::event::{Event, Lost, PrevState};
+use spry_analysis::findings::{Drawing, Party};
+use spry_trace::Group;
+use spry_trace::event::{Context, Event, Irq, Lost, PrevState, StatState, TaskStat, Tid, Wakeup, WakeupKind};
 
-use PrevState::Sleeping;
-use tape::{MS, START_NS, Tape, switch};
+use PrevState::{Preempted, Sleeping};
+use tape::{MS, START_NS, Tape, named, switch, waking};
 
 fn drawing(tape: &Tape, end_ns: u64) -> Drawing {
     tape.findings(end_ns).drawing.unwrap()
@@ -51,4 +52,43 @@ fn any_number_of_losses_is_a_number() {
     tape.at(2 * MS, 0, switch(7, 0, Sleeping));
     let findings = tape.findings(3 * MS);
     assert_eq!((findings.trace.lost, findings.trace.lost_by_cpu), (u64::MAX, vec![u64::MAX; 2]));
+}
+
+#[test]
+fn sums_over_tasks_and_cpus_are_numbers() {
+    // Two threads of a process have a CPU each for the whole of the clock's time, in interrupts. Three woken
+    // tasks wait for all that time.
+    let mut tape = Tape::new(&[Group::Irq]);
+    let end_ns = u64::MAX - START_NS;
+    let stat = |exec_ns| TaskStat {
+        tid: Tid(7),
+        state: StatState::Runnable,
+        exec_ns,
+        utime_ns: u64::MAX,
+        stime_ns: exec_ns,
+    };
+    tape.at(0, 0, named(7, 7, "both")).at(0, 0, named(8, 7, "both"));
+    tape.at(0, 0, Event::Stat(stat(1)));
+    for (cpu, tid) in [(0, 7), (1, 8)] {
+        tape.at(0, cpu, switch(0, tid, Preempted)).at(0, cpu, Event::IrqEnter(Irq::LocalTimer));
+    }
+    for tid in [20, 21, 22] {
+        tape.at(1, 0, waking(7, tid, Context::Task));
+        tape.at(1, 0, Event::Wakeup(Wakeup { tid: Tid(tid), target_cpu: 0, kind: WakeupKind::Again }));
+    }
+    for (cpu, tid) in [(1, 8), (0, 7)] {
+        tape.at(end_ns - 9, cpu, Event::IrqExit(Irq::LocalTimer)).at(
+            end_ns - 8,
+            cpu,
+            switch(tid, 20 + u32::from(cpu), Sleeping),
+        );
+    }
+    tape.at(end_ns - 7, 0, Event::Stat(stat(2))).at(end_ns - 6, 0, switch(20, 22, Sleeping));
+    let findings = tape.findings(end_ns);
+    let nodes = findings.graph.unwrap().nodes;
+    assert_eq!(nodes.iter().find(|node| node.tgid.0 == 7).unwrap().runtime_ns, u64::MAX);
+    assert_eq!(findings.interrupts.unwrap()[0].time.sum_ns, u64::MAX);
+    let culprits = findings.wakeup.unwrap().culprits;
+    let task = |culprit: &&spry_analysis::findings::Culprit| matches!(culprit.party, Party::Task(_));
+    assert_eq!(culprits.iter().find(task).unwrap().ran_ns, u64::MAX);
 }

@@ -182,7 +182,7 @@ impl<R: Read + Seek> Import<R> {
             self.totals.end_ns = self.totals.end_ns.max(stamped.time_ns);
             match stamped.event {
                 // As in a trace of Spry's own.
-                Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) => {}
+                Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_) => {}
                 Event::Lost(Lost { count }) => {
                     self.totals.lost = self.totals.lost.saturating_add(count);
                     let cpu = usize::from(stamped.cpu);

@@ -12,6 +12,10 @@ const ARMED_MAX: usize = 1 << 18;
 /// less than this, ns.
 const SAME_CLOCK_NS: u64 = 10_000_000;
 
+/// Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not late;
+/// its deadline on the trace's clock is this at most, ns.
+const AT_ONCE_NS: i128 = 1;
+
 /// The largest number of stored distances of clocks from the records' clock.
 const CLOCKS_MAX: usize = 16;
 
@@ -92,7 +96,7 @@ impl Timers {
 
     /// The event of a timer's expiry: its handler was entered at `time_ns`, when the last reading of the
     /// timer's own clock was `now_ns`. `None` if the deadline on the trace's clock is unknown: the timer was
-    /// armed before the recording, or a jump of its clock passed the deadline.
+    /// armed before the recording, it was to expire at once, or a jump of its clock passed the deadline.
     pub(crate) fn expire(&mut self, timer: u64, now_ns: u64, time_ns: u64) -> Option<Event> {
         let armed = self.armed.remove(&timer)?;
         let is_same_clock = time_ns.checked_sub(now_ns).is_some_and(|behind_ns| behind_ns < SAME_CLOCK_NS);
@@ -101,9 +105,10 @@ impl Timers {
         let in_trace_ns = |deadline_ns: u64| {
             let late_ns = i128::from(now_ns) - i128::from(deadline_ns);
             let there_ns = if is_same_clock { now_ns } else { time_ns };
-            u64::try_from((i128::from(there_ns) - late_ns).max(0)).unwrap_or(u64::MAX)
+            let in_trace_ns = i128::from(there_ns) - late_ns;
+            (in_trace_ns > AT_ONCE_NS).then(|| u64::try_from(in_trace_ns).unwrap_or(u64::MAX))
         };
-        let (deadline_ns, latest_ns) = (in_trace_ns(armed.soft_expires_ns), in_trace_ns(armed.expires_ns));
+        let (deadline_ns, latest_ns) = (in_trace_ns(armed.soft_expires_ns)?, in_trace_ns(armed.expires_ns)?);
         if !is_same_clock {
             let since_ns = self.distance_since_ns(now_ns, time_ns);
             if armed.at_ns < since_ns && deadline_ns.saturating_add(SAME_CLOCK_NS) < since_ns {
@@ -168,6 +173,17 @@ mod tests {
         let expired =
             TimerExpire { tid: Tid::IDLE, kind: TimerKind::Other, deadline_ns: 6_700, latest_ns: 6_700 };
         assert_eq!(timers.expire(1, real_ns + 300, 7_000), Some(Event::TimerExpire(expired)));
+    }
+
+    #[test]
+    fn a_timer_that_is_to_expire_at_once_is_not_late() {
+        let mut timers = Timers::new(KALLSYMS);
+        for own_ns in [7_000_000_000, 1_800_000_000_000_000_000] {
+            timers.start(1, armed(0, 1, 1));
+            assert_eq!(timers.expire(1, own_ns, 7_000_000_300), None);
+            timers.start(1, armed(0, own_ns - 50, own_ns - 50));
+            assert!(timers.expire(1, own_ns, 7_000_000_300).is_some());
+        }
     }
 
     #[test]

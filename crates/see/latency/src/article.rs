@@ -27,10 +27,10 @@ pub struct Article {
     pub mode_ms: f64,
     /// The number of samples in the mode's bucket.
     pub mode_count: u64,
-    /// Variance of the sample, ms^2: over the count less 1.
-    pub variance_ms2: f64,
+    /// Variance of the sample, ms^2: over the count less 1; `None` for a single sample.
+    pub variance_ms2: Option<f64>,
     /// The root of the variance, ms.
-    pub sd_ms: f64,
+    pub sd_ms: Option<f64>,
     /// Pairs of a threshold, ms, and the part of the samples below it, per cent. The thresholds go up to the
     /// last bucket that has any samples; the last threshold is that bucket's end, with 100 per cent.
     pub percent_below_ms: Vec<(f64, f64)>,
@@ -58,7 +58,7 @@ impl Article {
         let mean_ms =
             occupied().map(|(bucket, count)| middle_ms(bucket) * count as f64).sum::<f64>() / samples as f64;
         let squares = occupied().map(|(bucket, count)| (middle_ms(bucket) - mean_ms).powi(2) * count as f64);
-        let variance_ms2 = squares.sum::<f64>() / (samples - 1).max(1) as f64;
+        let variance_ms2 = (samples > 1).then(|| squares.sum::<f64>() / (samples - 1) as f64);
         let below = |limit: u64| {
             occupied().filter(|&(bucket, _)| bucket < limit).map(|(_, count)| count).sum::<u64>()
         };
@@ -80,7 +80,7 @@ impl Article {
             mode_ms: middle_ms(mode),
             mode_count,
             variance_ms2,
-            sd_ms: variance_ms2.sqrt(),
+            sd_ms: variance_ms2.map(f64::sqrt),
             percent_below_ms,
         })
     }
@@ -113,8 +113,9 @@ mod tests {
         assert!(is_near(article.mean_ms, 0.0520061799956548, 1e-10), "{}", article.mean_ms);
         assert_eq!((article.median_ms, article.mode_ms, article.mode_count), (0.05, 0.05, 4_915_634));
         // The variance divides by N - 1; divided by N it would be off by 2e-7.
-        assert!(is_near(article.variance_ms2, 0.000282321298762259, 1e-8), "{}", article.variance_ms2);
-        assert!(is_near(article.sd_ms, 0.0168024194318038, 1e-8), "{}", article.sd_ms);
+        let (variance_ms2, sd_ms) = (article.variance_ms2.unwrap(), article.sd_ms.unwrap());
+        assert!(is_near(variance_ms2, 0.000282321298762259, 1e-8), "{variance_ms2}");
+        assert!(is_near(sd_ms, 0.0168024194318038, 1e-8), "{sd_ms}");
         let printed = [
             (0.1, 98.31268),
             (0.2, 99.76028),
@@ -138,7 +139,8 @@ mod tests {
         assert_eq!((article.buckets, article.samples), (12, 5_000_000));
         assert!(is_near(article.max_ms, 1.3, 1e-12));
         assert!(is_near(article.mean_ms, 0.0542797399957571, 1e-10), "{}", article.mean_ms);
-        assert!(is_near(article.sd_ms, 0.025220506601371, 1e-8), "{}", article.sd_ms);
+        let sd_ms = article.sd_ms.unwrap();
+        assert!(is_near(sd_ms, 0.025220506601371, 1e-8), "{sd_ms}");
         let percents: Vec<f64> = article.percent_below_ms.iter().map(|(_, percent)| *percent).collect();
         let printed = [96.66250, 99.21158, 99.99592, 99.99984, 99.99992, 100.0];
         assert!(
@@ -162,7 +164,8 @@ mod tests {
 
     #[test]
     fn one_sample_has_no_spread_and_none_has_nothing() {
-        assert_eq!(Article::of_counts(&counts(&[1])).unwrap().sd_ms, 0.0);
+        let one = Article::of_counts(&counts(&[1])).unwrap();
+        assert_eq!((one.variance_ms2, one.sd_ms), (None, None));
         assert_eq!(Article::of(&Histogram::default()), None);
     }
 }

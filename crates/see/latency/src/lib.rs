@@ -51,6 +51,7 @@ pub mod verdict;
 
 pub use cpus::Placement;
 pub use culprits::{Culprit, Culprits, Evidence, How, Look, Place};
+pub use date::setting as clock_setting;
 pub use error::{Error, Result};
 pub use histogram::{Bucket, Histogram};
 pub use prepare::Lack;

@@ -187,7 +187,12 @@ impl Results {
         let thread = self.threads.iter().max_by_key(|thread| thread.latency.max_ns())?;
         let latency_ns = thread.latency.max_ns()?;
         let at_ns = thread.max_at_ns.saturating_sub(self.began_ns);
-        Some(Worst { latency_ns, at_ns, at_unix_ns: self.began_unix_ns + at_ns, cpu: thread.cpu })
+        Some(Worst {
+            latency_ns,
+            at_ns,
+            at_unix_ns: self.began_unix_ns.saturating_add(at_ns),
+            cpu: thread.cpu,
+        })
     }
 
     /// The setting in which another measurement differs from this one, so that the two cannot be added.

@@ -240,7 +240,9 @@ pub fn in_the_articles_way(article: &Article) -> String {
     _ = writeln!(out, "  maximum latency: {:.1}ms", article.max_ms);
     _ = writeln!(out, "  Mean: {:.6}ms  Median: {:.2}ms", article.mean_ms, article.median_ms);
     _ = writeln!(out, "  Mode: {:.2}ms (occurred {} times)", article.mode_ms, article.mode_count);
-    _ = writeln!(out, "  Variance: {:.6e}  Standard Deviation: {:.6}", article.variance_ms2, article.sd_ms);
+    let variance = article.variance_ms2.map_or_else(|| "-".to_owned(), |ms2| format!("{ms2:.6e}"));
+    let deviation = article.sd_ms.map_or_else(|| "-".to_owned(), |ms| format!("{ms:.6}"));
+    _ = writeln!(out, "  Variance: {variance}  Standard Deviation: {deviation}");
     for (limit_ms, percent) in &article.percent_below_ms {
         _ = writeln!(out, "  {percent:.5}% of samples < {limit_ms}ms");
     }

@@ -1,5 +1,6 @@
 //! Decodes the words of the rings into the trace's events.
 
+use std::num::NonZeroU16;
 use std::ptr;
 
 use spry_trace::event::{
@@ -27,6 +28,8 @@ pub(crate) enum Hot {
     Throttle(spry_throttle),
     /// A cgroup's limit.
     Quota(spry_quota),
+    /// A wake-up, and the number of CPUs on which the task may run, if that is known.
+    Wakeup(Wakeup, Option<NonZeroU16>),
     /// An event that needs nothing more.
     Event(Event),
 }
@@ -38,6 +41,9 @@ pub(crate) struct RawSwitch {
     pub(crate) switch: Switch,
     pub(crate) prev_policy: Policy,
     pub(crate) next_policy: Policy,
+    /// The number of CPUs on which a task that stays runnable may run, if that is known; `SPRY_ALLOWED_MANY`
+    /// stands for as many or more.
+    pub(crate) prev_cpus: Option<NonZeroU16>,
     /// Wall time of prev's stay on the CPU less the run time that the kernel counted for it, ns.
     pub(crate) uncounted_ns: i32,
 }
@@ -118,8 +124,8 @@ impl Decoder {
             HotKind::Throttle => return Ok(Hot::Throttle(record(words)?)),
             HotKind::Quota => return Ok(Hot::Quota(record(words)?)),
             HotKind::Waking => Event::Waking(waking(&record(words)?)?),
-            HotKind::Wakeup => Event::Wakeup(wakeup(WakeupKind::Again, &record(words)?)),
-            HotKind::WakeupNew => Event::Wakeup(wakeup(WakeupKind::New, &record(words)?)),
+            HotKind::Wakeup => return Ok(wakeup(WakeupKind::Again, &record(words)?)),
+            HotKind::WakeupNew => return Ok(wakeup(WakeupKind::New, &record(words)?)),
             HotKind::Migrate => {
                 let raw: spry_move = record(words)?;
                 Event::Migrate(Migrate { tid: Tid(raw.tid), from_cpu: raw.extra, to_cpu: raw.cpu })
@@ -270,6 +276,7 @@ fn switch(raw: &spry_switch) -> RawSwitch {
         },
         prev_policy: policy(raw.prev_policy()),
         next_policy: policy(raw.next_policy()),
+        prev_cpus: NonZeroU16::new(raw.prev_allowed() as u16),
         uncounted_ns: raw.uncounted_ns,
     }
 }
@@ -299,8 +306,8 @@ fn prev_state(bits: u16, is_preempted: bool) -> PrevState {
     }
 }
 
-fn wakeup(kind: WakeupKind, raw: &spry_move) -> Wakeup {
-    Wakeup { tid: Tid(raw.tid), target_cpu: raw.cpu, kind }
+fn wakeup(kind: WakeupKind, raw: &spry_move) -> Hot {
+    Hot::Wakeup(Wakeup { tid: Tid(raw.tid), target_cpu: raw.cpu, kind }, NonZeroU16::new(raw.extra))
 }
 
 fn waking(raw: &spry_waking) -> Result<Waking, Nonsense> {

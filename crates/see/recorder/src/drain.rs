@@ -5,6 +5,7 @@
 //! barriers: earlier records of all CPUs are written before a barrier, later records after it.
 
 use std::io::Write;
+use std::num::NonZeroU16;
 use std::thread;
 use std::time::Duration;
 
@@ -20,7 +21,7 @@ use crate::ring::{ReadExtent, Rings, SharedRing};
 use crate::symbols::Symbols;
 use crate::tasks::Tasks;
 use crate::throttle::Throttles;
-use crate::wire::{Kind, Nonsense, SPRY_CHUNK_BYTES};
+use crate::wire::{Kind, Nonsense, SPRY_ALLOWED_MANY, SPRY_CHUNK_BYTES};
 
 /// A record that a CPU began this long ago shows in that CPU's count of writers, since a store reaches other
 /// CPUs sooner than this, ns.
@@ -236,6 +237,10 @@ impl<W: Write> Drain<W> {
         match hot {
             Hot::Event(event) => self.write(cpu, time_ns, event),
             Hot::Switch(raw) => self.write_switch(cpu, time_ns, &raw),
+            Hot::Wakeup(wakeup, cpus) => {
+                self.write_affinity(cpu, time_ns, wakeup.tid, cpus)?;
+                self.write(cpu, time_ns, Event::Wakeup(wakeup))
+            }
             Hot::Quota(quota) => {
                 self.throttles.limit(&quota);
                 Ok(())
@@ -259,6 +264,8 @@ impl<W: Write> Drain<W> {
             if let Some(prio) = self.tasks.seen(switch.prev, raw.prev_policy, switch.prev_prio) {
                 self.write(cpu, time_ns, Event::Prio(prio))?;
             }
+            let cpus = self.cpus_of_prev(raw);
+            self.write_affinity(cpu, time_ns, switch.prev, cpus)?;
             if let Some((running, since_ns)) = last {
                 let (tid, since_switch_ns) = (switch.prev, time_ns - since_ns);
                 stolen_ns = match running == tid {
@@ -275,6 +282,26 @@ impl<W: Write> Drain<W> {
             }
         }
         self.write(cpu, time_ns, Event::Switch(Switch { stolen_ns, ..switch }))
+    }
+
+    /// The number of CPUs on which the task may run that leaves its CPU, if that is known. A number that is not
+    /// known exactly counts as all CPUs, if the task was bound to fewer.
+    fn cpus_of_prev(&mut self, raw: &RawSwitch) -> Option<NonZeroU16> {
+        let many = SPRY_ALLOWED_MANY as u16;
+        let cpus = raw.prev_cpus?;
+        if cpus.get() < many {
+            return Some(cpus);
+        }
+        self.tasks.is_bound_below(raw.switch.prev, many).then_some(NonZeroU16::MAX)
+    }
+
+    /// Writes the affinity of a task that begins to wait, if the trace does not have it.
+    fn write_affinity(&mut self, cpu: usize, time_ns: u64, tid: Tid, cpus: Option<NonZeroU16>) -> Result<()> {
+        let all = u16::try_from(self.cpus.len()).unwrap_or(u16::MAX);
+        match cpus.and_then(|cpus| self.tasks.bound(tid, cpus.get(), all, time_ns)) {
+            Some(affinity) => self.write(cpu, time_ns, Event::Affinity(affinity)),
+            None => Ok(()),
+        }
     }
 
     fn write_rare(&mut self, record: Rare) -> Result<()> {

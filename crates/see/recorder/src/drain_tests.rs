@@ -105,6 +105,26 @@ fn wakeup(maps: &mut Maps, cpu: usize, time_ns: u64, tid: u64) {
     maps.put(cpu, time_ns, SPRY_WAKEUP, &[((cpu as u64) << 48) | tid]);
 }
 
+/// A wake-up of a task that may run on this many CPUs.
+fn wakeup_of_bound(maps: &mut Maps, time_ns: u64, tid: u64, cpus: u64) {
+    maps.put(0, time_ns, SPRY_WAKEUP, &[(cpus << 32) | tid]);
+}
+
+#[test]
+fn the_affinity_of_a_bound_task_precedes_its_waits() {
+    let mut maps = Maps::new();
+    wakeup_of_bound(&mut maps, START_NS + 10, 7, 1);
+    wakeup_of_bound(&mut maps, START_NS + 20, 7, 1);
+    wakeup_of_bound(&mut maps, START_NS + 30, 8, 512);
+    // A task that leaves its CPU, still runnable: the number stands above its tid and its policy.
+    maps.put(0, START_NS + 40, SPRY_SWITCH, &[(7 << 32) | (1 << 27) | 9, (120 << 24) | (120 << 16)]);
+    let affinities = finish(maps.drain()).into_iter().filter_map(|stamped| match stamped.event {
+        Event::Affinity(affinity) => Some((stamped.time_ns - START_NS, affinity.tid.0, affinity.cpus)),
+        _ => None,
+    });
+    assert_eq!(affinities.collect::<Vec<_>>(), [(10, 7, 1), (40, 9, 1)]);
+}
+
 fn switch(maps: &mut Maps, cpu: usize, time_ns: u64, prev: u64, next: u64, uncounted_ns: i32) {
     let details = (u64::from(uncounted_ns as u32) << 32) | (120 << 24) | (120 << 16) | 1;
     maps.put(cpu, time_ns, SPRY_SWITCH, &[(next << 32) | prev, details]);

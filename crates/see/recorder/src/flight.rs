@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use spry_sys::clock;
 use spry_trace::event::{Comm, Event, Stamped, TaskInfo, WakeupKind};
-use spry_trace::flight::{Flight, KeepError};
+use spry_trace::flight::{ClockReadings, Flight, KeepError};
 use spry_trace::writer::Written;
 use spry_trace::{Options, Tgid, Tid};
 
@@ -151,8 +151,9 @@ impl Hold {
     pub(crate) fn keep(&self, path: &Path, file: File, options: Options) -> Result<Written> {
         // A copy is written, so that recording goes on meanwhile.
         let flight = self.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        let now = ClockReadings { trace_ns: clock::kernel_ns(), unix_ns: clock::unix_ns() };
         let mut sink = io::BufWriter::with_capacity(1 << 20, file);
-        let (_, written) = flight.write(&mut sink, options).map_err(|error| match error {
+        let (_, written) = flight.write(&mut sink, options, now).map_err(|error| match error {
             KeepError::Write(error) => Error::Write(error),
             error => Error::Keep(path.to_owned(), error),
         })?;

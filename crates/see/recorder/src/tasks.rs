@@ -1,7 +1,7 @@
 //! The drain's state of each task: its policy and priority, and stolen time that is not written yet.
 
 use spry_trace::Tid;
-use spry_trace::event::{Policy, Prio};
+use spry_trace::event::{Affinity, Policy, Prio};
 use spry_trace::format::STOLEN_GRAIN_NS;
 
 /// Differences between a task's wall time and its run time are kept back until their sum is the task's run
@@ -18,12 +18,17 @@ const PAGE: usize = 1024;
 struct TaskState {
     policy: Policy,
     prio: u8,
+    /// The number of CPUs on which the task may run; 0 for all.
+    cpus: u16,
+    /// The time at which the number was last written, s.
+    cpus_told_s: u32,
     owed_ns: i64,
     ran_ns: u64,
 }
 
 /// The state of a task until a switch shows another policy or priority.
-const ORDINARY: TaskState = TaskState { policy: Policy::Other, prio: 120, owed_ns: 0, ran_ns: 0 };
+const ORDINARY: TaskState =
+    TaskState { policy: Policy::Other, prio: 120, cpus: 0, cpus_told_s: 0, owed_ns: 0, ran_ns: 0 };
 
 /// A table by tid, in pages that appear when used.
 #[derive(Default)]
@@ -55,6 +60,24 @@ impl Tasks {
         }
         (task.policy, task.prio) = (policy, prio);
         Some(Prio { tid, policy, prio })
+    }
+
+    /// The event of a task that may run on `cpus` of `all` CPUs, if that is news. The affinity of a task that
+    /// is bound is told again in each second, for readers that begin in the middle.
+    #[must_use]
+    pub(crate) fn bound(&mut self, tid: Tid, cpus: u16, all: u16, time_ns: u64) -> Option<Affinity> {
+        let (task, now_s) = (self.task(tid), (time_ns / 1_000_000_000) as u32);
+        let bound_to = if cpus < all { cpus } else { 0 };
+        if task.cpus == bound_to && (bound_to == 0 || task.cpus_told_s == now_s) {
+            return None;
+        }
+        (task.cpus, task.cpus_told_s) = (bound_to, now_s);
+        Some(Affinity { tid, cpus: cpus.min(all) })
+    }
+
+    /// Whether a task is known to be bound to fewer CPUs.
+    pub(crate) fn is_bound_below(&mut self, tid: Tid, cpus: u16) -> bool {
+        (1..cpus).contains(&self.task(tid).cpus)
     }
 
     /// The part of a task's stay on a CPU to write as stolen, ns. The stay took `stay_ns`, and the kernel did
@@ -116,6 +139,24 @@ mod tests {
         assert_eq!(tasks.seen(tid, Policy::Fifo, 98), None);
         tasks.forget(tid);
         assert_eq!(tasks.seen(tid, Policy::Other, 120), None);
+    }
+
+    #[test]
+    fn an_affinity_is_told_when_it_changes_and_once_a_second() {
+        const SECOND_NS: u64 = 1_000_000_000;
+        let (mut tasks, tid) = (Tasks::default(), Tid(7));
+        let told = |cpus| Some(Affinity { tid, cpus });
+        assert_eq!(tasks.bound(tid, 512, 4, SECOND_NS), None, "it may run on all CPUs");
+        assert_eq!(tasks.bound(tid, 1, 4, SECOND_NS), told(1));
+        assert_eq!(tasks.bound(tid, 1, 4, SECOND_NS + 5), None);
+        assert_eq!(tasks.bound(tid, 1, 4, 2 * SECOND_NS), told(1));
+        assert_eq!(tasks.bound(tid, 2, 4, 2 * SECOND_NS), told(2));
+        assert_eq!(tasks.bound(tid, 4, 4, 2 * SECOND_NS), told(4));
+        assert_eq!(tasks.bound(tid, 4, 4, 9 * SECOND_NS), None);
+        assert!(!tasks.is_bound_below(tid, 15));
+        assert_eq!(tasks.bound(tid, 3, 64, 9 * SECOND_NS), told(3));
+        assert!(tasks.is_bound_below(tid, 15) && !tasks.is_bound_below(tid, 3));
+        assert_eq!(tasks.bound(tid, u16::MAX, 64, 9 * SECOND_NS), told(64));
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub(crate) fn cost(findings: &Findings) -> Option<RecorderCost> {
     let tgid = findings.trace.recorder_tgid?;
     let mut own = findings.tasks.iter().filter(|task| task.who.tgid == tgid).peekable();
     own.peek()?;
-    let runtime_ns = own.map(|task| task.runtime_ns).sum();
+    let runtime_ns = own.map(|task| task.runtime_ns).fold(0, u64::saturating_add);
     let window_ns = findings.trace.to_ns.saturating_sub(findings.trace.from_ns);
     Some(RecorderCost { tgid, runtime_ns, cpu_share: crate::words::share(runtime_ns, window_ns) })
 }

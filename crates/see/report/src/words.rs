@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{
-    Blame, CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party,
+    Blame, Bound, CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party,
     TraceFinding, Who,
 };
 pub use spry_page::words::plain;
@@ -153,7 +153,27 @@ pub fn culprits(delay: &Delay) -> String {
             _ = write!(text, " ({})", idle_reason(delay));
         }
     }
-    if text.is_empty() { "no other task had the CPU".into() } else { text }
+    if text.is_empty() {
+        text += "no other task had the CPU";
+    }
+    if let Some(bound) = unused(delay) {
+        let to = match bound.cpus {
+            1 => format!("CPU {}", delay.cpu),
+            cpus => format!("{cpus} CPUs"),
+        };
+        _ = write!(
+            text,
+            " (it is bound to {to}; CPU {} was idle {})",
+            bound.idle_cpu,
+            duration(bound.idle_ns)
+        );
+    }
+    text
+}
+
+/// The CPU that a bound task did not use, unless that CPU was idle for a small part of the wait alone.
+fn unused(delay: &Delay) -> Option<&Bound> {
+    delay.bound.as_ref().filter(|bound| bound.idle_ns >= delay.wait_ns / 10)
 }
 
 /// Why a CPU was idle during a wait, as far as the trace shows it: `290 us of it to leave idle state 3`.
@@ -256,6 +276,14 @@ pub fn sentence(delay: &Delay) -> String {
         }
         _ => {}
     }
+    if let Some(bound) = unused(delay) {
+        let to = match bound.cpus {
+            1 => "that CPU".into(),
+            cpus => format!("{cpus} CPUs"),
+        };
+        let ns = duration(bound.idle_ns);
+        _ = write!(text, ", bound to {to} while CPU {} was idle for {ns}", bound.idle_cpu);
+    }
     if delay.end == DelayEnd::Cut {
         text += ", and still waited when the trace ended";
     }
@@ -343,6 +371,7 @@ mod tests {
             names: vec![NameShare { comm: Comm::new(b"crowd"), tasks: 398, ran_ns: 1_950_000_000 }],
             slices: Vec::new(),
             idle: None,
+            bound: None,
             culprit_stack: Vec::new(),
         };
         assert_eq!(culprits(&delay), "crowd (398 tasks) ran 1.95 s");
@@ -367,6 +396,7 @@ mod tests {
             names: Vec::new(),
             slices: Vec::new(),
             idle: None,
+            bound: None,
             culprit_stack: Vec::new(),
         };
         assert_eq!(
@@ -396,6 +426,7 @@ mod tests {
             names: Vec::new(),
             slices: Vec::new(),
             idle: None,
+            bound: None,
             culprit_stack: Vec::new(),
         };
         let state = IdleReason::State { state: 3, leaving_ns: 290_000 };
@@ -408,6 +439,25 @@ mod tests {
             delay.idle = reason;
             assert_eq!(culprits(&delay), format!("the CPU was idle 340 us ({told})"));
         }
+    }
+
+    #[test]
+    fn a_bound_task_is_told_with_the_cpu_that_it_did_not_use() {
+        let mut delay = delayed(&[]).delays.expect("one delay").worst.remove(0);
+        delay.bound = Some(Bound { cpus: 1, idle_cpu: 3, idle_ns: 300_000 });
+        assert_eq!(
+            culprits(&delay),
+            "no other task had the CPU (it is bound to CPU 1; CPU 3 was idle 300 us)"
+        );
+        assert!(
+            sentence(&delay).ends_with(", bound to that CPU while CPU 3 was idle for 300 us."),
+            "{}",
+            sentence(&delay)
+        );
+        delay.bound = Some(Bound { cpus: 2, idle_cpu: 3, idle_ns: 34_000 });
+        assert!(culprits(&delay).ends_with("(it is bound to 2 CPUs; CPU 3 was idle 34.0 us)"));
+        delay.bound = Some(Bound { cpus: 2, idle_cpu: 3, idle_ns: 33_999 });
+        assert!(!culprits(&delay).contains("bound") && !sentence(&delay).contains("bound"));
     }
 
     #[test]
@@ -441,6 +491,7 @@ mod tests {
             names: Vec::new(),
             slices: Vec::new(),
             idle: None,
+            bound: None,
             culprit_stack: Vec::new(),
         };
         let blame = causes.iter().map(|&(culprit, total_ns)| Blame { victim, culprit, total_ns, waits: 1 });

@@ -40,6 +40,17 @@ fn browse(name: &str, page: &str) -> (String, String) {
     (String::from_utf8_lossy(&output.stdout).into_owned(), console)
 }
 
+#[test]
+fn a_time_line_of_any_length_is_drawn() {
+    let mut findings = sample::small(sample::all_groups());
+    let drawing = findings.drawing.as_mut().unwrap();
+    drawing.column_ns = 1 << 63;
+    let column = &mut drawing.cpus[0][0];
+    (column.busy_ns, column.unknown_ns) = (1 << 62, 1 << 62);
+    column.top = [(0, 1 << 62), (1, 0), (2, 0)];
+    assert!(page(&findings).contains(",500,-2,500]"), "half of the column is the task's");
+}
+
 fn browser() -> PathBuf {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path)

@@ -118,6 +118,16 @@ fn a_life_without_length_has_no_rate_of_quanta() {
 }
 
 #[test]
+fn a_task_without_wakeups_has_no_longest_one() {
+    let mut found = sample::small(sample::all_groups());
+    found.tasks.iter_mut().for_each(|task| task.wakeup = Some(Box::default()));
+    let page = text::analysis("wakeup", &found, plain()).unwrap();
+    let rows: Vec<&str> = page.lines().filter(|line| line.contains("cc1 200")).collect();
+    let cells = |row: &&&str| row.split_whitespace().skip(2).collect::<Vec<_>>() == ["0", "-", "-"];
+    assert_eq!(rows.iter().filter(cells).count(), 1, "{page}");
+}
+
+#[test]
 fn more_channels_than_are_told_apart_are_told_as_more() {
     let mut found = sample::small(sample::all_groups());
     found.channels.as_mut().unwrap().seen = 32_769;

@@ -1,7 +1,9 @@
 //! Forks, execs, renames, priorities, snapshots, losses, and the end of the trace.
 
+use std::num::NonZeroU16;
+
 use spry_trace::Tid;
-use spry_trace::event::{Exec, Fork, Lost, Prio, Rename, StatState, TaskStat};
+use spry_trace::event::{Affinity, Exec, Fork, Lost, Prio, Rename, StatState, TaskStat};
 
 use crate::cpu::{Holder, Slice};
 use crate::interval::{Cut, Observer, RunEnd, WaitCause};
@@ -111,6 +113,13 @@ impl Timeline {
         let task = self.tasks.get_mut(index);
         task.policy = Some(prio.policy);
         task.prio = prio.prio;
+    }
+
+    pub(crate) fn affinity(&mut self, affinity: &Affinity) {
+        if !affinity.tid.is_idle() {
+            let index = self.tasks.touch(affinity.tid, self.now_ns);
+            self.tasks.get_mut(index).bound_to = NonZeroU16::new(affinity.cpus);
+        }
     }
 
     /// A snapshot gives the state of a task without earlier events. The task has been in that state since the

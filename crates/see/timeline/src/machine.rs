@@ -189,6 +189,7 @@ impl Timeline {
             Event::Task(info) => return self.tasks.describe(info),
             Event::Stat(stat) => self.stat(stat, to),
             Event::Throttled(throttled) => self.throttled(throttled, to),
+            Event::Affinity(affinity) => self.affinity(affinity),
             // The idle states before the window give each CPU's idle state at the window's start.
             Event::IdleState(_) => to.other(self, event),
             Event::TimerExpire(TimerExpire { tid, .. })

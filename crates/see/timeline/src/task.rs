@@ -1,6 +1,7 @@
 //! Tasks by incarnation, with their names, processes and present state.
 
 use std::collections::HashMap;
+use std::num::NonZeroU16;
 
 use spry_trace::event::{Comm, Context, Numbers, Policy, PrevState, TaskInfo};
 use spry_trace::{Tgid, Tid};
@@ -79,6 +80,8 @@ pub struct TimelineTask {
     pub(crate) moved: (u16, u64),
     pub(crate) comm: Comm,
     pub(crate) policy: Option<Policy>,
+    /// The number of CPUs on which the task may run.
+    pub(crate) bound_to: Option<NonZeroU16>,
     /// The time of creation, ns; [`NEVER`] if the task was created before the trace.
     born_ns: u64,
     /// The time at which the task left the CPU for the last time, ns; [`NEVER`] if it has not ended.
@@ -145,6 +148,12 @@ impl TimelineTask {
     /// The task's policy; `None` if the trace shows no change of policy.
     pub const fn policy(&self) -> Option<Policy> {
         self.policy
+    }
+
+    /// The number of CPUs on which the task may run; `None` if the trace does not say so, or if the task may
+    /// run on all CPUs.
+    pub const fn bound_to(&self) -> Option<NonZeroU16> {
+        self.bound_to
     }
 
     /// A waking that no wake-up has followed yet.
@@ -324,6 +333,7 @@ impl Tasks {
             moved: (0, 0),
             comm,
             policy: None,
+            bound_to: None,
             born_ns: born_ns.unwrap_or(NEVER),
             ended_ns: NEVER,
         });

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use crate::encode::{NEXT_LONG, PRIO_DEFAULT};
 use crate::event::{
-    Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Limit, Lost, Mark,
-    Migrate, NeedResched, Numbers, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch,
+    Affinity, Channel, ChannelKind, Comm, Context, Direction, Event, Exec, Exit, Fork, Ipc, Irq, Limit, Lost,
+    Mark, Migrate, NeedResched, Numbers, Policy, PrevState, Prio, Rename, Softirq, Stack, StatState, Switch,
     TaskInfo, TaskStat, Tgid, Throttled, Tick, Tid, TimerExpire, TimerKind, Urgency, Wakeup, WakeupKind,
     Waking,
 };
@@ -139,6 +139,7 @@ impl Decoder {
                 match number {
                     extended::THROTTLED => *to = self.throttled(&mut content)?,
                     extended::IDLE_STATE => put(to, idle_state(&mut content)?),
+                    extended::AFFINITY => put(to, self.affinity(&mut content)?),
                     _ => return Some(ReadOutcome::Nothing),
                 }
             }
@@ -320,6 +321,12 @@ impl Decoder {
         let group = text(cursor, Limit::PATH_BYTES_MAX)?.into();
         let limit = Arc::new(Limit { group, quota_ns, period_ns });
         Some(Event::Throttled(Throttled { tid, throttled_ns, limit }))
+    }
+
+    fn affinity(&self, cursor: &mut Cursor<'_>) -> Option<Event> {
+        let (tid, cpus) = (self.tid(cursor)?, cursor.varint()?);
+        let cpus = u16::try_from(cpus).ok().filter(|&cpus| cpus > 0 && u64::from(cpus) <= CPU_MAX)?;
+        Some(Event::Affinity(Affinity { tid, cpus }))
     }
 
     fn earlier(&self, cursor: &mut Cursor<'_>) -> Option<u64> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::event::{
-    Channel, Comm, Context, Direction, Event, Irq, Limit, Stack, Switch, TaskInfo, Tgid, Throttled, Tid,
-    TimerExpire, Urgency, Wakeup, WakeupKind, Waking,
+    Affinity, Channel, Comm, Context, Direction, Event, Irq, Limit, Stack, Switch, TaskInfo, Tgid, Throttled,
+    Tid, TimerExpire, Urgency, Wakeup, WakeupKind, Waking,
 };
 use crate::format::{
     CODE_BITS, FLAG_A, FLAG_B, FLAG_C, FRAMES_MAX, PREDICTED_TIME_BITS, STOLEN_GRAIN_NS, SYMBOL_BYTES_MAX,
@@ -91,7 +91,7 @@ impl Stream {
             other => self.rare(time_ns, cpu, other, names),
         }
         self.shorten();
-        if !matches!(event, Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_)) {
+        if !matches!(event, Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_)) {
             self.count += 1;
         }
     }
@@ -311,6 +311,7 @@ impl Stream {
                 self.with_task(code::STAT, time_ns, stat.tid, &numbers, names);
             }
             Event::Throttled(ref throttled) => self.throttled(time_ns, throttled, names),
+            Event::Affinity(affinity) => self.affinity(time_ns, affinity, names),
             Event::Switch(_) | Event::Waking(_) | Event::Wakeup(_) | Event::Task(_) => {}
         }
     }
@@ -327,6 +328,12 @@ impl Stream {
         content.extend(group.as_bytes());
         self.plain(code::EXTENDED, time_ns, &[extended::THROTTLED, content.len() as u64]);
         self.bytes.extend(content);
+    }
+
+    fn affinity(&mut self, time_ns: u64, affinity: Affinity, names: &Names) {
+        let (task, cpus) = (self.task(affinity.tid, names), u64::from(affinity.cpus));
+        let bytes = (len(task) + len(cpus)) as u64;
+        self.plain(code::EXTENDED, time_ns, &[extended::AFFINITY, bytes, task, cpus]);
     }
 
     fn idle_state(&mut self, time_ns: u64, state: Option<u32>) {

@@ -109,6 +109,8 @@ pub enum Event {
     Stat(TaskStat),
     /// A runnable task is throttled: a cgroup above it has spent its quota.
     Throttled(Throttled),
+    /// The number of CPUs on which a task may run was seen to be another one.
+    Affinity(Affinity),
 }
 
 /// `sched_switch`.
@@ -326,6 +328,16 @@ pub struct Prio {
     pub policy: Policy,
     /// The task's kernel priority from here on (see [`Switch::prev_prio`]).
     pub prio: u8,
+}
+
+/// A task's affinity, as seen before the task waits. The event restates an affinity from time to time. A task
+/// without such an event may run on all CPUs, or its affinity is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Affinity {
+    /// The thread that is bound.
+    pub tid: Tid,
+    /// The number of CPUs on which the thread may run.
+    pub cpus: u16,
 }
 
 /// `sched_migrate_task`.

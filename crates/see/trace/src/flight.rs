@@ -25,6 +25,15 @@ struct Group {
     began_ns: u64,
 }
 
+/// Readings of two clocks at one moment.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct ClockReadings {
+    /// The clock of the trace, ns.
+    pub trace_ns: u64,
+    /// The wall clock, ns since the UNIX epoch.
+    pub unix_ns: u64,
+}
+
 /// The reason why the kept frames could not be written as a trace.
 #[derive(Debug, thiserror::Error)]
 pub enum KeepError {
@@ -74,11 +83,18 @@ impl Flight {
         }
     }
 
-    /// Writes the kept frames as a trace of their own, which begins with their first event.
+    /// Writes the kept frames as a trace of their own, which begins with their first event. The date of its
+    /// start follows from the present readings of the clocks: the wall clock may have been set since the
+    /// recording began.
     ///
     /// # Errors
     /// If no event was kept, or `sink` fails.
-    pub fn write<W: Write>(&self, sink: W, options: Options) -> Result<(W, Written), KeepError> {
+    pub fn write<W: Write>(
+        &self,
+        sink: W,
+        options: Options,
+        now: ClockReadings,
+    ) -> Result<(W, Written), KeepError> {
         let header: Box<dyn Read + '_> = Box::new(self.header.as_slice());
         let source =
             self.groups.iter().fold(header, |before, group| Box::new(before.chain(group.bytes.as_slice())));
@@ -86,9 +102,9 @@ impl Flight {
         let mut header = reader.header().clone();
         let first = reader.next_event()?.ok_or(KeepError::Empty)?.clone();
         let first_ns = first.time_ns;
-        let skipped_ns = first_ns.saturating_sub(header.start_ns);
         header.start_ns = first_ns;
-        header.start_unix_ns = header.start_unix_ns.map(|unix_ns| unix_ns + skipped_ns);
+        let since_ns = now.trace_ns.saturating_sub(first_ns);
+        header.start_unix_ns = header.start_unix_ns.map(|_| now.unix_ns.saturating_sub(since_ns));
         let mut writer = Writer::new(sink, &header, options)?;
         writer.event(&first)?;
         let mut round_ns = first_ns;
@@ -136,7 +152,7 @@ mod tests {
 
     /// Writes a trace of `seconds` with a mark every 10 ms. Returns the numbers of the kept marks.
     fn kept(seconds: u64, bytes_max: usize) -> Vec<u64> {
-        let header = Header { cpus: 1, start_ns: 5 * S, ..Header::default() };
+        let header = Header { cpus: 1, start_ns: 5 * S, start_unix_ns: Some(S), ..Header::default() };
         let kept = FlightSink(Rc::new(RefCell::new((Flight::new(2 * S, bytes_max), 0))));
         let options = Options { block_ns: S / 4, ..Options::default() };
         let mut writer = Writer::new(kept.clone(), &header, options).expect("memory takes everything");
@@ -151,7 +167,10 @@ mod tests {
                 writer.round(time_ns).expect("memory takes everything");
             }
         }
-        let (bytes, _) = kept.0.borrow().0.write(Vec::new(), Options::default()).expect("it is a trace");
+        // The wall clock was set to another century since the recording began.
+        let now = ClockReadings { trace_ns: (5 + seconds) * S, unix_ns: 4_000_000_000 * S };
+        let written = kept.0.borrow().0.write(Vec::new(), Options::default(), now);
+        let (bytes, _) = written.expect("it is a trace");
         let mut reader = Reader::new(bytes.as_slice()).expect("it reads");
         let mut marks = Vec::new();
         while let Some(stamped) = reader.next_event().expect("it reads") {
@@ -161,6 +180,8 @@ mod tests {
         }
         assert_eq!(reader.totals().lost, 0);
         assert_eq!(reader.header().start_ns, 5 * S + marks[0] * S / 100);
+        let since_ns = now.trace_ns - reader.header().start_ns;
+        assert_eq!(reader.header().start_unix_ns, Some(now.unix_ns - since_ns));
         marks
     }
 

@@ -5,7 +5,7 @@ pub const MAGIC: [u8; 8] = *b"SPRYTRC\n";
 /// The major version. A reader refuses any other.
 pub const VERSION_MAJOR: u16 = 1;
 /// The minor version. A reader accepts any.
-pub const VERSION_MINOR: u16 = 2;
+pub const VERSION_MINOR: u16 = 3;
 /// Bytes before the header's JSON: magic, versions, length.
 pub const HEADER_FIXED_BYTES: usize = 16;
 /// The longest header, bytes of JSON. A reader refuses a longer one as damaged.
@@ -105,4 +105,6 @@ pub mod extended {
     pub const THROTTLED: u64 = 2;
     /// The CPU enters or leaves an idle state.
     pub const IDLE_STATE: u64 = 3;
+    /// The number of CPUs on which a task may run.
+    pub const AFFINITY: u64 = 4;
 }

@@ -96,6 +96,7 @@ impl Kinds {
             | Event::Mark(_)
             | Event::Stack(_)
             | Event::Throttled(_)
+            | Event::Affinity(_)
             | Event::IdleState(_)
             | Event::NeedResched(_)
             | Event::ScheduleEnter

@@ -154,7 +154,10 @@ impl Lane {
                     Some(ReadOutcome::Event) => {
                         self.position = cursor.position();
                         match self.next.event {
-                            Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) => {}
+                            Event::Task(_)
+                            | Event::Throttled(_)
+                            | Event::IdleState(_)
+                            | Event::Affinity(_) => {}
                             Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
                             _ => self.owed = self.owed.saturating_sub(1),
                         }

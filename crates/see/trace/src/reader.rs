@@ -155,7 +155,7 @@ impl<R: Read> Reader<R> {
                         continue;
                     }
                 }
-                Event::Throttled(_) | Event::IdleState(_) => {}
+                Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_) => {}
                 _ => self.totals.events += 1,
             }
             return Ok(self.lanes[self.given].as_deref().map(Lane::event));

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::io::Cursor;
 
 use common::{CPUS, RENAMED, START_NS, events, file, fix_checksums, header, options};
-use spry_trace::event::{Event, Limit, Lost, Throttled, Tid};
+use spry_trace::event::{Affinity, Event, Limit, Lost, Throttled, Tid};
 use spry_trace::reader::Ending;
 use spry_trace::{Compression, Group, Groups, Options, ReadError, Reader, Stamped, Totals, Writer};
 
@@ -66,6 +66,7 @@ fn mentioned(event: &Event) -> Vec<Tid> {
         Event::Stack(stack) => vec![stack.tid],
         Event::Stat(stat) => vec![stat.tid],
         Event::Throttled(throttled) => vec![throttled.tid],
+        Event::Affinity(affinity) => vec![affinity.tid],
         Event::Task(_)
         | Event::Tick(_)
         | Event::IrqEnter(_)
@@ -181,6 +182,26 @@ fn idle_states_come_back_and_count_as_no_events() {
         let (bytes, summary) = writer.finish(end_ns).unwrap();
         let (found, totals) = read(&bytes);
         assert_same(&found, &written, "idle states");
+        assert_eq!((summary.events, totals.events, totals.lost, totals.damaged_bytes), (1, 1, 0, 0));
+    }
+}
+
+#[test]
+fn affinities_come_back_and_count_as_no_events() {
+    let at = |time_ns, event| Stamped { time_ns, cpu: 0, event };
+    let bound = |tid, cpus| Event::Affinity(Affinity { tid: Tid(tid), cpus });
+    let written = [
+        at(START_NS + 5, bound(97, 1)),
+        at(START_NS + 5, bound(4_000_000, 8192)),
+        at(START_NS + 70_000, bound(97, 200)),
+        at(START_NS + 70_001, Event::ScheduleEnter),
+    ];
+    for compression in BOTH {
+        let mut writer = Writer::new(Vec::new(), &header(), options(compression)).unwrap();
+        written.iter().for_each(|stamped| writer.event(stamped).unwrap());
+        let (bytes, summary) = writer.finish(START_NS + 70_002).unwrap();
+        let (found, totals) = read(&bytes);
+        assert_same(&without_names(found), &written, "affinities");
         assert_eq!((summary.events, totals.events, totals.lost, totals.damaged_bytes), (1, 1, 0, 0));
     }
 }

@@ -46,22 +46,22 @@ fn together(study: &Study) -> String {
     let mut heads = vec!["kernel".to_owned(), "samples".into(), "max".into(), "mean".into(), "sd".into()];
     heads.extend(THRESHOLDS.iter().map(|(name, _)| format!("< {name} ms")));
     let heads: Vec<&str> = heads.iter().map(String::as_str).collect();
-    let line = |name: &str, samples: u64, ms: [f64; 3], percents: &mut dyn Iterator<Item = f64>| {
-        let [max, mean, sd] = ms;
-        let figures =
-            [count(samples), format!("{max:.1} ms"), format!("{mean:.4} ms"), format!("{sd:.4} ms")];
+    type Ms = (f64, f64, Option<f64>);
+    let line = |name: &str, samples: u64, (max, mean, sd): Ms, percents: &mut dyn Iterator<Item = f64>| {
+        let sd = sd.map_or_else(|| "-".to_owned(), |sd| format!("{sd:.4} ms"));
+        let figures = [count(samples), format!("{max:.1} ms"), format!("{mean:.4} ms"), sd];
         let percents = percents.map(|percent| format!("{percent:.5} %"));
         [name.to_owned()].into_iter().chain(figures).chain(percents).collect::<Vec<_>>()
     };
     let today = sums.iter().filter_map(|(name, histogram)| {
         let article = Article::of(histogram)?;
         let mut percents = THRESHOLDS.iter().filter_map(|&(_, ns)| histogram.percent_below(ns));
-        Some(line(name, article.samples, [article.max_ms, article.mean_ms, article.sd_ms], &mut percents))
+        Some(line(name, article.samples, (article.max_ms, article.mean_ms, article.sd_ms), &mut percents))
     });
     let then = PUBLISHED.iter().map(|kernel| {
         let mut percents = THRESHOLDS.iter().map(|&(_, ns)| kernel.percent_below(ns as f64 / 1e6));
         let name = format!("{} (the article)", kernel.name);
-        line(&name, 5_000_000, [kernel.max_ms, kernel.mean_ms, kernel.sd_ms], &mut percents)
+        line(&name, 5_000_000, (kernel.max_ms, kernel.mean_ms, Some(kernel.sd_ms)), &mut percents)
     });
     let words = "Each kernel's latencies beside all loads, in the article's buckets of 100 us, \
                  each taken for its middle. The article ran its loads at once; here they run one after \

@@ -42,6 +42,9 @@ pub struct Delay {
     /// Why the CPU that the task got was idle during the wait (group `idle`). `None` if no idle CPU is among
     /// the culprits, or if the trace lacks the group.
     pub idle: Option<IdleReason>,
+    /// The CPU that was idle and that the task did not use, since it is bound to other CPUs. `None` if there
+    /// is no such CPU, or if the trace does not show the task's affinity.
+    pub bound: Option<Bound>,
     /// The call stack of the last culprit when it left the CPU, innermost frame first (group `stack`); empty
     /// if it is not known.
     pub culprit_stack: Vec<Box<str>>,
@@ -108,6 +111,18 @@ pub enum IdleReason {
     NoState,
     /// The trace does not show whether the CPU was in an idle state.
     Unknown,
+}
+
+/// A task that waits is bound to some of the CPUs, while another CPU is idle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Bound {
+    /// The number of CPUs on which the task may run.
+    pub cpus: u16,
+    /// The CPU that was idle longest of all CPUs in whose queues the task did not wait. If the task may run on
+    /// several CPUs, this may be one of them.
+    pub idle_cpu: u16,
+    /// How long that CPU was idle during the wait, ns.
+    pub idle_ns: u64,
 }
 
 /// How a wait ended.

@@ -1,5 +1,7 @@
 //! Short names that distinguish columns.
 
+use spry_page::words::plain;
+
 use crate::results::Results;
 
 /// Endings of the names of files of results.
@@ -22,7 +24,7 @@ pub(crate) fn of_files(files: &[String]) -> Vec<String> {
         paths.iter().map(end).collect()
     };
     let short = (1..=deepest).map(ends).find(|names| are_distinct(names));
-    numbered(short.unwrap_or(paths))
+    numbered(short.unwrap_or(paths).iter().map(|name| plain(name)).collect())
 }
 
 /// Names for setups: the settings in which the setups differ; the kernel, if they do not differ.
@@ -36,7 +38,7 @@ pub(crate) fn of_setups(setups: &[&Results]) -> Vec<String> {
     let name = |words: &[String; 7]| {
         let told: Vec<&str> =
             differing.iter().map(|&at| words[at].as_str()).filter(|word| !word.is_empty()).collect();
-        if told.is_empty() { "otherwise".to_owned() } else { told.join(" ") }
+        if told.is_empty() { "otherwise".to_owned() } else { plain(&told.join(" ")) }
     };
     numbered(all.iter().map(name).collect())
 }
@@ -83,6 +85,14 @@ mod tests {
         assert_eq!(named(&["old/1/x.json", "new/1/x.json"]), ["old/1/x", "new/1/x"]);
         assert_eq!(named(&["x.json", "./x.json"]), ["x", "./x"]);
         assert_eq!(named(&["x.json", "x.json", "x.json"]), ["x", "x (2)", "x (3)"]);
+    }
+
+    #[test]
+    fn names_cannot_command_the_terminal() {
+        assert_eq!(named(&["a\x1b[2J.json", "b.json"]), ["a?[2J", "b"]);
+        let mut other = results("6.12", &[]);
+        other.machine.scheduler = Some("x\x1b]0;y\x07".into());
+        assert_eq!(of_setups(&[&results("6.12", &[]), &other]), ["otherwise", "x?]0;y?"]);
     }
 
     #[test]

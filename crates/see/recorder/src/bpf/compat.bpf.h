@@ -66,6 +66,14 @@ static __always_inline u32 task_cpu(struct task_struct *task)
 	return old_task->cpu;
 }
 
+/* The number of CPUs on which a task may run, at most `most`. */
+static __always_inline u32 task_cpus_allowed(struct task_struct *task, u32 most)
+{
+	u32 allowed = task->nr_cpus_allowed;
+
+	return allowed < most ? allowed : most;
+}
+
 #define SPRY_SOFTIRQ_SERVING 0x00100
 
 static __always_inline u32 waker_context(struct spry_cpu *c, struct task_struct *waker)
@@ -239,6 +247,26 @@ static __always_inline s64 clock_offset(struct hrtimer *timer)
 
 	if (bpf_core_field_exists(base->offset))
 		return base->offset;
+	return 0;
+}
+
+/* The kernel's number of settings of its clocks: by hand, by leap seconds, and by time that the machine was
+ * suspended. */
+struct hrtimer_cpu_base___settings {
+	unsigned int clock_was_set_seq;
+} __attribute__((preserve_access_index));
+
+struct hrtimer_clock_base___cpu_base {
+	struct hrtimer_cpu_base___settings *cpu_base;
+} __attribute__((preserve_access_index));
+
+/* The number of settings of the clocks up to a timer's expiry; 0 if the kernel does not tell it. */
+static __always_inline u64 clock_settings(struct hrtimer *timer)
+{
+	struct hrtimer_clock_base___cpu_base *base = (void *)timer->base;
+
+	if (bpf_core_field_exists(base->cpu_base) && bpf_core_field_exists(base->cpu_base->clock_was_set_seq))
+		return base->cpu_base->clock_was_set_seq | SPRY_CLOCK_SEEN;
 	return 0;
 }
 

@@ -44,8 +44,8 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 {
 	u64 next_exec, prev_exec, known;
 	s64 uncounted = 0;
+	u32 state, allowed = 0;
 	struct stay s;
-	u32 state;
 
 	if (!enter(&s))
 		return 0;
@@ -68,10 +68,13 @@ int BPF_PROG(spry_sched_switch, bool preempt, struct task_struct *prev, struct t
 	} else if (!known && prev->pid) {
 		put_stat(&s, prev, state && !preempt ? SPRY_STAT_BLOCKED : SPRY_STAT_RUNNABLE);
 	}
+	if (preempt || !state)
+		allowed = task_cpus_allowed(prev, SPRY_ALLOWED_MANY);
 	put_throttle_over(&s, next);
 	put(&s, SPRY_SWITCH, spry_switch, .prev_tid = prev->pid, .prev_policy = prev->policy,
-	    .is_preempted = preempt, .next_tid = next->pid, .next_policy = next->policy, .state = state,
-	    .prev_prio = prev->prio, .next_prio = next->prio, .uncounted_ns = uncounted);
+	    .prev_allowed = allowed, .is_preempted = preempt, .next_tid = next->pid,
+	    .next_policy = next->policy, .state = state, .prev_prio = prev->prio, .next_prio = next->prio,
+	    .uncounted_ns = uncounted);
 	if (prev->pid && task_is_throttled(prev))
 		put_throttle(&s, prev);
 	put_limit_begins(&s, prev);
@@ -113,7 +116,8 @@ static __always_inline void put_wakeup(u32 kind, struct task_struct *task)
 
 	if (!enter(&s))
 		return;
-	put(&s, kind, spry_move, .tid = task->pid, .cpu = task_cpu(task));
+	put(&s, kind, spry_move, .tid = task->pid, .extra = task_cpus_allowed(task, 0xffff),
+	    .cpu = task_cpu(task));
 	put_limit_begins(&s, task);
 	leave(&s);
 }

@@ -42,13 +42,33 @@ static __always_inline struct awaited awaited_by(struct hrtimer *timer, u64 hand
 	return (struct awaited){.kind = kind, .tid = tid};
 }
 
+/* Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not late;
+ * on the monotonic clock its time is this at most, ns. */
+#define AT_ONCE_NS 1
+
+/* A timer that is late by this, ns, when the first timer of its CPU is seen, was passed by its clock. */
+#define CLOCK_JUMP_NS 1000000000ull
+
+/* Whether the timer's clock, which is not the monotonic one, was set past the timer's time. Then it is not
+ * known how late the timer is. */
+static __always_inline bool clock_jumped_past(struct stay *s, struct hrtimer *timer, u64 latest)
+{
+	u64 settings = clock_settings(timer), before = s->c->clock_settings;
+
+	if (settings != before) {
+		s->c->clock_settings = settings;
+		s->c->clock_set_ns = before || latest + CLOCK_JUMP_NS < s->now ? s->now : 0;
+	}
+	return latest < s->c->clock_set_ns;
+}
+
 SEC("tp_btf/hrtimer_expire_entry")
 int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 {
 	u64 handler = (u64)timer->function;
 	struct awaited awaited;
+	s64 offset, latest;
 	struct stay s;
-	s64 offset;
 
 	if (handler == knobs.tick_handler) {
 		if (knobs.want_ticks)
@@ -58,9 +78,14 @@ int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 	if (!knobs.want_timers || !enter(&s))
 		return 0;
 	offset = clock_offset(timer);
+	latest = timer->node.expires - offset;
+	if (latest <= AT_ONCE_NS || (offset && clock_jumped_past(&s, timer, latest))) {
+		leave(&s);
+		return 0;
+	}
 	awaited = awaited_by(timer, handler);
 	put(&s, SPRY_TIMER, spry_timer_expiry, .tid = awaited.tid, .kind = awaited.kind,
-	    .deadline = timer->_softexpires - offset, .latest = timer->node.expires - offset);
+	    .deadline = timer->_softexpires - offset, .latest = latest);
 	leave(&s);
 	return 0;
 }

@@ -66,7 +66,9 @@ struct spry_switch {
 	__u64 stamp;
 	__u32 prev_tid : SPRY_TID_BITS;
 	__u32 prev_policy : 3;
-	__u32 prev_pad : 4;
+	/* The number of CPUs on which a prev that stays runnable may run; SPRY_ALLOWED_MANY for as many or
+	 * more, 0 where that was not looked at. */
+	__u32 prev_allowed : 4;
 	/* The tracepoint's preempt argument. */
 	__u32 is_preempted : 1;
 	__u32 next_tid : SPRY_TID_BITS;
@@ -81,6 +83,8 @@ struct spry_switch {
 	 * the CPU, ns, saturating; 0 where the last switch is not known. */
 	__s32 uncounted_ns;
 };
+
+#define SPRY_ALLOWED_MANY 15
 
 /* sched_waking. */
 struct spry_waking {
@@ -103,8 +107,9 @@ enum spry_context {
 struct spry_move {
 	__u64 stamp;
 	__u32 tid;
-	/* sched_migrate_task: the CPU that the task leaves; sched_set_need_resched_tp: the number of the flag
-	 * that the kernel sets, which is higher for lazy rescheduling. */
+	/* sched_wakeup, sched_wakeup_new: the number of CPUs on which the task may run; sched_migrate_task:
+	 * the CPU that the task leaves; sched_set_need_resched_tp: the number of the flag that the kernel
+	 * sets, which is higher for lazy rescheduling. */
 	__u16 extra;
 	__u16 cpu;
 };
@@ -288,6 +293,7 @@ struct spry_nested {
 };
 
 #define SPRY_RUNNING_KNOWN 0x80000000u
+#define SPRY_CLOCK_SEEN	   0x100000000ull
 
 /* The state of one CPU's ring. Positions count bytes since the ring was made and never wrap. */
 struct spry_cpu {
@@ -312,7 +318,12 @@ struct spry_cpu {
 	__u64 tail;
 	/* The number of this CPU's records that found no room in the shared ring; the CPU writes it. */
 	__u64 meta_lost;
-	__u64 pad[6];
+	/* The number of settings of the clocks, and SPRY_CLOCK_SEEN, at the CPU's last timer of another clock
+	 * than the monotonic one, and the time at which that number was first seen; 0 if it was the first.
+	 * The CPU writes both. */
+	__u64 clock_settings;
+	__u64 clock_set_ns;
+	__u64 pad[4];
 };
 
 /* Constants that the recorder sets before it loads the programs. */

@@ -8,10 +8,55 @@ use std::os::unix::net::UnixStream;
 use std::thread;
 use std::time::Duration;
 
+use rustix::time::{
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+};
+
 use crate::common::{RecordedTrace, now_ns, own_tid, pipe, record};
 use spry_recorder::MARK_PATH;
 use spry_trace::event::{Channel, ChannelKind, Direction, Event, Irq, TimerKind};
 use spry_trace::{Group, Tid};
+
+/// Waits for a timer of a clock, which expires at this time of the clock, ns.
+fn await_timer(clock: TimerfdClockId, at_ns: i64) {
+    let timer = timerfd_create(clock, TimerfdFlags::CLOEXEC).unwrap();
+    let it_value = Timespec { tv_sec: at_ns / 1_000_000_000, tv_nsec: at_ns % 1_000_000_000 };
+    let it_interval = Timespec { tv_sec: 0, tv_nsec: 0 };
+    timerfd_settime(&timer, TimerfdTimerFlags::ABSTIME, &Itimerspec { it_interval, it_value }).unwrap();
+    assert_eq!(rustix::io::read(&timer, &mut [0; 8]), Ok(8));
+}
+
+#[test]
+fn a_timer_of_any_clock_has_a_deadline_unless_it_is_at_once() {
+    const NAP_NS: u64 = 3_000_000;
+    let clocks = [
+        (TimerfdClockId::Monotonic, spry_sys::clock::monotonic_ns as fn() -> u64),
+        (TimerfdClockId::Realtime, spry_sys::clock::unix_ns),
+    ];
+    let mut deadlines = Vec::new();
+    let recorded = record(&[Group::Timer], || {
+        for (clock, read_ns) in clocks {
+            for _ in 0..4 {
+                // Programs set a timer to 1 ns if it is to expire at once.
+                await_timer(clock, 1);
+                let (from_ns, at_ns) = (now_ns(), read_ns() + NAP_NS);
+                deadlines.push(from_ns + NAP_NS..now_ns() + NAP_NS);
+                await_timer(clock, at_ns as i64);
+            }
+        }
+    });
+    let told: Vec<u64> = recorded
+        .events
+        .iter()
+        .filter_map(|stamped| match stamped.event {
+            Event::TimerExpire(expiry) if expiry.kind == TimerKind::Timerfd => Some(expiry.deadline_ns),
+            _ => None,
+        })
+        .collect();
+    let known = deadlines.iter().filter(|wanted| told.iter().any(|told| wanted.contains(told))).count();
+    assert!(known >= 6, "{known} of 8 timers; {told:?}, {deadlines:?}");
+    assert!(told.iter().all(|&told| told > 1 && told < i64::MAX as u64), "{told:?}");
+}
 
 #[test]
 fn a_sleepers_timer_tells_its_deadline() {

@@ -55,6 +55,35 @@ fn a_pair_that_passes_a_byte_wakes_and_follows_each_other() {
 }
 
 #[test]
+fn a_bound_thread_is_told_with_its_number_of_cpus() {
+    let mut threads = (Tid::IDLE, Tid::IDLE);
+    let recorded = record(&[], || {
+        let naps = || (0..20).for_each(|_| thread::sleep(Duration::from_millis(1)));
+        let bound = thread::spawn(move || {
+            pin(0);
+            naps();
+            own_tid()
+        });
+        let free = thread::spawn(move || {
+            naps();
+            own_tid()
+        });
+        threads = (bound.join().unwrap(), free.join().unwrap());
+    });
+    let told = |tid: Tid| -> HashSet<u16> {
+        let affinity = |event: &Event| match event {
+            Event::Affinity(affinity) if affinity.tid == tid => Some(affinity.cpus),
+            _ => None,
+        };
+        recorded.events.iter().filter_map(|stamped| affinity(&stamped.event)).collect()
+    };
+    if recorded.header.cpus > 1 {
+        assert!(told(threads.0).contains(&1), "{:?}", told(threads.0));
+        assert!(!told(threads.1).contains(&1), "{:?}", told(threads.1));
+    }
+}
+
+#[test]
 fn each_cpu_is_in_time_order_and_its_switches_connect() {
     let recorded = record(&[], || {
         let threads: Vec<_> = (0..8)

@@ -292,6 +292,11 @@ impl<'a> Row<'a> {
                 self.task(throttled.tid);
                 self.text(Column::Text, &*throttled.limit.group);
             }
+            Event::Affinity(affinity) => {
+                self.event("affinity", "");
+                self.task(affinity.tid);
+                self.int(Column::Count, affinity.cpus);
+            }
             _ => unreachable!("scheduling and interrupt events were taken above"),
         }
     }

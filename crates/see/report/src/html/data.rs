@@ -140,7 +140,7 @@ fn draw(drawing: &Drawing, names: &mut Names) -> DrawingData {
     let numbers: Vec<usize> = drawing.tasks.iter().map(|task| names.number(words::who(task))).collect();
     let columns: usize = drawing.cpus.iter().map(Vec::len).sum();
     let together = columns.div_ceil(COLUMNS_MAX).max(1);
-    let column_ns = drawing.column_ns * together as u64;
+    let column_ns = drawing.column_ns.saturating_mul(together as u64);
     let cpus = drawing
         .cpus
         .iter()
@@ -167,7 +167,8 @@ fn pairs(columns: &[Column], width_ns: u64, numbers: &[usize]) -> Vec<i64> {
     let named =
         times.into_iter().filter_map(|(time_ns, task)| Some((*numbers.get(task as usize)? as i64, time_ns)));
     let nameless = [(OTHERS, busy_ns.saturating_sub(named_ns)), (UNKNOWN, unknown_ns)];
-    let per_mille = |time_ns: u64| (time_ns * 1_000 / width_ns.max(1)).min(1_000) as i64;
+    let width_ns = u128::from(width_ns.max(1));
+    let per_mille = |time_ns: u64| (u128::from(time_ns) * 1_000 / width_ns).min(1_000) as i64;
     let visible = named.chain(nameless).map(|(name, time_ns)| [name, per_mille(time_ns)]);
     visible.filter(|pair| pair[1] > 0).flatten().collect()
 }

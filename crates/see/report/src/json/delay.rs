@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use spry_analysis::findings::{
-    Blame, Culprit, Delay, DelayCause, DelayEnd, Delays, IdleReason, NameShare, Party, Who,
+    Blame, Bound, Culprit, Delay, DelayCause, DelayEnd, Delays, IdleReason, NameShare, Party, Who,
 };
 
 use crate::words;
@@ -25,6 +25,7 @@ struct DelayView<'a> {
     culprits: Vec<CulpritView>,
     names: &'a [NameShare],
     idle: Option<IdleReason>,
+    bound: Option<Bound>,
     culprit_stack: Option<&'a [Box<str>]>,
     sentence: String,
 }
@@ -100,6 +101,7 @@ impl<'a> DelayView<'a> {
             culprits: delay.culprits.iter().map(CulpritView::of).collect(),
             names: &delay.names,
             idle: delay.idle,
+            bound: delay.bound,
             culprit_stack: (!delay.culprit_stack.is_empty()).then_some(&*delay.culprit_stack),
             sentence: words::sentence(delay),
         }

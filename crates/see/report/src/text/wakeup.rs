@@ -42,8 +42,10 @@ pub(super) fn render(findings: &Findings, style: Style) -> Option<String> {
     let mut by_task = Table::new("task", &["wake-ups", "mean to switch", "max to switch"]);
     let (tasks, note) = shown(findings, ROWS_MAX / 2);
     for (task, parts) in tasks.iter().filter_map(|task| Some((task, task.wakeup.as_ref()?))) {
-        let mean = or_dash(parts.total.mean_ns(), |mean| duration(mean.round() as u64));
-        by_task.row([words::who(&task.who), count(parts.total.count), mean, duration(parts.total.max_ns)]);
+        let total = &parts.total;
+        let mean = or_dash(total.mean_ns(), |mean| duration(mean.round() as u64));
+        let max = or_dash((total.count > 0).then_some(total.max_ns), duration);
+        by_task.row([words::who(&task.who), count(total.count), mean, max]);
     }
     Some(table.render(style) + &culprits.render(style) + &idle + &by_task.render(style) + &note)
 }

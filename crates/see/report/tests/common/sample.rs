@@ -146,6 +146,7 @@ fn delay(victim: Who, start_ns: u64, wait_ns: u64, groups: Groups) -> Delay {
         ],
         names: Vec::new(),
         idle,
+        bound: None,
         culprit_stack: if stack { vec!["schedule".into(), "do_wait <b>".into()] } else { Vec::new() },
     }
 }
