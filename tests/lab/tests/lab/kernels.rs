@@ -11,7 +11,7 @@ use spry_lab::{
     Topology, Variant,
 };
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{SLOW_CPU, example, is_long, lab, machine, printed, run, script, spry_script};
+use spry_lab_tests::{SLOW_CPU, example, is_long, lab, machine, printed, programs, run, script, spry_script};
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
@@ -179,6 +179,44 @@ fn firm_timers_cost_less_and_are_late_by_the_overshoot() {
     // Each sleeper still costs two switches and two system calls: about 0.7 of the cost of a hard timer.
     let left = |firm: &FirmRun| (none.work - firm.work) / (none.work - hard.work);
     assert!(left(&long) < left(&short) && left(&long) < 0.85, "{}: {printed}", left(&long));
+}
+
+/// Twenty processes with interval timers of 1 ms beside a loop, without and with firm timers.
+const INTERVALS: &str = "
+for us in -1 500; do
+    echo $us >/proc/sys/kernel/firm_overshoot_us
+    spry-runner timers --out /tmp/cost 20 1000 -- firm 0 1000 2 || exit 1
+    cat /tmp/cost
+done";
+
+/// In the long form only: the kernel is built.
+#[test]
+fn interval_timers_are_firm_and_expire_once_a_period() {
+    if !is_long() {
+        return;
+    }
+    let variant: Variant = "100hz-firm".parse().expect("it is a name");
+    let (variant, _) =
+        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
+    let mut job = script(INTERVALS);
+    for (name, file) in [("firm", example("firm")), ("spry-runner", programs().join("spry-runner"))] {
+        job.files.insert(format!("/spry/bin/{name}"), FileSource::File(file));
+    }
+    let outcome = run(&with_kernel(KernelChoice::Built(variant)), &job).expect("it runs");
+    let printed = printed(&outcome);
+    println!("{printed}");
+    let costs: Vec<Value> =
+        printed.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
+    let [hard, firm] = costs.as_slice() else { panic!("{printed}") };
+    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{printed}"));
+    for cost in &costs {
+        let (due, signals) = (number(&cost["due"]), number(&cost["signals"]));
+        assert!(signals <= due && signals > 0.9 * due, "{printed}");
+    }
+    assert!(number(&firm["interrupts"]) < 0.2 * number(&hard["interrupts"]), "{printed}");
+    assert!(number(&firm["late"]["p99_us"]) < 900.0, "{printed}");
+    let [at_checks, by_interrupts] = [1, 2].map(|nth| number(&firm["firm"][nth]));
+    assert!(at_checks + by_interrupts > 0.5 * number(&firm["signals"]), "{printed}");
 }
 
 /// Records a loop in a group below a group that may have 10 ms of each 100 ms, and another loop beside it.

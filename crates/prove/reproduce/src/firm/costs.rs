@@ -20,9 +20,10 @@ pub struct Costs {
 
 impl Costs {
     /// The share of checks that must serve a timer so that firm timers pay: `C_c / (C_h - C_s)`. `None` if a
-    /// hard timer costs no more than a soft timer.
+    /// hard timer costs no more than a soft timer, or a cost is below 0, which is no cost.
     pub fn break_even(&self) -> Option<f64> {
-        (self.hard_us > self.soft_us).then(|| self.check_us / (self.hard_us - self.soft_us))
+        let are_costs = self.soft_us >= 0.0 && self.check_us >= 0.0 && self.hard_us > self.soft_us;
+        are_costs.then(|| self.check_us / (self.hard_us - self.soft_us))
     }
 }
 
@@ -121,5 +122,8 @@ mod tests {
         assert_eq!(costs(&Study::default()), None);
         let dear = Costs { hard_us: 1.0, soft_us: 2.0, check_us: 0.1, off_percent: 0.0 };
         assert_eq!(dear.break_even(), None);
+        for costs in [Costs { check_us: -0.1, hard_us: 3.0, ..dear }, Costs { soft_us: -1.0, ..dear }] {
+            assert_eq!(costs.break_even(), None);
+        }
     }
 }

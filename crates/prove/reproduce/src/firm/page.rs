@@ -12,6 +12,7 @@ use super::{LEFT_OUT, Row, SYSTEMS, Study, figures, rows};
 use crate::boots::Shortfall;
 use crate::draw;
 use crate::ends::end_page;
+use crate::study::Spread;
 
 const STYLE: &str = include_str!("../page.css");
 
@@ -54,7 +55,7 @@ fn cells(row: &Row) -> Vec<String> {
         row.what.to_owned(),
         row.system.unwrap_or_default().to_owned(),
         row.published.map(digits).unwrap_or_default(),
-        row.measured.words(),
+        row.measured.map(Spread::words).unwrap_or_default(),
         row.verdict.map(|verdict| format!("{}{why}", verdict.words())).unwrap_or_default(),
     ]
 }

@@ -16,6 +16,8 @@ pub enum Verdict {
     AsThen,
     /// The value does not agree.
     Otherwise,
+    /// The measurement does not give the value apart from others.
+    CannotBeToldApart,
 }
 
 impl Verdict {
@@ -24,6 +26,7 @@ impl Verdict {
         match self {
             Verdict::AsThen => "as then",
             Verdict::Otherwise => "differs",
+            Verdict::CannotBeToldApart => "cannot be told apart",
         }
     }
 
@@ -43,8 +46,8 @@ pub struct Row {
     pub what: &'static str,
     /// The paper's value, where its text has it.
     pub published: Option<f64>,
-    /// The measured value over the seeds.
-    pub measured: Spread,
+    /// The measured value over the seeds; `None` if it cannot be told apart from others.
+    pub measured: Option<Spread>,
     /// Whether both agree; `None` if the paper prints no value.
     pub verdict: Option<Verdict>,
     /// The reason if they do not agree.
@@ -67,6 +70,8 @@ const WAKE_UPS: &str = "without the pollution of caches most of a timer's cost i
 const CHECKS: &str = "a check takes the time from the clock and compares it; at a nanosecond an instruction";
 const COSTS_MORE: &str = "a nanosecond an instruction: today's kernel takes more of them for an interrupt, a wake-up \
                           and a switch than the paper's processor took time";
+
+const NOT_APART: &str = "the cells' numbers of hard timers, soft timers and checks grow together";
 
 /// A difference of half a point, or of half the paper's value, agrees.
 fn agrees(published: f64, measured: f64) -> bool {
@@ -111,13 +116,19 @@ pub(super) fn group(case: &Case) -> &'static str {
 
 fn plain(case: &Case, system: &System, what: &'static str, measured: Option<Spread>) -> Option<Row> {
     let (group, system) = (group(case), Some(system.key));
-    Some(Row { group, system, what, published: None, measured: measured?, verdict: None, why: None })
+    Some(Row { group, system, what, published: None, measured: Some(measured?), verdict: None, why: None })
 }
 
 /// The paper's verdict on a value, with the reason if it does not agree.
 fn judged(row: Row, published: f64, agrees: bool, why: &'static str) -> Row {
     let why = (!agrees).then_some(why);
     Row { published: Some(published), verdict: Some(Verdict::of(agrees)), why, ..row }
+}
+
+/// A cost that the fit puts below 0: the cells do not tell it apart from the other costs.
+fn not_apart(row: Row, published: f64) -> Row {
+    let verdict = Some(Verdict::CannotBeToldApart);
+    Row { published: Some(published), measured: None, verdict, why: Some(NOT_APART), ..row }
 }
 
 /// Figures 6 and 7: the overhead against standard Linux.
@@ -127,7 +138,7 @@ fn overhead(study: &Study, case: &Case, system: &System) -> Option<Row> {
     }
     let measured = study.longer_percent((system.key, case.key), ("ticks", case.key));
     let row = plain(case, system, OVERHEAD, measured)?;
-    let median = row.measured.median;
+    let median = measured?.median;
     Some(match (case.figure, system.key) {
         (Some("6"), "soft") => judged(row, 0.0, agrees(0.0, median), WAKE_UPS),
         (Some("6"), _) => judged(row, TWENTY_PERCENT, agrees(TWENTY_PERCENT, median), NO_CACHES),
@@ -164,6 +175,7 @@ fn of_costs(study: &Study) -> Vec<Row> {
     let Some(costs) = costs(study) else { return Vec::new() };
     let row = |what, value: f64| {
         let measured = Spread { median: value, low: value, high: value };
+        let measured = Some(measured);
         Row { group: COSTS, system: None, what, published: None, measured, verdict: None, why: None }
     };
     let [hard_us, soft_us, check_us] = COSTS_US;
@@ -173,7 +185,14 @@ fn of_costs(study: &Study) -> Vec<Row> {
         ("a check costs, us (C_c)", costs.check_us, check_us, CHECKS),
     ]
     .into_iter()
-    .map(|(what, value, published, why)| judged(row(what, value), published, is_near(published, value), why))
+    .map(|(what, value, published, why)| {
+        let row = row(what, value);
+        if value < 0.0 {
+            not_apart(row, published)
+        } else {
+            judged(row, published, is_near(published, value), why)
+        }
+    })
     .collect();
     if let Some(share) = costs.break_even() {
         let what = "checks that must serve a timer for firm timers to pay, % (C_c / (C_h - C_s))";
@@ -228,16 +247,32 @@ mod tests {
         assert_eq!((soft.published, soft.verdict, soft.why), (Some(0.0), Some(Verdict::AsThen), None));
         let gain = find("Figure 8", "firm-500", GAIN);
         assert_eq!((gain.published, gain.verdict), (Some(8.0), Some(Verdict::AsThen)));
-        assert!((gain.measured.median - 4.1).abs() < 0.1, "{gain:?}");
+        assert!(gain.measured.is_some_and(|gain| (gain.median - 4.1).abs() < 0.1), "{gain:?}");
         assert_eq!(find("Figure 8", "firm-0", GAIN).verdict, None);
         assert!(rows.iter().all(|row| row.group != COSTS || row.system.is_none()));
+    }
+
+    #[test]
+    fn a_cost_below_zero_is_shown_as_none_and_not_judged() {
+        let mut study = study();
+        for cell in &mut study.cells {
+            let checks = cell.cost.firm.map_or(0, |[checks, ..]| checks);
+            // A check was made of 250 ns; now it seems to save as much.
+            cell.cost.elapsed_ns -= checks * 500;
+        }
+        let rows = rows(&study);
+        let find = |what: &str| rows.iter().find(|row| row.what.contains(what));
+        let check = find("C_c)").expect("the paper has it");
+        assert_eq!((check.measured, check.verdict), (None, Some(Verdict::CannotBeToldApart)));
+        assert!(find("a hard timer costs").is_some_and(|row| row.verdict == Some(Verdict::AsThen)));
+        assert!(find("C_c / (C_h - C_s)").is_none() && find("this rule").is_none());
     }
 
     #[test]
     fn the_rule_of_break_even_is_held_against_the_cells() {
         let of = rows(&study());
         let rule = of.iter().find(|row| row.what.contains("this rule")).expect("there are costs");
-        assert_eq!(rule.measured.median, 100.0);
+        assert_eq!(rule.measured.map(|rule| rule.median), Some(100.0));
         assert_eq!(rows(&Study::default()), []);
     }
 }

@@ -8,6 +8,7 @@ use super::published::LEFT_OUT;
 use super::{NONE, Row, SYSTEMS, Study, rows};
 use crate::boots::Shortfall;
 use crate::ends::end_text;
+use crate::study::Spread;
 
 /// How long the ray tracer takes alone, in words; empty if it was not measured.
 pub(super) fn alone(study: &Study) -> String {
@@ -43,7 +44,8 @@ pub fn report(study: &Study, release: &str, undone: &Shortfall) -> String {
 }
 
 fn line(row: &Row) -> String {
-    let mut line = format!("{:<10}{}", row.system.unwrap_or("the lab"), row.measured.words());
+    let measured = row.measured.map_or_else(|| "-".to_owned(), Spread::words);
+    let mut line = format!("{:<10}{measured}", row.system.unwrap_or("the lab"));
     if let Some(published) = row.published {
         _ = write!(line, " (the paper {})", digits(published));
     }

@@ -12,7 +12,7 @@ static int firm_overshoot_us = -1;
 
 /* The range of a user's timer, ns: its slack, and at least the overshoot. A real-time task's timer stays
  * hard. */
-static u64 firm_range_ns(u64 slack_ns)
+u64 firm_range_ns(u64 slack_ns)
 {
 	int overshoot_us = READ_ONCE(firm_overshoot_us);
 
