@@ -137,13 +137,6 @@ fn a_task_pays_for_a_cpu_on_another_that_is_idle() {
 }
 
 #[test]
-fn sets_of_cpus_of_one_user_leave_places_for_others() {
-    // Each of the sets contains the first CPU, which examines at most 16 of the sets.
-    let loops = Beside { loops: 3, within: Some(3), ..Beside::four_a_cpu("asleep 28", By::OtherUser, 6, 3) };
-    holds_beside(&loops, 50.0);
-}
-
-#[test]
 fn nice_values_hold_against_a_program_that_forks_every_ms() {
     for (attack_nice, nice) in [(10, 0), (0, 10)] {
         let asked = Beside {

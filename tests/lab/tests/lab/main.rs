@@ -9,6 +9,7 @@ mod deceptions;
 mod disk;
 mod display;
 mod groups;
+mod in_charge;
 mod kernels;
 mod latency;
 mod loads;

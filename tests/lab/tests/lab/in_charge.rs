@@ -1,0 +1,132 @@
+//! Tests programs that once ended the daemon's scheduler or broke one of its bounds: the daemon stays in
+//! charge, answers, and ends in time, and others keep their part. The long forms take a minute.
+
+use spry_lab::{Job, MachineSpec, Topology};
+use spry_lab_tests::attacks::{Beside, By, Under, beside, number_after};
+use spry_lab_tests::desktop::film;
+use spry_lab_tests::{SLOW_CPU, is_long, machine, printed, run, script_with_programs};
+
+use crate::daemon::{Place, said};
+
+/// Changes the CPUs of one loop of SCHED_IDLE without end, beside eight others of the same user. Root asks
+/// for the status each two seconds until the time is over, and then ends the daemon. Prints each wait for an
+/// answer, the run time of the one loop, us, and the time until the scheduler is gone.
+const PUT_BACK: &str = "
+start --actuator scx
+ran() { cut -d' ' -f1 /proc/$1/schedstat; }
+attack as 1000 attack idle-crowd 8 & attack as 1000 attack idle-crowd 1 & last=$!; sleep 1
+attack as 1000 attack masks $last & sleep 1
+before=$(ran $last) end=$(($(now) + SECONDS * 100))
+while [ $(now) -lt $end ]; do until_ answer says acting; sleep 2; done
+echo loop-ran $((($(ran $last) - before) / 1000)); status end
+kill $daemon; until_ gone is disabled";
+
+#[test]
+fn an_idle_loop_that_is_put_back_does_not_end_the_scheduler() {
+    // The kernel ends a scheduler if a task waits for 30 s.
+    let seconds = if is_long() { 60 } else { 4 };
+    let place = Place { cpus: 2, shift: 3, examples: &["attack"], ..Place::default() };
+    let said = said(&place, &PUT_BACK.replace("SECONDS", &seconds.to_string()));
+    let (all, status) = (&said.0, said.status("end"));
+    println!("{all}");
+    assert_eq!(status["actuator"], "scx", "{all}");
+    assert_eq!(status["acting"]["ejections"], 0, "{all}");
+    let answers = said.numbers("answer");
+    assert!(answers.len() >= seconds / 4 && answers.iter().all(|&ms| ms <= 1000.0), "{answers:?}: {all}");
+    assert!(said.number("loop-ran") > 0.0, "{all}");
+    assert!(said.number("gone") <= 1000.0, "{all}");
+    assert!(status["housekeeping_ns_longest"].as_u64().is_some_and(|ns| ns > 0), "{all}");
+}
+
+/// Runs two loops of a user all the time, on one CPU. Three programs end while they have run more than others
+/// of their class: a task of a user that began before the scheduler was loaded, the children of a program in
+/// use that a user calls `make`, and that program. After each end root starts twelve programs, one after the
+/// other. Prints how long one of them waited for the CPU at worst, us, and the time until all had ended, ms.
+const BEGINS: &str = "
+as() { attack as 1000 \"$@\" & }
+now() { cut -d' ' -f1 /proc/uptime | tr -d .; }
+begins() {
+    from=$(now); rm -f /tmp/waits
+    for i in 1 2 3 4 5 6 7 8 9 10 11 12; do cat /proc/self/schedstat >>/tmp/waits; done
+    all=$((($(now) - from) * 10))
+    echo $1 waited $(sort -n -k2 /tmp/waits | tail -n1 | cut -d' ' -f2) ns, all took $all ms
+}
+as sh -c 'until [ -e /tmp/go ]; do sleep 0.2; done
+    i=0; while [ $i -lt 3000 ]; do i=$((i + 1)); done; : >/tmp/old-ended'
+as /spry/spin; as /spry/spin
+scx_stack /tmp/in-use=1:200000 &
+until [ \"$(cat /sys/kernel/sched_ext/state)\" = enabled ]; do sleep 0.1; done
+begins nothing
+: >/tmp/go; until [ -e /tmp/old-ended ]; do sleep 0.01; done; begins old
+as sh -c 'attack children 160000 & echo $! >/tmp/in-use; wait; exec sleep 100'; sleep 2
+make=$(cat /tmp/in-use); child=$(cat /proc/$make/task/$make/children)
+kill -9 $make $child; begins make
+as sh -c 'attack daemons 160000 & echo $! >/tmp/in-use; wait; exec sleep 100'; sleep 2
+kill -9 $(cat /tmp/in-use) $(pidof attack); begins orphans
+cat /sys/kernel/sched_ext/state";
+
+#[test]
+fn root_s_new_programs_pay_no_user_s_debts() {
+    let job = Job { topology: Topology::of_cores(1), shift: SLOW_CPU, ..script_with_programs(BEGINS, 120) };
+    let outcome = run(&machine(&MachineSpec::default()), &job).unwrap_or_else(|error| panic!("{error}"));
+    let text = printed(&outcome);
+    println!("{text}");
+    assert!(text.trim_end().ends_with("enabled"), "{text}");
+    for after in ["nothing", "old", "make", "orphans"] {
+        assert!(number_after(&text, &format!("{after} waited")) <= 10_000_000.0, "after {after}: {text}");
+    }
+}
+
+#[test]
+fn sets_of_cpus_of_one_user_leave_places_for_others() {
+    // Each of the sets contains the first CPU, which examines at most 16 of the sets.
+    let asked = Beside { loops: 3, within: Some(3), ..Beside::four_a_cpu("asleep 28", By::OtherUser, 8, 3) };
+    let eevdf = beside(&asked, Under::Eevdf).unwrap_or_else(|error| panic!("{error}"));
+    let place = Place { cpus: 8, shift: SLOW_CPU, examples: &["attack", "crowd"], ..Place::default() };
+    let said = said(
+        &place,
+        "start --actuator scx; attack as 1000 attack asleep 28 & sleep 1
+        attack within 3 crowd 3 3; status end",
+    );
+    println!("EEVDF {}: {}", eevdf.part, said.0);
+    said.is_in_charge("end");
+    assert!(said.number("crowd had") >= 0.8 * eevdf.part, "EEVDF {}: {}", eevdf.part, said.0);
+    assert!(said.number("longest wait") <= 50.0, "{}", said.0);
+    let warnings = said.status("end")["warnings"].to_string();
+    assert!(warnings.contains("times a set of CPUs found no place"), "{warnings}");
+}
+
+/// Starts 10,000 ordinary loops, 10,000 loops of SCHED_IDLE, and eight terminals that get characters without
+/// end, before a loop in use.
+const FLOODS: &str = "
+start --actuator scx
+mkfifo gate; crowd 10000 SECONDS 0 1 100 <gate & crowd=$!; exec 3>gate; until_ hogs pidof hog
+spry sched set $(pidof hog) --class interactive
+attack as 1000 attack idle-crowd 10000 & sleep 8; attack as 1000 attack ttys 8 & sleep 1
+IFS=' /' read one five fifteen runnable rest </proc/loadavg; echo runnable $runnable of $rest
+exec 3>&-; wait $crowd; status end";
+
+/// The short form of what goes before a program in use is in `stack.rs`, beside smaller crowds.
+#[test]
+fn before_a_program_in_use_three_floods_have_a_fifth() {
+    if !is_long() {
+        return;
+    }
+    let place = Place { shift: 0, memory_mib: 3072, examples: &["attack", "crowd"], ..Place::default() };
+    let said = said(&place, &FLOODS.replace("SECONDS", "60"));
+    println!("{}", said.0);
+    said.is_in_charge("end");
+    assert!(said.number("runnable") >= 10_000.0, "{}", said.0);
+    assert!(said.number("hogs had") >= 79.0, "{}", said.0);
+}
+
+#[test]
+fn a_film_loses_no_frame_to_three_floods_at_once() {
+    if !is_long() {
+        return;
+    }
+    let film = film(&["ttys 8", "crowd 10000", "idle-crowd 10000"], 60).expect("the lab runs it");
+    println!("{} of {} frames: {}", film.frames.0, film.frames.1, film.text);
+    assert!(film.in_charge && film.runnable >= 20_000, "{}", film.text);
+    assert!(film.frames.1 >= 1499 && film.frames.0 == film.frames.1, "{:?}: {}", film.frames, film.text);
+}
