@@ -35,7 +35,7 @@ nice_of() { cut -d' ' -f19 /proc/$1/stat; }
 "#;
 
 /// The output of a script.
-struct Said(String);
+pub struct Said(pub String);
 
 impl Said {
     /// The text that follows a word at the beginning of a line.
@@ -44,24 +44,26 @@ impl Said {
         line.unwrap_or_else(|| panic!("no `{word}` in {}", self.0))
     }
 
-    fn number(&self, word: &str) -> f64 {
+    /// The number that follows a word at the beginning of a line.
+    pub fn number(&self, word: &str) -> f64 {
         let text = self.after(word).split_whitespace().next().unwrap_or_default();
         text.parse().unwrap_or_else(|_| panic!("no number after `{word}` in {}", self.0))
     }
 
     /// All numbers that follow a word.
-    fn numbers(&self, word: &str) -> Vec<f64> {
+    pub fn numbers(&self, word: &str) -> Vec<f64> {
         let lines = self.0.lines().filter_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
         lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
     }
 
-    fn status(&self, name: &str) -> Value {
+    /// The daemon's status that was printed under a name.
+    pub fn status(&self, name: &str) -> Value {
         let text = self.after(&format!("status-{name}"));
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text} in {}", self.0))
     }
 
     /// Checks that the daemon has been in charge all the time, and reports it.
-    fn is_in_charge(&self, name: &str) {
+    pub fn is_in_charge(&self, name: &str) {
         let status = self.status(name);
         assert_eq!(status["actuator"], "scx", "{}", self.0);
         assert_eq!(status["acting"]["state"], "acting", "{}", self.0);
@@ -72,22 +74,30 @@ impl Said {
 }
 
 /// The machine that a script runs on.
-struct Place {
-    spec: MachineSpec,
-    cpus: u32,
+pub struct Place {
+    pub spec: MachineSpec,
+    pub cpus: u32,
     /// An instruction takes 2 to the power of this number, in nanoseconds.
-    shift: u8,
-    memory_mib: u32,
+    pub shift: u8,
+    pub memory_mib: u32,
+    /// The example programs among the script's commands.
+    pub examples: &'static [&'static str],
 }
 
 impl Default for Place {
     fn default() -> Place {
-        Place { spec: MachineSpec::default(), cpus: 1, shift: 1, memory_mib: 1792 }
+        Place {
+            spec: MachineSpec::default(),
+            cpus: 1,
+            shift: 1,
+            memory_mib: 1792,
+            examples: &["crowd", "storm"],
+        }
     }
 }
 
-/// The output of a script that can use Spry's programs, the crowd and the storms.
-fn said(place: &Place, text: &str) -> Said {
+/// The output of a script that can use Spry's programs and the place's examples.
+pub fn said(place: &Place, text: &str) -> Said {
     let text = format!(
         "{WORDS}{text}\necho \"state $(cat $ext/state)\"; echo \"rejected $(cat \
          $ext/nr_rejected)\"; cat /tmp/log"
@@ -99,7 +109,7 @@ fn said(place: &Place, text: &str) -> Said {
         commands: vec![shell(&text, 600)],
         ..Job::default()
     });
-    for name in ["crowd", "storm"] {
+    for name in place.examples {
         let file = FileSource::File(example(name));
         job.files.insert(format!("/spry/bin/{name}"), file);
     }

@@ -12,6 +12,7 @@ mod groups;
 mod kernels;
 mod latency;
 mod loads;
+mod outlasts;
 mod real_rate;
 mod repeats;
 mod reproduce;
