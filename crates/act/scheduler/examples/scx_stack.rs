@@ -193,8 +193,8 @@ fn main() -> Result<()> {
         if let Some(file) = &counts {
             let stats = scx.stats();
             let text = format!(
-                "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\nreaders_passed {}\n",
-                stats.miscounted, stats.housekeeping_longest_ns, stats.passed_by, stats.readers_passed
+                "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\npassed_inside {}\n",
+                stats.miscounted, stats.housekeeping_longest_ns, stats.passed_by, stats.passed_inside
             );
             fs::write(file, text).context(file.clone())?;
         }

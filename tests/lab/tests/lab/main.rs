@@ -13,6 +13,7 @@ mod in_charge;
 mod kernels;
 mod latency;
 mod loads;
+mod outlasts;
 mod real_rate;
 mod repeats;
 mod reproduce;

@@ -85,6 +85,9 @@ pub struct Scx {
     link: Option<Link>,
     /// Keeps the program attached that reports to the scheduler the work that processes in use queue.
     _sees_work: Link,
+    /// Keeps the program attached that sees for each task whether it leaves its CPU inside the kernel, while
+    /// cgroups have limits; or why it could not be attached.
+    sees_switches: Option<Result<Link, String>>,
     skel: SchedSkel<'static>,
     nodes: Nodes,
     ensurer: Ensurer,
@@ -144,6 +147,7 @@ impl Scx {
             _beats: beats,
             link: Some(link),
             _sees_work: sees_work,
+            sees_switches: None,
             skel,
             nodes,
             ensurer,
@@ -161,6 +165,23 @@ impl Scx {
     /// Statistics of the scheduler since it was loaded.
     pub fn stats(&self) -> Stats {
         self.skel.maps.bss_data.as_deref().map(stats::sum).unwrap_or_default()
+    }
+
+    /// Sees all switches while cgroups have limits, so that machines without limits do not pay for it.
+    fn watch_switches(&mut self) {
+        let Some(bss) = self.skel.maps.bss_data.as_mut() else { return };
+        // SAFETY: a word of mapped memory, aligned as in C.
+        let limited = unsafe { AtomicU32::from_ptr(&raw mut bss.cgroups_limited) };
+        if limited.load(Ordering::Relaxed) == 0 {
+            if self.sees_switches.take().is_some() {
+                // SAFETY: a word of mapped memory, aligned as in C, that BPF only reads.
+                let round = unsafe { AtomicU32::from_ptr(&raw mut bss.switches_round) };
+                round.fetch_add(1, Ordering::Release);
+            }
+        } else if self.sees_switches.is_none() {
+            let link = self.skel.progs.spry_leaves_cpu.attach();
+            self.sees_switches = Some(link.map_err(|error| error.to_string()));
+        }
     }
 
     fn node(&mut self, tgid: Tgid) -> Option<NodeRef> {
@@ -316,6 +337,7 @@ impl Actuator for Scx {
 
     fn health(&mut self) -> Health {
         if !uei_exited!(&self.skel, uei) {
+            self.watch_switches();
             return Health::Acting;
         }
         Health::Ejected(match uei_read!(&self.skel, uei).report() {
@@ -364,6 +386,11 @@ impl Actuator for Scx {
 
     fn warnings(&self) -> Vec<String> {
         let mut warnings = self.warnings.clone();
+        if let Some(Err(error)) = &self.sees_switches {
+            warnings.push(format!(
+                "switches are not seen ({error}): a task over its cpu.max may keep others waiting for a lock"
+            ));
+        }
         if let Some(bss) = self.skel.maps.bss_data.as_deref() {
             if bss.cgroups_left_out > 0 {
                 warnings.push(format!(

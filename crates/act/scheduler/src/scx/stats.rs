@@ -34,8 +34,8 @@ pub struct Stats {
     pub miscounted: u64,
     /// The number of times that a task parked for long (because of `cpu.max`) got a CPU for no time.
     pub passed_by: u64,
-    /// The number of times that a parked reader of RCU got a CPU for a moment.
-    pub readers_passed: u64,
+    /// The number of times that a task parked inside the kernel got a CPU for a moment.
+    pub passed_inside: u64,
     /// The longest run of the scheduler's housekeeping, ns.
     pub housekeeping_longest_ns: u64,
 }
@@ -49,7 +49,7 @@ pub(super) fn sum(bss: &types::bss) -> Stats {
         classes,
         miscounted: bss.miscounted,
         passed_by: bss.passed_by,
-        readers_passed: bss.readers_passed,
+        passed_inside: bss.passed_inside,
         housekeeping_longest_ns: bss.housekeeping_longest_ns,
         ..Stats::default()
     };

@@ -6,8 +6,12 @@
  * into a queue while its cgroup's quota is spent. If the quota is spent later, the task is parked when it
  * comes first in its class' queue.
  *
- * Order: by the time at which a task passes a CPU (release.bpf.h). So readers of RCU are soon first. Of the
- * other tasks, the task that has been parked for longest is first.
+ * Inside: a task that lost its CPU inside the kernel may hold a lock of the kernel, and so may a task that
+ * blocked there. Other tasks then wait for it, even those of root. A task that leaves its CPU on the way to
+ * user mode holds no lock.
+ *
+ * Order: by the time at which a task passes a CPU (release.bpf.h). So tasks inside the kernel are soon first.
+ * Of the other tasks, the task that has been parked for longest is first.
  */
 #ifndef SPRY_PARK_BPF_H
 #define SPRY_PARK_BPF_H
@@ -22,6 +26,60 @@
 /* Number of tasks parked in the current call. It is in memory, since the verifier would follow each value of
  * a local variable separately. */
 static u32 parked_now;
+
+/* How a thread last left its CPU. A blocked task that gets a CPU calls the scheduler again at once if the CPU
+ * must decide again. The kernel reports this as it reports the way to user mode. So the first such report
+ * after a block says nothing. */
+enum {
+	LEFT_UNKNOWN,
+	LEFT_BLOCKED,
+	LEFT_BLOCKED_MAYBE,
+	LEFT_PREEMPTED,
+	LEFT_TO_USER,
+};
+
+/* Counted up by the daemon when it has detached spry_leaves_cpu. How a thread left its CPU before is unknown
+ * from then on, since the thread may have run since. */
+u32 switches_round;
+
+static __always_inline u8 how_it_left(const struct thread_ctx *t)
+{
+	return t->left_round == (u8)switches_round ? t->left_cpu : LEFT_UNKNOWN;
+}
+
+static __always_inline void leaves_cpu(struct thread_ctx *t, u8 how)
+{
+	t->left_cpu = how;
+	t->left_round = switches_round;
+}
+
+/* A task leaves its CPU. `preempt` is set if the kernel took the CPU away amid its own code; `prev_state` is
+ * 0 unless the task blocks. Both are 0 on the way to user mode. The daemon attaches this program while
+ * cgroups have limits. */
+SEC("tp_btf/sched_switch")
+int BPF_PROG(spry_leaves_cpu, bool preempt, struct task_struct *prev, struct task_struct *next,
+	     unsigned int prev_state)
+{
+	struct thread_ctx *t = find_thread(prev);
+
+	if (!t)
+		return 0;
+	if (preempt)
+		leaves_cpu(t, LEFT_PREEMPTED);
+	else if (prev_state)
+		leaves_cpu(t, LEFT_BLOCKED);
+	else
+		leaves_cpu(t, how_it_left(t) == LEFT_BLOCKED ? LEFT_BLOCKED_MAYBE : LEFT_TO_USER);
+	return 0;
+}
+
+/* Whether a task that has no CPU may keep others waiting: it left its CPU inside the kernel. */
+static __always_inline bool is_inside(const struct task_struct *p, const struct thread_ctx *t)
+{
+	u8 how = how_it_left(t);
+
+	return (how != LEFT_UNKNOWN && how != LEFT_TO_USER) || is_reader(p);
+}
 
 /* Whether a thread was parked and has not run since. */
 static __always_inline bool is_parked(const struct task_struct *p, const struct thread_ctx *t)
@@ -59,15 +117,16 @@ static __always_inline void tell_released(struct task_struct *p, u64 now)
 
 /* A thread is parked at the slot of a cgroup that has spent its quota. `key` is the thread's order in its
  * class. A thread that has not run since it was parked counts as parked since then, however often it was put
- * into other queues. The kernel ends the scheduler if a reader of RCU has no CPU for 21 s, so a reader passes
- * a CPU soon. */
+ * into other queues. A task is put before the kernel reports that it leaves its CPU. So each task is looked
+ * at when a task inside the kernel would pass a CPU, and release_parked() tells them apart. */
 static __always_inline void parks(struct task_struct *p, struct thread_ctx *t, u32 slot, u64 key)
 {
 	u64 now = scx_bpf_now();
 
 	if (!is_parked(p, t)) {
-		t->passes_ns = now + (is_reader(p) ? reader_most_ns : parked_most_ns);
+		t->passes_ns = now + inside_most_ns;
 		t->parked_ran_ns = p->se.sum_exec_runtime;
+		t->rests = 0;
 	}
 	t->passes = 0;
 	t->parked_key = key;

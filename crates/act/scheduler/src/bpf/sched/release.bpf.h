@@ -9,11 +9,13 @@
  * Watchdog: the kernel ends the scheduler if a task that is ready to run has no CPU for 30 s. A task that has
  * been parked for 8 s gets a CPU for no time: the CPU switches to it and at once decides again.
  *
- * Readers: the kernel also ends the scheduler if a grace period of RCU takes 21 s. A grace period waits for
- * each task that lost its CPU in a read-side critical section, for example in a page fault. So such a task
- * gets a CPU for 50 us when it has been parked for 50 ms, until it has left the section.
+ * Inside: a task that left its CPU inside the kernel may hold a lock (park.bpf.h), or be a reader of RCU. The
+ * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
+ * task inside the kernel gets a CPU for 50 us when it has been parked for 50 ms, until it is on the way to
+ * user mode. A task on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not
+ * known how a task left its CPU, it gets a CPU for no time, and then this is known.
  *
- * Bound: the stays of readers take at most 4 % of a CPU together. Their run time is charged to the quota.
+ * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
 #ifndef SPRY_RELEASE_BPF_H
 #define SPRY_RELEASE_BPF_H
@@ -29,21 +31,25 @@
 /* One task is released for each part of this length, ns, of the rest of a cgroup's quota. Tasks that run for
  * less leave some of the quota for the next tasks. */
 #define RELEASE_EACH_NS (MS / 4)
-/* The most tasks that get a CPU for no time within one limit_tick_ns; a reader counts as two. */
+/* The most tasks that get a CPU for no time within one limit_tick_ns; a task inside the kernel counts as
+ * two. */
 #define PASSING_AT_ONCE 16
-#define PASSING_READER	2
+#define PASSING_INSIDE	2
+/* The most tasks that begin to rest in one round. If more could, the next round follows after
+ * RELEASE_AGAIN_NS. */
+#define RESTING_AT_ONCE 64
 
 /* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;
 static u64 passing_ns;
 
-/* Numbers of tasks in the current round: released in all; sent to pass a CPU; released of one cgroup.
- * They are in memory, since the verifier would follow each value of a local variable separately. */
-static u32 released, passing, of_one;
+/* Numbers of tasks in the current round: released in all; sent to pass a CPU; released of one cgroup; begun
+ * to rest. They are in memory, since the verifier would follow each value of a local variable separately. */
+static u32 released, passing, of_one, resting;
 
-/* Numbers of tasks that passed a CPU so far: for no time, and readers of RCU. */
+/* Numbers of tasks that passed a CPU so far: for no time, and inside the kernel. */
 u64 passed_by;
-u64 readers_passed;
+u64 passed_inside;
 
 /* Moves a parked task to a queue that CPUs serve. The iterator `it` stands at the task. */
 static __always_inline void leaves_parking(struct bpf_iter_scx_dsq *it, struct task_struct *p,
@@ -101,9 +107,20 @@ __noinline u32 release_parked(u32 slot, u64 now)
 		if (!t)
 			break;
 		if (by && (s64)(now - t->passes_ns) >= 0) {
+			if (!t->rests && how_it_left(t) == LEFT_TO_USER && !is_reader(p)) {
+				if (resting >= RESTING_AT_ONCE) {
+					more = 1;
+					break;
+				}
+				resting++;
+				t->rests = 1;
+				t->passes_ns += parked_most_ns - inside_most_ns;
+				move_to_parked(BPF_FOR_EACH_ITER, p, slot, t->passes_ns);
+				continue;
+			}
 			if (passing >= PASSING_AT_ONCE)
 				break;
-			passing += is_reader(p) ? PASSING_READER : 1;
+			passing += is_inside(p, t) ? PASSING_INSIDE : 1;
 			leaves_parking(BPF_FOR_EACH_ITER, p, t, QUEUE_PASSING, t->parked_key);
 			continue;
 		}
@@ -142,14 +159,15 @@ static __always_inline u32 look_at_parked(u32 slot, u64 now)
  * ns. */
 __noinline u64 limits_keep(u64 now)
 {
-	u32 i, last = highest_slot, more = 0, any = 0;
+	u32 i, last = highest_slot, more = 0, any = 0, after = 0, is_full;
 
 	if (cgroups_limited)
 		limit_refill(now);
 	if (!parking_looks)
 		return limit_tick_ns;
-	released = 0;
+	released = resting = 0;
 	passing = now - passing_ns >= limit_tick_ns ? 0 : PASSING_AT_ONCE;
+	is_full = passing;
 	if (!passing)
 		passing_ns = now;
 	bpf_for(i, 0, SPRY_CGROUPS_MAX)
@@ -167,20 +185,30 @@ __noinline u64 limits_keep(u64 now)
 			continue;
 		any = 1;
 		more |= look_at_parked(slot, now);
+		if (!is_full && passing >= PASSING_AT_ONCE) {
+			is_full = 1;
+			after = release_from + 1;
+		}
 	}
 	if (!any)
 		parking_looks--;
+	/* The other cgroups come first when tasks may pass again. Otherwise a cgroup whose tasks stay inside
+	 * the kernel would keep theirs from a CPU, until the watchdog ends the scheduler. */
+	if (after)
+		release_from = after - 1;
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
 /* Switches a CPU to a parked task that passes it, if there is one in a place. A kick ends this as soon as the
- * task has the CPU; for a reader, the CPU's timer ends it. The first task may change before it is taken, so a
- * reader may be kicked, and then passes again later. Returns whether there was such a task. */
+ * task has the CPU; for a task inside the kernel, the CPU's timer ends it. The first task may change before
+ * it is taken, so such a task may be kicked, and then passes again later. Returns whether there was a task.
+ */
 __noinline u32 pass_from(u32 cpu, u32 place)
 {
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, QUEUE_PASSING));
 	struct cpu_ctx *c = cpu_at(cpu);
-	bool stays = p && is_reader(p);
+	struct thread_ctx *t = p ? find_thread(p) : NULL;
+	bool stays = t && is_inside(p, t);
 	u64 now;
 
 	if (!take(place, QUEUE_PASSING))
@@ -188,8 +216,8 @@ __noinline u32 pass_from(u32 cpu, u32 place)
 	c->has = SPRY_CLASS_IDLE;
 	if (stays) {
 		now = scx_bpf_now();
-		timer_set(cpu, c, now, now + reader_stay_ns);
-		__sync_fetch_and_add(&readers_passed, 1);
+		timer_set(cpu, c, now, now + inside_stay_ns);
+		__sync_fetch_and_add(&passed_inside, 1);
 		return true;
 	}
 	__sync_fetch_and_add(&passed_by, 1);

@@ -223,8 +223,13 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* Whether the thread, which is parked, waits in QUEUE_PASSING. */
-	u32 passes;
+	/* How the thread last left its CPU (park.bpf.h), and the low byte of switches_round at that time. */
+	u8 left_cpu;
+	u8 left_round;
+	/* Whether the thread, which is parked, waits in QUEUE_PASSING; and whether it rests: it holds no lock
+	 * of the kernel, so it stays parked for longer (release.bpf.h). */
+	u8 passes;
+	u8 rests;
 	/* The time from which on the parked thread may pass a CPU; its run time when it was parked, ns; and
 	 * its order before that (0: it is not parked). */
 	u64 passes_ns;
