@@ -41,7 +41,7 @@ fn an_idle_loop_that_is_put_back_does_not_end_the_scheduler() {
 /// Runs two loops of a user all the time, on one CPU. Three programs end while they have run more than others
 /// of their class: a task of a user that began before the scheduler was loaded, the children of a program in
 /// use, as of `make`, and that program. After each end root starts twelve processes, one after the other.
-/// Prints how long one of them waited for the CPU at worst, ns. Each reads its waiting time as soon as it runs.
+/// Prints how long one of them waited for the CPU at worst, ns. Each reads that time as soon as it runs.
 const BEGINS: &str = "
 as() { attack as 1000 \"$@\" & }
 begins() {
