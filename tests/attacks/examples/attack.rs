@@ -22,7 +22,7 @@
 //! `masks TID`: another task is allowed on the first CPU, then on all CPUs, without end.
 //! `nice TID`: another task of the same user becomes nicer and less nice in turn, without end, within the
 //! user's limit.
-//! `crowd COUNT`: COUNT threads of one process spin without end, from when all of them exist.
+//! `crowd COUNT`: COUNT threads of one process spin without end.
 //! `bound COUNT`: as `crowd`, but the threads may use the first two CPUs only.
 //! `self-batch COUNT`: COUNT threads, each of which becomes BATCH and OTHER in turn each half millisecond.
 //! `ttys COUNT`: COUNT pseudo-terminals get characters without end, which kernel threads discard.
@@ -47,7 +47,6 @@ use std::ops::Range;
 use std::os::fd::AsRawFd;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
-use std::sync::RwLock;
 use std::sync::mpsc::{Sender, channel};
 use std::thread;
 use std::time::Duration;
@@ -281,20 +280,14 @@ fn nice(tid: u32) -> ! {
     }
 }
 
-/// The threads begin to spin when all of them exist. Otherwise the first ones would keep this thread from
-/// starting the others.
 fn crowd(count: u32) -> ! {
-    static GATE: RwLock<()> = RwLock::new(());
-    let closed = GATE.write();
     for _ in 1..count {
         drop(thread::Builder::new().stack_size(64 << 10).spawn(|| {
-            drop(GATE.read());
             loop {
                 work();
             }
         }));
     }
-    drop(closed);
     loop {
         work();
     }

@@ -3,7 +3,6 @@
 
 use spry_lab::{Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::{Beside, By, Under, beside, number_after};
-use spry_lab_tests::desktop::film;
 use spry_lab_tests::{SLOW_CPU, is_long, machine, printed, run, script_with_programs};
 
 use crate::daemon::{Place, said};
@@ -94,39 +93,4 @@ fn sets_of_cpus_of_one_user_leave_places_for_others() {
     assert!(said.number("longest wait") <= 50.0, "{}", said.0);
     let warnings = said.status("end")["warnings"].to_string();
     assert!(warnings.contains("times a set of CPUs found no place"), "{warnings}");
-}
-
-/// Starts 10,000 ordinary loops, 10,000 loops of SCHED_IDLE, and eight terminals that get characters without
-/// end, before a loop in use.
-const FLOODS: &str = "
-start --actuator scx
-mkfifo gate; crowd 10000 SECONDS 0 1 100 <gate & crowd=$!; exec 3>gate; until_ hogs pidof hog
-spry sched set $(pidof hog) --class interactive
-attack as 1000 attack idle-crowd 10000 & sleep 8; attack as 1000 attack ttys 8 & sleep 1
-IFS=' /' read one five fifteen runnable rest </proc/loadavg; echo runnable $runnable of $rest
-exec 3>&-; wait $crowd; status end";
-
-/// The short form of what goes before a program in use is in `stack.rs`, beside smaller crowds.
-#[test]
-fn before_a_program_in_use_three_floods_have_a_fifth() {
-    if !is_long() {
-        return;
-    }
-    let place = Place { shift: 0, memory_mib: 3072, examples: &["attack", "crowd"], ..Place::default() };
-    let said = said(&place, &FLOODS.replace("SECONDS", "60"));
-    println!("{}", said.0);
-    said.is_in_charge("end");
-    assert!(said.number("runnable") >= 10_000.0, "{}", said.0);
-    assert!(said.number("hogs had") >= 79.0, "{}", said.0);
-}
-
-#[test]
-fn a_film_loses_no_frame_to_three_floods_at_once() {
-    if !is_long() {
-        return;
-    }
-    let film = film(&["ttys 8", "crowd 10000", "idle-crowd 10000"], 60).expect("the lab runs it");
-    println!("{} of {} frames: {}", film.frames.0, film.frames.1, film.text);
-    assert!(film.in_charge && film.runnable >= 20_000, "{}", film.text);
-    assert!(film.frames.1 >= 1499 && film.frames.0 == film.frames.1, "{:?}: {}", film.frames, film.text);
 }
