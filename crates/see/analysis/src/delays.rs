@@ -363,7 +363,9 @@ impl Draft {
 /// while the task waited.
 fn bound(now: &Timeline, waited: &Waited, queues: &[(u16, u64, u64)]) -> Option<Bound> {
     let cpus = now.task(waited.task).bound_to()?.get();
-    let used = now.cpus().iter().filter(|cpu| cpu.holder() != Holder::Unknown).count();
+    // At the end of the trace no CPU has a holder any more.
+    let is_used = |cpu: &&Cpu| cpu.holder() != Holder::Unknown || cpu.recent(0).is_some();
+    let used = now.cpus().iter().filter(is_used).count();
     if usize::from(cpus) >= used {
         return None;
     }

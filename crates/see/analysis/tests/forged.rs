@@ -56,7 +56,7 @@ fn any_number_of_losses_is_a_number() {
 
 #[test]
 fn sums_over_tasks_and_cpus_are_numbers() {
-    // Two threads of a process have a CPU each for the whole of the clock's time, in interrupts. Three woken
+    // Two threads of a process have a CPU each for the whole of the clock's time, in interrupts. Four woken
     // tasks wait for all that time.
     let mut tape = Tape::new(&[Group::Irq]);
     let end_ns = u64::MAX - START_NS;
@@ -72,7 +72,7 @@ fn sums_over_tasks_and_cpus_are_numbers() {
     for (cpu, tid) in [(0, 7), (1, 8)] {
         tape.at(0, cpu, switch(0, tid, Preempted)).at(0, cpu, Event::IrqEnter(Irq::LocalTimer));
     }
-    for tid in [20, 21, 22] {
+    for tid in 20..24 {
         tape.at(1, 0, waking(7, tid, Context::Task));
         tape.at(1, 0, Event::Wakeup(Wakeup { tid: Tid(tid), target_cpu: 0, kind: WakeupKind::Again }));
     }
@@ -84,6 +84,7 @@ fn sums_over_tasks_and_cpus_are_numbers() {
         );
     }
     tape.at(end_ns - 7, 0, Event::Stat(stat(2))).at(end_ns - 6, 0, switch(20, 22, Sleeping));
+    tape.at(end_ns - 5, 0, switch(22, 23, Sleeping));
     let findings = tape.findings(end_ns);
     let nodes = findings.graph.unwrap().nodes;
     assert_eq!(nodes.iter().find(|node| node.tgid.0 == 7).unwrap().runtime_ns, u64::MAX);
