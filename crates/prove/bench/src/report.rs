@@ -67,7 +67,8 @@ pub struct Share {
     pub interrupts: f64,
     /// The time that the added interrupts add in all, ns.
     pub added_ns: f64,
-    /// The 95 % interval of the added time reaches this far to either side, ns; `None` if there is one sample.
+    /// The 95 % interval of the added time reaches this far to either side, ns; `None` if there is one
+    /// sample.
     pub margin_ns: Option<f64>,
     /// The part of the added time that is the interrupts' own, ns.
     pub direct_ns: f64,

@@ -38,8 +38,8 @@ fn head(report: &Report) -> String {
     )
 }
 
-/// The mean and the standard deviation, such as `1.98 ± 0.66`; `1.98 ± -` if there is none. The size of the mean determines the number of
-/// digits.
+/// The mean and the standard deviation, such as `1.98 ± 0.66`; `1.98 ± -` if there is none. The size of the
+/// mean determines the number of digits.
 fn spread(mean: f64, sd: Option<f64>) -> String {
     let decimals = match mean.abs() {
         mean if mean >= 100.0 => 0,

@@ -12,8 +12,8 @@ const ARMED_MAX: usize = 1 << 18;
 /// less than this, ns.
 const SAME_CLOCK_NS: u64 = 10_000_000;
 
-/// Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not late;
-/// its deadline on the trace's clock is this at most, ns.
+/// Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not
+/// late. Its deadline on the trace's clock is this at most, ns.
 const AT_ONCE_NS: i128 = 1;
 
 /// The largest number of stored distances of clocks from the records' clock.

@@ -284,7 +284,7 @@ impl<W: Write> Drain<W> {
         self.write(cpu, time_ns, Event::Switch(Switch { stolen_ns, ..switch }))
     }
 
-    /// The number of CPUs on which the task may run that leaves its CPU, if that is known. A number that is not
+    /// The number of CPUs on which the task that leaves its CPU may run, if it is known. A number that is not
     /// known exactly counts as all CPUs, if the task was bound to fewer.
     fn cpus_of_prev(&mut self, raw: &RawSwitch) -> Option<NonZeroU16> {
         let many = SPRY_ALLOWED_MANY as u16;

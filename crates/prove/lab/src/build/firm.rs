@@ -1,7 +1,7 @@
 //! Edits of the kernel's source for firm timers, as in Time-Sensitive Linux (OSDI 2002, sections 3.1, 3.2).
 //!
-//! Sleeps, polls, interval timers and timerfds of unmodified programs may expire up to an overshoot late. They
-//! are served at the return to user mode if it comes first. The kernel re-arms its clock device lazily since
+//! Sleeps, polls, interval timers and timerfds of unmodified programs may expire up to an overshoot late.
+//! They are served at the return to user mode if it comes first. The kernel re-arms its clock device lazily since
 //! 7.3 (`hrtimer_rearm`). A check therefore takes the same way as the device's interrupt, and the device is
 //! armed once at its end.
 
@@ -79,8 +79,8 @@ const EDITS: [Edit; 19] = [
         place: "#include <linux/freezer.h>",
         put: Put::After("\n#include <linux/hardirq.h>\n#include <asm/irq_regs.h>"),
     },
-    // An interval timer that expired at its deadline is forwarded from there, not from its latest time. Timers
-    // without a range have both at the same time.
+    // An interval timer that expired at its deadline is forwarded from there, not from its latest time. Of
+    // timers without a range, both are the same.
     Edit {
         file: TIMERS,
         place: "delta = ktime_sub(now, hrtimer_get_expires(timer));",
