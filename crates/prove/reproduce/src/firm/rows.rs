@@ -71,6 +71,7 @@ const CHECKS: &str = "a check takes the time from the clock and compares it; at 
 const COSTS_MORE: &str = "a nanosecond an instruction: today's kernel takes more of them for an interrupt, a wake-up \
                           and a switch than the paper's processor took time";
 
+const SAVES_LESS: &str = "the checks cost more than the interrupts that they save";
 const NOT_APART: &str = "the cells' numbers of hard timers, soft timers and checks grow together";
 
 /// A difference of half a point, or of half the paper's value, agrees.
@@ -158,7 +159,10 @@ fn gain(study: &Study, case: &Case, system: &System) -> Option<Row> {
     let Spread { median, low, high } = longer;
     let row = plain(case, system, GAIN, Some(Spread { median: -median, low: -high, high: -low }))?;
     Some(match gain_percent(case.key).filter(|_| system.key == "firm-500") {
-        Some(published) => judged(row, published, agrees(published, -median), WAKE_UPS),
+        Some(published) => {
+            let why = if median > 0.0 { SAVES_LESS } else { WAKE_UPS };
+            judged(row, published, agrees(published, -median), why)
+        }
         None => row,
     })
 }
