@@ -364,7 +364,7 @@ impl Draft {
 fn bound(now: &Timeline, waited: &Waited, queues: &[(u16, u64, u64)]) -> Option<Bound> {
     let cpus = now.task(waited.task).bound_to()?.get();
     // At the end of the trace no CPU has a holder any more.
-    let is_used = |cpu: &&Cpu| cpu.holder() != Holder::Unknown || cpu.recent(0).is_some();
+    let is_used = |cpu: &&TimelineCpu| cpu.holder() != Holder::Unknown || cpu.recent(0).is_some();
     let used = now.cpus().iter().filter(is_used).count();
     if usize::from(cpus) >= used {
         return None;
