@@ -203,8 +203,9 @@ fn ten_thousand_loops_over_their_limit_get_their_quota() {
     for &cpus in cpus {
         let text = with_places_at(0, "--counts /run/counts hog=1:200000", cpus, MANY_LIMITED);
         println!("{cpus} CPUs: {text}");
-        // Each loop got a CPU for no time once on average, so the kernel's watchdog sees it run.
-        assert!(number_after(&text, "passed_by") >= 10_000.0, "{text}");
+        // Each loop got a CPU for moments once on average, so the kernel's watchdog sees it run.
+        let passed = number_after(&text, "passed_by") + number_after(&text, "passed_inside");
+        assert!(passed >= 10_000.0, "{text}");
         assert!(number_after(&text, "used") <= 0.015 * 24e6, "{text}");
         assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
     }

@@ -75,10 +75,11 @@ const volatile u64 housekeeping_ns = 200000000;
  * the time after which a parked task gets a CPU for no time, ns (release.bpf.h). */
 const volatile u64 limit_tick_ns = 10000000;
 const volatile u64 parked_most_ns = 8000000000;
-/* The time after which a parked task inside the kernel gets a CPU, and the time for which it gets it, ns.
- * The latter is enough to switch to the task and back on a slow CPU. */
+/* The time after which a parked task inside the kernel gets a CPU, and the time for which it gets it first
+ * and at most, ns. On a slow CPU the latter is enough to switch to the task and back. */
 const volatile u64 inside_most_ns = 50000000;
-const volatile u64 inside_stay_ns = 50000;
+const volatile u64 inside_stay_ns = 5000;
+const volatile u64 inside_stay_most_ns = 50000;
 
 /* Whether BPF programs can have timers; on real-time kernels they cannot. Without timers, turns end at
  * ticks or when a thread of the daemon wakes (beat_ns). Decisions do the housekeeping, and limits of

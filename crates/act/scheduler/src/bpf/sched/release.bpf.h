@@ -11,9 +11,10 @@
  *
  * Inside: a task that left its CPU inside the kernel may hold a lock (park.bpf.h), or be a reader of RCU. The
  * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
- * task inside the kernel gets a CPU for 50 us when it has been parked for 50 ms, until it is on the way to
- * user mode. A task on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not
- * known how a task left its CPU, it gets a CPU for no time, and then this is known.
+ * task inside the kernel gets a CPU for moments when it has been parked for 50 ms, until it is on the way to
+ * user mode. Its first stay takes 5 us, and each further stay twice as long as the last, up to 50 us. A task
+ * on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a task
+ * left its CPU, it gets a CPU for no time, and then this is known.
  *
  * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
@@ -31,10 +32,13 @@
 /* One task is released for each part of this length, ns, of the rest of a cgroup's quota. Tasks that run for
  * less leave some of the quota for the next tasks. */
 #define RELEASE_EACH_NS (MS / 4)
-/* The most tasks that get a CPU for no time within one limit_tick_ns; a task inside the kernel counts as
- * two. */
+/* The most tasks that get a CPU for no time within one limit_tick_ns. A task inside the kernel counts as two
+ * from its third stay on. */
 #define PASSING_AT_ONCE 16
 #define PASSING_INSIDE	2
+#define STAYS_SHORT	2
+/* From this number of stays on, a stay has its greatest length whatever its first one. */
+#define STAYS_GROW 16
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
 #define RESTING_AT_ONCE 64
@@ -114,13 +118,14 @@ __noinline u32 release_parked(u32 slot, u64 now)
 				}
 				resting++;
 				t->rests = 1;
+				t->stays = 0;
 				t->passes_ns += parked_most_ns - inside_most_ns;
 				move_to_parked(BPF_FOR_EACH_ITER, p, slot, t->passes_ns);
 				continue;
 			}
 			if (passing >= PASSING_AT_ONCE)
 				break;
-			passing += is_inside(p, t) ? PASSING_INSIDE : 1;
+			passing += is_inside(p, t) && t->stays >= STAYS_SHORT ? PASSING_INSIDE : 1;
 			leaves_parking(BPF_FOR_EACH_ITER, p, t, QUEUE_PASSING, t->parked_key);
 			continue;
 		}
@@ -199,6 +204,15 @@ __noinline u64 limits_keep(u64 now)
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
+/* How long a task inside the kernel has the CPU now, ns. */
+static __always_inline u64 stay_of(struct thread_ctx *t)
+{
+	u64 stay_ns = inside_stay_ns << (t->stays < STAYS_GROW ? t->stays : STAYS_GROW);
+
+	t->stays++;
+	return at_most(stay_ns, inside_stay_most_ns);
+}
+
 /* Switches a CPU to a parked task that passes it, if there is one in a place. A kick ends this as soon as the
  * task has the CPU; for a task inside the kernel, the CPU's timer ends it. The first task may change before
  * it is taken, so such a task may be kicked, and then passes again later. Returns whether there was a task.
@@ -216,7 +230,7 @@ __noinline u32 pass_from(u32 cpu, u32 place)
 	c->has = SPRY_CLASS_IDLE;
 	if (stays) {
 		now = scx_bpf_now();
-		timer_set(cpu, c, now, now + inside_stay_ns);
+		timer_set(cpu, c, now, now + stay_of(t));
 		__sync_fetch_and_add(&passed_inside, 1);
 		return true;
 	}

@@ -230,6 +230,8 @@ struct thread_ctx {
 	 * of the kernel, so it stays parked for longer (release.bpf.h). */
 	u8 passes;
 	u8 rests;
+	/* How often the thread had a CPU for moments since it was last known to be outside the kernel. */
+	u32 stays;
 	/* The time from which on the parked thread may pass a CPU; its run time when it was parked, ns; and
 	 * its order before that (0: it is not parked). */
 	u64 passes_ns;
