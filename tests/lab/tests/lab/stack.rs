@@ -189,12 +189,12 @@ fn a_task_over_its_limit_that_is_put_back_runs_in_time() {
 }
 
 /// Begins 10,000 loops at once in a cgroup that may have 10 ms of each second. Prints the CPU time that they
-/// got in 24 s, us, and the scheduler's counts.
+/// got in 30 s, us, and the scheduler's counts.
 const MANY_LIMITED: &str = "
 cd /sys/fs/cgroup && echo +cpu >cgroup.subtree_control && mkdir -p a; mkfifo /tmp/gate
 used() { awk '/usage_usec/ { print $2 }' a/cpu.stat; }
 (echo 0 >a/cgroup.procs; exec /spry/crowd 10000 60 0 0 10000 </tmp/gate) & exec 3>/tmp/gate; sleep 6
-echo 10000 1000000 >a/cpu.max; exec 3>&-; sleep 2; before=$(used); sleep 24
+echo 10000 1000000 >a/cpu.max; exec 3>&-; sleep 2; before=$(used); sleep 30
 echo used $(($(used) - before)); cat /run/counts";
 
 #[test]
@@ -206,7 +206,8 @@ fn ten_thousand_loops_over_their_limit_get_their_quota() {
         // Each loop got a CPU for moments once on average, so the kernel's watchdog sees it run.
         let passed = number_after(&text, "passed_by") + number_after(&text, "passed_inside");
         assert!(passed >= 10_000.0, "{text}");
-        assert!(number_after(&text, "used") <= 0.015 * 24e6, "{text}");
+        // Each has blocked, so it has two stays of 5 us inside the kernel first.
+        assert!(number_after(&text, "used") <= 0.015 * 30e6, "{text}");
         assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
     }
 }

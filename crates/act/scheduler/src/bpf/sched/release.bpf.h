@@ -12,9 +12,9 @@
  * Inside: a task that left its CPU inside the kernel may hold a lock (park.bpf.h), or be a reader of RCU. The
  * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
  * task inside the kernel gets a CPU for moments when it has been parked for 50 ms, until it is on the way to
- * user mode. Its first stay takes 5 us, and each further stay twice as long as the last, up to 50 us. A task
- * on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a task
- * left its CPU, it gets a CPU for no time, and then this is known.
+ * user mode. Its first two stays take 5 us, and each further stay twice as long as the last, up to 50 us. A
+ * task on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a
+ * task left its CPU, it gets a CPU for no time, and then this is known.
  *
  * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
@@ -37,7 +37,7 @@
 #define PASSING_AT_ONCE 16
 #define PASSING_INSIDE	2
 #define STAYS_SHORT	2
-/* From this number of stays on, a stay has its greatest length whatever its first one. */
+/* From this number on, stays are not counted. They have their greatest length by then. */
 #define STAYS_GROW 16
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
@@ -207,10 +207,11 @@ __noinline u64 limits_keep(u64 now)
 /* How long a task inside the kernel has the CPU now, ns. */
 static __always_inline u64 stay_of(struct thread_ctx *t)
 {
-	u64 stay_ns = inside_stay_ns << (t->stays < STAYS_GROW ? t->stays : STAYS_GROW);
+	u32 grown = t->stays < STAYS_SHORT ? 0 : t->stays + 1 - STAYS_SHORT;
 
-	t->stays++;
-	return at_most(stay_ns, inside_stay_most_ns);
+	if (t->stays < STAYS_GROW)
+		t->stays++;
+	return at_most(inside_stay_ns << grown, inside_stay_most_ns);
 }
 
 /* Switches a CPU to a parked task that passes it, if there is one in a place. A kick ends this as soon as the
