@@ -8,10 +8,11 @@ use crate::daemon::{Place, said};
 /// The loops' CPU time in each second at most, us: their quota is 1,000. What tasks run inside the kernel
 /// beyond the quota is taken from the next periods.
 const USED_MOST_US_PER_S: f64 = 5_000.0;
-/// The longest wait for an answer, ms. In four draws of a build it was 180 to 480 ms, of another 290 to 1,970.
+/// The longest wait for an answer, ms. In four draws of a build it was 180 to 480 ms, of another build 290 to
+/// 1,970 ms.
 const ANSWER_MOST_MS: f64 = 3_000.0;
-/// The longest time from SIGTERM until the kernel's own scheduler is back, ms. In four draws of a build it was
-/// 360 to 1,930 ms.
+/// The longest time from SIGTERM until the kernel's own scheduler is back, ms. In four draws of a build it
+/// was 360 to 1,930 ms.
 const GONE_MOST_MS: f64 = 3_000.0;
 
 /// Begins forty loops of an ordinary user in a cgroup that has spent its quota of 1 ms in each second.

@@ -118,8 +118,8 @@ pub enum IdleReason {
 pub struct Bound {
     /// The number of CPUs on which the task may run.
     pub cpus: u16,
-    /// Of all CPUs in whose queues the task did not wait, the CPU that was idle longest. If the task may run
-    /// on several CPUs, this may be one of them.
+    /// The CPU that was idle longest, without the CPUs in the queues of which the task waited. If the task
+    /// may run on several CPUs, this may be one of them.
     pub idle_cpu: u16,
     /// How long that CPU was idle during the wait, ns.
     pub idle_ns: u64,

@@ -197,8 +197,8 @@ __noinline u64 limits_keep(u64 now)
 	}
 	if (!any)
 		parking_looks--;
-	/* The other cgroups come first when tasks may pass again. Otherwise a cgroup whose tasks stay inside
-	 * the kernel would keep theirs from a CPU, until the watchdog ends the scheduler. */
+	/* The other cgroups come first when tasks may pass again. Otherwise tasks that stay inside the kernel
+	 * would keep tasks of other cgroups from a CPU, until the watchdog ends the scheduler. */
 	if (after)
 		release_from = after - 1;
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
