@@ -1,9 +1,10 @@
 //! Edits of the kernel's source for firm timers, as in Time-Sensitive Linux (OSDI 2002, sections 3.1, 3.2).
 //!
 //! Sleeps, polls, interval timers and timerfds of unmodified programs may expire up to an overshoot late.
-//! They are served at the return to user mode if it comes first. The kernel re-arms its clock device lazily
-//! since 7.3 (`hrtimer_rearm`). A check therefore takes the same way as the device's interrupt, and the device
-//! is armed once at its end.
+//! They are served at the return to user mode if it comes first.
+//!
+//! The kernel re-arms its clock device lazily since 7.3 (`hrtimer_rearm`). A check therefore takes the same
+//! way as the device's interrupt, and the device is armed once at its end.
 
 use super::edits::{Edit, Edits, Put};
 
