@@ -71,8 +71,9 @@ fn root_s_new_programs_pay_no_user_s_debts() {
     let text = printed(&outcome);
     println!("{text}");
     assert!(text.trim_end().ends_with("enabled"), "{text}");
+    // In six draws, the longest wait was 9.2 to 12.5 ms with debts and 5.8 to 11.0 ms without any.
     for after in ["nothing", "old", "make", "orphans"] {
-        assert!(number_after(&text, &format!("{after} waited")) <= 10_000_000.0, "after {after}: {text}");
+        assert!(number_after(&text, &format!("{after} waited")) <= 18_000_000.0, "after {after}: {text}");
     }
 }
 
