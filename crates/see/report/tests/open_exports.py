@@ -74,7 +74,8 @@ def main(csv, parquet, perfetto):
     for category in set(TRACKS.values()):
         want = sum(events[name] for name in TRACKS if TRACKS[name] == category)
         check(f"{category} in Perfetto", tracks[category], want)
-    check("lost in Perfetto", lost, int(table["count"].sum() or 0))
+    counts = table.filter(polars.col("event") == "lost")["count"]
+    check("lost in Perfetto", lost, int(counts.sum() or 0))
     names = {thread.name for packet in trace.packet for thread in packet.process_tree.threads}
     told = set(table.filter(polars.col("event") == "task")["comm"].drop_nulls().to_list())
     check("names in Perfetto's process tree", names - {""}, told)
