@@ -258,15 +258,13 @@ fn task(report: &Value, tid: u64) -> Option<&Value> {
     report["tasks"].as_array().expect("the report lists tasks").iter().find(|task| task["tid"] == tid)
 }
 
-#[test]
-fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
-    need_root();
-    let dir = tempfile::tempdir().expect("scratch space");
-    let file = dir.path().join("perf.data");
-    perf_record(&file, "sched record -m 2048");
-    let report = report(&file);
+/// Records once. Returns the number of tasks of which perf and Spry give the same longest delay, and the other
+/// tasks with perf's and Spry's, ms.
+fn compared_delays(file: &Path) -> (usize, Vec<(u64, f64, f64)>) {
+    perf_record(file, "sched record -m 2048");
+    let report = report(file);
     let (mut same, mut other) = (0, Vec::new());
-    for (tid, theirs_ms) in perf_longest_ms(&file) {
+    for (tid, theirs_ms) in perf_longest_ms(file) {
         // For a task that existed before the recording, perf counts only the time after the task's first
         // event.
         let Some(task) = task(&report, tid).filter(|task| number(&task["start_ns"]) > 0.0) else { continue };
@@ -274,7 +272,17 @@ fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
         if (ours_ms - theirs_ms).abs() < 0.002 { same += 1 } else { other.push((tid, theirs_ms, ours_ms)) }
     }
     println!("{same} tasks agree, {} do not", other.len());
-    assert!(same >= 20, "only {same} tasks were compared");
+    (same, other)
+}
+
+#[test]
+fn each_task_s_longest_delay_is_that_of_perf_sched_timehist() {
+    need_root();
+    let dir = tempfile::tempdir().expect("scratch space");
+    let file = dir.path().join("perf.data");
+    // Only tasks of which perf has each switch are compared. In one of some 40 recordings these were ten.
+    let found = (0..ATTEMPTS).map(|_| compared_delays(&file)).find(|(same, other)| same + other.len() >= 20);
+    let (same, other) = found.expect("few tasks were compared in each recording");
     // In 26 recordings on a virtual machine 0, 1 or 2 tasks of 35 to 61 differed.
     assert!(other.len() <= (same / 20).max(3), "tasks, perf's and our longest delays, ms: {other:?}");
 }
