@@ -258,8 +258,8 @@ fn task(report: &Value, tid: u64) -> Option<&Value> {
     report["tasks"].as_array().expect("the report lists tasks").iter().find(|task| task["tid"] == tid)
 }
 
-/// Records once. Returns the number of tasks of which perf and Spry give the same longest delay, and the other
-/// tasks with perf's and Spry's, ms.
+/// Records once. Returns the number of tasks of which perf and Spry give the same longest delay, and the
+/// other tasks with perf's and Spry's delay, ms.
 fn compared_delays(file: &Path) -> (usize, Vec<(u64, f64, f64)>) {
     perf_record(file, "sched record -m 2048");
     let report = report(file);
