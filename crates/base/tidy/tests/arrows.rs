@@ -45,7 +45,10 @@ const TASKS: [&str; 2] = ["crates/prove/runner/src/kinds/", "crates/prove/runner
 /// A crate in a wing.
 struct Crate {
     name: String,
+    /// The wing that the crate's manifest names.
     wing: String,
+    /// The folder below `crates` that the crate is in.
+    folder: String,
     /// The name of each dependency, and whether it is used only in tests.
     uses: Vec<(String, Kind)>,
 }
@@ -56,16 +59,18 @@ enum Kind {
     InTests,
 }
 
-/// Reads a package; `None` if the package is in no wing.
+/// Reads a package; `None` if the package is not below `crates`, as those of `tests`.
 fn read(package: &Value, root: &str) -> Option<Crate> {
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let path = text(&package["manifest_path"])?;
-    let wing = path.strip_prefix(root)?.strip_prefix("/crates/")?.split('/').next()?.to_owned();
+    let folder = path.strip_prefix(root)?.strip_prefix("/crates/")?.split('/').next()?.to_owned();
+    let wing = text(&package["metadata"]["spry"]["wing"]);
+    let wing = wing.unwrap_or_else(|| panic!("{path} lacks [package.metadata.spry] wing"));
     let uses = package["dependencies"].as_array()?.iter().filter_map(|used| {
         let kind = if used["kind"] == "dev" { Kind::InTests } else { Kind::Always };
         Some((text(&used["name"])?, kind))
     });
-    Some(Crate { name: text(&package["name"])?, wing, uses: uses.collect() })
+    Some(Crate { name: text(&package["name"])?, wing, folder, uses: uses.collect() })
 }
 
 fn crates() -> Vec<Crate> {
@@ -76,13 +81,20 @@ fn crates() -> Vec<Crate> {
 }
 
 #[test]
+fn each_crate_is_in_the_folder_of_its_wing() {
+    for one in crates() {
+        assert_eq!(one.wing, one.folder, "{}", one.name);
+    }
+}
+
+#[test]
 fn each_wing_uses_only_those_that_stand_below_it() {
     let crates = crates();
     let wing_of: BTreeMap<&str, &str> =
         crates.iter().map(|one| (one.name.as_str(), one.wing.as_str())).collect();
     assert!(crates.len() > 20, "{} manifests", crates.len());
     for one in &crates {
-        let (_, may) = WINGS.iter().find(|(wing, _)| *wing == one.wing).expect("a folder is a wing");
+        let (_, may) = WINGS.iter().find(|(wing, _)| *wing == one.wing).expect("the manifest names a wing");
         for (used, kind) in &one.uses {
             let Some(wing) = wing_of.get(used.as_str()) else { continue };
             let is_for_tests = *kind == Kind::InTests && IN_TESTS.contains(&(&one.wing, wing));
@@ -155,8 +167,8 @@ fn tasks_reach_the_machine_through_their_stage_alone() {
     assert!(count > 15, "{count} files");
 }
 
-/// Fails if the code of a source below one of these paths has one of these words. Returns how many sources
-/// there are.
+/// Fails if the code of a source below one of these paths has one of these words. Returns how many
+/// sources there are.
 fn without(paths: &[&str], words: &[&str]) -> usize {
     let sources = sources();
     let below = sources.iter().filter(|source| paths.iter().any(|path| source.path.starts_with(path)));
