@@ -25,7 +25,8 @@ const ACTORS: u64 = 24;
 pub const IN_USE: &CStr = c"in-use";
 /// While the storm has this many processes, it starts no further process.
 const PROCESSES_MAX: usize = 80;
-/// The number of threads before the storm, and the variable with which the storm's programs inherit it.
+/// The number of threads that the machine had before the storm. The storm's programs get it in the
+/// environment variable `BEFORE_NAME`.
 static BEFORE: OnceLock<usize> = OnceLock::new();
 const BEFORE_NAME: &str = "SPRY_STORM_BEFORE";
 const CGROUPS: &str = "/sys/fs/cgroup";

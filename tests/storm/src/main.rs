@@ -1,4 +1,5 @@
-//! `spry-storm`: tortures a scheduler from a seed, and finds in Spry's own trace which tasks waited too long.
+//! `spry-storm`: stresses a scheduler with random load from a seed, and finds in Spry's own trace which tasks
+//! waited too long.
 
 mod act;
 mod check;
@@ -19,8 +20,8 @@ use clap::{Parser, Subcommand};
 use crate::act::With;
 use crate::check::{Keeps, Limits, check};
 
-/// Tortures a scheduler: forks, threads, ends, programs, yields, sleeps, nice values, classes, sets of CPUs,
-/// cgroups, CPUs that go and come, reservations, all from a seed.
+/// Stresses a scheduler with random actions from a seed: forks, threads, ends, programs, yields, sleeps, nice
+/// values, classes, sets of CPUs, cgroups, CPUs that go and come, reservations.
 #[derive(Parser)]
 #[command(after_help = "Examples:
   spry-storm lab --seeds 100            100 storms of 10 s on one CPU of the lab

@@ -121,13 +121,13 @@ pub struct Reserved {
     pub deviation_ns: i64,
     /// The time that interrupts took from the tasks, ns.
     pub stolen_ns: Option<u64>,
-    /// In how many periods the budget was used up.
+    /// The number of periods in which the budget was used up.
     pub exhausted: Option<u64>,
     /// The largest shortfall in one period for a task that was ready to use its whole budget, ns.
     pub worst_short_ns: Option<u64>,
     /// The longest delay of the beginning of a period, ns.
     pub worst_late_ns: Option<u64>,
-    /// How often a task was found on another CPU than the reservation's.
+    /// How often one of its tasks was found on a CPU other than the reservation's.
     pub misplaced: Option<u64>,
     /// How far the task of a real-rate reservation is behind its pipes, percent; the target is 50.
     #[serde(default)]

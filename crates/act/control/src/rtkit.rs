@@ -154,7 +154,7 @@ impl TryFrom<&[u8]> for Answered {
     }
 }
 
-/// How many requests each user has made lately.
+/// The number of recent requests of each user, by which requests are limited.
 #[derive(Clone, Debug, Default)]
 pub struct Bursts {
     by_user: BTreeMap<u32, (u64, u32)>,

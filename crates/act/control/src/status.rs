@@ -70,11 +70,11 @@ pub struct Status {
 pub struct TimerSlack {
     /// The slack of programs in use, ns.
     pub in_use_ns: u64,
-    /// How many threads in use have it from the daemon.
+    /// The number of threads in use to which the daemon gave this slack.
     pub in_use_threads: u64,
     /// The slack of users' other programs, ns.
     pub background_ns: u64,
-    /// How many other threads have it from the daemon.
+    /// The number of other threads to which the daemon gave this slack.
     pub background_threads: u64,
 }
 
@@ -184,7 +184,7 @@ pub struct TaskStatus {
     pub level: Option<u8>,
     /// The distance from the device, in half edges.
     pub distance: Option<u16>,
-    /// How much was taken off the distance, in half edges.
+    /// The credit for input and drawing that was subtracted from the distance, in half edges.
     pub shortcut: Option<u16>,
     /// How many input events a second the process receives; null if no device reports it.
     pub input_per_s: Option<f64>,

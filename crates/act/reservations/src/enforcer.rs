@@ -17,13 +17,13 @@ pub struct Measurement {
     pub asked_ns: u64,
     /// The time that interrupts took while the tasks had the CPU, ns.
     pub stolen_ns: u64,
-    /// In how many periods the budget was used up.
+    /// The number of periods in which the budget was used up.
     pub exhausted: u64,
     /// The largest shortfall in one period for a task that was ready to use its whole budget, ns.
     pub worst_short_ns: u64,
     /// The longest delay of the beginning of a period, ns.
     pub worst_late_ns: u64,
-    /// How often a task was found on another CPU than the reservation's.
+    /// How often one of its tasks was found on a CPU other than the reservation's.
     pub misplaced: u64,
 }
 

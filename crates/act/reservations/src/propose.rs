@@ -4,9 +4,9 @@ use crate::terms::{OnExhaustion, PERIOD_MAX_NS, PERIOD_MIN_NS, Terms};
 
 /// The least number of wake-ups from which a period is taken.
 const WAKEUPS_MIN: usize = 20;
-/// The budget is enough for so many of a hundred run times between wake-ups.
+/// The percentile of the run times between wake-ups from which the budget is taken.
 const QUANTILE_PERCENT: usize = 99;
-/// The margin that is added to that, percent.
+/// The margin that is added to this percentile, percent.
 const MARGIN_PERCENT: u64 = 10;
 /// By how many percent an interval may differ from the period and still be regular.
 const TOLERANCE_PERCENT: u64 = 10;

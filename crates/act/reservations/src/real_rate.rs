@@ -8,7 +8,7 @@
 //!
 //! Within a period the queue moves with the work of its partner and of the task; the speed of these moves,
 //! the pace, is measured. The period is chosen so short that the queue moves by a small part of its length.
-//! If the queue swings nevertheless, the gains are lowered until it does not.
+//! If the queue oscillates nevertheless, the gains are lowered until it does not.
 
 use crate::{OnExhaustion, PERIOD_MIN_NS, Terms};
 
@@ -28,11 +28,11 @@ const GAIN_MOVE: f64 = 4.0;
 const GAIN_RATE: f64 = 4.0;
 /// The smallest factor to which the gains are lowered.
 const GAIN_LEAST: f64 = 1.0 / 32.0;
-/// The queue swings if it goes from more than `SWING` on one side of half full to as much on the other. That
-/// must take less than `SWING_S` seconds.
+/// A swing is a move of the queue from more than `SWING` on one side of half full to as much on the other
+/// side, within `SWING_S` seconds. The queue oscillates if it swings.
 const SWING: f64 = 0.15;
 const SWING_S: f64 = 1.0;
-/// After so many seconds without a swing the gains grow by a tenth.
+/// If the queue makes no swing for this time, the gains grow by a tenth, s.
 const CALM_S: f64 = 2.0;
 /// The part of the queue by which it may move within a period.
 const MOVES: f64 = 0.08;

@@ -148,7 +148,7 @@ pub struct State {
     pub deviation_ns: i64,
     /// The time that interrupts took from the threads.
     pub stolen: Option<Duration>,
-    /// In how many periods the budget was used up.
+    /// The number of periods in which the budget was used up.
     pub exhausted: Option<u64>,
     /// The largest shortfall in one period for a thread that was ready to use its whole budget.
     pub worst_short: Option<Duration>,

@@ -1,5 +1,5 @@
-//! The overview of the algorithm at the head of `sched.bpf.c` has the default values of knobs as numbers.
-//! They are those of the code.
+//! Tests the numbers in the overview of the algorithm at the head of `sched.bpf.c`: each is the default value
+//! of a knob in the code.
 
 use std::fs;
 use std::path::Path;

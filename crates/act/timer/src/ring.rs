@@ -143,7 +143,7 @@ impl RingBackstop {
 }
 
 impl RingError {
-    /// The meaning of the kernel's answer to a request for a ring.
+    /// The cause of the kernel's refusal to make a ring, from its error number.
     fn of(error: io::Error) -> RingError {
         match Errno::from_io_error(&error) {
             Some(Errno::NOSYS) => RingError::Missing(error),
@@ -177,7 +177,7 @@ struct NoSlack {
 }
 
 impl NoSlack {
-    /// `None` if the thread has no more slack than that anyway, as in real-time classes.
+    /// Sets the least slack. `None` if the thread has no more slack anyway, as in real-time classes.
     fn set() -> io::Result<Option<NoSlack>> {
         let previous_ns = NonZeroU64::new(timer_slack_ns()?);
         let Some(previous_ns) = previous_ns.filter(|previous_ns| previous_ns.get() > LEAST_SLACK_NS) else {

@@ -24,7 +24,7 @@ pub struct Plan {
     pub settings: Vec<Setting>,
     /// The quantum that round-robin tasks must have afterwards, us.
     pub(crate) round_robin_us: Option<u64>,
-    /// The tick that was asked for and is the kernel's own, Hz.
+    /// The requested tick rate, if it is the rate that the kernel was built with, Hz. Nothing is set for it.
     pub tick_hz: Option<u64>,
     /// Notes for the user, one line each.
     pub notes: Vec<String>,

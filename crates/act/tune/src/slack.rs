@@ -32,7 +32,7 @@ const WALKS_MIN: u32 = 32;
 /// The slack that a process gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Slack {
-    /// At most this much, ns. 0 makes timers hard.
+    /// Timers may expire late by at most this time, ns. With 0 they are hard timers.
     Overshoot(u64),
     /// The value that each thread had when it was started.
     Default,

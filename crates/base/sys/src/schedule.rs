@@ -24,9 +24,9 @@ pub enum Policy {
 /// The class of the threads and processes that a thread starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// They have the thread's class.
+    /// Children have the thread's class.
     Same,
-    /// They are ordinary, if the thread's class is a real-time class.
+    /// Children are of the ordinary class, if the thread's class is a real-time class.
     Ordinary,
 }
 

@@ -34,7 +34,7 @@ impl World for Machine {
     }
 }
 
-/// The terminal as the device of its samples.
+/// The policy's name for a terminal: the device that its samples carry.
 fn source(Device { major, minor }: Device) -> spry_policy::Device {
     spry_policy::Device { place: Place::Terminal { major, minor }, whose: Whose::User(OWNER) }
 }

@@ -76,9 +76,10 @@ pub struct GivenTime {
     pub periods: usize,
     /// The CPU time in the first period, us.
     pub first_us: f64,
-    /// The greatest time by which a period began before its place on the grid that fits best, us.
+    /// The most by which a period began too early, us. The reference is the even grid that fits all begins of
+    /// periods best.
     pub early_us: f64,
-    /// The greatest time by which a period began after its place on the grid that fits best, us.
+    /// The most by which a period began too late, by the same grid, us.
     pub late_us: f64,
     /// The CPU time beyond the budget, us: the mean of all periods. It is negative if the task got less.
     pub mean_us: f64,

@@ -25,7 +25,8 @@ const SUB_BITS: u32 = 2;
 const FIRST_BIT: u32 = 10;
 const LAST_BIT: u32 = 36;
 const LENGTHS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
-/// How many cells with ticks are kept for one rate; further cells are left out of the picture.
+/// The most cells of one clock rate's table that are kept if ticks hit their quanta. A cell is a range of
+/// quantum lengths with a number of ticks; the picture leaves out further cells.
 const HIT_CELLS_MAX: usize = 256;
 
 /// The tables of all tasks that earned a table.

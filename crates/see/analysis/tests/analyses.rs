@@ -98,7 +98,7 @@ fn quanta_are_counted_whole_and_by_the_second_of_life() {
     assert_eq!(findings.overall.quanta.as_ref().unwrap().count(), 50);
 }
 
-/// Task 7 is woken by 8 at 10 us, waits 5 us, pushes 8 off for 20 us.
+/// Task 8 wakes task 7 at 10 us. Task 7 waits 5 us, then preempts task 8 for 20 us.
 fn preemption() -> Tape {
     let mut tape = Tape::new(&[]);
     tape.at(0, 0, named(7, 7, "player")).at(0, 0, named(8, 8, "hog"));

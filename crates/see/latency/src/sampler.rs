@@ -39,9 +39,9 @@ pub const PRIORITY_DEFAULT: u8 = 80;
 pub enum Limit {
     /// The measurement never ends by itself.
     Forever,
-    /// After this time, missed periods included.
+    /// The measurement ends after this time, missed periods included.
     Duration(Duration),
-    /// When this many samples have been taken, by all threads together.
+    /// The measurement ends when all threads together have taken this many samples.
     Samples(u64),
 }
 
@@ -62,7 +62,7 @@ pub struct Config {
     pub priority: u8,
     /// When the measurement ends.
     pub limit: Limit,
-    /// The maker of the threads' watches; `None` if samples are not split.
+    /// Makes the object that splits a thread's samples into their parts; `None` if samples are not split.
     pub watcher: Option<Watcher>,
 }
 

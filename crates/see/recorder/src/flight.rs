@@ -17,8 +17,8 @@ use spry_trace::{Options, Tgid, Tid};
 use crate::error::{Error, Result};
 use crate::queue::Destination;
 
-/// The number of restarts of the kept trace within the window. Parts older than the window are dropped from
-/// one restart to the next, never in smaller pieces.
+/// The number of parts of the kept trace within the window. A part reaches from one restart to the next, and
+/// is dropped as a whole once it is older than the window.
 const PARTS: u64 = 8;
 
 /// The limit of the tasks with stored names. At the limit all names are dropped and collected anew.

@@ -62,8 +62,8 @@ impl Tasks {
         Some(Prio { tid, policy, prio })
     }
 
-    /// The event of a task that may run on `cpus` of `all` CPUs, if that is news. The affinity of a task that
-    /// is bound is told again in each second, for readers that begin in the middle.
+    /// The event of a task that may run on `cpus` of `all` CPUs, if the number has changed. For a bound task
+    /// the event is repeated in each second, for readers that begin in the middle.
     #[must_use]
     pub(crate) fn bound(&mut self, tid: Tid, cpus: u16, all: u16, time_ns: u64) -> Option<Affinity> {
         let (task, now_s) = (self.task(tid), (time_ns / 1_000_000_000) as u32);
@@ -115,8 +115,9 @@ impl Tasks {
 }
 
 impl TaskState {
-    /// Takes from the owed time at most the length of the stay, in whole grains, which take less room in the
-    /// trace. The rest stays owed.
+    /// Returns the stolen time that the trace gets for a stay, and subtracts it from the stolen time that is
+    /// still to be written. It is at most the length of the stay, and a whole number of grains, which take
+    /// less room in the trace.
     fn tell(&mut self, stay_ns: u64) -> i32 {
         let stay_ns = i32::try_from(stay_ns).unwrap_or(i32::MAX);
         let stolen = i32::try_from(self.owed_ns).unwrap_or(-i32::MAX).min(stay_ns);

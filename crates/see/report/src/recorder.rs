@@ -10,7 +10,7 @@ pub(crate) struct RecorderCost {
     pub(crate) tgid: Tgid,
     /// Run time of the recorder's threads.
     pub(crate) runtime_ns: u64,
-    /// That run time as a share of one CPU over the window.
+    /// The threads' run time as a share of one CPU over the window.
     pub(crate) cpu_share: Option<f64>,
 }
 

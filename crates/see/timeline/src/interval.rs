@@ -106,7 +106,7 @@ pub enum WaitCause {
         /// The context of the waker.
         context: Context,
     },
-    /// The task was pushed off the CPU, or left it while runnable, and `by` got the CPU.
+    /// The task was preempted, or left the CPU while runnable, and `by` got the CPU.
     Preempted {
         /// The task that got the CPU.
         by: Holder,

@@ -146,7 +146,7 @@ pub const PRIO_DEADLINE: u8 = 255;
 #[serde(rename_all = "snake_case")]
 #[repr(u8)]
 pub enum PrevState {
-    /// Still runnable and pushed off inside the kernel (`sched_switch`'s `preempt` argument).
+    /// Still runnable, preempted inside the kernel (`sched_switch`'s `preempt` argument).
     Preempted = 0,
     /// Still runnable, switched at a voluntary call or on the way back to user space (yield, end of slice).
     Runnable = 1,

@@ -59,7 +59,7 @@ fn the_release_s_kernel_takes_the_recorder() {
     takes_the_recorder(&with_kernel(KernelChoice::Stable(Flavour::Cloud)));
 }
 
-/// In the long form only: another release's lists and its kernel are fetched.
+/// Only the long form runs this test, because it fetches another release's lists and kernel.
 #[test]
 fn the_older_release_s_kernel_takes_the_recorder() {
     if !is_long() {

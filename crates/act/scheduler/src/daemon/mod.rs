@@ -65,10 +65,10 @@ struct Daemon {
     /// Warnings from the daemon's start, for the user.
     warnings: Vec<String>,
     rounds: Rounds,
-    /// This field is dropped before the fields below it: tasks return to the kernel's scheduler before
-    /// anything else ends.
+    /// When the daemon ends, this field is dropped before the fields below it. So tasks return to the
+    /// kernel's scheduler first.
     acting: ActuatorManager,
-    /// The reservations. They end as early as the actuator above.
+    /// The reservations. They end next, before anything else of the daemon.
     reservations: Reservations,
     /// Timer slack by class, if an option asks for it.
     slack: DaemonSlack,

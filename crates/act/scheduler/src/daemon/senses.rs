@@ -34,7 +34,7 @@ pub struct Senses {
 pub struct SecondReports {
     /// The server processes of devices other than terminals.
     pub servers: Vec<Server>,
-    /// These devices' reports on other processes.
+    /// The input and drawing of processes, as the devices other than terminals reported them.
     pub samples: Vec<Sample>,
     /// The characters that passed through each terminal.
     pub ttys: BTreeMap<terminals::Device, Activity>,

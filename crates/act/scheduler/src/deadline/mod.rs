@@ -55,8 +55,8 @@ pub struct Deadline {
 }
 
 impl Deadline {
-    /// Undoes changes that an earlier daemon may have left, and returns their numbers. Nothing else is done
-    /// before the first reservation.
+    /// Undoes changes that an earlier daemon left behind, and returns how many of each kind were undone. The
+    /// enforcer changes nothing else before the first reservation.
     pub fn start(path: PathBuf) -> (Deadline, RestoreCounts) {
         let left = restore_left(&path).unwrap_or_default();
         (Deadline { path, guarded: None, by_slot: BTreeMap::new() }, left)

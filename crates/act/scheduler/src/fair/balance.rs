@@ -8,7 +8,7 @@ use std::fs;
 
 /// The length of a tick in `/proc/stat`, ns.
 const TICK_NS: u64 = 10_000_000;
-/// A round with less time of all CPUs than this is not judged alone, ns.
+/// A round in which all CPUs together had less time than this is evaluated together with the next round, ns.
 const LEAST_NS: u64 = 400_000_000;
 
 /// The CPU time of the machine since boot, summed over all CPUs.

@@ -21,7 +21,8 @@ pub const NICE_BEHIND: [i32; 10] = [0, 1, 2, 3, 5, 6, 7, 8, 9, 10];
 pub const SLICE_FIRST_NS: u64 = 100_000;
 /// The longest slice of a thread in use, ns. Each level behind the best client doubles the slice up to this.
 pub const SLICE_LAST_NS: u64 = 800_000;
-/// The most raised threads that count as wanting one CPU: each of them must still be above the other tasks.
+/// The limit of the number of threads in use on one CPU, in the computation of their weight. With a higher
+/// number the weight of each thread would be no greater than that of tasks that are not in use.
 pub const IN_USE_MAX: u32 = 3;
 /// The fair scheduler's weights for nice values from -20 to 0 (`sched_prio_to_weight` in the kernel).
 const WEIGHTS: [u64; 21] = [

@@ -19,7 +19,7 @@ struct ThreadReservation {
     thread: AudioThread,
     slot: u32,
     budget_ns: u64,
-    /// In how many periods the budget was used up, as the daemon last reported.
+    /// The number of periods in which the budget was used up, as the daemon last reported.
     exhausted: u64,
     lifted: Option<DemotedThread>,
 }

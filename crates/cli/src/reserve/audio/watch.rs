@@ -35,7 +35,7 @@ pub struct GraphWatch {
 pub enum GraphChange {
     /// Nothing has changed.
     Same,
-    /// Something has changed, and then nothing for a while.
+    /// The graph has changed, and has been stable since for a while.
     Changed,
     /// PipeWire has ended, or the tool has.
     Ended,

@@ -40,7 +40,7 @@ impl Listener {
         Ok(Listener { tgid: Tgid(peer.pid() as u32), uid: peer.uid(), process: Arc::new(process) })
     }
 
-    /// A descriptor of the process, to be given to the process that looks at it.
+    /// A copy of the pidfd of the process, for the eyes that are started to look at it.
     pub(super) fn process(&self) -> io::Result<OwnedFd> {
         self.process.as_fd().try_clone_to_owned()
     }

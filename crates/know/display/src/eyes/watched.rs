@@ -19,7 +19,7 @@ const KNOWN_MAX: usize = 4096;
 /// In a second the kernel is asked at most so many times for the user of a process: more than a person uses
 /// at a time. Other processes do not count until the kernel can be asked about them.
 const QUESTIONS_A_SECOND: u32 = 200;
-/// The claims of input in a row, none of which can be true, after which the user is warned.
+/// If eyes report so many inputs in a row that no device of the user made, the daemon warns the user.
 const UNEXPLAINED: u32 = 20;
 
 /// A display that eyes look at.

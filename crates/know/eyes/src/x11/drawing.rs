@@ -89,12 +89,12 @@ pub(super) enum Pace {
     Calm,
 }
 
-/// The kinds of reports of a window's damage.
+/// The kinds of the server's reports that a window was drawn in.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Report {
     /// The report covers the whole window, because the watch over the window has just begun.
     First,
-    /// The report covers the drawing since the report before.
+    /// The report covers what was drawn since the previous report.
     Later,
 }
 
@@ -275,8 +275,8 @@ impl Drawing {
         Ok(())
     }
 
-    /// Notes a look's finding in a window. If the window is drawn all the time, the server counts its
-    /// drawings from now on.
+    /// Records a finding about a window. If the window is drawn all the time, the server counts its drawings
+    /// from now on.
     fn saw(
         &self,
         connection: &Server,

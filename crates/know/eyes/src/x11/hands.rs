@@ -37,7 +37,7 @@ pub(super) const PATIENCE: Duration = Duration::from_millis(250);
 const WAITING_MAX: usize = 4096;
 /// The longest time from a client's faked event to the raw event for it, ms.
 const FAKED_MS: u32 = 100;
-/// The first kind of raw events, and some kinds of delivered events, in XInput's numbers.
+/// XInput's numbers of event kinds: of the first raw kind, and of some delivered kinds.
 const RAW_KEY: u16 = 13;
 pub(super) const PRESS: u8 = 2;
 const RELEASE: u8 = 3;

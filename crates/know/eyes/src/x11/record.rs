@@ -122,7 +122,7 @@ impl<'l> Record<'l> {
         [self.streams[0].socket, self.streams[1].socket]
     }
 
-    /// Reads RECORD's reports into `told`. Returns whether there were any.
+    /// Appends the reports of the RECORD extension to `told`. Returns whether there were any.
     pub(super) fn read(&mut self, told: &mut Vec<RecordReport>) -> Result<bool, LinkError> {
         let mut is_any = false;
         for stream in &mut self.streams {

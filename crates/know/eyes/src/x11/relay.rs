@@ -38,7 +38,7 @@ const LATELY: Duration = Duration::from_secs(60);
 const HELD_MAX: usize = 1024;
 const MADE_MAX: usize = 1024;
 
-/// The value of a delivery for the process that received it.
+/// Whether a delivery of input counts for the process that received it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Worth {
     /// The delivery counts for the process, unless the process passes it on.

@@ -108,9 +108,9 @@ struct Covers {
 /// Whether the pixels count that were drawn in a window before the eyes began to watch it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum First {
-    /// The pixels count: the window has just appeared, so its program drew them.
+    /// The pixels of the first report count: the window has just appeared, so its program drew them.
     Counts,
-    /// The pixels do not count: the window was there before the eyes.
+    /// The pixels of the first report do not count: they may have been drawn before the eyes began to watch.
     Forgotten,
 }
 

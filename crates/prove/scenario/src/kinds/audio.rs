@@ -22,11 +22,11 @@ pub struct Audio {
 /// How the threads of a graph get the CPU.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Threads {
-    /// As any other thread gets it.
+    /// The threads get the CPU like any other thread.
     Ordinary,
-    /// By real-time priorities, which PipeWire's real-time module gives to its data loops.
+    /// The threads have real-time priorities, which PipeWire's real-time module gives to its data loops.
     RealTime,
-    /// By Spry's reservations (`spry reserve --audio`).
+    /// The threads have Spry's reservations (`spry reserve --audio`).
     Reserved,
 }
 

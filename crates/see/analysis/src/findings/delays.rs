@@ -70,7 +70,7 @@ pub enum DelayCause {
         /// The context in which the task was woken.
         context: Context,
     },
-    /// The task was pushed off the CPU.
+    /// The task was preempted, or left the CPU while runnable.
     Preempted {
         /// The task that got the CPU; `None` where it is not known.
         by: Option<Who>,

@@ -37,7 +37,7 @@ pub enum CompareError {
     Unlike(#[from] crate::Error),
 }
 
-/// The results that become one column.
+/// The rule by which results are pooled into columns.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Pooling {
     /// Each result becomes a column of its own.

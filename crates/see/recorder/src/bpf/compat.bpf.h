@@ -260,7 +260,7 @@ struct hrtimer_clock_base___cpu_base {
 	struct hrtimer_cpu_base___settings *cpu_base;
 } __attribute__((preserve_access_index));
 
-/* The number of settings of the clocks up to a timer's expiry; 0 if the kernel does not tell it. */
+/* How often the clocks were set, up to a timer's expiry; 0 if the kernel does not count it. */
 static __always_inline u64 clock_settings(struct hrtimer *timer)
 {
 	struct hrtimer_clock_base___cpu_base *base = (void *)timer->base;

@@ -44,11 +44,12 @@ struct spry_split_knobs {
 	__u64 threshold_ns;
 };
 
-/* The moments at which a program records the task on its CPU. */
+/* The moments of a late wake-up at which a program records the task that has the CPU. The latest record of
+ * each moment is kept. */
 enum spry_look {
 	/* At the first interrupt after the thread's due time. */
 	SPRY_LOOK_DUE = 0,
-	/* At the latest interrupt while the thread was late by the threshold. */
+	/* At each later interrupt while the thread is late by the threshold or more. */
 	SPRY_LOOK_LATE = 1,
 	/* At the switch to the thread. */
 	SPRY_LOOK_SWITCH = 2,

@@ -18,7 +18,7 @@
  * number of threads of these processes does not count.
  *
  * Difference from the thesis (8.3.3): its epoch ends for all processes when all have spent their quanta. Here
- * the quantum of each process ends by itself, so tasks on other CPUs neither refill nor forgive it. The
+ * the quantum of each process ends by itself, so tasks on other CPUs neither refill nor extend it. The
  * thesis prefers the largest rest of a quantum; here age and level come first. Its processes have one thread.
  */
 #ifndef SPRY_CLASS_INTERACTIVE_BPF_H

@@ -254,8 +254,8 @@ static __always_inline void other_leaves(const struct asking *a)
 	a->t->domain = a->domain;
 }
 
-/* A kernel thread ran in KTHREAD: the run time moves its virtual time in OTHER forward. So it owes this time
- * if it comes to OTHER. The class' virtual time does not move. */
+/* A kernel thread ran in KTHREAD: the run time moves its virtual time in OTHER forward. If the thread comes
+ * to OTHER, it has already been charged for this time. The class' virtual time does not move. */
 static __always_inline void other_owes(const struct asking *a)
 {
 	u64 now = llc_at(a->domain)->vtime;

@@ -106,7 +106,7 @@ static __always_inline u64 reserved_key(const struct asking *a)
 	return r ? reserved_order(r, a->t) : KEY(SPRY_CLASS_RESERVED, KEY_LOW);
 }
 
-/* The slice of a task of RESERVED: as long as can be, since the timer ends the budget. */
+/* The slice of a task of RESERVED. It is longer than any budget, since the CPU's timer ends the budget. */
 static __always_inline u64 reserved_slice(struct thread_ctx *t)
 {
 	return 1000 * MS;
