@@ -11,7 +11,9 @@ use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, bail};
-use spry_control::{Answer, Client, Covers, OnExhaustion, Opened, Request, Terms, Which};
+use spry_control::{
+    Answer, Client, Covers, OnExhaustion, OpenedReservation, Request, ReservationChoice, Terms,
+};
 use spry_reservations::{BUDGET_MIN_NS, PERIOD_MAX_NS, PERIOD_MIN_NS, exact_us};
 
 use crate::args::{ReservationsArgs, ReserveArgs};
@@ -36,7 +38,7 @@ pub fn run(args: &ReserveArgs) -> Result<ExitCode> {
         return propose::run(trace, task);
     }
     if let Some(slot) = args.release {
-        let request = Request::Release { which: Which::Slot(slot) };
+        let request = Request::Release { which: ReservationChoice::Slot(slot) };
         return match Client::connect(&socket)?.ask(&request)? {
             Answer::Done(done) => {
                 output::print(&(top::plain(&done.text) + "\n"))?;
@@ -131,7 +133,7 @@ impl ReservationRequest {
     }
 }
 
-fn reserve(socket: &Path, request: &Request) -> Result<Opened> {
+fn reserve(socket: &Path, request: &Request) -> Result<OpenedReservation> {
     match Client::connect(socket)?.ask(request)? {
         Answer::Opened(opened) => Ok(opened),
         _ => bail!(unexpected()),
@@ -143,7 +145,7 @@ fn unexpected() -> &'static str {
 }
 
 /// A reservation in one line: `3276.8us of every 8192us on CPU 0 for thread 4711 (slot 0, by deadline); ...`.
-fn account(opened: &Opened, covers: Covers) -> String {
+fn account(opened: &OpenedReservation, covers: Covers) -> String {
     let Terms { budget_ns, period_ns, on_exhaustion } = opened.terms;
     let who = match covers {
         Covers::Thread { tid } => format!("thread {tid}"),
@@ -242,7 +244,7 @@ mod tests {
     fn a_reservation_is_one_line() {
         let terms = Terms { budget_ns: 3_276_800, period_ns: 8_192_000, on_exhaustion: OnExhaustion::Wait };
         let notes = vec!["a note".to_owned()];
-        let opened = Opened { slot: 3, cpu: 1, terms, enforcer: "deadline".to_owned(), notes };
+        let opened = OpenedReservation { slot: 3, cpu: 1, terms, enforcer: "deadline".to_owned(), notes };
         assert_eq!(
             account(&opened, Covers::Thread { tid: 7 }),
             "3276.8us of every 8192us on CPU 1 for thread 7, which waits when it is used up (slot 3, by deadline); a note"

@@ -14,7 +14,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use spry_control::{Answer, Client, ControlError, Request, Which};
+use spry_control::{Answer, Client, ControlError, Request, ReservationChoice};
 use spry_reservations::{Covers, OnExhaustion, Terms};
 use spry_sys::process;
 
@@ -82,7 +82,7 @@ fn main() -> Result<()> {
         if owners.len() >= AT_ONCE {
             let (Owner { tid, ends, thread }, has) = owners.pop_front().context("it is there")?;
             if has && round % 2 == 0 {
-                client.ask(&Request::Release { which: Which::Tid(tid) })?;
+                client.ask(&Request::Release { which: ReservationChoice::Tid(tid) })?;
                 released += 1;
             }
             ends.store(true, Ordering::Relaxed);

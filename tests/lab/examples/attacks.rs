@@ -5,7 +5,7 @@
 
 use std::env;
 
-use spry_lab_tests::attacks::{ATTACKS, Beside, By, Had, Under, beside};
+use spry_lab_tests::attacks::{ATTACKS, Beside, By, LoopResults, Under, beside};
 use spry_lab_tests::kernel_of_environment;
 
 fn main() {
@@ -38,7 +38,7 @@ fn main() {
     }
 }
 
-fn row(attack: &str, eevdf: &Had, spry: &Had) -> String {
+fn row(attack: &str, eevdf: &LoopResults, spry: &LoopResults) -> String {
     format!(
         "| {attack} | {:.1} | {:.1} | {:.1} | {:.1} | {} | {:.2} |",
         eevdf.part,

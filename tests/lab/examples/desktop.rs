@@ -3,7 +3,7 @@
 //! desktop [CPUS [SECONDS [editor|shell [ATTACK...]]]]`.
 
 use spry_lab_tests::attacks::ATTACKS;
-use spry_lab_tests::desktop::{Attacked, Desk, Fared, TypedAt, desktop};
+use spry_lab_tests::desktop::{AttackedDesktop, Desk, DesktopResult, TypedAt, desktop};
 
 fn main() {
     let mut args = std::env::args().skip(1);
@@ -24,7 +24,7 @@ fn main() {
     println!("|---|---:|---:|---:|---:|---:|---:|---:|---:|---|");
     let mut alone_ms = None;
     for attack in std::iter::once(None).chain(attacks.into_iter().map(Some)) {
-        let attacked = Attacked { attack, typed_at, cpus, seconds };
+        let attacked = AttackedDesktop { attack, typed_at, cpus, seconds };
         let name = attack.unwrap_or("none");
         match [Desk::Eevdf, Desk::Spry].map(|desk| desktop(&attacked, desk)) {
             [Ok(eevdf), Ok(spry)] => {
@@ -36,7 +36,7 @@ fn main() {
     }
 }
 
-fn row(attack: &str, eevdf: &Fared, spry: &Fared, alone_ms: f64) -> String {
+fn row(attack: &str, eevdf: &DesktopResult, spry: &DesktopResult, alone_ms: f64) -> String {
     format!(
         "| {attack} | {} of {} | {:.2} | {:.1} | {} of {} | {:.2} | {:.2} | {:.1} | {:.0} | {} |",
         eevdf.frames.0,

@@ -55,7 +55,7 @@ pub enum By {
 
 /// The results of the loops, of which there are four for each CPU by default.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Had {
+pub struct LoopResults {
     /// The part of one CPU that all loops together got, percent.
     pub part: f64,
     /// The longest time that one of the loops waited, ms.
@@ -159,7 +159,7 @@ fn last_tid(text: &str) -> Option<u32> {
 ///
 /// # Panics
 /// If the loops do not print their results.
-pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
+pub fn beside(beside: &Beside<'_>, under: Under) -> Result<LoopResults, LabError> {
     let Beside { attack, attack_nice, by, loops, nice, within, cpus, shift, seconds, ref kernel } = *beside;
     let program =
         Program { file: example("scx_stack"), args: vec!["hog=1:200000".to_owned()], sign: Sign::SchedExt };
@@ -186,7 +186,7 @@ pub fn beside(beside: &Beside<'_>, under: Under) -> Result<Had, LabError> {
         Under::Stack => printed(&run(&machine, &job)?),
     };
     let state = if under == Under::Stack { "enabled" } else { "disabled" };
-    Ok(Had {
+    Ok(LoopResults {
         part: number_after(&text, "crowd had"),
         longest_ms: number_after(&text, "longest wait"),
         in_charge: text.trim_end().ends_with(state),

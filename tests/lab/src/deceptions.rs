@@ -39,7 +39,7 @@ const BETWEEN_S: u32 = 10;
 
 /// The results of a deception.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Fared {
+pub struct DeceptionResult {
     /// The trick and its role.
     pub trick: String,
     /// The CPU time of all processes of the deception, divided by the CPU time of the honest loop.
@@ -58,12 +58,12 @@ pub struct Fared {
     pub way: String,
 }
 
-impl Fared {
-    fn read(line: &str) -> Option<Fared> {
+impl DeceptionResult {
+    fn read(line: &str) -> Option<DeceptionResult> {
         let told: Value = serde_json::from_str(line).ok()?;
         let number = |name: &str| told[name].as_f64();
         let (deceiver_s, honest_s) = (number("deceiver_s")?, number("honest_s")?);
-        Some(Fared {
+        Some(DeceptionResult {
             trick: told["trick"].as_str()?.to_owned(),
             ratio: deceiver_s / honest_s,
             later_ratio: number("later_deceiver_s")? / number("later_honest_s")?,
@@ -87,7 +87,7 @@ impl Fared {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Contests {
     /// The results of each trick.
-    pub fared: Vec<Fared>,
+    pub fared: Vec<DeceptionResult>,
     /// Everything that the guest printed.
     pub text: String,
 }
@@ -124,7 +124,7 @@ pub fn contests(contests: &[&str], seconds: u32) -> Result<Contests, LabError> {
     }
     let outcome = run(&machine(&spec()), &job)?;
     let text = printed(&outcome);
-    Ok(Contests { fared: text.lines().filter_map(Fared::read).collect(), text })
+    Ok(Contests { fared: text.lines().filter_map(DeceptionResult::read).collect(), text })
 }
 
 /// An instruction takes 4 ns, so that a second of the guest takes less real time. The tricks do not depend on

@@ -46,7 +46,7 @@ pub enum Desk {
 
 /// A desktop beside an attack by another user.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Attacked<'a> {
+pub struct AttackedDesktop<'a> {
     /// The attack; `None`: the same desktop without an attack.
     pub attack: Option<&'a str>,
     /// The program into which the person types.
@@ -59,7 +59,7 @@ pub struct Attacked<'a> {
 
 /// The results for the desktop and the loops.
 #[derive(Clone, PartialEq, Debug)]
-pub struct Fared {
+pub struct DesktopResult {
     /// How many frames were shown, and how many were due.
     pub frames: (u64, u64),
     /// The time from a key to the drawing of its character: the 99 % quantile, ms.
@@ -82,8 +82,8 @@ pub struct Fared {
 ///
 /// # Panics
 /// If the guest does not print the results.
-pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
-    let Attacked { attack, typed_at, cpus, seconds } = *attacked;
+pub fn desktop(attacked: &AttackedDesktop<'_>, desk: Desk) -> Result<DesktopResult, LabError> {
+    let AttackedDesktop { attack, typed_at, cpus, seconds } = *attacked;
     let begin = attack.map_or_else(String::new, |attack| begin(attack, 0, By::OtherUser));
     // The loops are measured from one second after their start until the end of the film.
     let text = format!(
@@ -123,7 +123,7 @@ pub fn desktop(attacked: &Attacked<'_>, desk: Desk) -> Result<Fared, LabError> {
     let frames = (count("frames_shown"), count("frames_due"));
     let typing_ns = metrics["response_ns"]["p99"].as_f64().unwrap_or_else(|| panic!("no keys: {metrics}"));
     let typing_ms = typing_ns / 1e6;
-    Ok(Fared {
+    Ok(DesktopResult {
         frames,
         typing_ms,
         loops_part: number_after(&text, "crowd had"),

@@ -18,12 +18,12 @@ pub struct Arguments {
     /// The directory with notes of the tests that passed; `None`: all tests run.
     pub kept: Option<PathBuf>,
     /// The perturbations under which the tests run; `None`: each test runs once, without perturbation.
-    pub shakes: Option<Asked>,
+    pub shakes: Option<Perturbations>,
 }
 
 /// The perturbations that the command line requests.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Asked {
+pub struct Perturbations {
     /// How many times each test runs, each time with a different number of unused bytes.
     pub count: u32,
     /// Parts of the names of the tests that run; empty: all tests run.
@@ -50,7 +50,7 @@ impl Arguments {
             }
         }
         let shakes = match count {
-            Some(count) if kept.is_some() => Some(Asked { count, only }),
+            Some(count) if kept.is_some() => Some(Perturbations { count, only }),
             None if only.is_empty() => None,
             _ => bail!(USAGE),
         };

@@ -37,7 +37,7 @@ use crate::notes::Notes;
 use crate::pool::QueuedTest;
 use crate::programs::Program;
 use crate::report::Report;
-use crate::running::Running;
+use crate::running::RunningTests;
 
 fn main() -> ExitCode {
     match run(&env::args().skip(1).collect::<Vec<_>>()) {
@@ -76,7 +76,7 @@ fn run(arguments: &[String]) -> Result<bool> {
     if shakes.is_none() {
         report.passed_before(all - tasks.len());
     }
-    let running = Arc::new(Running::default());
+    let running = Arc::new(RunningTests::default());
     end_on_signals(Arc::clone(&running))?;
     let (one_by_one, beside): (Vec<QueuedTest>, Vec<QueuedTest>) =
         tasks.into_iter().partition(|task| programs[task.program].group.is_alone());
@@ -125,7 +125,7 @@ fn tasks(programs: &[Program], report: &mut Report) -> Vec<QueuedTest> {
 }
 
 /// From now on Ctrl-C ends the tests, and the results until then are reported.
-fn end_on_signals(running: Arc<Running>) -> Result<()> {
+fn end_on_signals(running: Arc<RunningTests>) -> Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM]).context("signals cannot be waited for")?;
     thread::spawn(move || signals.forever().for_each(|_| running.stop()));
     Ok(())

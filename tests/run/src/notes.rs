@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result};
 use spry_lab::Cache;
 
-use crate::arguments::Asked;
+use crate::arguments::Perturbations;
 use crate::group::{self, Group};
 use crate::pool::QueuedTest;
 use crate::programs::Program;
@@ -77,7 +77,12 @@ impl Notes {
 
     /// The tasks under all perturbations, without the tasks that passed already. A perturbation does not
     /// affect tests without a lab, so they are left out.
-    pub fn shaken(&self, asked: &Asked, programs: &[Program], tasks: Vec<QueuedTest>) -> Vec<QueuedTest> {
+    pub fn shaken(
+        &self,
+        asked: &Perturbations,
+        programs: &[Program],
+        tasks: Vec<QueuedTest>,
+    ) -> Vec<QueuedTest> {
         let is_asked = |task: &QueuedTest| {
             is_in_the_lab(programs, task)
                 && (asked.only.is_empty() || asked.only.iter().any(|part| task.name.contains(part)))

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use crate::group::Group;
 use crate::programs::Program;
-use crate::running::Running;
-use crate::test::{self, Ended};
+use crate::running::RunningTests;
+use crate::test::{self, TestEnd};
 
 /// A test that is to run.
 #[derive(Clone, Debug)]
@@ -70,12 +70,12 @@ pub fn run(
     programs: &[Program],
     tasks: Vec<QueuedTest>,
     workers: usize,
-    running: &Running,
-    mut each: impl FnMut(&QueuedTest, Ended),
+    running: &RunningTests,
+    mut each: impl FnMut(&QueuedTest, TestEnd),
 ) {
     let queue = Queue { programs, tasks: Mutex::new(tasks.into()) };
     let (sender, receiver) = mpsc::channel();
-    let work = |worker: usize, sender: Sender<(QueuedTest, Ended)>| {
+    let work = |worker: usize, sender: Sender<(QueuedTest, TestEnd)>| {
         while let Some(task) = queue.next(worker) {
             let Some(ended) = test::run(&programs[task.program], &task, running) else { return };
             if sender.send((task, ended)).is_err() {

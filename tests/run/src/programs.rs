@@ -57,7 +57,7 @@ pub fn stale_groups(programs: &[Program]) -> Vec<&'static str> {
 
 /// The tests of a program: all tests, and the tests that it would leave out.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub struct Listed {
+pub struct TestList {
     /// The names of all tests.
     pub all: Vec<String>,
     /// The names of the tests that are marked to be ignored.
@@ -69,8 +69,9 @@ impl Program {
     ///
     /// # Errors
     /// If the program does not answer, or has no tests although it exists only for them.
-    pub fn list(&self) -> Result<Listed> {
-        let listed = Listed { all: self.names(&["--list"])?, ignored: self.names(&["--list", "--ignored"])? };
+    pub fn list(&self) -> Result<TestList> {
+        let listed =
+            TestList { all: self.names(&["--list"])?, ignored: self.names(&["--list", "--ignored"])? };
         ensure!(!self.is_for_tests || !listed.all.is_empty(), "it has no test");
         Ok(listed)
     }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::pool::QueuedTest;
 use crate::programs::Program;
-use crate::test::Ended;
+use crate::test::TestEnd;
 
 /// A test that takes longer has a line of its own as soon as it has ended.
 const LONG: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub struct Report {
     since: Instant,
     passed: usize,
     passed_before: usize,
-    failures: Vec<Failed>,
+    failures: Vec<FailedTest>,
     /// The time and the name of each test that has ended.
     times: Vec<(Duration, String)>,
     /// The results of each program's tests, by the program's number.
@@ -30,7 +30,7 @@ pub struct Report {
 }
 
 /// A test that has failed.
-struct Failed {
+struct FailedTest {
     name: String,
     why: String,
     output: String,
@@ -62,7 +62,7 @@ impl Report {
     /// Enters a failure that was found without a test: it counts as a failed test.
     pub fn fault(&mut self, name: &str, why: &str) {
         println!("FAILED  {name}: {why}");
-        self.failures.push(Failed { name: name.to_owned(), why: why.to_owned(), output: String::new() });
+        self.failures.push(FailedTest { name: name.to_owned(), why: why.to_owned(), output: String::new() });
     }
 
     /// Enters how many tests are left out because they passed with equal inputs.
@@ -88,7 +88,7 @@ impl Report {
     }
 
     /// Enters that a test has ended.
-    pub fn ended(&mut self, programs: &[Program], task: &QueuedTest, ended: Ended) {
+    pub fn ended(&mut self, programs: &[Program], task: &QueuedTest, ended: TestEnd) {
         let source = &programs[task.program].source;
         let name = task.shown(programs);
         let tally = &mut self.tallies[task.program];
@@ -98,7 +98,7 @@ impl Report {
         if let Some(failure) = ended.failure {
             println!("FAILED  {time}  {name}: {}", failure.why);
             tally.failed += 1;
-            self.failures.push(Failed { name: name.clone(), why: failure.why, output: failure.output });
+            self.failures.push(FailedTest { name: name.clone(), why: failure.why, output: failure.output });
         } else {
             self.passed += 1;
             if ended.time > LONG {
@@ -136,7 +136,7 @@ impl Report {
 
     /// Each failure in short: its name, its reason, and the last lines of the test's output.
     pub fn failures_in_short(&self) -> String {
-        let short = |failed: &Failed| {
+        let short = |failed: &FailedTest| {
             format!("FAILED {}: {}\n{}", failed.name, failed.why, last_lines(&failed.output, SHOWN_AGAIN))
         };
         self.failures.iter().map(short).collect()

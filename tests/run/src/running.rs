@@ -16,12 +16,12 @@ const GRACE: Duration = Duration::from_secs(5);
 
 /// The tests that run now.
 #[derive(Default)]
-pub struct Running(Mutex<State>);
+pub struct RunningTests(Mutex<State>);
 
 #[derive(Default)]
 struct State {
     tests: Vec<(u32, Instant)>,
-    /// The time of the first call of [`Running::stop`].
+    /// The time of the first call of [`RunningTests::stop`].
     stopped: Option<Instant>,
 }
 
@@ -34,7 +34,7 @@ impl State {
     }
 }
 
-impl Running {
+impl RunningTests {
     fn state(&self) -> MutexGuard<'_, State> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }

@@ -9,7 +9,7 @@ use anyhow::{Context, Result};
 
 use crate::pool::QueuedTest;
 use crate::programs::Program;
-use crate::running::{LIMIT, Running};
+use crate::running::{LIMIT, RunningTests};
 
 /// At most this many bytes from the end of a test's output are shown.
 const SHOWN_BYTES: u64 = 64 << 10;
@@ -21,7 +21,7 @@ const SHAKE_VARIABLE: &str = "SPRY_LAB_SHAKE";
 const GOOD: &str = "test result: ok. 1 passed; 0 failed; 0 ignored";
 
 /// The end of a test.
-pub struct Ended {
+pub struct TestEnd {
     /// How long the test took.
     pub time: Duration,
     /// The reason why the test has failed; `None` if it has passed.
@@ -37,7 +37,7 @@ pub struct Failure {
 }
 
 /// Runs a test to its end; `None` if the tests were stopped before this one started.
-pub fn run(program: &Program, task: &QueuedTest, running: &Running) -> Option<Ended> {
+pub fn run(program: &Program, task: &QueuedTest, running: &RunningTests) -> Option<TestEnd> {
     let start = Instant::now();
     let failure = match attempt(program, task, running) {
         Ok(None) => return None,
@@ -47,7 +47,7 @@ pub fn run(program: &Program, task: &QueuedTest, running: &Running) -> Option<En
         }
         Err(error) => Some(Failure { why: format!("{error:#}"), output: String::new() }),
     };
-    Some(Ended { time: start.elapsed(), failure })
+    Some(TestEnd { time: start.elapsed(), failure })
 }
 
 fn why(status: ExitStatus, time: Duration) -> String {
@@ -60,7 +60,11 @@ fn why(status: ExitStatus, time: Duration) -> String {
     }
 }
 
-fn attempt(program: &Program, task: &QueuedTest, running: &Running) -> Result<Option<(ExitStatus, String)>> {
+fn attempt(
+    program: &Program,
+    task: &QueuedTest,
+    running: &RunningTests,
+) -> Result<Option<(ExitStatus, String)>> {
     // The output goes to a file, not to a pipe: a file takes everything, and a process of the test that stays
     // behind does not keep it open.
     let mut output = tempfile::tempfile().context("no file for what it prints")?;

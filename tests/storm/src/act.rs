@@ -34,7 +34,7 @@ const GROUPS: [&str; 4] = ["storm-a", "storm-b", "storm-c", "storm-c/inner"];
 
 /// The additional part of a storm.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum With {
+pub enum Addition {
     Nothing,
     /// Reservations of the daemon.
     Reservations,
@@ -246,7 +246,7 @@ fn with_reservations(
 ///
 /// # Errors
 /// If there are no cgroups, no process can be made, or the daemon does not answer.
-pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
+pub fn storm(seed: u64, time: Duration, with: Addition) -> Result<ExitCode> {
     let load = fs::read_to_string("/proc/loadavg").context("reading the load")?;
     let all = load.split('/').nth(1).and_then(|rest| rest.split(' ').next()?.parse().ok());
     _ = BEFORE.set(all.unwrap_or(0));
@@ -259,7 +259,7 @@ pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
     become_of(Policy::RoundRobin(1));
     // A signal to the process group ends the whole storm.
     Setting::OwnGroup.apply().context("no process group")?;
-    if with == With::Reservations {
+    if with == Addition::Reservations {
         reserve::begin(std::process::id());
         // The kernel reaps killed actors itself.
         signal::ignore(Signal::CHILD);
@@ -271,7 +271,7 @@ pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
         actors.push(fork(|| actor(seed))?);
     }
     let begin = Instant::now();
-    if with == With::Reservations {
+    if with == Addition::Reservations {
         with_reservations(begin, time, cpus, &mut actors, &mut dice)?;
     }
     while let Some(left) = time.checked_sub(begin.elapsed()) {
@@ -284,7 +284,7 @@ pub fn storm(seed: u64, time: Duration, with: With) -> Result<ExitCode> {
     signal::ignore(Signal::TERM);
     _ = signal::send_group(std::process::id(), Signal::TERM);
     println!("the storm is over");
-    if with == With::Reservations {
+    if with == Addition::Reservations {
         let (left, after) = reserve::wait_for_none()?;
         println!("reservations left {left} after {} ms", after.as_millis());
     }

@@ -28,7 +28,7 @@ pub struct Limits {
 
 /// A task that waited too long.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Late {
+pub struct LateTask {
     /// The number and the name of the task.
     pub task: String,
     /// The start and the length of the wait, ns.
@@ -42,20 +42,20 @@ pub struct Late {
 
 /// The findings in a trace.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
-pub struct Found {
+pub struct TraceFindings {
     /// How many waits were checked.
     pub waits: u64,
     /// The longest wait, ns.
     pub longest_ns: u64,
     /// The waits that were too long.
-    pub late: Vec<Late>,
+    pub late: Vec<LateTask>,
     /// How many events were lost; so waits may be missing.
     pub lost: u64,
     /// The times in which threads were runnable, if `keeps` requests them.
     pub stays: Vec<Stay>,
 }
 
-impl fmt::Display for Found {
+impl fmt::Display for TraceFindings {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(to, "{} waits, the longest {:.1} ms", self.waits, self.longest_ns as f64 / 1e6)?;
         if self.lost > 0 {
@@ -78,7 +78,7 @@ type Lately = VecDeque<(TaskIndex, u64, u64)>;
 
 struct Checker {
     limits: Limits,
-    found: Found,
+    found: TraceFindings,
     lately: Vec<Lately>,
 }
 
@@ -136,7 +136,7 @@ impl Observer for Checker {
         self.found.waits += 1;
         self.found.longest_ns = self.found.longest_ns.max(waited_ns);
         if waited_ns > self.limits.longest_ns {
-            self.found.late.push(Late {
+            self.found.late.push(LateTask {
                 task: name(now, waited.task),
                 start_ns: waited.start_ns,
                 waited_ns,
@@ -151,8 +151,8 @@ impl Observer for Checker {
 ///
 /// # Errors
 /// If the file is not a whole trace.
-pub fn check(trace: impl Read, limits: Limits) -> Result<Found> {
-    let mut checker = Checker { limits, found: Found::default(), lately: Vec::new() };
+pub fn check(trace: impl Read, limits: Limits) -> Result<TraceFindings> {
+    let mut checker = Checker { limits, found: TraceFindings::default(), lately: Vec::new() };
     let mut reader = Reader::new(trace).context("reading the trace")?;
     let mut timeline = Timeline::new(reader.header(), Window { from_ns: 0, to_ns: u64::MAX });
     let mut last_ns = 0;

@@ -10,9 +10,9 @@ use spry_lab::{FileSource, GuestCommand, Job, MachineSpec, Record, TRACE, Topolo
 use spry_lab_tests::{example, machine, printed, programs, run as run_job};
 
 use crate::act::IN_USE;
-use crate::check::{Found, Keeps, Limits, check};
+use crate::check::{Keeps, Limits, TraceFindings, check};
 use crate::reserve::{ANSWERS, NOTES};
-use crate::reserved::{self, Kept, TOLERANCE_NS};
+use crate::reserved::{self, ReservationFindings, TOLERANCE_NS};
 
 /// Which scheduler is tortured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
@@ -63,13 +63,13 @@ const MISCOUNTED: &str = "counted in queues";
 
 /// The result of a storm.
 struct Storm {
-    found: Found,
+    found: TraceFindings,
     /// Whether the storm came to its end, and the scheduler was still in charge then.
     in_charge: bool,
     /// Whether each task that was counted in a queue was in that queue.
     counts_right: bool,
     /// The findings on reservations, if there were any.
-    kept: Option<Kept>,
+    kept: Option<ReservationFindings>,
     said: String,
 }
 
@@ -167,7 +167,7 @@ fn leak(said: &str) -> Option<String> {
 }
 
 /// Prints the findings on reservations.
-fn tell(kept: &Kept) {
+fn tell(kept: &ReservationFindings) {
     let [opened, refused, released] = kept.counts;
     println!(
         "    {opened} terms admitted, {refused} requests refused, {released} released; \

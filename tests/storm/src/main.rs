@@ -17,7 +17,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use clap::{Parser, Subcommand};
 
-use crate::act::With;
+use crate::act::Addition;
 use crate::check::{Keeps, Limits, check};
 
 /// Stresses a scheduler with random actions from a seed: forks, threads, ends, programs, yields, sleeps, nice
@@ -88,7 +88,7 @@ fn run(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::from(u8::from(!found.late.is_empty())))
         }
         Command::Act { seed, seconds, reservations } => {
-            let with = if reservations { With::Reservations } else { With::Nothing };
+            let with = if reservations { Addition::Reservations } else { Addition::Nothing };
             act::storm(seed, Duration::from_secs(seconds), with)
         }
         Command::Actor { seed, first } => {

@@ -9,7 +9,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use spry_control::{Answer, Client, ControlError, Request, Reservations, Which};
+use spry_control::{Answer, Client, ControlError, Request, ReservationChoice, Reservations};
 use spry_reservations::{Covers, OnExhaustion, Terms};
 use spry_sys::clock::monotonic_ns;
 use spry_sys::process;
@@ -105,7 +105,7 @@ pub fn release(dice: &mut Dice) {
     let Some(covers) = any_task(dice) else { return };
     let number = covers.number();
     note(&format!("asks {number}"));
-    match ask(&Request::Release { which: Which::Tid(number) }) {
+    match ask(&Request::Release { which: ReservationChoice::Tid(number) }) {
         Ok(Answer::Done(_)) => note(&format!("released {number}")),
         other => failed(number, &other),
     }

@@ -44,7 +44,7 @@ struct Notes {
 
 /// The findings on a storm's reservations.
 #[derive(Default)]
-pub struct Kept {
+pub struct ReservationFindings {
     /// The numbers of admitted terms, of refused requests and of released reservations.
     pub counts: [u64; 3],
     /// How many accounts of all reservations the daemon gave, the most reservations at once, and the largest
@@ -132,7 +132,7 @@ fn terms(number: u32, from_ns: u64, words: &[&str]) -> Option<InForce> {
     })
 }
 
-impl Kept {
+impl ReservationFindings {
     /// Checks the daemon's answers: on each CPU the shares are at most the share that may be reserved.
     fn admission(&mut self, text: &str, reservable_percent: u32) -> Result<()> {
         for line in text.lines() {
@@ -153,7 +153,7 @@ impl Kept {
     /// Checks that a task that was always runnable got its budget: two periods contain one whole budget.
     fn budget(&mut self, terms: &InForce, stays: &[Stay], absent: &[(u16, u64, u64)]) {
         let InForce { budget_ns, period_ns, from_ns, to_ns, cpu, .. } = *terms;
-        let ran = Ran::on(cpu, stays);
+        let ran = CpuRuns::on(cpu, stays);
         for (start_ns, end_ns) in wanted(terms, stays, absent) {
             // The first budget comes a period after the reservation was opened.
             let (mut at_ns, end_ns) = (start_ns.max(from_ns + period_ns), end_ns.min(to_ns));
@@ -179,10 +179,10 @@ impl Kept {
 }
 
 /// The runs on a CPU, ns: the start and the end of each, and the sum of all runs before it.
-struct Ran(Vec<(u64, u64, u64)>);
+struct CpuRuns(Vec<(u64, u64, u64)>);
 
-impl Ran {
-    fn on(cpu: u16, stays: &[Stay]) -> Ran {
+impl CpuRuns {
+    fn on(cpu: u16, stays: &[Stay]) -> CpuRuns {
         let mut all: Vec<(u64, u64, u64)> = stays
             .iter()
             .filter(|stay| stay.ran && stay.cpu == cpu)
@@ -194,7 +194,7 @@ impl Ran {
             *before_ns = sum_ns;
             sum_ns += *end_ns - *start_ns;
         }
-        Ran(all)
+        CpuRuns(all)
     }
 
     fn until(&self, time_ns: u64) -> u64 {
@@ -275,10 +275,18 @@ fn without((mut start_ns, end_ns): (u64, u64), cuts: &[(u64, u64)]) -> Vec<(u64,
 ///
 /// # Errors
 /// If a line cannot be read.
-pub fn check(noted: &str, answers: &str, stays: &[Stay], reservable_percent: u32) -> Result<Kept> {
+pub fn check(
+    noted: &str,
+    answers: &str,
+    stays: &[Stay],
+    reservable_percent: u32,
+) -> Result<ReservationFindings> {
     let end_ns = stays.iter().map(|stay| stay.end_ns).max().unwrap_or(0);
     let notes = notes(noted, end_ns)?;
-    let mut kept = Kept { counts: [notes.opened, notes.refused, notes.released], ..Kept::default() };
+    let mut kept = ReservationFindings {
+        counts: [notes.opened, notes.refused, notes.released],
+        ..ReservationFindings::default()
+    };
     kept.broken.extend(notes.faults);
     kept.admission(answers, reservable_percent)?;
     let (mut of_threads, mut of_groups) =
@@ -310,7 +318,7 @@ mod tests {
         Stay { tid: 7, tgid: 7, cpu, start_ns: start_ms * MS, end_ns: end_ms * MS, ran }
     }
 
-    fn kept(stays: &[Stay], cpu: u16) -> Kept {
+    fn kept(stays: &[Stay], cpu: u16) -> ReservationFindings {
         let noted = format!("{MS} asks 7\n{} has 7 thread 2000000 10000000 wait {cpu} 0\n", 2 * MS);
         check(&noted, "", stays, 50).unwrap()
     }

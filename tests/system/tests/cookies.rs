@@ -30,16 +30,16 @@ fn cookies(data: [u8; 16]) -> Vec<u8> {
 
 /// A server of another user, which requires a cookie. The file that `-auth` names belongs to root alone, as
 /// with a display manager; the user has a copy.
-struct Guarded {
+struct CookieDisplay {
     place: TempDir,
     display: String,
     _server: Program,
     _turn: MutexGuard<'static, ()>,
 }
 
-impl Guarded {
+impl CookieDisplay {
     /// Only one exists at a time: all belong to one user, and eyes read only some of a user's processes.
-    fn new() -> Guarded {
+    fn new() -> CookieDisplay {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
         let place = tempfile::tempdir().expect("scratch space");
@@ -59,7 +59,7 @@ impl Guarded {
         run(&mut client);
         chown(&own, Some(0), Some(0)).expect("we are root");
         file(place.path(), "of-the-user", &cookies(COOKIE));
-        Guarded { place, display, _server: server, _turn: turn }
+        CookieDisplay { place, display, _server: server, _turn: turn }
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -128,7 +128,7 @@ impl Drop for Session {
 #[test]
 fn a_cookie_known_to_a_program_of_the_session_opens_the_server() {
     need_root();
-    let guarded = Guarded::new();
+    let guarded = CookieDisplay::new();
     let daemon = guarded.looking();
     let state = await_some("what is said", || {
         let state = guarded.state(&daemon);
@@ -146,7 +146,7 @@ fn a_cookie_known_to_a_program_of_the_session_opens_the_server() {
 #[test]
 fn files_that_are_none_and_wrong_cookies_cost_no_further_try() {
     need_root();
-    let guarded = Guarded::new();
+    let guarded = CookieDisplay::new();
     let place = guarded.place.path();
     let fifo = place.join("fifo");
     run(Command::new("mkfifo").arg("--mode=666").arg(&fifo));
@@ -169,7 +169,7 @@ fn files_that_are_none_and_wrong_cookies_cost_no_further_try() {
 #[test]
 fn the_session_s_cookie_is_found_behind_300_older_liars() {
     need_root();
-    let guarded = Guarded::new();
+    let guarded = CookieDisplay::new();
     let wrong = |number: u32| {
         let mut data = *b"wrong cookie    ";
         data[12..].copy_from_slice(&number.to_be_bytes());
@@ -192,9 +192,9 @@ fn the_session_s_cookie_is_found_behind_300_older_liars() {
 }
 
 /// A mounted file system, unmounted when this value is dropped.
-struct Mounted(TempDir);
+struct MountedFilesystem(TempDir);
 
-impl Drop for Mounted {
+impl Drop for MountedFilesystem {
     fn drop(&mut self) {
         _ = Command::new("umount").arg("--lazy").arg(self.0.path()).status();
     }
@@ -203,11 +203,11 @@ impl Drop for Mounted {
 #[test]
 fn a_silent_file_holds_up_no_daemon_and_a_display_only_briefly() {
     need_root();
-    let guarded = Guarded::new();
+    let guarded = CookieDisplay::new();
     let files = tempfile::tempdir().expect("scratch space");
     fs::set_permissions(files.path(), Permissions::from_mode(0o755)).expect("it is ours");
     file(files.path(), "file", &cookies(*b"none of these is"));
-    let place = Mounted(tempfile::tempdir().expect("scratch space"));
+    let place = MountedFilesystem(tempfile::tempdir().expect("scratch space"));
     let server = Program::start(Command::new("bindfs").arg("-f").arg(files.path()).arg(place.0.path()));
     let silent = place.0.path().join("file");
     await_some("the file", || fs::exists(&silent).is_ok_and(|is_there| is_there).then_some(()));

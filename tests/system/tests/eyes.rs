@@ -103,14 +103,14 @@ fn cgroup(tgid: u32) -> String {
 }
 
 /// A cgroup that is marked as delegated to its processes, as systemd marks the cgroup of a service.
-struct Given(PathBuf);
+struct DelegatedCgroup(PathBuf);
 
-impl Given {
-    fn new() -> Given {
+impl DelegatedCgroup {
+    fn new() -> DelegatedCgroup {
         let mounts = fs::read_to_string("/proc/mounts").expect("it is always there");
         let mount = mounts.lines().find(|line| line.contains(" cgroup2 ")).expect("cgroups are mounted");
         let root = mount.split(' ').nth(1).expect("a line has words");
-        let given = Given(PathBuf::from(format!("{root}/spry-test-{}", std::process::id())));
+        let given = DelegatedCgroup(PathBuf::from(format!("{root}/spry-test-{}", std::process::id())));
         fs::create_dir(&given.0).expect("we are root");
         rustix::fs::setxattr(&given.0, "trusted.delegate", b"1", rustix::fs::XattrFlags::empty())
             .expect("cgroups take marks");
@@ -130,7 +130,7 @@ impl Given {
     }
 }
 
-impl Drop for Given {
+impl Drop for DelegatedCgroup {
     fn drop(&mut self) {
         for below in ["spry-eyes", "daemon", ""] {
             _ = fs::remove_dir(self.0.join(below));
@@ -142,7 +142,7 @@ impl Drop for Given {
 fn eyes_live_in_a_cgroup_per_display_that_ends_with_the_daemon() {
     need_root();
     let desk = Desk::new();
-    let given = Given::new();
+    let given = DelegatedCgroup::new();
     let number = desk.display.trim_start_matches(':').to_owned();
     for given in [Some(&given), None] {
         let (directory, args) = (scratch(), looking_args(&desk.display));
@@ -155,7 +155,7 @@ fn eyes_live_in_a_cgroup_per_display_that_ends_with_the_daemon() {
         if let Some(given) = given {
             assert_eq!(cgroup(daemon.program.tgid()), format!("{}/daemon", given.name()));
         }
-        let above = given.map_or(String::new(), Given::name);
+        let above = given.map_or(String::new(), DelegatedCgroup::name);
         // If the test itself is in a cgroup that is not the root and not marked, the daemon makes no cgroups.
         if given.is_some() || cgroup(std::process::id()) == "/" {
             assert_eq!(cgroup(eyes), format!("{above}/spry-eyes/{number}"));
@@ -262,24 +262,24 @@ fn eyes_that_their_user_stops_do_not_hold_up_the_daemon() {
 }
 
 /// A file in a file system in user space.
-struct Silent {
+struct SilentFile {
     server: Program,
     place: TempDir,
     _files: TempDir,
 }
 
-impl Silent {
+impl SilentFile {
     fn path(&self) -> PathBuf {
         self.place.path().join("file")
     }
 
-    fn new() -> Silent {
+    fn new() -> SilentFile {
         let (place, files) = (tempfile::tempdir().expect("space"), tempfile::tempdir().expect("space"));
         fs::write(files.path().join("file"), [0; 64]).expect("it is ours");
         let mut command = Command::new("bindfs");
         command.args(["-f", "--no-allow-other"]).arg(files.path()).arg(place.path());
         let server = Program::start(&mut command);
-        let silent = Silent { server, place, _files: files };
+        let silent = SilentFile { server, place, _files: files };
         await_some("the file", || fs::exists(silent.path()).is_ok_and(|is_there| is_there).then_some(()));
         silent
     }
@@ -290,7 +290,7 @@ impl Silent {
     }
 }
 
-impl Drop for Silent {
+impl Drop for SilentFile {
     fn drop(&mut self) {
         self.server.signal(libc::SIGCONT);
         _ = Command::new("umount").arg("--lazy").arg(self.place.path()).status();
@@ -301,7 +301,7 @@ impl Drop for Silent {
 #[test]
 fn silent_files_of_a_server_do_not_hold_up_the_daemon() {
     need_root();
-    let silent = Silent::new();
+    let silent = SilentFile::new();
     let number = (5_000 + std::process::id() % 1_000).to_string();
     let mut command = Command::new(besieger());
     command.args(["listen", &number, "-auth"]).arg(silent.path());

@@ -314,7 +314,7 @@ const FIRST_SWITCH_NS: f64 = 30_000.0;
 
 /// The comparison of the accounts of the tasks in two reports.
 #[derive(Default)]
-struct Compared {
+struct AccountComparison {
     /// The tasks with equal accounts.
     same: usize,
     /// The tasks with fewer switches in perf.
@@ -325,8 +325,8 @@ struct Compared {
     other_switches: Vec<String>,
 }
 
-fn compare(spry: &Value, perf: &Value) -> Compared {
-    let mut compared = Compared::default();
+fn compare(spry: &Value, perf: &Value) -> AccountComparison {
+    let mut compared = AccountComparison::default();
     let tasks = perf["tasks"].as_array().expect("the report lists tasks");
     for theirs in tasks.iter().filter(|task| number(&task["start_ns"]) > 0.0 && !task["end_ns"].is_null()) {
         let Some(ours) = task(spry, theirs["tid"].as_u64().expect("a task has a number")) else { continue };
@@ -357,7 +357,7 @@ fn switches_are_perf_s_in_each_recording_that_perf_has_whole() {
         let recording = Recording::start(&trace, "sched");
         perf_record(&file, "sched record -k CLOCK_MONOTONIC -m 2048");
         recording.stop();
-        let Compared { same, perf_lacks, other_times, other_switches } =
+        let AccountComparison { same, perf_lacks, other_times, other_switches } =
             compare(&report(&trace), &report(&file));
         let others = other_switches.len();
         let said = format!(

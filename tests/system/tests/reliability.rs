@@ -30,13 +30,13 @@ impl Drop for Load {
 }
 
 /// A small file system of its own, which is unmounted when the value is dropped.
-struct Mounted(TempDir);
+struct MountedFilesystem(TempDir);
 
-impl Mounted {
-    fn new(options: &str) -> Mounted {
+impl MountedFilesystem {
+    fn new(options: &str) -> MountedFilesystem {
         let dir = tempfile::tempdir().expect("scratch space");
         run(Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir.path()));
-        Mounted(dir)
+        MountedFilesystem(dir)
     }
 
     fn path(&self) -> &Path {
@@ -44,7 +44,7 @@ impl Mounted {
     }
 }
 
-impl Drop for Mounted {
+impl Drop for MountedFilesystem {
     fn drop(&mut self) {
         run(Command::new("umount").arg("-l").arg(self.path()));
     }
@@ -91,7 +91,7 @@ fn a_killed_recorder_leaves_all_but_the_last_tenth_of_a_second() {
 #[test]
 fn a_full_disk_ends_a_recording_in_one_line_and_the_file_reads() {
     need_root();
-    let disk = Mounted::new("size=512k");
+    let disk = MountedFilesystem::new("size=512k");
     let file = disk.path().join("full.spry");
     let _load = Load::start();
     let began = Instant::now();
@@ -104,7 +104,7 @@ fn a_full_disk_ends_a_recording_in_one_line_and_the_file_reads() {
 #[test]
 fn a_read_only_directory_is_refused_in_one_line() {
     need_root();
-    let disk = Mounted::new("ro");
+    let disk = MountedFilesystem::new("ro");
     failed_in_one_line(&record(&disk.path().join("no.spry"), &["--duration", "1"]), "Read-only file system");
 }
 

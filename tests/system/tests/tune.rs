@@ -113,16 +113,16 @@ fn output(command: &mut Command) -> (Output, String) {
 }
 
 /// A run of `spry tune` with a command that waits until its standard input ends.
-struct Held(Child);
+struct WaitingTune(Child);
 
-impl Held {
-    fn start(machine: &Machine, args: &[&str]) -> Held {
+impl WaitingTune {
+    fn start(machine: &Machine, args: &[&str]) -> WaitingTune {
         let mut command = machine.tune(&[args, &["--", "sh", "-c", "echo; read -r _"]].concat());
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("spry starts");
         let mut output = BufReader::new(child.stdout.take().expect("it is a pipe"));
         output.read_line(&mut String::new()).expect("the command runs");
-        Held(child)
+        WaitingTune(child)
     }
 
     fn end(mut self) {
@@ -211,7 +211,7 @@ fn a_command_that_does_not_exist_leaves_the_knobs_as_they_were() {
 #[test]
 fn the_guardian_gives_back_what_a_killed_spry_has_set() {
     let machine = Machine::new();
-    let mut held = Held::start(&machine, &["--all", "--quantum-us", "3000"]);
+    let mut held = WaitingTune::start(&machine, &["--all", "--quantum-us", "3000"]);
     assert_eq!(machine.read(SLICE), "3000000");
     let guardian = held.guardian();
     held.0.kill().expect("it runs");
@@ -229,7 +229,7 @@ fn the_guardian_gives_back_what_a_killed_spry_has_set() {
 #[test]
 fn the_next_run_gives_back_what_both_killed_have_set() {
     let machine = Machine::new();
-    let mut held = Held::start(&machine, &["--all", "--quantum-us", "3000"]);
+    let mut held = WaitingTune::start(&machine, &["--all", "--quantum-us", "3000"]);
     signal::send(held.guardian(), Signal::KILL).expect("it runs");
     held.0.kill().expect("it runs");
     held.end();
@@ -243,9 +243,9 @@ fn the_next_run_gives_back_what_both_killed_have_set() {
 #[test]
 fn runs_beside_each_other_give_back_what_was_first() {
     let machine = Machine::new();
-    let first = Held::start(&machine, &["--all", "--quantum-us", "3000"]);
-    let second = Held::start(&machine, &["--all", "--quantum-us", "5000"]);
-    let mut third = Held::start(&machine, &["--quantum-us", "9000"]);
+    let first = WaitingTune::start(&machine, &["--all", "--quantum-us", "3000"]);
+    let second = WaitingTune::start(&machine, &["--all", "--quantum-us", "5000"]);
+    let mut third = WaitingTune::start(&machine, &["--quantum-us", "9000"]);
     assert_eq!(machine.read(SLICE), "5000000");
     third.0.kill().expect("it runs");
     first.end();
@@ -260,7 +260,7 @@ fn runs_beside_each_other_give_back_what_was_first() {
 #[test]
 fn what_root_has_changed_meanwhile_stays() {
     let machine = Machine::new();
-    let held = Held::start(&machine, &["--all", "--quantum-us", "3000"]);
+    let held = WaitingTune::start(&machine, &["--all", "--quantum-us", "3000"]);
     fs::write(machine.path(SLICE), "4000000").expect("root may");
     held.end();
     assert_eq!(machine.read(SLICE), "4000000");

@@ -24,11 +24,11 @@ pub use args::{ActuatorArg, CeilingsArg, DaemonArgs, DaemonCommand, PolicyArg, R
 pub use client::{Client, ControlError};
 pub use explanation::{Credit, CreditKind, Explanation, Neighbour};
 pub use quanta::{Knobs, Quanta, QuantumClass, QuantumUs};
-pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request, Which};
-pub use reservations::{Ceiling, CeilingOf, Opened, Reservations, Reserved};
+pub use request::{Answer, Done, HandClass, Refusal, RefusalKind, Request, ReservationChoice};
+pub use reservations::{Ceiling, CeilingOf, OpenedReservation, ReservationStatus, Reservations};
 pub use spry_reservations::{Covers, OnExhaustion, Terms};
 pub use status::{
-    Acting, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, TaskClass,
+    ActingStatus, Device, Ejection, GraphSize, PolicyName, Rounds, Scope, State, Status, Step, TaskClass,
     TaskStatus, TimerSlack,
 };
 pub use ticks::{TickCost, Ticks, TicksOfCpu};

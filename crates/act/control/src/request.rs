@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use spry_reservations::{Covers, OnExhaustion, Terms};
 
-use crate::{Explanation, Opened, QuantumClass, QuantumUs, Reservations, Status, Tuning};
+use crate::{Explanation, OpenedReservation, QuantumClass, QuantumUs, Reservations, Status, Tuning};
 
 /// A question to the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -57,7 +57,7 @@ pub enum Request {
     Release {
         /// The reservation to end.
         #[serde(flatten)]
-        which: Which,
+        which: ReservationChoice,
     },
     /// Name a shared server: it gets the rank of the reserved tasks that ask it for service. If the server
     /// was named already, it gets the new bound.
@@ -96,7 +96,7 @@ pub enum Request {
 /// Which reservation is meant.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Which {
+pub enum ReservationChoice {
     /// The reservation in a slot.
     Slot(u32),
     /// The reservation of a thread, or of a process by its number.
@@ -126,7 +126,7 @@ pub enum Answer {
     /// The answer to `explain`.
     Explanation(Box<Explanation>),
     /// The answer to `reserve` and `real_rate`.
-    Opened(Opened),
+    Opened(OpenedReservation),
     /// The answer to `reservations`.
     Reservations(Reservations),
     /// The answer to `set`, `release`, `serve`, `serve_no_more`, `tune`, `tune_class` and `stop`.
@@ -214,7 +214,7 @@ mod tests {
         let short = line.replace(r#","on_exhaustion":"wait","cpu":null"#, "");
         assert_eq!(serde_json::from_str::<Request>(&short).unwrap(), request);
         assert!(serde_json::from_str::<Request>(&short.replace("3276800", "-1")).is_err());
-        let release = Request::Release { which: Which::Slot(3) };
+        let release = Request::Release { which: ReservationChoice::Slot(3) };
         assert_eq!(serde_json::to_string(&release).unwrap(), r#"{"ask":"release","slot":3}"#);
         assert_eq!(serde_json::from_str::<Request>(r#"{"ask":"release","slot":3}"#).unwrap(), release);
     }

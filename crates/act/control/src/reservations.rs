@@ -9,7 +9,7 @@ use crate::Scope;
 
 /// The answer that time is reserved.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Opened {
+pub struct OpenedReservation {
     /// The number by which the reservation is known while it lasts.
     pub slot: u32,
     /// The CPU on which the time is reserved.
@@ -31,7 +31,7 @@ pub struct Reservations {
     /// The enforcer: `scx` or `deadline`.
     pub enforcer: String,
     /// The reservations, by slot.
-    pub reservations: Vec<Reserved>,
+    pub reservations: Vec<ReservationStatus>,
     /// The shared servers; only root's answer has any.
     #[serde(default)]
     pub ceilings: Vec<Ceiling>,
@@ -95,7 +95,7 @@ pub struct Ceiling {
 
 /// A reservation, and how much CPU time its tasks got since it was opened.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Reserved {
+pub struct ReservationStatus {
     /// The number by which the reservation is known.
     pub slot: u32,
     /// The CPU on which the time is reserved.

@@ -20,21 +20,21 @@ pub const NICE_MIN: i32 = -15;
 /// The kinds of requests.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum What {
+pub enum RequestKind {
     /// Real-time scheduling for a thread.
     Realtime = 1,
     /// A nice value for a thread.
     HighPriority = 2,
     /// The end of all reservations and nice values from earlier requests.
     Reset = 3,
-    /// No request: the front end terminates, and `tid` is the number of the reason ([`Ended`]).
+    /// No request: the front end terminates, and `tid` is the number of the reason ([`ExitReason`]).
     End = 4,
 }
 
 /// Why the front end terminates.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(u32)]
-pub enum Ended {
+pub enum ExitReason {
     /// There is no system bus.
     NoBus = 1,
     /// Another program has the name.
@@ -45,23 +45,23 @@ pub enum Ended {
     Broken = 4,
 }
 
-impl Ended {
+impl ExitReason {
     /// The reason with this number.
-    pub const fn of(number: u32) -> Ended {
+    pub const fn of(number: u32) -> ExitReason {
         match number {
-            1 => Ended::NoBus,
-            2 => Ended::Taken,
-            3 => Ended::Denied,
-            _ => Ended::Broken,
+            1 => ExitReason::NoBus,
+            2 => ExitReason::Taken,
+            3 => ExitReason::Denied,
+            _ => ExitReason::Broken,
         }
     }
 }
 
 /// A request from the front end to the daemon.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Asked {
+pub struct FrontRequest {
     /// The kind of the request.
-    pub what: What,
+    pub what: RequestKind,
     /// The user that made the request, as the bus reports it.
     pub uid: u32,
     /// The process of the thread that is to be changed.
@@ -72,9 +72,9 @@ pub struct Asked {
     pub nice: i32,
 }
 
-impl From<Asked> for [u8; REQUEST] {
-    fn from(asked: Asked) -> [u8; REQUEST] {
-        let Asked { what, uid, tgid, tid, nice } = asked;
+impl From<FrontRequest> for [u8; REQUEST] {
+    fn from(asked: FrontRequest) -> [u8; REQUEST] {
+        let FrontRequest { what, uid, tgid, tid, nice } = asked;
         let mut bytes = [0; REQUEST];
         let numbers = [what as u32, uid, tgid, tid, nice as u32];
         for (place, number) in bytes.chunks_exact_mut(4).zip(numbers) {
@@ -88,20 +88,20 @@ impl From<Asked> for [u8; REQUEST] {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct NoMessage;
 
-impl TryFrom<&[u8]> for Asked {
+impl TryFrom<&[u8]> for FrontRequest {
     type Error = NoMessage;
 
-    fn try_from(bytes: &[u8]) -> Result<Asked, NoMessage> {
+    fn try_from(bytes: &[u8]) -> Result<FrontRequest, NoMessage> {
         let bytes: &[u8; REQUEST] = bytes.try_into().map_err(|_| NoMessage)?;
         let number = |at: usize| u32::from_le_bytes([0, 1, 2, 3].map(|byte| bytes[at * 4 + byte]));
         let what = match number(0) {
-            1 => What::Realtime,
-            2 => What::HighPriority,
-            3 => What::Reset,
-            4 => What::End,
+            1 => RequestKind::Realtime,
+            2 => RequestKind::HighPriority,
+            3 => RequestKind::Reset,
+            4 => RequestKind::End,
             _ => return Err(NoMessage),
         };
-        Ok(Asked { what, uid: number(1), tgid: number(2), tid: number(3), nice: number(4) as i32 })
+        Ok(FrontRequest { what, uid: number(1), tgid: number(2), tid: number(3), nice: number(4) as i32 })
     }
 }
 
@@ -119,14 +119,14 @@ pub enum Outcome {
 
 /// The daemon's answer, with one line for the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Answered {
+pub struct DaemonAnswer {
     /// The result of the request.
     pub outcome: Outcome,
     /// The reason for a refusal or a failure; empty after success.
     pub text: String,
 }
 
-impl Answered {
+impl DaemonAnswer {
     /// The answer as the bytes of one message. A text that is too long is cut.
     pub fn bytes(&self) -> Vec<u8> {
         let mut end = self.text.len().min(ANSWER_MAX - 1);
@@ -139,10 +139,10 @@ impl Answered {
     }
 }
 
-impl TryFrom<&[u8]> for Answered {
+impl TryFrom<&[u8]> for DaemonAnswer {
     type Error = NoMessage;
 
-    fn try_from(bytes: &[u8]) -> Result<Answered, NoMessage> {
+    fn try_from(bytes: &[u8]) -> Result<DaemonAnswer, NoMessage> {
         let (&kind, text) = bytes.split_first().ok_or(NoMessage)?;
         let outcome = match kind {
             0 => Outcome::Done,
@@ -150,7 +150,7 @@ impl TryFrom<&[u8]> for Answered {
             2 => Outcome::Failed,
             _ => return Err(NoMessage),
         };
-        Ok(Answered { outcome, text: String::from_utf8(text.to_vec()).map_err(|_| NoMessage)? })
+        Ok(DaemonAnswer { outcome, text: String::from_utf8(text.to_vec()).map_err(|_| NoMessage)? })
     }
 }
 
@@ -176,16 +176,16 @@ mod tests {
 
     #[test]
     fn messages_are_read_as_they_were_written_and_others_are_none() {
-        let asked = Asked { what: What::HighPriority, uid: 1000, tgid: 7, tid: 8, nice: -11 };
+        let asked = FrontRequest { what: RequestKind::HighPriority, uid: 1000, tgid: 7, tid: 8, nice: -11 };
         let bytes: [u8; REQUEST] = asked.into();
-        assert_eq!(Asked::try_from(&bytes[..]), Ok(asked));
-        assert_eq!(Asked::try_from(&bytes[1..]), Err(NoMessage));
-        assert_eq!(Asked::try_from(&[0; REQUEST][..]), Err(NoMessage));
-        let answered = Answered { outcome: Outcome::Denied, text: "é".repeat(200) };
-        let read = Answered::try_from(&answered.bytes()[..]).expect("an answer");
+        assert_eq!(FrontRequest::try_from(&bytes[..]), Ok(asked));
+        assert_eq!(FrontRequest::try_from(&bytes[1..]), Err(NoMessage));
+        assert_eq!(FrontRequest::try_from(&[0; REQUEST][..]), Err(NoMessage));
+        let answered = DaemonAnswer { outcome: Outcome::Denied, text: "é".repeat(200) };
+        let read = DaemonAnswer::try_from(&answered.bytes()[..]).expect("an answer");
         assert_eq!((read.outcome, read.text.len()), (Outcome::Denied, ANSWER_MAX - 2));
-        assert_eq!(Answered::try_from(&[7_u8][..]), Err(NoMessage));
-        assert_eq!(Answered::try_from(&[][..]), Err(NoMessage));
+        assert_eq!(DaemonAnswer::try_from(&[7_u8][..]), Err(NoMessage));
+        assert_eq!(DaemonAnswer::try_from(&[][..]), Err(NoMessage));
     }
 
     #[test]

@@ -50,7 +50,7 @@ pub struct Status {
     /// Which rules the policy follows.
     pub policy: PolicyName,
     /// Whether the daemon acts.
-    pub acting: Acting,
+    pub acting: ActingStatus,
     /// How many rounds there were so far.
     pub rounds: Rounds,
     /// How large the graph of dependencies between processes is; null if dependencies cannot be seen, and
@@ -101,7 +101,7 @@ pub enum PolicyName {
 
 /// Whether the daemon acts.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
-pub struct Acting {
+pub struct ActingStatus {
     /// The state of the daemon.
     pub state: State,
     /// How long the daemon has done this, s.

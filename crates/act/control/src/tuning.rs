@@ -18,7 +18,7 @@ const QUANTUM_US_OWN: u32 = 3_000;
 
 /// A tick and a quantum for tasks that are not in use, both within their limits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(try_from = "Asked")]
+#[serde(try_from = "UncheckedTuning")]
 pub struct Tuning {
     tick_hz: u32,
     quantum_us: u32,
@@ -26,7 +26,7 @@ pub struct Tuning {
 
 /// The values before they are checked: the tick alone, the quantum alone, or both.
 #[derive(Clone, Copy, Debug, Deserialize)]
-struct Asked {
+struct UncheckedTuning {
     #[serde(default)]
     tick_hz: Option<u32>,
     #[serde(default)]
@@ -112,10 +112,10 @@ impl Tuning {
     }
 }
 
-impl TryFrom<Asked> for Tuning {
+impl TryFrom<UncheckedTuning> for Tuning {
     type Error = TuningError;
 
-    fn try_from(asked: Asked) -> Result<Tuning, TuningError> {
+    fn try_from(asked: UncheckedTuning) -> Result<Tuning, TuningError> {
         Tuning::new(asked.tick_hz, asked.quantum_us)
     }
 }

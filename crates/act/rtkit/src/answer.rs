@@ -1,6 +1,6 @@
 //! The interface org.freedesktop.RealtimeKit1: reads calls, and answers calls that need no daemon.
 
-use spry_control::rtkit::{Asked, NICE_MIN, PRIORITY_MAX, What};
+use spry_control::rtkit::{FrontRequest, NICE_MIN, PRIORITY_MAX, RequestKind};
 
 use crate::bus::Caller;
 use crate::wire::{MalformedMessage, Message, Number, Values};
@@ -36,7 +36,7 @@ pub enum Call {
     /// A call that is answered without the daemon.
     Answered(Values),
     /// A request for a thread: the process (the caller's if `None`), the thread, and the nice value.
-    Thread { what: What, process: Option<u32>, tid: u32, nice: i32 },
+    Thread { what: RequestKind, process: Option<u32>, tid: u32, nice: i32 },
     /// The end of all that earlier requests changed. Only root may ask for it.
     Reset,
 }
@@ -101,10 +101,10 @@ fn property(message: &Message) -> Result<Call, Failure> {
 
 fn method(message: &Message) -> Result<Call, Failure> {
     let (what, takes_process) = match message.member.as_str() {
-        "MakeThreadRealtime" => (What::Realtime, false),
-        "MakeThreadRealtimeWithPID" => (What::Realtime, true),
-        "MakeThreadHighPriority" => (What::HighPriority, false),
-        "MakeThreadHighPriorityWithPID" => (What::HighPriority, true),
+        "MakeThreadRealtime" => (RequestKind::Realtime, false),
+        "MakeThreadRealtimeWithPID" => (RequestKind::Realtime, true),
+        "MakeThreadHighPriority" => (RequestKind::HighPriority, false),
+        "MakeThreadHighPriorityWithPID" => (RequestKind::HighPriority, true),
         "ResetKnown" | "ResetAll" => return with(message, "").map(|()| Call::Reset),
         "Exit" => return Err(failure("NotSupported", "the scheduler keeps this: `spry sched stop` ends it")),
         _ => return Err(failure("UnknownMethod", "there is no such method")),
@@ -112,8 +112,8 @@ fn method(message: &Message) -> Result<Call, Failure> {
     with(
         message,
         match (what, takes_process) {
-            (What::HighPriority, false) => "ti",
-            (What::HighPriority, true) => "tti",
+            (RequestKind::HighPriority, false) => "ti",
+            (RequestKind::HighPriority, true) => "tti",
             (_, false) => "tu",
             (_, true) => "ttu",
         },
@@ -125,8 +125,8 @@ fn method(message: &Message) -> Result<Call, Failure> {
     let process = if takes_process { Some(number()?) } else { None };
     let tid = number()?;
     let nice = match what {
-        What::HighPriority => nice(body.i32()?)?,
-        What::Realtime | What::Reset | What::End => priority(body.u32()?)?,
+        RequestKind::HighPriority => nice(body.i32()?)?,
+        RequestKind::Realtime | RequestKind::Reset | RequestKind::End => priority(body.u32()?)?,
     };
     body.end()?;
     Ok(Call::Thread { what, process, tid, nice })
@@ -155,15 +155,15 @@ fn priority(asked: u32) -> Result<i32, Failure> {
 ///
 /// # Errors
 /// If the caller may not make this request.
-pub fn asked(call: &Call, caller: Caller) -> Result<Option<Asked>, Failure> {
+pub fn asked(call: &Call, caller: Caller) -> Result<Option<FrontRequest>, Failure> {
     match *call {
         Call::Answered(_) => Ok(None),
         Call::Reset if caller.uid != 0 => Err(denied("only root ends what others asked for")),
-        Call::Reset => Ok(Some(Asked { what: What::Reset, uid: 0, tgid: 0, tid: 0, nice: 0 })),
+        Call::Reset => Ok(Some(FrontRequest { what: RequestKind::Reset, uid: 0, tgid: 0, tid: 0, nice: 0 })),
         Call::Thread { what, process, tid, nice } => {
             let tgid = process.unwrap_or(caller.tgid);
             let tid = if tid == 0 { tgid } else { tid };
-            Ok(Some(Asked { what, uid: caller.uid, tgid, tid, nice }))
+            Ok(Some(FrontRequest { what, uid: caller.uid, tgid, tid, nice }))
         }
     }
 }

@@ -18,7 +18,9 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use rustix::net::{RecvFlags, SendFlags};
-use spry_control::rtkit::{ANSWER_MAX, Answered, Asked, Bursts, Ended, Outcome, REQUEST, What};
+use spry_control::rtkit::{
+    ANSWER_MAX, Bursts, DaemonAnswer, ExitReason, FrontRequest, Outcome, REQUEST, RequestKind,
+};
 use spry_sys::clock::monotonic_ns;
 use spry_sys::poll;
 
@@ -47,7 +49,7 @@ fn front() -> Result<()> {
     let line = io::stdin().as_fd().try_clone_to_owned().context("no standard input")?;
     let address = env::var("DBUS_SYSTEM_BUS_ADDRESS").ok();
     let Ok(stream) = bus::connect(address.as_deref()) else {
-        return end(&line, Ended::NoBus);
+        return end(&line, ExitReason::NoBus);
     };
     confine::only_answer()?;
     let why = answer_calls(stream, uid, &line);
@@ -55,25 +57,25 @@ fn front() -> Result<()> {
 }
 
 /// Reports to the daemon why this process ends.
-fn end(line: &OwnedFd, why: Ended) -> Result<()> {
-    let last = Asked { what: What::End, uid: 0, tgid: 0, tid: why as u32, nice: 0 };
+fn end(line: &OwnedFd, why: ExitReason) -> Result<()> {
+    let last = FrontRequest { what: RequestKind::End, uid: 0, tgid: 0, tid: why as u32, nice: 0 };
     // If the daemon has ended, no report is needed.
     _ = rustix::net::send(line, &<[u8; REQUEST]>::from(last), SendFlags::NOSIGNAL);
     Ok(())
 }
 
 /// Answers calls until the bus or the daemon ends.
-fn answer_calls(stream: UnixStream, uid: u32, line: &OwnedFd) -> Ended {
-    let Ok(mut bus) = Bus::greet(stream, uid) else { return Ended::NoBus };
+fn answer_calls(stream: UnixStream, uid: u32, line: &OwnedFd) -> ExitReason {
+    let Ok(mut bus) = Bus::greet(stream, uid) else { return ExitReason::NoBus };
     match bus.take_name(NAME) {
         Ok(Ok(())) => {}
-        Ok(Err(NameRefusal::Taken)) => return Ended::Taken,
-        Ok(Err(NameRefusal::Denied)) => return Ended::Denied,
-        Err(_) => return Ended::Broken,
+        Ok(Err(NameRefusal::Taken)) => return ExitReason::Taken,
+        Ok(Err(NameRefusal::Denied)) => return ExitReason::Denied,
+        Err(_) => return ExitReason::Broken,
     }
     let mut front = Front { bus, line, bursts: Bursts::default() };
     match front.serve() {
-        Ok(()) | Err(_) => Ended::Broken,
+        Ok(()) | Err(_) => ExitReason::Broken,
     }
 }
 
@@ -136,7 +138,7 @@ impl Front<'_> {
         rustix::net::send(self.line, &<[u8; REQUEST]>::from(asked), SendFlags::NOSIGNAL)?;
         let mut bytes = [0; ANSWER_MAX];
         let (count, _) = rustix::net::recv(self.line, &mut bytes[..], RecvFlags::empty())?;
-        let Ok(Answered { outcome, text }) = Answered::try_from(&bytes[..count]) else {
+        let Ok(DaemonAnswer { outcome, text }) = DaemonAnswer::try_from(&bytes[..count]) else {
             return Err(io::ErrorKind::InvalidData.into());
         };
         Ok(match outcome {

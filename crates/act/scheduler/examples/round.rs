@@ -5,7 +5,7 @@ use std::os::fd::AsRawFd;
 use std::time::Instant;
 
 use anyhow::{Result, ensure};
-use spry_policy::{Changes, Constants, Device, Due, Graph, Place, Policy, Sample, Server, Tgid, Whose};
+use spry_policy::{Changes, Constants, Device, DeviceOwner, Due, Graph, Place, Policy, Sample, Server, Tgid};
 use spry_scheduler::actuator::Verdict;
 use spry_scheduler::collect::Collector;
 use spry_scheduler::intf::{spry_collected, spry_edge, spry_node};
@@ -81,7 +81,7 @@ fn main() -> Result<()> {
     // SAFETY: the array has one element, and this is it.
     unsafe { (&raw mut (*counts).used).write_volatile(base + PROCESSES) };
     let changes = Changes { input: 8, output_ppm: 300_000 };
-    let device = Device { place: Place::Display(0), whose: Whose::User(1000) };
+    let device = Device { place: Place::Display(0), whose: DeviceOwner::User(1000) };
     let sample = |at: u32| Sample { tgid: Tgid(FIRST + 1 + at * 7), device, changes };
     let samples: Vec<Sample> = (0..20).map(sample).collect();
     let servers = [Server { tgid: Tgid(FIRST), device: Some(device) }];

@@ -28,7 +28,7 @@ use spry_scheduler::scx::{Log, Scx, ScxOptions};
 use spry_sys::{Signal, signal};
 
 /// The processes that a rule is about.
-enum Which {
+enum RuleSubject {
     Named(String),
     Numbered(u32),
     /// The path of a file that holds the number; the file may not exist yet.
@@ -37,7 +37,7 @@ enum Which {
 
 /// A rule: the processes that it is about, and the place that it gives them.
 struct Rule {
-    which: Which,
+    which: RuleSubject,
     class: Class,
     level: u8,
     quantum_us: u32,
@@ -46,9 +46,9 @@ struct Rule {
 fn parse(text: &str) -> Result<Rule> {
     let (which, place) = text.split_once('=').with_context(|| format!("{text}: wants WHICH=PLACE"))?;
     let which = match which.parse() {
-        Ok(tgid) => Which::Numbered(tgid),
-        Err(_) if which.starts_with('/') => Which::InFile(which.to_owned()),
-        Err(_) => Which::Named(which.chars().take(15).collect()),
+        Ok(tgid) => RuleSubject::Numbered(tgid),
+        Err(_) if which.starts_with('/') => RuleSubject::InFile(which.to_owned()),
+        Err(_) => RuleSubject::Named(which.chars().take(15).collect()),
     };
     let rule = |class, level, quantum_us| Ok(Rule { which, class, level, quantum_us });
     match place {
@@ -122,16 +122,16 @@ fn processes() -> Result<BTreeMap<u32, String>> {
 /// has a name. Reading the names of a thousand processes takes longer than the CPU time that the scheduler
 /// gives to its own process.
 fn verdicts(rules: &[Rule]) -> Result<Vec<Verdict>> {
-    let are_names_wanted = rules.iter().any(|rule| matches!(rule.which, Which::Named(_)));
+    let are_names_wanted = rules.iter().any(|rule| matches!(rule.which, RuleSubject::Named(_)));
     let named = if are_names_wanted { processes()? } else { BTreeMap::new() };
     let mut all = BTreeMap::new();
     for Rule { which, class, level, quantum_us } in rules {
         let tgids: Vec<u32> = match which {
-            Which::Named(name) => {
+            RuleSubject::Named(name) => {
                 named.iter().filter(|(_, comm)| *comm == name).map(|(&tgid, _)| tgid).collect()
             }
-            Which::Numbered(tgid) => vec![*tgid],
-            Which::InFile(path) => {
+            RuleSubject::Numbered(tgid) => vec![*tgid],
+            RuleSubject::InFile(path) => {
                 fs::read_to_string(path).ok().and_then(|text| text.trim().parse().ok()).into_iter().collect()
             }
         };

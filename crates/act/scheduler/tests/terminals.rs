@@ -60,7 +60,7 @@ fn is_remote_child(connect: Option<u16>) -> bool {
 
 /// A stand-in for another machine: a network of its own, which a cable (veth) joins to this machine's
 /// network. It ends when this is dropped.
-struct Elsewhere {
+struct RemoteSession {
     process: Child,
 }
 
@@ -69,8 +69,8 @@ struct Elsewhere {
 const HERE: &str = "198.18.77.1";
 const THERE: &str = "198.18.77.2";
 
-impl Elsewhere {
-    fn open() -> Elsewhere {
+impl RemoteSession {
+    fn open() -> RemoteSession {
         let mut command = Command::new("sleep");
         command.arg("60").stdin(Stdio::null());
         // SAFETY: no memory of this process is touched.
@@ -80,7 +80,7 @@ impl Elsewhere {
                 _ => Err(std::io::Error::last_os_error()),
             });
         }
-        let elsewhere = Elsewhere { process: command.spawn().expect("as root") };
+        let elsewhere = RemoteSession { process: command.spawn().expect("as root") };
         let there = elsewhere.process.id();
         for words in [
             "ip link set lo up".to_owned(),
@@ -106,7 +106,7 @@ impl Elsewhere {
     }
 }
 
-impl Drop for Elsewhere {
+impl Drop for RemoteSession {
     fn drop(&mut self) {
         // The cable disappears together with the other machine's network.
         _ = self.process.kill();
@@ -143,7 +143,7 @@ fn only_root_s_connection_makes_a_process_a_remote_session_s() {
         return;
     }
     let _alone = CONNECTIONS.lock().unwrap_or_else(PoisonError::into_inner);
-    let elsewhere = Elsewhere::open();
+    let elsewhere = RemoteSession::open();
     let listener = TcpListener::bind((HERE, 0)).expect("there is a free port");
     let port = listener.local_addr().expect("it is bound").port();
     assert!(!System::new().is_remote_session(Tgid(std::process::id())), "no connection yet");

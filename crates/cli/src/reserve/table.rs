@@ -1,6 +1,6 @@
 //! The reservations, and the ceilings of shared servers, as tables.
 
-use spry_control::{Ceiling, CeilingOf, Covers, Reservations, Reserved, Scope};
+use spry_control::{Ceiling, CeilingOf, Covers, ReservationStatus, Reservations, Scope};
 use spry_page::words::{count, duration, duration_f64, percent};
 use spry_reservations::exact_us;
 
@@ -95,7 +95,7 @@ fn ceiling_row(one: &Ceiling) -> [String; 10] {
     ]
 }
 
-fn row(one: &Reserved) -> [String; 10] {
+fn row(one: &ReservationStatus) -> [String; 10] {
     let behind = one.behind_percent.map_or(String::new(), |percent| format!(", {percent} % behind"));
     [
         one.slot.to_string(),
@@ -112,7 +112,7 @@ fn row(one: &Reserved) -> [String; 10] {
 }
 
 /// The deviation, with its ratio to the reserved time: `-1.20 ms (-3.1 %)`.
-fn deviation(one: &Reserved) -> String {
+fn deviation(one: &ReservationStatus) -> String {
     let deviation = duration_f64(one.deviation_ns as f64);
     if one.asked_ns == 0 {
         return deviation;
@@ -129,7 +129,7 @@ mod tests {
     #[test]
     fn each_reservation_has_a_row_and_what_is_not_known_a_dash() {
         let terms = Terms { budget_ns: 102_400, period_ns: 512_000, on_exhaustion: OnExhaustion::Wait };
-        let one = Reserved {
+        let one = ReservationStatus {
             slot: 3,
             cpu: 1,
             terms,

@@ -15,7 +15,7 @@ use crate::{exit, output, sched, top};
 
 /// A request to the daemon: which knobs get which values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Asked {
+enum KnobRequest {
     /// Show the knobs.
     Nothing,
     /// Return to the scheduler's own tick and quanta.
@@ -34,13 +34,13 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
          command after --",
     )?;
     let (json, text) = match asked {
-        Asked::Nothing => {
+        KnobRequest::Nothing => {
             let status = client.status()?;
             let Status { actuator, tuning, quanta, ticks, .. } = &status;
             let json = json!({ "actuator": actuator, "tuning": tuning, "quanta": quanta, "ticks": ticks });
             (json, shown(&status))
         }
-        Asked::Default => {
+        KnobRequest::Default => {
             tell(&mut client, &Request::Tune { tuning: None })?;
             for class in QuantumClass::ALL {
                 tell(&mut client, &Request::TuneClass { class, quantum_us: None })?;
@@ -48,8 +48,10 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
             let json = json!({ "tuning": null, "quanta": Quanta::default() });
             (json, "tick and quanta are the scheduler's own again".to_owned())
         }
-        Asked::Tuning(tuning) => (json!({ "tuning": tuning }), tell(&mut client, &Request::Tune { tuning })?),
-        Asked::Class(class, quantum_us) => {
+        KnobRequest::Tuning(tuning) => {
+            (json!({ "tuning": tuning }), tell(&mut client, &Request::Tune { tuning })?)
+        }
+        KnobRequest::Class(class, quantum_us) => {
             let text = tell(&mut client, &Request::TuneClass { class, quantum_us })?;
             (json!({ "class": class, "quantum_us": quantum_us }), text)
         }
@@ -60,7 +62,7 @@ pub fn run(args: &TuneArgs) -> Result<ExitCode> {
 }
 
 /// The request of the arguments.
-fn asked(args: &TuneArgs) -> Result<Asked> {
+fn asked(args: &TuneArgs) -> Result<KnobRequest> {
     let tick_hz = args.tick_hz.as_deref().map(spry_tune::tick_hz).transpose()?;
     let quantum_us = args.quantum_us.as_deref().map(spry_tune::quantum_us).transpose()?;
     // All values within the limits fit into 32 bits.
@@ -71,16 +73,16 @@ fn asked(args: &TuneArgs) -> Result<Asked> {
             bail!("the tick is the same for all classes: set it without --class {class}")
         }
         Some(Quantum::Daemon(class)) => {
-            Ok(Asked::Class(class, quantum_us.map(QuantumUs::try_from).transpose()?))
+            Ok(KnobRequest::Class(class, quantum_us.map(QuantumUs::try_from).transpose()?))
         }
         Some(Quantum::Kernel(Class::RoundRobin)) => {
             Err(anyhow!("the round-robin quantum is set while a command runs: give one after --"))
         }
-        Some(Quantum::Kernel(Class::Fair)) if args.default => Ok(Asked::Tuning(None)),
-        None if args.default => Ok(Asked::Default),
-        None if tick_hz.is_none() && quantum_us.is_none() => Ok(Asked::Nothing),
+        Some(Quantum::Kernel(Class::Fair)) if args.default => Ok(KnobRequest::Tuning(None)),
+        None if args.default => Ok(KnobRequest::Default),
+        None if tick_hz.is_none() && quantum_us.is_none() => Ok(KnobRequest::Nothing),
         None | Some(Quantum::Kernel(Class::Fair)) => {
-            Ok(Asked::Tuning(Some(Tuning::new(tick_hz, quantum_us)?)))
+            Ok(KnobRequest::Tuning(Some(Tuning::new(tick_hz, quantum_us)?)))
         }
     }
 }
@@ -156,7 +158,7 @@ mod tests {
     use super::*;
     use crate::args::{Args, Command};
 
-    fn read(words: &str) -> Result<Asked, String> {
+    fn read(words: &str) -> Result<KnobRequest, String> {
         let words = ["spry", "tune"].into_iter().chain(words.split_whitespace());
         let Command::Tune(args) = Args::parse_from(words).command else { panic!("another command") };
         asked(&args).map_err(|error| error.to_string())
@@ -168,17 +170,20 @@ mod tests {
 
     #[test]
     fn each_class_is_asked_for_by_its_name() {
-        assert_eq!(read(""), Ok(Asked::Nothing));
-        assert_eq!(read("--default"), Ok(Asked::Default));
-        assert_eq!(read("--default --class fair"), Ok(Asked::Tuning(None)));
+        assert_eq!(read(""), Ok(KnobRequest::Nothing));
+        assert_eq!(read("--default"), Ok(KnobRequest::Default));
+        assert_eq!(read("--default --class fair"), Ok(KnobRequest::Tuning(None)));
         let idle = QuantumClass::Idle;
-        assert_eq!(read("--default --class idle"), Ok(Asked::Class(idle, None)));
-        assert_eq!(read("--class idle --quantum-us 50"), Ok(Asked::Class(idle, quantum(50))));
-        let in_use = Asked::Class(QuantumClass::Interactive, quantum(100_000));
+        assert_eq!(read("--default --class idle"), Ok(KnobRequest::Class(idle, None)));
+        assert_eq!(read("--class idle --quantum-us 50"), Ok(KnobRequest::Class(idle, quantum(50))));
+        let in_use = KnobRequest::Class(QuantumClass::Interactive, quantum(100_000));
         assert_eq!(read("--class interactive --quantum-us 100000"), Ok(in_use));
         let tuning = Tuning::new(Some(1_000), Some(2_000)).ok();
         for class in ["", "--class fair", "--class other"] {
-            assert_eq!(read(&format!("--tick-hz 1000 --quantum-us 2000 {class}")), Ok(Asked::Tuning(tuning)));
+            assert_eq!(
+                read(&format!("--tick-hz 1000 --quantum-us 2000 {class}")),
+                Ok(KnobRequest::Tuning(tuning))
+            );
         }
     }
 

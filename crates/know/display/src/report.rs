@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use spry_policy::{Changes, Device, Place, Server, Tgid, Whose};
+use spry_policy::{Changes, Device, DeviceOwner, Place, Server, Tgid};
 use spry_sys::message::{self, Peer};
 use spry_sys::poll::{self, Waker};
 use spry_sys::process::parent_and_begin;
@@ -145,7 +145,7 @@ impl Reports {
     }
 
     pub(crate) fn take(&self, seen: &mut Observations) {
-        let device = Device { place: Place::Reports, whose: Whose::Reported };
+        let device = Device { place: Place::Reports, whose: DeviceOwner::Reported };
         seen.samples.extend(self.shared.ledger.take(device));
         let mut public = self.shared.public();
         public.servers.retain(|_, since| since.elapsed() < SILENCE);

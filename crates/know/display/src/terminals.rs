@@ -10,7 +10,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use spry_policy::{Changes, Place, Sample, Server, Tgid, Whose};
+use spry_policy::{Changes, DeviceOwner, Place, Sample, Server, Tgid};
 
 mod system;
 
@@ -119,7 +119,7 @@ struct Use {
 
 /// A terminal as the policy's device.
 fn source(Device { major, minor }: Device, world: &mut dyn World) -> spry_policy::Device {
-    let whose = world.owner(Device { major, minor }).map_or(Whose::Unknown, Whose::User);
+    let whose = world.owner(Device { major, minor }).map_or(DeviceOwner::Unknown, DeviceOwner::User);
     spry_policy::Device { place: Place::Terminal { major, minor }, whose }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use spry_display::terminals::{Activity, Device, Size, TerminalObservations, Terminals, World};
-use spry_policy::{Changes, Place, Sample, Server, Tgid, Whose};
+use spry_policy::{Changes, DeviceOwner, Place, Sample, Server, Tgid};
 
 const CONSOLE: Device = Device { major: 4, minor: 1 };
 const PTY: Device = Device { major: 136, minor: 3 };
@@ -36,7 +36,7 @@ impl World for Machine {
 
 /// The policy's name for a terminal: the device that its samples carry.
 fn source(Device { major, minor }: Device) -> spry_policy::Device {
-    spry_policy::Device { place: Place::Terminal { major, minor }, whose: Whose::User(OWNER) }
+    spry_policy::Device { place: Place::Terminal { major, minor }, whose: DeviceOwner::User(OWNER) }
 }
 
 fn session() -> Server {

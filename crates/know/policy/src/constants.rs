@@ -59,7 +59,7 @@ pub enum Waits {
 /// Whether a process depends on the processes that it serves or watches: clients that send requests to a
 /// socket at which it listens, and processes that change files that it watches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Served {
+pub enum ServedProcesses {
     /// The process waits for all of them, so it depends on them (thesis, 8.2.1).
     Count,
     /// The process does not depend on them: it waits only for their requests, or for changes that they make
@@ -143,7 +143,7 @@ pub struct Constants {
     /// Whether a terminal's holder depends on the processes that write to it.
     pub writers: Writers,
     /// Whether a process depends on the processes that it serves or watches.
-    pub served: Served,
+    pub served: ServedProcesses,
     /// Each time a terminal's reader waits for typed characters, this is added to the edges between the
     /// reader and the holder of the terminal.
     pub typed_weight: u32,
@@ -183,7 +183,7 @@ impl Constants {
             server_edges: ServerEdges::All,
             waits: Waits::Tested,
             writers: Writers::Count,
-            served: Served::Count,
+            served: ServedProcesses::Count,
             typed_weight: 1,
             distance_max: 32,
             quanta: LevelQuanta::Occupied,
@@ -232,7 +232,7 @@ impl Default for Constants {
             server_edges: ServerEdges::Told,
             waits: Waits::Asleep,
             writers: Writers::DoNotCount,
-            served: Served::DoNotCount,
+            served: ServedProcesses::DoNotCount,
             typed_weight: 16,
             quanta: LevelQuanta::Numbered,
             wake: WakeRule::LowerLevel,

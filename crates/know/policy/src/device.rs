@@ -23,7 +23,7 @@ pub enum Place {
 
 /// The user that a device belongs to.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Whose {
+pub enum DeviceOwner {
     /// The device is this user's.
     User(u32),
     /// The device is the socket for reports: a process that it reports belongs to the user of that process.
@@ -38,7 +38,7 @@ pub struct Device {
     /// The kind and the number of the device.
     pub place: Place,
     /// The user that the device belongs to.
-    pub whose: Whose,
+    pub whose: DeviceOwner,
 }
 
 /// A process from which the search begins: a display server, the process of a remote session, a compositor.
@@ -76,7 +76,7 @@ impl DeviceBook {
         for (tgid, mut device) in samples.chain(servers) {
             let before = self.by_tgid.get(&tgid);
             if before.is_some_and(|before| before.whose != device.whose) {
-                device.whose = Whose::Unknown;
+                device.whose = DeviceOwner::Unknown;
             }
             self.by_tgid.insert(tgid, device);
         }
@@ -111,18 +111,21 @@ mod tests {
     fn a_process_on_devices_of_two_users_belongs_to_neither() {
         let told = |tgid, uid| Sample {
             tgid: Tgid(tgid),
-            device: Device { place: Place::Display(uid), whose: Whose::User(uid) },
+            device: Device { place: Place::Display(uid), whose: DeviceOwner::User(uid) },
             changes: Changes::default(),
         };
         let mut book = DeviceBook::default();
         book.note(&[], &[told(7, 1), told(8, 1)]);
         book.note(&[], &[told(7, 2), told(8, 1)]);
         let whose = |book: &DeviceBook, tgid| book.of(Tgid(tgid)).map(|device| device.whose);
-        assert_eq!((whose(&book, 7), whose(&book, 8)), (Some(Whose::Unknown), Some(Whose::User(1))));
+        assert_eq!(
+            (whose(&book, 7), whose(&book, 8)),
+            (Some(DeviceOwner::Unknown), Some(DeviceOwner::User(1)))
+        );
         book.note(&[], &[told(7, 2)]);
-        assert_eq!(whose(&book, 7), Some(Whose::Unknown));
+        assert_eq!(whose(&book, 7), Some(DeviceOwner::Unknown));
         book.retain(|tgid| tgid.0 == 8);
         book.note(&[], &[told(7, 2)]);
-        assert_eq!(whose(&book, 7), Some(Whose::User(2)));
+        assert_eq!(whose(&book, 7), Some(DeviceOwner::User(2)));
     }
 }

@@ -17,8 +17,10 @@ mod round;
 mod search;
 mod trigger;
 
-pub use constants::{Constants, InputRank, LevelQuanta, Served, ServerEdges, Waits, WakeRule, Writers};
-pub use device::{Device, Place, Sample, Server, Whose};
+pub use constants::{
+    Constants, InputRank, LevelQuanta, ServedProcesses, ServerEdges, Waits, WakeRule, Writers,
+};
+pub use device::{Device, DeviceOwner, Place, Sample, Server};
 pub use graph::{EDGES_MAX, Edge, Graph};
 pub use quanta::quantum_us;
 pub use rating::{Changes, Rating};

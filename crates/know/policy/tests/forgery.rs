@@ -2,11 +2,11 @@
 //! it tests is left out.
 
 use spry_policy::{
-    Changes, Constants, Device, Due, Graph, Place, Policy, Sample, Server, Standing, Tgid, Whose,
+    Changes, Constants, Device, DeviceOwner, Due, Graph, Place, Policy, Sample, Server, Standing, Tgid,
 };
 
 const SERVER: Tgid = Tgid(1);
-const DISPLAY: Device = Device { place: Place::Display(0), whose: Whose::User(1000) };
+const DISPLAY: Device = Device { place: Place::Display(0), whose: DeviceOwner::User(1000) };
 const SERVERS: [Server; 1] = [Server { tgid: SERVER, device: Some(DISPLAY) }];
 const EDITOR: Tgid = Tgid(10);
 const HOG: Tgid = Tgid(50);

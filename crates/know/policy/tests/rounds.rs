@@ -1,12 +1,12 @@
 //! The policy's rules, each as a claim about a small world.
 
 use spry_policy::{
-    Changes, Constants, Device, Due, Graph, Place, Policy, Sample, Server, Standing, Tgid, Trigger, Via,
-    Whose,
+    Changes, Constants, Device, DeviceOwner, Due, Graph, Place, Policy, Sample, Server, Standing, Tgid,
+    Trigger, Via,
 };
 
 const SERVER: Tgid = Tgid(1);
-const DISPLAY: Device = Device { place: Place::Display(0), whose: Whose::User(1000) };
+const DISPLAY: Device = Device { place: Place::Display(0), whose: DeviceOwner::User(1000) };
 const SERVERS: [Server; 1] = [Server { tgid: SERVER, device: Some(DISPLAY) }];
 const SCREEN: u64 = 1_000_000;
 

@@ -22,7 +22,7 @@ impl Timeline {
         // If an exec has changed the tid of a known holder, the holder stays the same task. Every other task
         // is found by its tid.
         let prev = match (known, self.cpus[at].holder) {
-            (Known::Since(_), Holder::Task(task)) if self.tasks.get(task).tid == switch.prev => {
+            (StayStart::Since(_), Holder::Task(task)) if self.tasks.get(task).tid == switch.prev => {
                 Holder::Task(task)
             }
             _ => self.holder(switch.prev),
@@ -35,7 +35,7 @@ impl Timeline {
             to.switched(self, &Switched { time_ns, cpu, prev, next, state });
         }
         match known {
-            Known::Since(start_ns) => {
+            StayStart::Since(start_ns) => {
                 let end = RunEnd::Switched { state: switch.prev_state, next };
                 let cut = Cut { start: self.cpus[at].start_cut, end: false };
                 self.stay(
@@ -48,7 +48,7 @@ impl Timeline {
                     to,
                 );
             }
-            Known::Not => {}
+            StayStart::Unknown => {}
         }
         if let Holder::Task(task) = prev {
             self.leave_cpu(cpu, task, switch, next, to);
@@ -68,17 +68,17 @@ impl Timeline {
     /// Returns the time since which the leaving task had the CPU. Corrects the known state of tasks and CPUs
     /// where it contradicts the switch.
     #[inline]
-    fn leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
+    fn leaver(&mut self, cpu: u16, switch: &Switch) -> StayStart {
         let prev = switch.prev;
         let (holder, since_ns) = (self.cpus[usize::from(cpu)].holder, self.cpus[usize::from(cpu)].since_ns);
         match holder {
-            Holder::Idle if prev.is_idle() => Known::Since(since_ns),
-            Holder::Task(task) if self.tasks.get(task).tid == prev => Known::Since(since_ns),
+            Holder::Idle if prev.is_idle() => StayStart::Since(since_ns),
+            Holder::Task(task) if self.tasks.get(task).tid == prev => StayStart::Since(since_ns),
             Holder::Unknown => match (self.cpus[usize::from(cpu)].taken_ns, self.unseen_since(cpu, switch)) {
-                (Some(_), known @ Known::Since(_)) => known,
+                (Some(_), known @ StayStart::Since(_)) => known,
                 _ => self.first_leaver(prev, since_ns),
             },
-            Holder::Task(task) if self.took_over(task, prev) => Known::Since(since_ns),
+            Holder::Task(task) if self.took_over(task, prev) => StayStart::Since(since_ns),
             _ => self.wrong_leaver(cpu, switch),
         }
     }
@@ -89,49 +89,49 @@ impl Timeline {
     /// runnable has had the CPU since the last seen switch. If this switch reports time that the kernel did
     /// not count, the hidden task had the CPU for that time, and the leaving task afterwards. If the idle
     /// task leaves, the CPU counts as idle since the last seen switch, despite a short unseen stay.
-    fn unseen_since(&self, cpu: u16, switch: &Switch) -> Known {
+    fn unseen_since(&self, cpu: u16, switch: &Switch) -> StayStart {
         let this = &self.cpus[usize::from(cpu)];
         if switch.prev.is_idle() {
-            return Known::Since(this.since_ns);
+            return StayStart::Since(this.since_ns);
         }
-        let Some(index) = self.tasks.find(switch.prev) else { return Known::Not };
+        let Some(index) = self.tasks.find(switch.prev) else { return StayStart::Unknown };
         let task = self.tasks.get(index);
         let is_waiting = task.state == TaskState::Waiting;
         let stayed = this.left == Holder::Task(index) && is_waiting && task.since_ns == this.since_ns;
         let uncounted_ns = u64::try_from(switch.stolen_ns).unwrap_or(0);
         let came_ns = (this.counted_since_ns() + uncounted_ns).min(self.now_ns);
         match (stayed || switch.stolen_ns != 0, task.state) {
-            (true, TaskState::Waiting | TaskState::Blocked) => Known::Since(came_ns.max(task.since_ns)),
-            (true, TaskState::Unknown) => Known::Since(came_ns),
-            _ => Known::Not,
+            (true, TaskState::Waiting | TaskState::Blocked) => StayStart::Since(came_ns.max(task.since_ns)),
+            (true, TaskState::Unknown) => StayStart::Since(came_ns),
+            _ => StayStart::Unknown,
         }
     }
 
     /// For a CPU's first switch after the start of the trace or a loss. `prev` has had the CPU since that
     /// start or loss, unless `prev` was seen elsewhere later.
     #[cold]
-    fn first_leaver(&mut self, prev: Tid, since_ns: u64) -> Known {
+    fn first_leaver(&mut self, prev: Tid, since_ns: u64) -> StayStart {
         let Some(index) = self.tasks.find(prev).filter(|_| !prev.is_idle()) else {
-            return Known::Since(since_ns);
+            return StayStart::Since(since_ns);
         };
         let task = self.tasks.get(index);
         match task.state {
             TaskState::Running => {
                 self.take_away(index);
                 self.odd.missing_switch_in += 1;
-                Known::Not
+                StayStart::Unknown
             }
-            _ if task.guessed || task.since_ns <= since_ns => Known::Since(since_ns),
+            _ if task.guessed || task.since_ns <= since_ns => StayStart::Since(since_ns),
             _ => {
                 self.odd.missing_switch_in += 1;
-                Known::Not
+                StayStart::Unknown
             }
         }
     }
 
     /// A task that was not known to have the CPU leaves it: a switch is missing.
     #[cold]
-    fn wrong_leaver(&mut self, cpu: u16, switch: &Switch) -> Known {
+    fn wrong_leaver(&mut self, cpu: u16, switch: &Switch) -> StayStart {
         self.odd.missing_switch_in += 1;
         let known = self.unseen_since(cpu, switch);
         let this = &mut self.cpus[usize::from(cpu)];
@@ -327,16 +327,16 @@ impl Timeline {
 
 /// The time since which a leaving task had the CPU, ns, if it is known.
 #[derive(Clone, Copy)]
-enum Known {
+enum StayStart {
     Since(u64),
-    Not,
+    Unknown,
 }
 
-impl Known {
+impl StayStart {
     const fn since_ns(self) -> Option<u64> {
         match self {
-            Known::Since(since_ns) => Some(since_ns),
-            Known::Not => None,
+            StayStart::Since(since_ns) => Some(since_ns),
+            StayStart::Unknown => None,
         }
     }
 }

@@ -2,8 +2,8 @@
 //! gets no more under the scheduler than under EEVDF, and the scheduler stays in charge.
 
 use spry_lab::{Flavour, KernelChoice};
-use spry_lab_tests::attacks::{Beside, By, Had, Under, beside, test_seconds};
-use spry_lab_tests::desktop::{Attacked, Desk, TypedAt, desktop};
+use spry_lab_tests::attacks::{Beside, By, LoopResults, Under, beside, test_seconds};
+use spry_lab_tests::desktop::{AttackedDesktop, Desk, TypedAt, desktop};
 use spry_lab_tests::is_long;
 
 /// The machine's own tasks and the script's tasks have taken fewer tids than this.
@@ -11,7 +11,7 @@ const TIDS_OF_THE_MACHINE: u32 = 200;
 
 /// Checks that the attack worked. An attack that makes tasks must have made at least 10 each second; another
 /// attack must have got some CPU time.
-fn was_at_work(asked: &Beside<'_>, had: &Had) {
+fn was_at_work(asked: &Beside<'_>, had: &LoopResults) {
     let attack = asked.attack;
     println!("{attack}: {:.1} %, {} processes, last tid {}", had.part, had.processes, had.last_tid);
     let begins_tasks = ["threads", "forks", "siblings", "children", "daemons", "idle-forks"];
@@ -160,7 +160,7 @@ fn nice_values_hold_against_a_program_that_forks_every_ms() {
 
 #[test]
 fn a_key_waits_for_no_kernel_worker_used_up_by_terminal_floods() {
-    let asked = Attacked { attack: Some("ttys 3"), typed_at: TypedAt::Shell, cpus: 1, seconds: 6 };
+    let asked = AttackedDesktop { attack: Some("ttys 3"), typed_at: TypedAt::Shell, cpus: 1, seconds: 6 };
     let fared = desktop(&asked, Desk::Spry).expect("the lab runs it");
     println!("{}", fared.text);
     assert!(fared.in_charge && fared.frames.0 == fared.frames.1, "{}", fared.text);

@@ -35,9 +35,9 @@ nice_of() { cut -d' ' -f19 /proc/$1/stat; }
 "#;
 
 /// The output of a script.
-pub struct Said(pub String);
+pub struct ScriptOutput(pub String);
 
-impl Said {
+impl ScriptOutput {
     /// The text that follows a word at the beginning of a line.
     fn after(&self, word: &str) -> &str {
         let line = self.0.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
@@ -97,7 +97,7 @@ impl Default for Place {
 }
 
 /// The output of a script that can use Spry's programs and the place's examples.
-pub fn said(place: &Place, text: &str) -> Said {
+pub fn said(place: &Place, text: &str) -> ScriptOutput {
     let text = format!(
         "{WORDS}{text}\necho \"state $(cat $ext/state)\"; echo \"rejected $(cat \
          $ext/nr_rejected)\"; cat /tmp/log"
@@ -117,7 +117,7 @@ pub fn said(place: &Place, text: &str) -> Said {
         job.files.insert(format!("/spry/bin/{name}"), FileSource::File(programs().join(name)));
     }
     let outcome = run(&machine(&place.spec), &job).unwrap_or_else(|error| panic!("{error}"));
-    Said(printed(&outcome))
+    ScriptOutput(printed(&outcome))
 }
 
 #[test]

@@ -29,10 +29,10 @@ fn name(message: &Message) -> &'static str {
 #[test]
 fn a_thread_s_request_has_the_bus_s_user_and_process() {
     let read = call(&thread("MakeThreadRealtime", "tu", &[78], 10)).expect("a call");
-    let expected = Asked { what: What::Realtime, uid: 1000, tgid: 77, tid: 78, nice: 0 };
+    let expected = FrontRequest { what: RequestKind::Realtime, uid: 1000, tgid: 77, tid: 78, nice: 0 };
     assert_eq!(asked(&read, CALLER), Ok(Some(expected)));
     let read = call(&thread("MakeThreadHighPriorityWithPID", "tti", &[90, 0], -11_i32 as u32));
-    let expected = Asked { what: What::HighPriority, uid: 1000, tgid: 90, tid: 90, nice: -11 };
+    let expected = FrontRequest { what: RequestKind::HighPriority, uid: 1000, tgid: 90, tid: 90, nice: -11 };
     assert_eq!(asked(&read.expect("a call"), CALLER), Ok(Some(expected)));
 }
 
@@ -76,6 +76,6 @@ fn only_root_resets_and_exit_ends_nothing() {
     let reset = call(&sent(NAME, "ResetKnown", &Values::default())).expect("a call");
     assert_eq!(asked(&reset, CALLER).expect_err("it is refused").name, "AccessDenied");
     let root = asked(&reset, Caller { uid: 0, tgid: 1 }).expect("root may");
-    assert_eq!(root.map(|asked| asked.what), Some(What::Reset));
+    assert_eq!(root.map(|asked| asked.what), Some(RequestKind::Reset));
     assert_eq!(name(&sent(NAME, "Exit", &Values::default())), "NotSupported");
 }

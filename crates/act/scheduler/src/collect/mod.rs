@@ -13,7 +13,7 @@ use anyhow::{Context, Result, anyhow};
 use libbpf_rs::{Link, MapCore, MapHandle, Object, ObjectBuilder, OpenObject, PrintLevel, ProgramInput};
 use spry_display::terminals::Activity;
 use spry_kernel::Kernel;
-use spry_policy::{Constants, Graph, Served, Tgid, Waits, Writers};
+use spry_policy::{Constants, Graph, ServedProcesses, Tgid, Waits, Writers};
 
 use crate::intf::{spry_collect_knobs, spry_ensure};
 use crate::nodes::{NODES_MAX, NodeRef, Nodes};
@@ -257,7 +257,7 @@ fn knobs(kernel: &Kernel, constants: &Constants, nodes_most: u32) -> spry_collec
         typed_weight: constants.typed_weight,
         writers_count: u32::from(constants.writers == Writers::Count),
         blocked_writers_count: u32::from(constants.waits == Waits::Asleep),
-        served_count: u32::from(constants.served == Served::Count),
+        served_count: u32::from(constants.served == ServedProcesses::Count),
         interrupt_mask: count.interrupt_mask,
         bucket_secret: secret(),
         nodes_most,

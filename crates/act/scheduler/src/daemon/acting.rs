@@ -242,9 +242,9 @@ impl ActuatorManager {
     }
 
     /// The actuator's part of the status.
-    pub fn account(&self, now_ns: u64) -> spry_control::Acting {
+    pub fn account(&self, now_ns: u64) -> spry_control::ActingStatus {
         let ago_s = |then_ns: u64| now_ns.saturating_sub(then_ns) as f64 / 1e9;
-        spry_control::Acting {
+        spry_control::ActingStatus {
             state: self.state(),
             since_s: ago_s(self.since_ns),
             ejections: self.ejections,

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use spry_control::Device;
 use spry_display::terminals::{self, Terminals};
 use spry_display::{DeviceKind, DeviceState, DeviceStatus};
-use spry_policy::{Place, Server, Tgid, Whose};
+use spry_policy::{DeviceOwner, Place, Server, Tgid};
 
 use super::process;
 
@@ -36,7 +36,7 @@ pub fn name(place: Place) -> String {
 }
 
 /// The devices for the status, each with its user. `others` are the devices that are no terminals.
-pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device, Whose)> {
+pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device, DeviceOwner)> {
     let others = others.into_iter().map(|status| {
         let whose = whose(&status);
         (shown(status), whose)
@@ -45,7 +45,8 @@ pub fn devices(others: Vec<DeviceStatus>, terminals: &Terminals) -> Vec<(Device,
         // A terminal of another name space may have the same number, so its reader must be the user's, too.
         let is_theirs =
             |&uid: &u32| terminals.reader(device).is_some_and(|reader| process::is_wholly_of(reader, uid));
-        let whose = terminals::owner(device).filter(is_theirs).map_or(Whose::Unknown, Whose::User);
+        let whose =
+            terminals::owner(device).filter(is_theirs).map_or(DeviceOwner::Unknown, DeviceOwner::User);
         let shown = Device {
             kind: "terminal".to_owned(),
             state: "watched".to_owned(),
@@ -75,9 +76,9 @@ fn shown(status: DeviceStatus) -> Device {
     }
 }
 
-fn whose(status: &DeviceStatus) -> Whose {
+fn whose(status: &DeviceStatus) -> DeviceOwner {
     match status.kind {
-        DeviceKind::X11 => status.owner_uid.map_or(Whose::Unknown, Whose::User),
-        DeviceKind::Report => Whose::Reported,
+        DeviceKind::X11 => status.owner_uid.map_or(DeviceOwner::Unknown, DeviceOwner::User),
+        DeviceKind::Report => DeviceOwner::Reported,
     }
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use rustix::net::{AddressFamily, RecvFlags, SendFlags, SocketFlags, SocketType, recv, send, socketpair};
-use spry_control::rtkit::{Answered, Asked, Ended, REQUEST, What};
+use spry_control::rtkit::{DaemonAnswer, ExitReason, FrontRequest, REQUEST, RequestKind};
 use spry_display::pause_after;
 use spry_sys::poll::{self, PollFd};
 
@@ -93,7 +93,7 @@ impl Front {
     }
 
     /// Starts the process if its start is due, and returns its next request. Does not wait.
-    pub fn turn(&mut self, now_ns: u64) -> Option<Asked> {
+    pub fn turn(&mut self, now_ns: u64) -> Option<FrontRequest> {
         if self.running.is_none() && now_ns >= self.due_ns {
             self.begin(now_ns);
         }
@@ -110,9 +110,9 @@ impl Front {
         };
         let second = now_ns / SECOND_NS;
         self.heard = (second, if self.heard.0 == second { self.heard.1 + 1 } else { 1 });
-        match Asked::try_from(&bytes[..count]) {
-            Ok(Asked { what: What::End, tid, .. }) => {
-                self.trouble = Some(told(Ended::of(tid)).to_owned());
+        match FrontRequest::try_from(&bytes[..count]) {
+            Ok(FrontRequest { what: RequestKind::End, tid, .. }) => {
+                self.trouble = Some(told(ExitReason::of(tid)).to_owned());
                 self.end(now_ns);
                 None
             }
@@ -129,7 +129,7 @@ impl Front {
     }
 
     /// Sends the answer to the latest request.
-    pub fn answer(&self, answered: &Answered) {
+    pub fn answer(&self, answered: &DaemonAnswer) {
         if let Some(running) = &self.running {
             // If the process has ended, the next turn detects it.
             _ = send(&running.line, &answered.bytes(), SendFlags::DONTWAIT | SendFlags::NOSIGNAL);
@@ -200,12 +200,12 @@ fn pause_ns(ends: u32) -> u64 {
     pause_after(PAUSE, ends, PAUSE_MOST).as_nanos() as u64
 }
 
-fn told(ended: Ended) -> &'static str {
+fn told(ended: ExitReason) -> &'static str {
     match ended {
-        Ended::NoBus => "the system bus does not let it in",
-        Ended::Taken => "another program answers (stop it: `systemctl mask --now rtkit-daemon`)",
-        Ended::Denied => "the bus' rules do not give it the name (packaging/dbus-1/spry-rtkit.conf)",
-        Ended::Broken => "the system bus has ended",
+        ExitReason::NoBus => "the system bus does not let it in",
+        ExitReason::Taken => "another program answers (stop it: `systemctl mask --now rtkit-daemon`)",
+        ExitReason::Denied => "the bus' rules do not give it the name (packaging/dbus-1/spry-rtkit.conf)",
+        ExitReason::Broken => "the system bus has ended",
     }
 }
 

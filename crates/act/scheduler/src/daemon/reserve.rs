@@ -10,7 +10,9 @@ use std::fs;
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
-use spry_control::{Opened, Refusal, RefusalKind, Reserved, RunArgs, Scope, Which};
+use spry_control::{
+    OpenedReservation, Refusal, RefusalKind, ReservationChoice, ReservationStatus, RunArgs, Scope,
+};
 use spry_policy::Tgid;
 use spry_reservations::{
     Admission, Ask, Covers, Enforcer, Limits, Measurement, OnExhaustion, Owner, ReservationError, Terms,
@@ -130,7 +132,7 @@ impl Reservations {
         covers: Covers,
         asked: Terms,
         cpu: Option<u32>,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<OpenedReservation, Refusal> {
         if self.enforcer.is_none() {
             return Err(unable("the daemon only looks (--observe-only): it reserves nothing".to_owned()));
         }
@@ -213,28 +215,28 @@ impl Reservations {
     }
 
     /// The answer to a request, with notes on the reservation's differences from the request.
-    fn opened(&self, slot: u32, cpu: u32, asked: Terms) -> Opened {
+    fn opened(&self, slot: u32, cpu: u32, asked: Terms) -> OpenedReservation {
         let enforcer = self.enforcer_name();
         let notes = if enforcer == deadline::NAME { deadline::notes(&asked, cpu) } else { Vec::new() };
-        Opened { slot, cpu, terms: self.possible(asked), enforcer: enforcer.to_owned(), notes }
+        OpenedReservation { slot, cpu, terms: self.possible(asked), enforcer: enforcer.to_owned(), notes }
     }
 
     /// Ends a reservation. Returns a message that names it.
     ///
     /// # Errors
     /// If this user has no such reservation.
-    pub fn release(&mut self, uid: u32, which: Which) -> Result<String, Refusal> {
+    pub fn release(&mut self, uid: u32, which: ReservationChoice) -> Result<String, Refusal> {
         let is_meant = |slot: u32, held: &ActiveReservation| match which {
-            Which::Slot(number) => slot == number,
-            Which::Tid(tid) => held.covers.number() == tid,
+            ReservationChoice::Slot(number) => slot == number,
+            ReservationChoice::Tid(tid) => held.covers.number() == tid,
         };
         let own = |held: &ActiveReservation| uid == 0 || held.uid == uid;
         let found = self.held.iter().find(|(slot, held)| is_meant(**slot, held) && own(held));
         let Some((&slot, held)) = found else {
             // An ordinary user must not learn whether another user has such a reservation.
             let text = match which {
-                Which::Slot(slot) => ReservationError::NoSlot { slot }.to_string(),
-                Which::Tid(tid) => {
+                ReservationChoice::Slot(slot) => ReservationError::NoSlot { slot }.to_string(),
+                ReservationChoice::Tid(tid) => {
                     format!("there is no reservation of thread {tid} (see `spry reservations`)")
                 }
             };
@@ -256,7 +258,7 @@ impl Reservations {
         }
     }
 
-    fn reserved(&self, slot: u32, held: &ActiveReservation) -> Option<Reserved> {
+    fn reserved(&self, slot: u32, held: &ActiveReservation) -> Option<ReservationStatus> {
         let reservation = self.admission.get(slot)?;
         let enforcer = self.enforcer.as_ref()?;
         let Measurement { periods, got_ns, asked_ns, .. } = enforcer.measured(slot)?;
@@ -264,7 +266,7 @@ impl Reservations {
         let (behind_percent, trouble) =
             self.driven.get(&slot).map(real_rate::RealRateReservation::told).unwrap_or_default();
         let comm = fs::read(format!("/proc/{}/comm", held.covers.number())).unwrap_or_default();
-        Some(Reserved {
+        Some(ReservationStatus {
             slot,
             cpu: reservation.cpu,
             terms: reservation.terms,

@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use spry_control::Device;
 use spry_display::terminals::{Activity, Terminals};
-use spry_policy::{Constants, Due, Graph, Policy, Sample, Server, Standing, Tgid, Whose};
+use spry_policy::{Constants, DeviceOwner, Due, Graph, Policy, Sample, Server, Standing, Tgid};
 use spry_sys::clock::monotonic_ns;
 
 use super::devices::{self, DeviceData};
@@ -34,7 +34,7 @@ pub struct Second {
     terminals: Terminals,
     /// The number of frames that each process drew in that second.
     frames_per_s: BTreeMap<Tgid, f64>,
-    devices: Vec<(Device, Whose)>,
+    devices: Vec<(Device, DeviceOwner)>,
     /// The parts of users that sent requests since the end of that second, by user.
     parts: BTreeMap<u32, BTreeMap<Tgid, Standing>>,
     /// CPU time, as shown to ordinary users. It is measured separately from root's, since root's measurement
@@ -120,7 +120,8 @@ impl Second {
     pub fn asked(&mut self, uid: u32, now_ns: u64) -> Belongings {
         self.asked_ns = Some(now_ns);
         self.askers.insert(uid);
-        let is_theirs = |whose: Whose| whose == Whose::User(uid) || whose == Whose::Reported;
+        let is_theirs =
+            |whose: DeviceOwner| whose == DeviceOwner::User(uid) || whose == DeviceOwner::Reported;
         let listed = self.devices.iter().filter(|(_, whose)| is_theirs(*whose));
         let listed = listed.map(|(device, _)| device.name.clone());
         let told = self.policy.devices().filter(|device| is_theirs(device.whose));
@@ -139,15 +140,15 @@ impl Second {
     fn part_of(&self, of: u32, has: impl Fn(Tgid) -> bool) -> BTreeMap<Tgid, Standing> {
         let whose = |tgid: Tgid| self.policy.device(tgid).map(|device| device.whose);
         let is_told = |tgid: Tgid| match whose(tgid) {
-            Some(Whose::User(uid)) => uid == of && has(tgid),
-            Some(Whose::Reported) => has(tgid),
-            Some(Whose::Unknown) | None => false,
+            Some(DeviceOwner::User(uid)) => uid == of && has(tgid),
+            Some(DeviceOwner::Reported) => has(tgid),
+            Some(DeviceOwner::Unknown) | None => false,
         };
         let is_server = |tgid: Tgid| match whose(tgid) {
-            Some(Whose::User(uid)) => uid == of,
+            Some(DeviceOwner::User(uid)) => uid == of,
             // A compositor that reports about itself is no client of a device.
-            Some(Whose::Reported) | None => has(tgid),
-            Some(Whose::Unknown) => false,
+            Some(DeviceOwner::Reported) | None => has(tgid),
+            Some(DeviceOwner::Unknown) => false,
         };
         let servers: Vec<Server> =
             self.servers.iter().copied().filter(|server| is_server(server.tgid)).collect();
@@ -207,7 +208,7 @@ mod tests {
     /// caller's, processes with numbers 20 to 29 the other user's. Programs of both users draw and receive
     /// keys. The caller's terminal runs an editor, for which a program of the other user waits, too.
     fn second(others_keys: u32) -> Second {
-        let device = |number, uid| Device { place: Place::Display(number), whose: Whose::User(uid) };
+        let device = |number, uid| Device { place: Place::Display(number), whose: DeviceOwner::User(uid) };
         let (own, other) = (device(1, OWN), device(2, OTHER));
         let sample = |device, tgid, input, output_ppm| Sample {
             tgid: Tgid(tgid),
@@ -250,7 +251,7 @@ mod tests {
 
     #[test]
     fn a_process_that_another_user_s_device_told_of_is_not_in_use() {
-        let is_in_use = |whose: Whose| {
+        let is_in_use = |whose: DeviceOwner| {
             let mut second = second(3);
             let sample = second.samples.iter_mut().find(|sample| sample.tgid == Tgid(11)).unwrap();
             sample.device.whose = whose;
@@ -258,7 +259,7 @@ mod tests {
             second.policy.learn(&second.servers, &second.samples);
             second.part_of(OWN, |tgid| tgid.0 / 10 == 1).contains_key(&Tgid(11))
         };
-        assert!(is_in_use(Whose::User(OWN)) && is_in_use(Whose::Reported));
-        assert!(!is_in_use(Whose::User(OTHER)) && !is_in_use(Whose::Unknown));
+        assert!(is_in_use(DeviceOwner::User(OWN)) && is_in_use(DeviceOwner::Reported));
+        assert!(!is_in_use(DeviceOwner::User(OTHER)) && !is_in_use(DeviceOwner::Unknown));
     }
 }

@@ -8,7 +8,7 @@ use anyhow::{Context, Result, anyhow};
 use spry_control::RunArgs;
 use spry_display::terminals::{self, Activity, Terminals};
 use spry_display::{DeviceKind, DeviceOptions, DeviceStatus, Devices, Observations, Synthetic};
-use spry_policy::{Constants, Graph, Sample, Server, Tgid, Whose};
+use spry_policy::{Constants, DeviceOwner, Graph, Sample, Server, Tgid};
 use spry_sys::clock::monotonic_ns;
 use spry_sys::poll::Waker;
 
@@ -174,12 +174,12 @@ impl Senses {
     }
 
     /// The devices for the status, each with its user.
-    pub fn devices(&self) -> Vec<(spry_control::Device, Whose)> {
+    pub fn devices(&self) -> Vec<(spry_control::Device, DeviceOwner)> {
         devices::devices(self.devices.status(), &self.terminals)
     }
 
     /// The devices for the status, with the terminals that are in use according to `terminals`.
-    pub fn devices_with(&self, terminals: &Terminals) -> Vec<(spry_control::Device, Whose)> {
+    pub fn devices_with(&self, terminals: &Terminals) -> Vec<(spry_control::Device, DeviceOwner)> {
         devices::devices(self.devices.status(), terminals)
     }
 
@@ -231,7 +231,7 @@ mod tests {
 
     fn drawn(input: u32) -> Observations {
         let changes = Changes { input, output_ppm: 5 };
-        let device = Device { place: Place::Display(0), whose: Whose::Unknown };
+        let device = Device { place: Place::Display(0), whose: DeviceOwner::Unknown };
         Observations {
             servers: vec![Server { tgid: Tgid(1), device: Some(device) }],
             samples: vec![Sample { tgid: Tgid(9), device, changes }],

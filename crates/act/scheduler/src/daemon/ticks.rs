@@ -10,7 +10,7 @@ const OVER_NS_LEAST: u64 = 500_000_000;
 
 /// The counts at the begin of a measurement.
 #[derive(Debug)]
-struct Begin {
+struct StartCounts {
     at_ns: u64,
     /// The number of changes of the actuator. Another actuator counts from 0.
     changes: u64,
@@ -20,7 +20,7 @@ struct Begin {
 /// The cost of the tick over the latest second, and the measurement in progress.
 #[derive(Debug, Default)]
 pub struct TickMeter {
-    begin: Option<Begin>,
+    begin: Option<StartCounts>,
     cost: Option<Ticks>,
 }
 
@@ -56,7 +56,7 @@ impl TickMeter {
         } else {
             self.cost = None;
         }
-        self.begin = Some(Begin { at_ns: now_ns, changes, counts });
+        self.begin = Some(StartCounts { at_ns: now_ns, changes, counts });
     }
 }
 

@@ -31,7 +31,7 @@ use crate::guardian::{Guardian, RestoreCounts, numbers_in, restore_all};
 use balance::{Balance, Machine, RoundMeasurement};
 use contention::{Contention, runnable};
 use groups::{Groups, Member};
-use plan::{PermittedChanges, SERVER_LEVEL, Want, group_weight, nice_first, steps_most, want};
+use plan::{PermittedChanges, SERVER_LEVEL, WantedSettings, group_weight, nice_first, steps_most, want};
 use threads::{Hand, Tally, Threads};
 
 /// The default path of the journal.
@@ -196,7 +196,7 @@ impl Fair {
     }
 
     /// The settings for each process, by verdicts and manual overrides; the lowest level comes first.
-    fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, Want)> {
+    fn wants(&mut self, verdicts: &[Verdict]) -> Vec<(Tgid, WantedSettings)> {
         self.by_hand.retain(|_, (leader, _)| leader.is_alive());
         let by_policy = verdicts.iter().filter(|verdict| !self.by_hand.contains_key(&verdict.tgid)).copied();
         let mut placed: Vec<Verdict> = by_policy.collect();
@@ -217,7 +217,7 @@ impl Fair {
         let mut wants = Vec::with_capacity(placed.len());
         for verdict in &placed {
             let mut wanted = want(verdict, best, first, &self.allowed);
-            if wanted == Some(Want::RealTime) && !self.may_be_real_time(verdict.tgid) {
+            if wanted == Some(WantedSettings::RealTime) && !self.may_be_real_time(verdict.tgid) {
                 wanted = want(&Verdict { level: best, ..*verdict }, best, first, &self.allowed);
             }
             wants.extend(wanted.map(|wanted| (verdict.tgid, wanted)));
@@ -248,7 +248,7 @@ impl Fair {
     }
 
     /// Gives all threads of a process the settings for `want`.
-    fn give(&mut self, tgid: Tgid, want: Want, tally: &mut Tally) {
+    fn give(&mut self, tgid: Tgid, want: WantedSettings, tally: &mut Tally) {
         let tids = numbers_in(&format!("/proc/{}/task", tgid.0));
         let mut hand = Hand { journal: &mut self.journal, base_slice_ns: self.base_slice_ns, tally: *tally };
         self.processes.entry(tgid).or_default().threads.give(tgid.0, &tids, want, &mut hand);
@@ -256,11 +256,11 @@ impl Fair {
     }
 
     /// Gives the groups of processes in use their weights for this round.
-    fn group(&mut self, wants: &[(Tgid, Want)]) {
-        let in_use = wants.iter().filter(|(_, want)| *want != Want::Idle);
-        let member = |&(tgid, want): &(Tgid, Want)| Member {
+    fn group(&mut self, wants: &[(Tgid, WantedSettings)]) {
+        let in_use = wants.iter().filter(|(_, want)| *want != WantedSettings::Idle);
+        let member = |&(tgid, want): &(Tgid, WantedSettings)| Member {
             tgid: tgid.0,
-            is_real_time: want == Want::RealTime,
+            is_real_time: want == WantedSettings::RealTime,
             used_ns: self.processes.get(&tgid).map_or(0, |process| process.used_ns),
         };
         let members: Vec<Member> = in_use.map(member).collect();

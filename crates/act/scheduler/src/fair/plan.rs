@@ -43,7 +43,7 @@ pub struct PermittedChanges {
 
 /// The settings that a process shall have, before its threads' own settings are considered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Want {
+pub enum WantedSettings {
     /// For the display server: a real-time policy, within the guardian's limits.
     RealTime,
     /// For a process in use: more weight, shorter slices, punctual timers.
@@ -59,32 +59,39 @@ pub enum Want {
 
 /// The settings that a process shall have by its verdict; `None`: nothing is changed. `best` is the lowest
 /// level among clients, and `nice_first` the best client's nice value.
-pub fn want(verdict: &Verdict, best: u8, nice_first: i32, allowed: &PermittedChanges) -> Option<Want> {
+pub fn want(
+    verdict: &Verdict,
+    best: u8,
+    nice_first: i32,
+    allowed: &PermittedChanges,
+) -> Option<WantedSettings> {
     let raised = |behind: usize| {
         let steps = NICE_BEHIND[behind.min(NICE_BEHIND.len() - 1)];
         let nice = (nice_first + steps).min(NICE_LAST).max(nice_first).max(allowed.nice_least);
         let slice_ns = (SLICE_FIRST_NS << behind.min(16)).min(SLICE_LAST_NS);
-        Want::Raised { nice, slice_ns: if allowed.slice { slice_ns } else { 0 } }
+        WantedSettings::Raised { nice, slice_ns: if allowed.slice { slice_ns } else { 0 } }
     };
     match verdict.class {
-        Class::Interactive if verdict.level == SERVER_LEVEL && allowed.real_time => Some(Want::RealTime),
+        Class::Interactive if verdict.level == SERVER_LEVEL && allowed.real_time => {
+            Some(WantedSettings::RealTime)
+        }
         Class::Interactive => Some(raised(usize::from(verdict.level.saturating_sub(best)))),
         Class::Daemon => Some(raised(0)),
-        Class::Idle => Some(Want::Idle),
+        Class::Idle => Some(WantedSettings::Idle),
         Class::Kthread | Class::Other => None,
     }
 }
 
 /// The settings for a thread that had `before`; `None`: the thread is not changed. A thread that has chosen
 /// less than others, or is real-time already, is not raised.
-pub fn settings(before: Settings, want: Want) -> Option<Settings> {
+pub fn settings(before: Settings, want: WantedSettings) -> Option<Settings> {
     if before.policy != OTHER {
         return None;
     }
     match want {
-        Want::Idle => Some(Settings { policy: IDLE, slice_ns: 0, ..before }),
+        WantedSettings::Idle => Some(Settings { policy: IDLE, slice_ns: 0, ..before }),
         _ if before.nice > 0 => None,
-        Want::RealTime => Some(Settings {
+        WantedSettings::RealTime => Some(Settings {
             policy: ROUND_ROBIN,
             reset_on_fork: 1,
             priority: SERVER_PRIORITY,
@@ -92,7 +99,7 @@ pub fn settings(before: Settings, want: Want) -> Option<Settings> {
             slack_ns: 0,
             ..before
         }),
-        Want::Raised { nice, slice_ns } => Some(Settings {
+        WantedSettings::Raised { nice, slice_ns } => Some(Settings {
             // Without more weight, a thread keeps its reset-on-fork flag, since this cannot be cleared
             // without privilege.
             reset_on_fork: if nice < before.nice { 1 } else { before.reset_on_fork },
@@ -141,7 +148,7 @@ mod tests {
 
     fn raised(level: u8, best: u8) -> (i32, u64) {
         match want(&verdict(Class::Interactive, level), best, -20, &ALL) {
-            Some(Want::Raised { nice, slice_ns }) => (nice, slice_ns),
+            Some(WantedSettings::Raised { nice, slice_ns }) => (nice, slice_ns),
             other => panic!("{other:?}"),
         }
     }
@@ -156,15 +163,15 @@ mod tests {
 
     #[test]
     fn a_server_is_real_time_if_allowed_and_else_the_best_client() {
-        assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &ALL), Some(Want::RealTime));
+        assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &ALL), Some(WantedSettings::RealTime));
         let no = PermittedChanges { real_time: false, slice: false, nice_least: -5 };
-        let expected = Want::Raised { nice: -5, slice_ns: 0 };
+        let expected = WantedSettings::Raised { nice: -5, slice_ns: 0 };
         assert_eq!(want(&verdict(Class::Interactive, 0), 1, -20, &no), Some(expected));
     }
 
     #[test]
     fn who_asked_for_less_or_has_more_is_left_alone() {
-        let want = Want::Raised { nice: -15, slice_ns: 100_000 };
+        let want = WantedSettings::Raised { nice: -15, slice_ns: 100_000 };
         assert_eq!(settings(Settings { nice: 1, ..USUAL }, want), None);
         assert_eq!(settings(Settings { policy: ROUND_ROBIN, priority: 20, ..USUAL }, want), None);
         assert_eq!(settings(Settings { policy: IDLE, ..USUAL }, want), None);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use super::plan::{Want, settings};
+use super::plan::{WantedSettings, settings};
 use crate::guardian::journal::Journal;
 use crate::guardian::settings::{ROUND_ROBIN, Settings, TaskId, set_slack_ns, stat_of};
 use crate::guardian::{DEMOTED, undo};
@@ -44,7 +44,7 @@ enum LeaveReason {
 pub struct Threads {
     threads: BTreeMap<u32, Thread>,
     /// The settings that the process was to have in the latest round.
-    want: Option<Want>,
+    want: Option<WantedSettings>,
 }
 
 /// The data that a round needs to change threads.
@@ -60,7 +60,7 @@ pub struct Hand<'a> {
 
 impl Threads {
     /// Gives all threads of a process the settings for `want`. `tids` are the threads' numbers.
-    pub fn give(&mut self, tgid: u32, tids: &[u32], want: Want, hand: &mut Hand<'_>) {
+    pub fn give(&mut self, tgid: u32, tids: &[u32], want: WantedSettings, hand: &mut Hand<'_>) {
         // If the process is to have another kind of settings than before, all threads are changed back first.
         let anew = self.want.replace(want).is_some_and(|last| same_kind(last, want) != Some(()));
         let gone: Vec<u32> = self.threads.keys().copied().filter(|tid| !tids.contains(tid)).collect();
@@ -75,7 +75,7 @@ impl Threads {
         }
     }
 
-    fn give_one(&mut self, tgid: u32, tid: u32, want: Want, hand: &mut Hand<'_>) {
+    fn give_one(&mut self, tgid: u32, tid: u32, want: WantedSettings, hand: &mut Hand<'_>) {
         let known = match self.threads.get(&tid) {
             None => return self.give_new(tgid, tid, want, hand),
             Some(known) => known,
@@ -126,7 +126,7 @@ impl Threads {
         }
     }
 
-    fn give_new(&mut self, tgid: u32, tid: u32, want: Want, hand: &mut Hand<'_>) {
+    fn give_new(&mut self, tgid: u32, tid: u32, want: WantedSettings, hand: &mut Hand<'_>) {
         let Ok(stat) = stat_of(tgid, tid) else { return };
         let id = TaskId { tid, tgid, start: stat.start };
         let Ok(before) = Settings::of(id, hand.base_slice_ns) else { return };
@@ -183,7 +183,7 @@ impl Threads {
 }
 
 /// Whether two wants are of the same kind, and differ in numbers at most.
-fn same_kind(one: Want, other: Want) -> Option<()> {
+fn same_kind(one: WantedSettings, other: WantedSettings) -> Option<()> {
     (std::mem::discriminant(&one) == std::mem::discriminant(&other)).then_some(())
 }
 

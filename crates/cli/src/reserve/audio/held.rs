@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use anyhow::Result;
-use spry_control::{Answer, Client, ControlError, Covers, OnExhaustion, Request, Terms, Which};
+use spry_control::{Answer, Client, ControlError, Covers, OnExhaustion, Request, ReservationChoice, Terms};
 use spry_reservations::larger_budget_ns;
 
 use super::busy::AudioThread;
@@ -88,7 +88,7 @@ impl GraphReservations {
         &mut self,
         thread: &AudioThread,
         budget_ns: u64,
-    ) -> Result<Option<spry_control::Opened>, ControlError> {
+    ) -> Result<Option<spry_control::OpenedReservation>, ControlError> {
         // A thread with more work than was measured goes on without its reservation until the next period: a
         // gap of the rest of the period would be heard.
         let terms = Terms { budget_ns, period_ns: thread.period_ns, on_exhaustion: OnExhaustion::Demote };
@@ -150,7 +150,7 @@ impl GraphReservations {
 
     fn release(&mut self, tid: u32) -> Result<()> {
         let Some(kept) = self.by_tid.remove(&tid) else { return Ok(()) };
-        match self.client.ask(&Request::Release { which: Which::Slot(kept.slot) }) {
+        match self.client.ask(&Request::Release { which: ReservationChoice::Slot(kept.slot) }) {
             // If the thread has ended, its reservation has ended already.
             Ok(_) | Err(ControlError::Refused(_)) => {}
             Err(error) => {

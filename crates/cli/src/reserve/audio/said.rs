@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use serde_json::{Value, json};
-use spry_control::Opened;
+use spry_control::OpenedReservation;
 use spry_page::words::duration;
 use spry_reservations::exact_us;
 
@@ -48,7 +48,7 @@ impl EventPrinter {
     }
 
     /// A thread has a reservation now.
-    pub fn reserved(self, thread: &AudioThread, opened: &Opened, ran_ns: u64) -> Result<()> {
+    pub fn reserved(self, thread: &AudioThread, opened: &OpenedReservation, ran_ns: u64) -> Result<()> {
         let AudioThread { tgid, tid, comm, .. } = thread;
         let terms = opened.terms;
         let text = format!(

@@ -20,7 +20,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
-use spry_policy::{Device, Place, Server, Tgid, Whose};
+use spry_policy::{Device, DeviceOwner, Place, Server, Tgid};
 use spry_sys::poll::Waker;
 
 use crate::ledger::Ledger;
@@ -117,7 +117,7 @@ impl Displays {
                 let public = lock(&slot.public);
                 (public.server, public.owner_uid)
             };
-            let whose = owner_uid.map_or(Whose::Unknown, Whose::User);
+            let whose = owner_uid.map_or(DeviceOwner::Unknown, DeviceOwner::User);
             let device = Device { place: Place::Display(slot.number), whose };
             seen.servers.extend(server.map(|tgid| Server { tgid, device: Some(device) }));
             seen.samples.extend(slot.ledger.take(device));

@@ -1,8 +1,8 @@
 //! Tests that answers with data of other users are reduced to the caller's part.
 
 use spry_control::{
-    Acting, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Quanta, Rounds, State,
-    Status, TickCost, Ticks, TimerSlack,
+    ActingStatus, Credit, CreditKind, Device, Ejection, GraphSize, Neighbour, PolicyName, Quanta, Rounds,
+    State, Status, TickCost, Ticks, TimerSlack,
 };
 
 use super::*;
@@ -94,7 +94,7 @@ fn whole(tasks: Vec<TaskStatus>) -> Status {
         tgid: 50,
         version: "1".to_owned(),
         policy: PolicyName::Default,
-        acting: Acting {
+        acting: ActingStatus {
             state: State::Acting,
             since_s: 9.0,
             ejections: 1,

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use spry_control::rtkit::{Answered, Asked, Bursts, NICE_MIN, Outcome, What};
+use spry_control::rtkit::{Bursts, DaemonAnswer, FrontRequest, NICE_MIN, Outcome, RequestKind};
 use spry_control::{Refusal, RefusalKind};
 use spry_policy::Tgid;
 use spry_reservations::{Busy, Covers, OnExhaustion, Terms, larger_budget_ns, most_budget_ns};
@@ -142,29 +142,29 @@ fn denied(text: impl Into<String>) -> Refusal {
 impl Reservations {
     /// Handles a request from the process on the bus. Only the user of the request is trusted: threads are
     /// checked again, and the limits of users hold.
-    pub fn asked_by_bus(&mut self, asked: Asked, person: u32, now_ns: u64) -> Answered {
+    pub fn asked_by_bus(&mut self, asked: FrontRequest, person: u32, now_ns: u64) -> DaemonAnswer {
         let done = match asked.what {
-            What::Reset => {
+            RequestKind::Reset => {
                 self.end_by_bus();
                 Ok(())
             }
-            What::Realtime | What::HighPriority => self.asked_for_thread(asked, person, now_ns),
-            What::End => Ok(()),
+            RequestKind::Realtime | RequestKind::HighPriority => self.asked_for_thread(asked, person, now_ns),
+            RequestKind::End => Ok(()),
         };
         match done {
-            Ok(()) => Answered { outcome: Outcome::Done, text: String::new() },
+            Ok(()) => DaemonAnswer { outcome: Outcome::Done, text: String::new() },
             Err(Refusal { kind, text }) => {
                 let outcome = match kind {
                     RefusalKind::Unable | RefusalKind::Malformed => Outcome::Failed,
                     RefusalKind::Denied | RefusalKind::NoProcess | RefusalKind::Busy => Outcome::Denied,
                 };
-                Answered { outcome, text }
+                DaemonAnswer { outcome, text }
             }
         }
     }
 
-    fn asked_for_thread(&mut self, asked: Asked, person: u32, now_ns: u64) -> Result<(), Refusal> {
-        let Asked { what, uid, tgid, tid, nice } = asked;
+    fn asked_for_thread(&mut self, asked: FrontRequest, person: u32, now_ns: u64) -> Result<(), Refusal> {
+        let FrontRequest { what, uid, tgid, tid, nice } = asked;
         if uid == 0 {
             return Err(denied("root has the right itself: see `spry reserve` and chrt(1)"));
         }
@@ -180,17 +180,21 @@ impl Reservations {
             return Err(super::no_process(uid, tid));
         }
         let is_known = match what {
-            What::HighPriority => self.by_bus.raised.contains_key(&tid),
-            What::Realtime | What::Reset | What::End => self.is_held(tid, found.start_ticks),
+            RequestKind::HighPriority => self.by_bus.raised.contains_key(&tid),
+            RequestKind::Realtime | RequestKind::Reset | RequestKind::End => {
+                self.is_held(tid, found.start_ticks)
+            }
         };
         if !is_known && self.by_bus.threads_of(person) >= THREADS {
             return Err(denied(format!("{THREADS} threads have what was asked for, and no more can")));
         }
         match what {
-            What::HighPriority => self.raise(asked, person, &found.end, found.start_ticks, nice),
+            RequestKind::HighPriority => self.raise(asked, person, &found.end, found.start_ticks, nice),
             // A thread with a reservation keeps it.
             _ if is_known => Ok(()),
-            What::Realtime | What::Reset | What::End => self.open_by_bus(Asker { uid, person }, tid),
+            RequestKind::Realtime | RequestKind::Reset | RequestKind::End => {
+                self.open_by_bus(Asker { uid, person }, tid)
+            }
         }
     }
 
@@ -234,13 +238,13 @@ impl Reservations {
     /// Sets a thread's nice value. Restores it if the number belongs to another thread meanwhile.
     fn raise(
         &mut self,
-        asked: Asked,
+        asked: FrontRequest,
         person: u32,
         end: &std::os::fd::OwnedFd,
         start_ticks: u64,
         nice: i32,
     ) -> Result<(), Refusal> {
-        let Asked { uid, tid, .. } = asked;
+        let FrontRequest { uid, tid, .. } = asked;
         if !(NICE_MIN..20).contains(&nice) {
             return Err(denied(format!("a nice value is {NICE_MIN} to 19")));
         }

@@ -1,7 +1,7 @@
 //! Real-rate reservations: the budget follows the fill levels of the task's pipes. While there are such
 //! reservations, the daemon reads the pipes a hundred times a second.
 
-use spry_control::{Opened, Refusal};
+use spry_control::{OpenedReservation, Refusal};
 use spry_reservations::{Covers, End, Look, OnExhaustion, RealRate};
 use spry_sys::clock::process_cpu_ns;
 use spry_sys::queue::{PipeEnd, Side};
@@ -62,7 +62,7 @@ impl Reservations {
         on_exhaustion: OnExhaustion,
         pipe: Option<u32>,
         cpu: Option<u32>,
-    ) -> Result<Opened, Refusal> {
+    ) -> Result<OpenedReservation, Refusal> {
         if self.driven.len() >= MOST {
             return Err(unable(format!("{MOST} reservations follow pipes, and no more can")));
         }

@@ -7,7 +7,7 @@ use std::process::{Child, Command};
 use std::rc::Rc;
 
 use clap::Parser;
-use spry_control::rtkit::{Asked, Outcome, What};
+use spry_control::rtkit::{FrontRequest, Outcome, RequestKind};
 use spry_control::{CeilingOf, DaemonArgs, DaemonCommand};
 use spry_policy::Graph;
 use spry_reservations::Reservation;
@@ -121,7 +121,7 @@ fn a_hundred_opens_and_closes_leave_nothing() {
     let child = sleeper();
     for _ in 0..100 {
         let slot = all.reserve(ROOT, of(&child), percent(90), Some(0)).expect("it fits each time").slot;
-        all.release(0, Which::Slot(slot)).expect("it is there");
+        all.release(0, ReservationChoice::Slot(slot)).expect("it is there");
     }
     assert!(log.borrow().open.is_empty() && all.admission.reserved_ppm(0) == 0);
     end(child);
@@ -163,10 +163,10 @@ fn another_user_s_task_or_reservation_is_refused_as_absent() {
     let slot = all.reserve(ROOT, of(&child), percent(1), None).expect("root may").slot;
     let by = |all: &mut Reservations, which| all.release(stranger.uid, which).unwrap_err().text;
     let number = |text: String| text.replace(|c: char| c.is_ascii_digit(), "");
-    let theirs = by(&mut all, Which::Slot(slot));
-    assert_eq!(number(theirs), number(by(&mut all, Which::Slot(200))));
-    let theirs = by(&mut all, Which::Tid(child.id()));
-    assert_eq!(number(theirs), number(by(&mut all, Which::Tid(4_194_305))));
+    let theirs = by(&mut all, ReservationChoice::Slot(slot));
+    assert_eq!(number(theirs), number(by(&mut all, ReservationChoice::Slot(200))));
+    let theirs = by(&mut all, ReservationChoice::Tid(child.id()));
+    assert_eq!(number(theirs), number(by(&mut all, ReservationChoice::Tid(4_194_305))));
     assert!(all.list(stranger.uid).reservations.is_empty());
     assert_eq!(all.list(stranger.uid).scope, Scope::Own);
     assert_eq!(all.list(0).reservations.len(), 1);
@@ -219,7 +219,7 @@ fn a_named_server_is_ranked_while_reserved_tasks_ask_it() {
     // A client that no longer uses the server stays a client. When its reservation ends, the ceiling ends.
     all.rank_servers(&Graph::new(), &[]);
     assert_eq!(log.borrow().ranks[&lifted], [slot]);
-    all.release(0, Which::Slot(slot)).expect("it is there");
+    all.release(0, ReservationChoice::Slot(slot)).expect("it is there");
     assert!(log.borrow().ranks[&lifted].is_empty());
     all.rank_servers(&graph, &[]);
     assert_eq!(log.borrow().open.keys().copied().collect::<Vec<_>>(), [beside]);
@@ -269,8 +269,8 @@ fn sleeper_of_user() -> Child {
     child
 }
 
-fn asks(what: What, uid: u32, child: &Child) -> Asked {
-    Asked { what, uid, tgid: child.id(), tid: child.id(), nice: 5 }
+fn asks(what: RequestKind, uid: u32, child: &Child) -> FrontRequest {
+    FrontRequest { what, uid, tgid: child.id(), tid: child.id(), nice: 5 }
 }
 
 #[test]
@@ -278,14 +278,14 @@ fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
     let (mut held, log) = reservations();
     let (mine, roots) = (sleeper_of_user(), sleeper());
     let uid = user();
-    let ask = |held: &mut Reservations, asked: Asked| held.asked_by_bus(asked, asked.uid, 0).outcome;
-    let asked = asks(What::Realtime, uid, &mine);
-    assert_eq!(ask(&mut held, Asked { uid: uid + 1, ..asked }), Outcome::Denied);
-    assert_eq!(ask(&mut held, Asked { uid: 0, ..asked }), Outcome::Denied);
-    assert_eq!(ask(&mut held, Asked { tgid: roots.id(), ..asked }), Outcome::Denied);
+    let ask = |held: &mut Reservations, asked: FrontRequest| held.asked_by_bus(asked, asked.uid, 0).outcome;
+    let asked = asks(RequestKind::Realtime, uid, &mine);
+    assert_eq!(ask(&mut held, FrontRequest { uid: uid + 1, ..asked }), Outcome::Denied);
+    assert_eq!(ask(&mut held, FrontRequest { uid: 0, ..asked }), Outcome::Denied);
+    assert_eq!(ask(&mut held, FrontRequest { tgid: roots.id(), ..asked }), Outcome::Denied);
     if uid != rustix::process::geteuid().as_raw() {
-        assert_eq!(ask(&mut held, asks(What::Realtime, uid, &roots)), Outcome::Denied);
-        assert_eq!(ask(&mut held, asks(What::HighPriority, uid, &roots)), Outcome::Denied);
+        assert_eq!(ask(&mut held, asks(RequestKind::Realtime, uid, &roots)), Outcome::Denied);
+        assert_eq!(ask(&mut held, asks(RequestKind::HighPriority, uid, &roots)), Outcome::Denied);
     }
     assert!(log.borrow().open.is_empty());
     assert_eq!(ask(&mut held, asked), Outcome::Done);
@@ -294,7 +294,7 @@ fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
     assert_eq!(terms.on_exhaustion, OnExhaustion::Demote);
     // The same request again changes nothing.
     assert_eq!((ask(&mut held, asked), log.borrow().open.len()), (Outcome::Done, 1));
-    assert_eq!(ask(&mut held, asks(What::Reset, 0, &mine)), Outcome::Done);
+    assert_eq!(ask(&mut held, asks(RequestKind::Reset, 0, &mine)), Outcome::Done);
     assert!(log.borrow().open.is_empty());
     [mine, roots].into_iter().for_each(end);
 }
@@ -303,8 +303,8 @@ fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
 fn a_thread_has_its_requested_nice_value_until_all_ends() {
     let (mut held, _) = reservations();
     let mine = sleeper_of_user();
-    let asked = asks(What::HighPriority, user(), &mine);
-    assert_eq!(held.asked_by_bus(Asked { nice: -16, ..asked }, 1, 0).outcome, Outcome::Denied);
+    let asked = asks(RequestKind::HighPriority, user(), &mine);
+    assert_eq!(held.asked_by_bus(FrontRequest { nice: -16, ..asked }, 1, 0).outcome, Outcome::Denied);
     assert_eq!(held.asked_by_bus(asked, 1, 0).outcome, Outcome::Done);
     assert_eq!(schedule::nice(mine.id()).expect("it is there"), 5);
     held.close_all();
@@ -318,7 +318,7 @@ fn a_thread_has_its_requested_nice_value_until_all_ends() {
 fn requests_on_the_bus_beyond_a_burst_are_denied() {
     let (mut held, _) = reservations();
     let mine = sleeper_of_user();
-    let asked = asks(What::Realtime, user(), &mine);
+    let asked = asks(RequestKind::Realtime, user(), &mine);
     let done = (0..100).filter(|_| held.asked_by_bus(asked, 1, 0).outcome == Outcome::Done).count();
     assert_eq!(done, 25);
     end(mine);
@@ -331,7 +331,8 @@ fn a_budget_follows_what_its_thread_runs() {
     let busy = command.args(["-c", "while :; do :; done"]).uid(user()).spawn().expect("sh starts");
     std::thread::sleep(Duration::from_millis(50));
     let idle = sleeper_of_user();
-    let ask = |held: &mut Reservations, child| held.asked_by_bus(asks(What::Realtime, user(), child), 1, 0);
+    let ask =
+        |held: &mut Reservations, child| held.asked_by_bus(asks(RequestKind::Realtime, user(), child), 1, 0);
     assert_eq!(ask(&mut held, &busy).outcome, Outcome::Done);
     assert_eq!(ask(&mut held, &idle).outcome, Outcome::Done);
     held.follow_by_bus(0);
