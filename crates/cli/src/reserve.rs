@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_reserved_is_one_line_with_the_limits() {
+    fn a_refused_reservation_is_one_line_with_the_limits() {
         for wrong in [
             "0 --period 1ms",
             "-1us --period 1ms",

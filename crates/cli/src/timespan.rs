@@ -84,7 +84,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_time_is_refused_with_the_allowed_units() {
+    fn an_invalid_time_is_refused_with_the_allowed_units() {
         for text in ["", "abc", "-1", "1 fortnight", "1e9", "..", "99999999999999999999999h"] {
             let error = text.parse::<Timespan>().unwrap_err();
             assert!(error.contains("ms"), "{error}");

@@ -16,7 +16,7 @@ fn mistake(args: &[&str], code: i32, said: &str) {
 }
 
 #[test]
-fn the_list_has_every_figure_and_says_what_stands_for_whom() {
+fn the_list_has_every_figure_and_each_stand_in() {
     let output = spry(&["reproduce", "list"]);
     let text = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success());

@@ -140,7 +140,7 @@ fn explain_says_why_and_why_not() {
 }
 
 #[test]
-fn top_shows_who_is_in_use_on_a_terminal_and_in_a_pipe() {
+fn top_shows_processes_in_use_on_a_terminal_and_in_a_pipe() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     let daemon = looking(&desk, &directory);
@@ -176,7 +176,7 @@ fn top_shows_who_is_in_use_on_a_terminal_and_in_a_pipe() {
 }
 
 #[test]
-fn who_may_ask_for_what() {
+fn an_ordinary_user_acts_on_its_own_processes_alone() {
     need_root();
     let (desk, directory) = (Desk::new(), directory());
     // Every user may start the program that is copied into this directory.

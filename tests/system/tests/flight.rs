@@ -71,7 +71,7 @@ fn flown(file: &Path, is_delayed: bool) -> Value {
 }
 
 #[test]
-fn a_delay_is_kept_with_the_seconds_before_it_and_who_did_it() {
+fn a_delay_is_kept_with_its_culprit_and_the_seconds_before() {
     need_root();
     let dir = tempfile::tempdir().expect("scratch space");
     let file = dir.path().join("late.spry");

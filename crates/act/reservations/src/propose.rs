@@ -162,7 +162,7 @@ mod tests {
     }
 
     #[test]
-    fn how_regular_it_is_is_told() {
+    fn a_proposal_reports_the_regularity() {
         let task = activity((0..400).map(|at| if at % 4 == 0 { 20_000 } else { 5_000 + at % 7 }), |_| 100);
         let proposal = propose(&task).unwrap();
         // A quarter of the intervals is longer, so the median is the two-thirds point of the others.
@@ -180,7 +180,7 @@ mod tests {
     }
 
     #[test]
-    fn what_tells_no_period_gets_no_proposal() {
+    fn activity_without_a_period_gets_no_proposal() {
         assert_eq!(propose(&activity([1_000; 19], |_| 1)), Err(NoProposal::TooFew { wakeups: 19 }));
         let seldom = propose(&activity([5_000_000; 30], |_| 1)).unwrap_err();
         assert_eq!(seldom.to_string(), "it is woken every 5.0 s, and the longest period is 4 s");

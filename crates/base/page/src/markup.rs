@@ -42,7 +42,7 @@ mod tests {
     }
 
     #[test]
-    fn what_xml_cannot_hold_becomes_a_space() {
+    fn a_character_that_xml_cannot_hold_becomes_a_space() {
         assert_eq!(escape("a\u{1}b\u{7f}c"), "a b c");
     }
 }

@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn what_rounds_to_zero_has_no_sign() {
+    fn a_number_that_rounds_to_zero_has_no_sign() {
         let shown = [-0.000_01, -0.000_049, -0.0, 0.000_01, -0.000_06].map(percent);
         assert_eq!(shown, ["0.00 %", "0.00 %", "0.0 %", "0.00 %", "-0.01 %"]);
         assert_eq!([-0.001, -0.0, -0.004_9, -0.006].map(digits), ["0.00", "0", "0.00", "-0.01"]);

@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn a_command_whose_setting_is_refused_does_not_start() {
+    fn a_command_with_a_refused_setting_does_not_start() {
         let nowhere = Cpus::of([]).expect("a set");
         assert!(settle(&mut Command::new("true"), [Setting::On(nowhere)]).spawn().is_err());
     }

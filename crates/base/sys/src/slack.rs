@@ -74,7 +74,7 @@ mod tests {
     }
 
     #[test]
-    fn the_slack_of_a_thread_that_has_exited_is_nobody_s() {
+    fn the_slack_of_an_exited_thread_cannot_be_read() {
         let (say, heard) = channel();
         let (done, wait) = channel::<()>();
         let thread = thread::spawn(move || {

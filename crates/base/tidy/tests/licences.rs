@@ -75,7 +75,7 @@ fn every_dependency_is_under_a_permissive_licence() {
 }
 
 #[test]
-fn what_is_not_allowed_is_found() {
+fn a_forbidden_licence_is_found() {
     for licence in [
         "MIT",
         "GPL-3.0-only OR MIT",
@@ -130,7 +130,7 @@ fn the_daemon_contains_no_crate_under_apache_alone() {
 }
 
 #[test]
-fn nothing_else_holds_what_is_under_the_gpl_alone() {
+fn no_other_package_contains_gpl_only_code() {
     assert!(!are_under("spry-cli", "Apache-2.0").is_empty(), "the test sees no licences");
     for package in
         ["spry-cli", "spry-lab", "spry-runner", "spry-display", "spry-control", "spry-policy", "spry-load"]

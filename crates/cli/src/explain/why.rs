@@ -343,7 +343,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_not_in_use_is_told_who_is_nearest() {
+    fn a_process_not_in_use_is_explained_by_the_nearest_ones() {
         let mut explanation = vi();
         explanation.in_use = false;
         explanation.task.path.clear();

@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn eighty_by_twenty_four_shows_who_is_in_use_first() {
+    fn eighty_by_twenty_four_shows_processes_in_use_first() {
         let rows = screen(&shown(), 80, 24);
         assert!(rows[0].starts_with("spry  "), "{}", rows[0]);
         assert!(

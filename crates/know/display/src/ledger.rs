@@ -129,7 +129,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_draws_all_the_time_is_new_to_the_user_s_input_once() {
+    fn a_constant_drawer_is_new_to_the_user_s_input_once() {
         let asked = Arc::new(AtomicU32::new(0));
         let count = Arc::clone(&asked);
         let ledger = Ledger::new(Arc::new(move || {

@@ -25,7 +25,7 @@ fn events_that_a_client_sends_to_itself_do_not_count() {
 }
 
 #[test]
-fn xtest_is_nobody_s_hand() {
+fn xtest_is_no_person_s_input() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Ignored);
     let mut forger = Actor::with_window(&server, "0 0 100 100");
@@ -37,7 +37,7 @@ fn xtest_is_nobody_s_hand() {
 }
 
 #[test]
-fn xtest_in_a_keyboard_s_name_is_nobody_s_hand() {
+fn xtest_in_a_keyboard_s_name_is_no_person_s_input() {
     let server = server();
     let mut forger = Actor::with_window(&server, "0 0 100 100");
     forger.act("keys");
@@ -58,7 +58,7 @@ fn xtest_in_a_keyboard_s_name_is_nobody_s_hand() {
 }
 
 #[test]
-fn who_listens_at_another_s_window_is_not_in_use() {
+fn a_listener_at_another_client_s_window_is_not_in_use() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let (mut typist, mut reader) = (Actor::on(&server), Actor::on(&server));
@@ -88,7 +88,7 @@ fn drawn(place: &str, more: &[&str]) -> Changes {
 }
 
 #[test]
-fn drawing_where_nobody_sees_it_does_not_count() {
+fn drawing_that_cannot_be_seen_does_not_count() {
     assert!(drawn("10 10 300 300", &[]).output_ppm > ppm(300 * 300), "what is seen counts");
     assert_eq!(drawn("10 10 300 300", &["unmap"]), Changes::default(), "not shown");
     assert_eq!(drawn("900 10 300 300", &[]), Changes::default(), "out of the screen");
@@ -186,7 +186,7 @@ fn what_a_client_says_of_its_process_is_not_read() {
 }
 
 #[test]
-fn a_display_that_nobody_sees_makes_nobody_used() {
+fn a_display_without_a_screen_makes_no_process_used() {
     let server = server();
     let mut eyes = Eyes::open(DeviceOptions::default());
     let name = server.display().to_owned();

@@ -148,7 +148,7 @@ fn a_compositor_that_says_so_is_a_server() {
 }
 
 #[test]
-fn who_is_not_trusted_raises_nobody() {
+fn reports_of_an_untrusted_process_raise_no_process() {
     let mut desk = desk("stranger", vec![]);
     let sender = desk.send(&["self 100 10", "server", "1 100 10"]);
     wait_until(|| desk.status().warnings.iter().any(|warning| warning.starts_with("3 lines")));
@@ -190,7 +190,7 @@ fn more_than_is_possible_does_not_count() {
 }
 
 #[test]
-fn what_is_no_line_is_said_and_counts_nothing() {
+fn an_invalid_line_is_reported_and_counts_nothing() {
     let mut desk = desk("wrong", vec![Reporter::User(sender_uid())]);
     let sender = desk.send(&["self 1", "self -1 0", "self 1 NaN", "\u{1}\u{ff}", "self 2 0"]);
     assert_eq!(desk.of(sender.tgid()), Changes { input: 2, output_ppm: 0 });
@@ -205,7 +205,7 @@ fn a_trusted_program_is_believed_once_it_is_known() {
 }
 
 #[test]
-fn who_reports_and_then_becomes_a_trusted_program_gains_nothing() {
+fn a_reporter_that_becomes_a_trusted_program_gains_nothing() {
     let sleep = program("/bin/sleep");
     let mut desk = desk("become", vec![Reporter::Program(sleep.clone())]);
     // The daemon pauses after the first line, and reads the others when the sender has become the trusted

@@ -82,7 +82,7 @@ fn a_process_gains_nothing_by_typing_to_itself() {
 }
 
 #[test]
-fn who_only_writes_into_a_terminal_is_not_in_use_by_that() {
+fn writing_into_a_terminal_alone_is_no_use() {
     let written = Activity { reader: None, shown: 4000, ..activity(PTY, SSHD, SHELL, 0) };
     assert_eq!(seen(written), TerminalObservations::default());
     // A reader shows nothing that counts before the user has typed.
@@ -111,7 +111,7 @@ fn a_reader_s_output_counts_as_at_most_one_screen_a_second() {
 }
 
 #[test]
-fn a_session_that_nobody_types_in_is_no_device_any_more() {
+fn a_session_without_typing_is_no_device_any_more() {
     let mut terminals = Terminals::new();
     let _ = terminals.take(0, &[activity(PTY, SSHD, SHELL, 1)], &mut machine());
     assert_eq!(terminals.take(9 * SECOND_NS, &[], &mut machine()).servers, [session()]);

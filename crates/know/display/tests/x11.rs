@@ -102,7 +102,7 @@ fn a_film_is_as_many_screens_as_its_frames_cover() {
 }
 
 #[test]
-fn what_is_covered_is_not_seen() {
+fn a_covered_window_is_not_seen() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Ignored);
     let mut painter = Actor::with_window(&server, "0 0 400 300");
@@ -150,7 +150,7 @@ fn a_window_inside_another_s_is_its_own_client_s() {
 }
 
 #[test]
-fn somebody_new_is_told_of_at_once_and_once() {
+fn a_new_client_is_reported_at_once_and_once() {
     let server = server();
     let eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let mut painter = Actor::with_window(&server, "0 0 100 100");

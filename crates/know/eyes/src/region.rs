@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn what_overlaps_counts_once() {
+    fn an_overlap_counts_once() {
         let two = region(&[(0, 0, 10, 10), (5, 5, 10, 10)]);
         assert_eq!(two.pixels(), 175);
         assert_eq!(two.and(&region(&[(0, 0, 6, 6)])).pixels(), 36);

@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_has_no_device_open_has_no_seat() {
+    fn a_server_without_an_open_device_has_no_seat() {
         let process = pidfd_open(getpid(), PidfdFlags::empty()).unwrap();
         let seat = || of(process.as_fd(), Tgid(std::process::id()));
         assert_eq!(seat(), Seat::None);

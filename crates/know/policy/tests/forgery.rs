@@ -51,7 +51,7 @@ fn talking_to_its_own_child_gains_nothing_for_either() {
 }
 
 #[test]
-fn waiting_for_one_who_is_in_use_gains_nothing() {
+fn waiting_for_a_process_in_use_gains_nothing() {
     assert!(!gains(&Constants::default(), |graph| {
         graph.depend(HOG, EDITOR, 10_000);
         graph.depend(HOG, SERVER, 10_000);
@@ -70,7 +70,7 @@ fn requests_that_draw_nothing_gain_nothing_from_a_server() {
 }
 
 #[test]
-fn behind_a_client_that_shows_nothing_nobody_gains_either() {
+fn a_helper_of_a_client_that_shows_nothing_gains_nothing() {
     assert!(!gains(&Constants::default(), |graph| {
         graph.depend(SERVER, CHILD, 10_000);
         graph.depend(CHILD, HOG, 10_000);
@@ -90,7 +90,7 @@ fn a_flood_of_processes_does_not_cost_a_helper_its_place() {
 }
 
 #[test]
-fn one_that_draws_a_little_does_not_pass_who_is_typed_at() {
+fn a_process_that_draws_does_not_pass_the_one_typed_at() {
     let constants = Constants::default();
     let (mut graph, mut policy) = (Graph::new(), Policy::new(constants));
     let drawn = Changes { input: 0, output_ppm: 1_000_000 };

@@ -73,7 +73,7 @@ fn shortcuts_add_up_and_the_best_possible_client_is_on_level_1() {
 }
 
 #[test]
-fn three_who_draw_most_and_two_who_receive_most_are_set_apart() {
+fn the_top_three_in_drawing_and_two_in_input_are_set_apart() {
     let mut world = World::new(Constants::thesis());
     let drawing: Vec<(u32, u32, u64)> =
         (10..15).map(|tgid| (tgid, 0, u64::from(tgid) * SCREEN / 10)).collect();
@@ -214,7 +214,7 @@ fn the_first_key_makes_a_process_equal_to_the_one_before_it() {
 }
 
 #[test]
-fn a_pause_of_the_user_changes_nobody_s_rank() {
+fn a_pause_of_the_user_changes_no_rank() {
     let mut world = World::new(Constants::default());
     world.second(&[(10, 8, SCREEN)]);
     for _ in 0..3 {
@@ -238,7 +238,7 @@ fn vanished_processes_and_replaced_programs_leave_nothing() {
 }
 
 #[test]
-fn an_early_round_sees_somebody_new_and_halves_nothing() {
+fn an_early_round_sees_new_processes_and_halves_nothing() {
     let mut world = World::new(Constants::default());
     world.graph.depend(SERVER, Tgid(10), 1);
     let early = world.round(&[(10, 2, 1000)], Due::Early);

@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_measured_is_null() {
+    fn an_unmeasured_value_is_null() {
         let mut results = measured();
         (results.trap, results.sort, results.machine.cycles_per_ns) = (None, None, None);
         let value = report(&results);

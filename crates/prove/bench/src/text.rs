@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_asked_for_is_not_shown() {
+    fn a_benchmark_that_was_not_requested_is_not_shown() {
         let mut results = measured();
         (results.sort, results.trap, results.interrupt) = (None, None, None);
         let text = report(&results);

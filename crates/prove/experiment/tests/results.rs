@@ -170,7 +170,7 @@ fn an_unfinished_directory_is_removed_and_foreign_files_stay() {
 }
 
 #[test]
-fn what_is_no_results_is_refused_by_name() {
+fn a_file_that_is_no_results_is_refused_by_name() {
     let home = tempfile::tempdir().unwrap();
     fs::write(home.path().join("results.json"), "{}").unwrap();
     let error = directory::read(home.path()).unwrap_err().to_string();

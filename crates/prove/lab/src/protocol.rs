@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_nobody_has_written_to_is_of_a_guest_that_boots() {
+    fn unwritten_memory_is_of_a_guest_that_boots() {
         assert_eq!(shared::stage(&[0; 64]), Stage::Booting);
         assert_eq!(shared::stage(&[]), Stage::Booting);
     }

@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_is_refused_with_an_example() {
+    fn an_invalid_cpu_list_is_refused_with_an_example() {
         for text in ["", "a", "3-1", "1,", "-1", "99999"] {
             let error = text.parse::<CpuList>().expect_err(text).to_string();
             assert!(error.contains("0,2-3"), "{error}");

@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn what_has_no_sense_is_refused() {
+    fn an_expression_without_sense_is_refused() {
         for text in ["", "1 +", "4 parsecs", "1s + 1", "1 / 0", "(1", "2 3"] {
             assert!(number(text).is_err(), "{text}");
         }

@@ -396,12 +396,12 @@ mod tests {
     }
 
     #[test]
-    fn where_nothing_was_seen_nobody_is_blamed() {
+    fn without_an_observation_no_culprit_is_named() {
         assert_eq!(Evidence { latency_ns: 5_000_000, ..Evidence::default() }.judge(), None);
     }
 
     #[test]
-    fn culprits_are_added_up_and_who_cost_most_comes_first() {
+    fn culprits_are_added_up_and_the_costliest_comes_first() {
         let mut culprits = Culprits::default();
         culprits.add(&late(5_000_000));
         culprits.add(&Evidence { at_late: look(9, "irq/16", &["handler"]), ..late(6_000_000) });
@@ -414,7 +414,7 @@ mod tests {
     }
 
     #[test]
-    fn lists_of_several_measurements_add_up_by_who_and_how() {
+    fn lists_of_several_measurements_add_up_by_culprit() {
         let list = |latencies: &[u64]| {
             let mut culprits = Culprits::default();
             latencies.iter().for_each(|&latency_ns| culprits.add(&late(latency_ns)));

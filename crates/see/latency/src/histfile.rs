@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_histogram_is_refused() {
+    fn a_file_that_is_no_histogram_is_refused() {
         for text in ["", "# Histogram\n", "hello\n", "000001 000000\n", "000000 abc\n"] {
             assert_eq!(read(text), None, "{text}");
         }

@@ -137,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_and_culprits_that_nobody_looked_for_have_their_places() {
+    fn unmeasured_parts_and_culprits_have_their_places() {
         let report = report(&results(Histogram::default()));
         assert_eq!(report["split"], false);
         assert_eq!(report["threshold_ns"], Value::Null);

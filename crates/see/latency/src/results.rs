@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_result_is_refused_with_its_reason() {
+    fn a_file_that_is_no_result_is_refused_with_its_reason() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("a.json");
         let good = serde_json::to_string(&results(&[1], 0)).unwrap();

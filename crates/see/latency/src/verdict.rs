@@ -163,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_not_split_has_no_verdict() {
+    fn an_unsplit_sample_has_no_verdict() {
         let mut whole = results();
         whole.threads[0].parts = None;
         assert_eq!(verdict(&whole), None);

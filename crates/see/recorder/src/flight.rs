@@ -208,7 +208,7 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_longer_than_asked_is_found_with_name_and_time() {
+    fn a_wait_above_the_limit_is_found_with_name_and_time() {
         let found = seen(when(None), vec![(1000, wakeup(7)), (1050, wakeup(7)), (1101, switch(9, 7))]);
         let expected = FlightEvent {
             tid: Tid(7),
@@ -230,7 +230,7 @@ mod tests {
     }
 
     #[test]
-    fn who_was_woken_while_it_ran_did_not_wait() {
+    fn a_task_woken_while_it_ran_did_not_wait() {
         assert_eq!(seen(when(None), vec![(0, wakeup(7)), (50, switch(7, 9)), (900, switch(9, 7))]), None);
     }
 }

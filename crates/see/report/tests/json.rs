@@ -40,7 +40,7 @@ fn json_of_a_trace_with_few_groups_is_stable() {
 }
 
 #[test]
-fn what_is_missing_is_null_and_named() {
+fn a_missing_figure_is_null_and_named() {
     let report = value(&sample::small(sample::few_groups()));
     let missing = report["missing"].as_object().unwrap();
     assert_eq!(missing["cpus[].irq_ns"], "irq");

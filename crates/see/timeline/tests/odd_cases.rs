@@ -142,7 +142,7 @@ fn stat(tid: u32, state: StatState) -> Event {
 use PrevState::{Preempted, Runnable, Sleeping, Zombie};
 
 #[test]
-fn the_first_switch_of_a_cpu_tells_who_had_it_since_the_start() {
+fn the_first_switch_names_the_cpu_s_task_since_the_start() {
     let mut bench = Bench::new();
     bench.at(500, 0, switch(7, 0, Sleeping)).end(600);
     assert_eq!(bench.stays(), [(7, 0, 500)]);

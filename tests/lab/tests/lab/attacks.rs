@@ -120,7 +120,7 @@ fn a_task_that_changes_its_own_class_pays_as_much() {
 }
 
 #[test]
-fn tasks_that_others_take_out_of_their_queues_harm_nobody() {
+fn tasks_taken_out_of_their_queues_by_others_do_no_harm() {
     holds("policy $loop", By::Neighbour, 6);
     holds("masks $loop", By::Neighbour, 6);
 }

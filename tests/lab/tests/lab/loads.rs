@@ -70,7 +70,7 @@ echo "after: $(threads), $(grep -c -e nfs -e netns /proc/mounts), $(ls -d /tmp/s
 "#;
 
 #[test]
-fn a_server_whose_run_and_guardian_were_killed_is_cleaned_up() {
+fn a_server_of_a_killed_run_and_guardian_is_cleaned_up() {
     let outcome = run(&machine(&machine_with_nfs()), &job(KILLED)).expect("it runs");
     let said = printed(&outcome);
     assert_eq!(said, "before: 2\nleft: 1\n1\nafter: 0, 0, \n");

@@ -257,7 +257,7 @@ fn a_user_has_a_quarter_of_a_cpu_and_four_reservations() {
 }
 
 #[test]
-fn what_servers_may_take_cannot_be_reserved() {
+fn the_time_of_shared_servers_cannot_be_reserved() {
     let mut admission = Admission::new([0], Limits::default());
     let server = Ask { owner: Owner::Server, ..ask(0, terms(200_000, 1_000_000)) };
     let server = admission.open(&server).unwrap();

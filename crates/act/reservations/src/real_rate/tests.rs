@@ -135,7 +135,7 @@ fn control_keeps_to_the_admitted_share_and_lowers_it_again() {
 }
 
 #[test]
-fn a_task_whose_partner_stops_soon_keeps_little() {
+fn a_task_with_a_stopped_partner_soon_keeps_little() {
     let mut plant = Plant::new();
     plant.run(10.0, 3.0, 0.4);
     plant.run(3.0, 1e-9, 1e-9 / 7.5);

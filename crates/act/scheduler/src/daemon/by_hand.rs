@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_another_user_s_is_as_good_as_nobody() {
+    fn another_user_s_process_is_refused_like_a_missing_one() {
         let by_hand = ManualOverrides::default();
         let refused = |tid: u32| {
             let refusal = by_hand.decide(4_000_000_007, tid, HandClass::Idle).unwrap_err();
@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_is_forgotten() {
+    fn an_exited_process_is_forgotten() {
         let mut by_hand = ManualOverrides::default();
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let tgid = Tgid(child.id());

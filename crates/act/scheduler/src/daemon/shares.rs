@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn who_is_gone_has_no_share() {
+    fn an_exited_process_has_no_share() {
         // This number is beyond the largest that the kernel gives a process.
         let nobody = Tgid((1 << 22) + 7);
         let mut shares = Shares::default();

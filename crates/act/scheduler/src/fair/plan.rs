@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn who_asked_for_less_or_has_more_is_left_alone() {
+    fn a_thread_with_less_or_more_by_itself_is_left_alone() {
         let want = WantedSettings::Raised { nice: -15, slice_ns: 100_000 };
         assert_eq!(settings(Settings { nice: 1, ..USUAL }, want), None);
         assert_eq!(settings(Settings { policy: ROUND_ROBIN, priority: 20, ..USUAL }, want), None);

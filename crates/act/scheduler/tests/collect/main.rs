@@ -40,7 +40,7 @@ fn a_pipe_s_waiting_reader_depends_on_its_writer_only() {
 }
 
 #[test]
-fn who_waits_at_a_socket_depends_on_who_sends() {
+fn a_reader_at_a_socket_depends_on_the_sender() {
     let mut world = World::new();
     let mut ends = [0; 2];
     // SAFETY: the call writes two descriptors, for which there is room.
@@ -102,7 +102,7 @@ fn each_wake_up_is_counted_once() {
 }
 
 #[test]
-fn who_talks_to_nobody_has_no_node_and_alarms_are_nobodys_doing() {
+fn a_process_woken_by_alarms_alone_has_no_node() {
     let mut world = World::new();
     let sleeper = child(|| {
         loop {

@@ -286,7 +286,7 @@ fn a_class_by_hand_goes_before_the_policys_and_is_taken_back() {
 }
 
 #[test]
-fn who_asked_for_less_is_not_raised() {
+fn a_process_that_is_nice_by_itself_is_not_raised() {
     let place = Place::new();
     let victim = Victim::run("nice", &["-n", "10", "sleep", "600"]);
     until(SECOND, "it is nice", || victim.settings().nice == 10);

@@ -169,7 +169,7 @@ mod tests {
     }
 
     #[test]
-    fn a_connection_whose_other_end_is_a_socket_here_is_not() {
+    fn a_connection_with_its_other_end_here_is_not() {
         let client = line("0200007F:9C40", "0100007F:0016", "01", 20);
         let server = line("0100007F:0016", "0200007F:9C40", "01", 21);
         assert_eq!(elsewhere(&format!("{client}{server}")), BTreeSet::new());

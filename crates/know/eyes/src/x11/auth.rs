@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_long_is_no_cookie() {
+    fn a_text_that_is_too_long_is_no_cookie() {
         let file = [written("7", KIND, &[0; COOKIE_MAX + 1]), written("7", KIND, b"seven")].concat();
         assert_eq!(find(&file, "7").unwrap().data, b"seven");
     }

@@ -136,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_claim_is_of_kernels_that_somebody_stands_for() {
+    fn every_claim_is_of_kernels_that_have_a_stand_in() {
         for claim in CLAIMS {
             for name in [claim.earlier, claim.later] {
                 assert!(KERNELS.iter().any(|kernel| kernel.stands_for == Some(name)), "{name}");

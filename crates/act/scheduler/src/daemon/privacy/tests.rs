@@ -163,7 +163,7 @@ fn a_way_over_others_is_no_use() {
 }
 
 #[test]
-fn who_is_not_shown_in_use_is_as_any_other() {
+fn a_process_not_shown_in_use_looks_like_any_other() {
     let path = vec![device("display :0"), step(7, None), step(101, Some(1))];
     let told = status(whole(vec![process(101, path.clone())]), Vec::new(), &Caller);
     let mut plain = process(101, Vec::new());

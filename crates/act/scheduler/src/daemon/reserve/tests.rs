@@ -174,7 +174,7 @@ fn another_user_s_task_or_reservation_is_refused_as_absent() {
 }
 
 #[test]
-fn what_has_no_reservation_is_refused() {
+fn a_task_without_a_reservation_is_refused() {
     let (mut all, _log) = reservations();
     let own = Covers::Group { tgid: std::process::id() };
     assert!(all.reserve(ROOT, own, percent(1), None).unwrap_err().text.contains("of the scheduler"));

@@ -91,7 +91,7 @@ fn a_key_counts_at_once_for_the_process_that_receives_it() {
 }
 
 #[test]
-fn what_is_made_without_a_hand_counts_for_nobody() {
+fn input_made_without_a_device_counts_for_no_process() {
     let mut desk = Desk::new();
     desk.makes(RELAY, PRESS).receives(EDITOR, PRESS, Worth::Own).settle();
     assert_eq!(desk.counted(), []);
