@@ -15,8 +15,8 @@ use crate::input::NamedPath;
 use crate::output::{self, say};
 use crate::source;
 
-/// Compares results of scenarios, or of latency measurements. The content of the files decides which kind it
-/// is.
+/// Compares results of scenarios, or of latency measurements. The content of the files decides
+/// which kind it is.
 pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     let results = args.results.iter().map(|path| NamedPath::new(path)).collect::<Result<Vec<_>>>()?;
     for result in &results {
@@ -47,8 +47,8 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints all latency results side by side. Returns how many values are worse than those of the first
-/// results.
+/// Prints all latency results side by side. Returns how many values are worse than those of
+/// the first results.
 fn of_latencies(args: &CompareArgs, results: &[NamedPath]) -> Result<usize> {
     let load = |result: &NamedPath| {
         Ok((result.name.clone(), Results::load(&result.path).map_err(|error| result.told(error))?))

@@ -79,8 +79,8 @@ impl<'args> Flight<'args> {
         }
     }
 
-    /// Ends the recording. If the condition is met and its trace is not written yet, the trace is written
-    /// now.
+    /// Ends the recording. If the condition is met and its trace is not written yet, the trace
+    /// is written now.
     ///
     /// # Errors
     /// If the trace cannot be written.

@@ -196,8 +196,8 @@ impl RecentMaximum {
     }
 }
 
-/// The length of the progress bar, in the unit of the limit: milliseconds or samples. `None` if there is no
-/// limit.
+/// The length of the progress bar, in the unit of the limit: milliseconds or samples. `None` if
+/// there is no limit.
 fn length(limit: Limit) -> Option<u64> {
     match limit {
         Limit::Forever => None,

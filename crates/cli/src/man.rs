@@ -20,8 +20,8 @@ pub fn run(args: &ManArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The file names and texts of the pages: `spry` and its subcommands are in section 1, the daemon is in
-/// section 8.
+/// The file names and texts of the pages: `spry` and its subcommands are in section 1, the daemon
+/// is in section 8.
 fn pages() -> Result<Vec<(String, Vec<u8>)>> {
     let mut pages = Vec::new();
     render(Args::command(), "spry", "1", &mut pages)?;
@@ -48,8 +48,8 @@ mod tests {
 
     use super::*;
 
-    /// The pages that are kept in the source tree: pages of commands that act on the machine, put load on it,
-    /// or measure.
+    /// The pages that are kept in the source tree: pages of commands that act on the machine, put load on
+    /// it, or measure.
     const KEPT: [&str; 18] = [
         "spry-sched.8",
         "spry-sched-run.8",

@@ -22,8 +22,8 @@ pub fn print(text: &str) -> Result<()> {
     Ok(out.flush()?)
 }
 
-/// Writes a line to standard error, as `eprintln!` does. If the write fails, the line is lost and the work
-/// goes on.
+/// Writes a line to standard error, as `eprintln!` does. If the write fails, the line is lost and
+/// the work goes on.
 macro_rules! say {
     ($($words:tt)*) => {
         drop(::std::io::Write::write_fmt(&mut ::std::io::stderr(), format_args!("{}\n", format_args!($($words)*))))

@@ -1,5 +1,5 @@
-//! Progress bars. They are shown on standard error, only on a terminal, and only for work that takes some
-//! time.
+//! Progress bars. They are shown on standard error, only on a terminal, and only for work that
+//! takes some time.
 
 use std::time::Duration;
 

@@ -32,8 +32,8 @@ pub fn run(args: &SchedArgs) -> Result<ExitCode> {
     }
 }
 
-/// Replaces this process by the daemon, so that the parent of this process has the daemon itself as its
-/// child.
+/// Replaces this process by the daemon, so that the parent of this process has the daemon
+/// itself as its child.
 fn start(args: &RunArgs) -> Result<ExitCode> {
     let program = daemon().ok_or_else(|| {
         anyhow!(

@@ -11,8 +11,8 @@ use crate::input;
 /// The file names and texts of the scenarios that come with Spry, sorted by name.
 pub const SHIPPED: &[(&str, &str)] = include!(concat!(env!("OUT_DIR"), "/shipped.rs"));
 
-/// Finds a scenario: a file, standard input (`-`), or else a scenario that comes with Spry (`movie`,
-/// `movie.toml`).
+/// Finds a scenario: a file, standard input (`-`), or else a scenario that comes with Spry
+/// (`movie`, `movie.toml`).
 pub fn find(path: &Path) -> Result<Source> {
     let name = path.display().to_string();
     if input::is_standard(path) {

@@ -116,8 +116,8 @@ pub fn name_of(path: &Path) -> String {
 /// How many events are read between two updates of the progress bar.
 const UPDATE_EVENTS: u64 = 1 << 17;
 
-/// Gives every event of a trace to `take`, until `take` breaks off. Shows a progress bar over this number of
-/// bytes.
+/// Gives every event of a trace to `take`, until `take` breaks off. Shows a progress bar over this
+/// number of bytes.
 pub fn read(
     reader: &mut FileReader,
     bytes: u64,

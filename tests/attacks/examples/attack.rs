@@ -111,8 +111,8 @@ fn forks(run: Duration) -> ! {
     }
 }
 
-/// A relay of processes. A child waits until its parent has ended, so that at most two processes exist at
-/// once.
+/// A relay of processes. A child waits until its parent has ended, so that at most two
+/// processes exist at once.
 fn forks_early(run: Duration) -> ! {
     loop {
         let mut ends = [0; 2];

@@ -1,8 +1,8 @@
 //! Processes called `napper` that sleep, work and sleep again, beside endless loops called `below`. Another
 //! program gives the nappers a place before all other tasks.
 //!
-//! `naps NAPPERS LOOPS SECONDS`: from a second after its start on, each napper sleeps 5 ms and works 1 ms in
-//! turn.
+//! `naps NAPPERS LOOPS SECONDS`: from a second after its start on, each napper sleeps 5 ms and
+//! works 1 ms in turn.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! Heavy loads under which a scheduler must keep working, and beside them a sleeper that measures its longest
-//! delay.
+//! Heavy loads under which a scheduler must keep working, and beside them a sleeper that measures
+//! its longest delay.
 //!
 //! `storm fork|exec|affinity|cgroups|clients|memory SECONDS`
 //!

@@ -56,8 +56,8 @@ fn beside(others: usize) -> u128 {
     })
 }
 
-/// Wakes a sleeping thread on another CPU again and again. Returns the time of each wake-up, ns, in ascending
-/// order.
+/// Wakes a sleeping thread on another CPU again and again. Returns the time of each wake-up, ns, in
+/// ascending order.
 fn wakes() -> Vec<u64> {
     let (begun, asked, done) = (Instant::now(), AtomicU64::new(0), AtomicU64::new(0));
     let now_ns = || begun.elapsed().as_nanos() as u64;

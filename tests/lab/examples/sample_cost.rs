@@ -26,8 +26,8 @@ beside cyclictest cyclictest -q -m -p80 -i500 -a0 -t1 -h1000 --histfile=c
 beside 'spry latency' spry latency -q --rate 2000 --cpus 0
 beside 'spry latency --split' spry latency -q --split --rate 2000 --cpus 0";
 
-/// How long the loop counts, ns, with an instruction for each nanosecond; and how many samples are taken in
-/// that time.
+/// How long the loop counts, ns, with an instruction for each nanosecond; and how many samples are
+/// taken in that time.
 const COUNTED_NS: f64 = 8e9;
 const SAMPLES: f64 = 16_000.0;
 

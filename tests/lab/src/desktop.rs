@@ -68,8 +68,8 @@ pub struct DesktopResult {
     pub loops_part: f64,
     /// The longest time that one of the loops waited, ms.
     pub loops_longest_ms: f64,
-    /// Whether the scheduler that was loaded at the start is still in charge at the end, and was in charge
-    /// all the time.
+    /// Whether the scheduler that was loaded at the start is still in charge at the end, and was in
+    /// charge all the time.
     pub in_charge: bool,
     /// The results of the desktop in words, and everything that the guest printed.
     pub text: String,

@@ -95,15 +95,15 @@ pub fn printed_before(machine: &LabMachine, job: &Job) -> Result<String, LabErro
     Ok(text)
 }
 
-/// The beginning of scripts: the daemon acts through sched_ext. Its process is `$daemon`, its messages are in
-/// `/tmp/log`.
+/// The beginning of scripts: the daemon acts through sched_ext. Its process is `$daemon`, its messages
+/// are in `/tmp/log`.
 pub const DAEMON_ACTS: &str = "spry-sched run --actuator scx 2>/tmp/log & daemon=$!
 until spry sched status --json 2>/dev/null | grep -q '\"acting\"'; do sleep 0.5; done
 ";
 
-/// The shift of machines on which an instruction takes 4 ns instead of 1 ns. A second of a busy CPU then
-/// takes the host a quarter of the time. Tests of shares and turns use it: these do not depend on the CPU's
-/// speed.
+/// The shift of machines on which an instruction takes 4 ns instead of 1 ns. A second of a busy CPU
+/// then takes the host a quarter of the time. Tests of shares and turns use it: these do not depend on
+/// the CPU's speed.
 pub const SLOW_CPU: u8 = 2;
 
 /// A job that runs one shell script.
@@ -118,9 +118,9 @@ pub fn with_spin(mut job: Job) -> Job {
     job
 }
 
-/// A command that runs a shell script for at most this number of seconds. With `SPRY_TEST_PHASE` the script
-/// begins that number of seconds later. A test must hold at any phase of the ticks and of the scheduler's
-/// regular work.
+/// A command that runs a shell script for at most this number of seconds. With `SPRY_TEST_PHASE` the
+/// script begins that number of seconds later. A test must hold at any phase of the ticks and of the
+/// scheduler's regular work.
 pub fn shell(text: &str, limit_s: u32) -> GuestCommand {
     let text =
         env::var("SPRY_TEST_PHASE").map_or(text.to_owned(), |phase_s| format!("sleep {phase_s}\n{text}"));
@@ -158,8 +158,8 @@ pub fn script_with_programs(text: &str, limit_s: u32) -> Job {
     job
 }
 
-/// The kernel that the variable `SPRY_TEST_KERNEL` names, such as `newest-rt`; without the variable the usual
-/// kernel.
+/// The kernel that the variable `SPRY_TEST_KERNEL` names, such as `newest-rt`; without the variable
+/// the usual kernel.
 ///
 /// # Panics
 /// If there is no such kernel.

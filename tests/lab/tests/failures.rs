@@ -1,5 +1,5 @@
-//! Tests every way in which a run can fail: the error names the right failure, and no process or file is left
-//! behind.
+//! Tests every way in which a run can fail: the error names the right failure, and no process or file
+//! is left behind.
 
 use std::path::PathBuf;
 use std::sync::Mutex;

@@ -5,8 +5,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::SystemTime;
 
-/// The newest file that cargo has built for a C library, such as `libspry_reserve`, with this ending (`.a` or
-/// `.so`).
+/// The newest file that cargo has built for a C library, such as `libspry_reserve`, with this ending
+/// (`.a` or `.so`).
 ///
 /// # Panics
 /// If cargo has built none.

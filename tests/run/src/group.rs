@@ -12,8 +12,8 @@ pub enum Group {
     /// The program runs virtual machines, and their time is not this machine's time: it may run beside any
     /// program that is not alone.
     Lab,
-    /// The program needs no privilege, but the machine for itself: it plays scenarios in real time or has a
-    /// display.
+    /// The program needs no privilege, but the machine for itself: it plays scenarios in real time
+    /// or has a display.
     Alone,
     /// The program needs root and the machine for itself: it loads programs into the running kernel, or
     /// measures the kernel.

@@ -53,8 +53,8 @@ struct Queue<'a> {
 }
 
 impl Queue<'_> {
-    /// The next test for this worker. Only the first workers (as many as [`machines`]) may start virtual
-    /// machines.
+    /// The next test for this worker. Only the first workers (as many as [`machines`]) may start
+    /// virtual machines.
     fn next(&self, worker: usize) -> Option<QueuedTest> {
         let mut tasks = self.tasks.lock().unwrap_or_else(PoisonError::into_inner);
         let suits =

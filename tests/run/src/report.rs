@@ -1,5 +1,5 @@
-//! The report of the tests: a line for each program, then the failures with the output of the tests, then the
-//! slowest tests.
+//! The report of the tests: a line for each program, then the failures with the output of the tests, then
+//! the slowest tests.
 
 use std::cmp::Reverse;
 use std::time::{Duration, Instant};

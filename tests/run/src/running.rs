@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use spry_sys::{Signal, signal};
 
-/// A test that runs for longer than this hangs. The longest tests take some minutes, and twice that on a busy
-/// machine.
+/// A test that runs for longer than this hangs. The longest tests take some minutes, and twice that on
+/// a busy machine.
 pub const LIMIT: Duration = Duration::from_secs(20 * 60);
 
 /// A test has this time to end after it received the signal to end.

@@ -1,5 +1,5 @@
-//! Tests which tests count as passed. Shell scripts stand in for test programs, with correct and with wrong
-//! answers.
+//! Tests which tests count as passed. Shell scripts stand in for test programs, with correct and
+//! with wrong answers.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;

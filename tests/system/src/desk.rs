@@ -1,5 +1,5 @@
-//! A desk for tests: a real X server, a terminal with an editor in it, a typist, and Spry's daemon as an
-//! observer.
+//! A desk for tests: a real X server, a terminal with an editor in it, a typist, and Spry's daemon
+//! as an observer.
 
 use std::fs::{self, Permissions};
 use std::io::{BufRead, BufReader};

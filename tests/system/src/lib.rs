@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use spry_test_run::programs;
 
-/// Fails the test if it does not run as root: recording the kernel needs root, and skipping the test would
-/// hide that.
+/// Fails the test if it does not run as root: recording the kernel needs root, and skipping the test
+/// would hide that.
 ///
 /// # Panics
 /// If the test does not run as root.

@@ -1,5 +1,5 @@
-//! `spry bench` on this kernel, as root and apart from all other tests: the properties that hold on any
-//! machine.
+//! `spry bench` on this kernel, as root and apart from all other tests: the properties that hold
+//! on any machine.
 
 use std::fs;
 use std::process::{Command, Stdio};

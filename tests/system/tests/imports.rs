@@ -46,8 +46,8 @@ fn field(text: &str, name: &str) -> u64 {
     parsed.unwrap_or_else(|_| panic!("{name}{value} in {text}"))
 }
 
-/// The CPU and the time of a line like `[000]  2312.878033600: sched:sched_switch: ...`, with any text before
-/// it.
+/// The CPU and the time of a line like `[000]  2312.878033600: sched:sched_switch: ...`, with any
+/// text before it.
 fn head(line: &str) -> Option<(u64, u64)> {
     let (cpu, rest) = line.split_once('[')?.1.split_once(']')?;
     let time = rest.trim_start().split_once(':')?.0;
@@ -99,8 +99,8 @@ fn assert_same(what: &str, ours: &ByCpu, theirs: &ByCpu) {
     }
 }
 
-/// Records the load with perf into a file. If the arguments end in `-o -`, perf writes to its standard
-/// output.
+/// Records the load with perf into a file. If the arguments end in `-o -`, perf writes to its
+/// standard output.
 fn perf_record(file: &Path, arguments: &str) {
     let mut command = Command::new("perf");
     command.args(arguments.split(' '));
@@ -306,8 +306,8 @@ fn account(task: &Value) -> Account {
 /// At most this many recordings are made. perf may lack switches, which it does not count as lost. The host
 /// of a virtual machine may also take the CPU between the two tools' time stamps.
 const ATTEMPTS: usize = 5;
-/// perf takes its time stamps at another moment of the same switch, and its waits begin when the task is
-/// woken.
+/// perf takes its time stamps at another moment of the same switch, and its waits begin when
+/// the task is woken.
 const PER_SWITCH_NS: f64 = 10_000.0;
 /// On a slow host perf's part of the first switch of a new task takes longer than that.
 const FIRST_SWITCH_NS: f64 = 30_000.0;

@@ -1,5 +1,5 @@
-//! `spry latency` on this kernel: every source of samples, planted delays, permissions, interruptions and
-//! kills.
+//! `spry latency` on this kernel: every source of samples, planted delays, permissions,
+//! interruptions and kills.
 
 use std::fs;
 use std::path::Path;

@@ -1,5 +1,5 @@
-//! Waits of tasks in a cgroup that has spent its quota are called throttled, as long as the kernel says they
-//! were.
+//! Waits of tasks in a cgroup that has spent its quota are called throttled, as long as the kernel
+//! says they were.
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -16,8 +16,8 @@ use loom::model::Builder;
 use loom::sync::{Arc, Notify};
 use loom::thread;
 
-/// Tries the orders of steps in which threads are interrupted at most three times, which is loom's own
-/// advice.
+/// Tries the orders of steps in which threads are interrupted at most three times, which is
+/// loom's own advice.
 fn model(steps: impl Fn() + Sync + Send + 'static) {
     let mut builder = Builder::new();
     builder.preemption_bound = Some(3);

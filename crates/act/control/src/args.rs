@@ -88,8 +88,8 @@ pub struct RunArgs {
     /// class (docs/timers.md#timer-slack-by-class).
     #[arg(long, value_enum, default_value_t = TimerSlackArg::Kept)]
     pub timer_slack: TimerSlackArg,
-    /// Give a constant of the default policy the thesis' value, to measure what it changes; may be given
-    /// several times.
+    /// Give a constant of the default policy the thesis' value, to measure what it changes; may be
+    /// given several times.
     #[arg(long, value_name = "CONSTANT", hide = true)]
     pub as_thesis: Vec<String>,
     /// The control socket [default: $SPRY_SOCKET, or /run/spry/sched.sock].

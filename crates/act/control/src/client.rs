@@ -151,8 +151,8 @@ impl Client {
         }
     }
 
-    /// The connection's file descriptor, for a caller that waits for the next status together with other
-    /// things.
+    /// The connection's file descriptor, for a caller that waits for the next status together
+    /// with other things.
     pub fn fd(&self) -> i32 {
         self.stream.get_ref().as_raw_fd()
     }

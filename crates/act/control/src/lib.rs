@@ -1,5 +1,5 @@
-//! The protocol between `spry` and its scheduler daemon: one line of JSON for a question, one or more for
-//! the answer.
+//! The protocol between `spry` and its scheduler daemon: one line of JSON for a question, one or more
+//! for the answer.
 //!
 //! A program in any language can be a client: it writes `{"ask":"status"}` and a line feed to the socket, and
 //! reads a line. Later versions may add fields; readers ignore unknown fields.

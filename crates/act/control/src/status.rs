@@ -26,8 +26,8 @@ pub struct Status {
     /// The quanta of other classes that a user has set.
     #[serde(default)]
     pub quanta: Quanta,
-    /// The cost of the tick that a user has set; null without one, in its first second, and for ordinary
-    /// users.
+    /// The cost of the tick that a user has set; null without one, in its first second, and for
+    /// ordinary users.
     #[serde(default)]
     pub ticks: Option<Ticks>,
     /// Timer slack by class; null if the daemon changes none, and for ordinary users.
@@ -37,8 +37,8 @@ pub struct Status {
     /// null without a scheduler in the kernel, and for ordinary users.
     #[serde(default)]
     pub housekeeping_ns_longest: Option<u64>,
-    /// Processes in use, by level; then processes moved by hand; then other processes that take CPU time,
-    /// most first.
+    /// Processes in use, by level; then processes moved by hand; then other processes that take CPU
+    /// time, most first.
     pub tasks: Vec<TaskStatus>,
     /// Dependencies between processes that were not counted because there were too many processes or
     /// dependencies; null for ordinary users.
@@ -64,8 +64,8 @@ pub struct Status {
     pub warnings: Vec<String>,
 }
 
-/// Timer slack by class: how late the timers of each class may expire, and the threads to which the daemon
-/// has given it.
+/// Timer slack by class: how late the timers of each class may expire, and the threads to which the
+/// daemon has given it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TimerSlack {
     /// The slack of programs in use, ns.

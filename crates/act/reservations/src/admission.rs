@@ -16,8 +16,8 @@ pub enum Owner {
     Privileged,
     /// Another user, by number: the limits for users hold, too.
     User(u32),
-    /// A shared server, for the time for which it blocks reserved tasks. Tasks cannot reserve this time on
-    /// its CPU.
+    /// A shared server, for the time for which it blocks reserved tasks. Tasks cannot reserve this
+    /// time on its CPU.
     Server,
 }
 
@@ -82,8 +82,8 @@ impl Entry {
     }
 }
 
-/// The admitted reservations. Every check sums up their shares anew, so a closed reservation leaves nothing
-/// behind.
+/// The admitted reservations. Every check sums up their shares anew, so a closed reservation leaves
+/// nothing behind.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Admission {
     limits: Limits,
@@ -129,8 +129,8 @@ impl Admission {
         Ok(reservation)
     }
 
-    /// Gives a reservation other terms on its CPU, or refuses them and changes nothing. Returns the previous
-    /// terms.
+    /// Gives a reservation other terms on its CPU, or refuses them and changes nothing. Returns the
+    /// previous terms.
     ///
     /// # Errors
     /// The reason why the terms are refused.

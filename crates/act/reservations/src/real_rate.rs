@@ -21,9 +21,9 @@ const SHARE_FIRST: f64 = 0.1;
 const PERIOD_SHORTEST_NS: u64 = 2_000_000;
 const PERIOD_LONGEST_NS: u64 = 50_000_000;
 const PERIOD_FIRST_NS: u64 = 20_000_000;
-/// The gains. `GAIN_MOVE` is the change of the share's logarithm, at once, for a move from empty to full.
-/// `GAIN_RATE` is its change in a second for each unit of distance from half full, where 1 is the whole
-/// queue.
+/// The gains. `GAIN_MOVE` is the change of the share's logarithm, at once, for a move from empty to
+/// full. `GAIN_RATE` is its change in a second for each unit of distance from half full, where 1 is
+/// the whole queue.
 const GAIN_MOVE: f64 = 4.0;
 const GAIN_RATE: f64 = 4.0;
 /// The smallest factor to which the gains are lowered.
@@ -44,8 +44,8 @@ const PERIOD_DIFFERS: f64 = 1.3;
 const STEP_MOST_S: f64 = 0.2;
 /// A new share is asked for when its ratio to that in force differs from 1 by more than this.
 const DIFFERS: f64 = 0.03;
-/// A task that is less than half behind and takes less than this part of its share needs no more than it
-/// takes.
+/// A task that is less than half behind and takes less than this part of its share needs no
+/// more than it takes.
 const TAKES: f64 = 0.7;
 
 /// The end of a queue that a task has.
@@ -58,8 +58,8 @@ pub enum End {
 }
 
 impl End {
-    /// How far the task is behind, from 0 to 1, at a fill level from 0 to 1. A level that is no number counts
-    /// as 0.5.
+    /// How far the task is behind, from 0 to 1, at a fill level from 0 to 1. A level that is no
+    /// number counts as 0.5.
     pub fn behind(self, fill: f64) -> f64 {
         let fill = if fill.is_finite() { fill.clamp(0.0, 1.0) } else { 0.5 };
         match self {

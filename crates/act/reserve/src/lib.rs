@@ -130,8 +130,8 @@ impl From<io::Error> for Error {
     }
 }
 
-/// A reservation, and how much CPU time its threads got since it was opened. An unknown value is `None`,
-/// never 0.
+/// A reservation, and how much CPU time its threads got since it was opened. An unknown value is
+/// `None`, never 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct State {
     /// The number by which `spry reservations` shows it.

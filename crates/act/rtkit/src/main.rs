@@ -1,9 +1,9 @@
 //! `spry-rtkit`: answers org.freedesktop.RealtimeKit1 on the system bus, in rtkit's place.
 //!
-//! The daemon is root and reads no bus; it starts this process, which drops all privileges before it reads a
-//! byte from the bus. Each request for a thread goes to the daemon as five numbers, through a socket that is
-//! the standard input. The daemon checks all of them itself. The user and the process of a caller are taken
-//! from the bus.
+//! The daemon is root and reads no bus; it starts this process, which drops all privileges before it reads
+//! a byte from the bus. Each request for a thread goes to the daemon as five numbers, through a socket that
+//! is the standard input. The daemon checks all of them itself. The user and the process of a caller are
+//! taken from the bus.
 
 mod answer;
 mod bus;

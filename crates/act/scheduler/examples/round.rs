@@ -30,8 +30,8 @@ impl Numbers {
     }
 }
 
-/// The name of a node of this example. Its place in the array lies above the places of the processes that
-/// exist.
+/// The name of a node of this example. Its place in the array lies above the places of the
+/// processes that exist.
 const fn name(at: u32, base: u32) -> u32 {
     (1 << 16) | (base + at)
 }

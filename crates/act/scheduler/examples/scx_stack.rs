@@ -1,5 +1,5 @@
-//! Loads the scheduler and gives processes their places by name or number, without a daemon, to try the
-//! scheduler.
+//! Loads the scheduler and gives processes their places by name or number, without a daemon, to
+//! try the scheduler.
 //!
 //! `scx_stack [-v] [--share PERCENT] [--stats] [--counts FILE] [--programs] RULE...`
 //!

@@ -26,8 +26,8 @@ use threads::{Failures, Hand, Thread, take_inherited};
 pub const JOURNAL: &str = "/run/spry/slack.journal";
 /// The most threads of a process that are changed. Further threads keep their slack.
 pub const THREADS_MAX: usize = 1_000;
-/// The time after which a round visits no further process, ns: once for processes in use, and once for all
-/// others.
+/// The time after which a round visits no further process, ns: once for processes in use, and once
+/// for all others.
 const ROUND_NS: u64 = 5_000_000;
 
 /// The settings of timer slack by class.
@@ -52,8 +52,8 @@ impl Default for SlackOptions {
 pub struct Placement {
     /// The processes in use.
     pub in_use: BTreeSet<Tgid>,
-    /// Processes that do not get the slack of the background: the daemon's helpers, and those with
-    /// reservations.
+    /// Processes that do not get the slack of the background: the daemon's helpers, and those
+    /// with reservations.
     pub kept: BTreeSet<Tgid>,
 }
 

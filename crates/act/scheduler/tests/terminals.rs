@@ -1,5 +1,5 @@
-//! Tests of the recognition of remote sessions, and of the sizes of terminals, on the running machine. They
-//! need root.
+//! Tests of the recognition of remote sessions, and of the sizes of terminals, on the running machine.
+//! They need root.
 
 use std::fs;
 use std::net::{TcpListener, TcpStream};

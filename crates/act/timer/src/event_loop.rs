@@ -82,8 +82,8 @@ impl<T> Loop<T> {
     /// names the descriptor in [`Ready`], and may be anything below `u64::MAX - 1`.
     ///
     /// # Errors
-    /// The token is too large, or `epoll_ctl(2)` fails: the descriptor was added already, or cannot be
-    /// waited for.
+    /// The token is too large, or `epoll_ctl(2)` fails: the descriptor was added already, or
+    /// cannot be waited for.
     pub fn add(&self, descriptor: impl AsFd, token: u64, flags: u32) -> io::Result<()> {
         if token >= ORDERS {
             let text = format!("a token is 0 to {}, not {token}", ORDERS - 1);

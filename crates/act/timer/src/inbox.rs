@@ -29,8 +29,8 @@ impl<M> Inbox<M> {
         self.is_told.load(Ordering::Relaxed)
     }
 
-    /// Takes all messages; `taken` must be empty, and its memory is used for later messages. Only the reader
-    /// calls this.
+    /// Takes all messages; `taken` must be empty, and its memory is used for later messages. Only the
+    /// reader calls this.
     pub(crate) fn take(&self, taken: &mut Vec<M>) {
         // The flag is cleared first: a message missed here came later, and its sender wakes the reader.
         if self.is_told.swap(false, Ordering::AcqRel) {

@@ -154,8 +154,8 @@ impl RingError {
 }
 
 /// Whether the monotonic clock of a time namespace differs from the machine's, by the text of
-/// `/proc/self/timens_offsets`. The text is about new children; a process differs from them only after
-/// `unshare(2)`.
+/// `/proc/self/timens_offsets`. The text is about new children; a process differs from them only
+/// after `unshare(2)`.
 fn is_shifted(offsets: &str) -> bool {
     let offset = offsets.lines().find_map(|line| line.strip_prefix("monotonic"));
     offset.is_some_and(|numbers| numbers.split_whitespace().any(|number| number != "0"))

@@ -152,8 +152,8 @@ pub(crate) fn try_slice(slice_ns: u64) -> Result<SliceTrial, TuneError> {
     Ok(SliceTrial { before_ns: before.slice_ns(), given_ns })
 }
 
-/// The kernel's quantum of a round-robin task, ns, by a temporary thread. `None` if this process may have no
-/// such thread.
+/// The kernel's quantum of a round-robin task, ns, by a temporary thread. `None` if this process may have
+/// no such thread.
 pub(crate) fn round_robin_ns() -> Option<u64> {
     let ask = || {
         schedule::set_policy(0, Policy::RoundRobin(1), Children::Same)?;

@@ -8,8 +8,8 @@
 //! knob at once: the latest value is in force, and the last process gives back the first value. A guardian
 //! (`guardian.rs`) does that for a process that is killed. If both are killed, the next one does it.
 //!
-//! [`slack`] is the timer slack of a command or a process. It belongs to its threads, so nothing is given
-//! back.
+//! [`slack`] is the timer slack of a command or a process. It belongs to its threads, so
+//! nothing is given back.
 //!
 //! The scheduler's daemon has no part in this yet.
 

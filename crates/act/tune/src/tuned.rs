@@ -47,8 +47,8 @@ pub struct Knob {
     pub now: Value,
 }
 
-/// A plan that is in force. When this is dropped, or its process is killed, the settings of the machine are
-/// given back.
+/// A plan that is in force. When this is dropped, or its process is killed, the settings of the machine
+/// are given back.
 #[derive(Debug)]
 pub struct AppliedPlan {
     plan: Plan,

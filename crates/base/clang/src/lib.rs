@@ -1,5 +1,5 @@
-//! Finds the compiler of BPF programs, for build scripts: distributions install it under a name with its
-//! version.
+//! Finds the compiler of BPF programs, for build scripts: distributions install it under a name
+//! with its version.
 
 use std::env;
 use std::fs::{self, Permissions};

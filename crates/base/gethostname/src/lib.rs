@@ -1,7 +1,7 @@
 //! The host's name, for the crate x11rb, which looks its entry up by the name in the file of authorities.
 //!
-//! The published crate of this name has only the licence Apache-2.0, so a binary under GPL-2.0-only may not
-//! contain it.
+//! The published crate of this name has only the licence Apache-2.0, so a binary under GPL-2.0-only may
+//! not contain it.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;

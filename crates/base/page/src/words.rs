@@ -91,8 +91,8 @@ fn apart(digits: &str) -> String {
     text
 }
 
-/// A number of bytes, with one decimal from 1 KiB on: `1.5 MiB`. 1024.0 of one unit are written as 1.0 of
-/// the next.
+/// A number of bytes, with one decimal from 1 KiB on: `1.5 MiB`. 1024.0 of one unit are written as
+/// 1.0 of the next.
 pub fn bytes(number: u64) -> String {
     if number < 1_024 {
         return format!("{number} B");

@@ -5,8 +5,8 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 
-/// The end of the path of a file that holds several switches: each is on by its name, and off by its name
-/// after `NO_`.
+/// The end of the path of a file that holds several switches: each is on by its name, and off by its
+/// name after `NO_`.
 const SWITCHES: &str = "/features";
 
 /// A file of the kernel, and a value for it.

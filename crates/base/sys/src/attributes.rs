@@ -12,8 +12,8 @@ use crate::checked;
 pub struct Attributes(libc::sched_attr);
 
 impl Attributes {
-    /// The size of the first version of the kernel's structure. A kernel with a longer one accepts it as
-    /// well.
+    /// The size of the first version of the kernel's structure. A kernel with a longer one
+    /// accepts it as well.
     const SIZE: u32 = size_of::<libc::sched_attr>() as u32;
 
     fn of_class(policy: libc::c_int) -> Attributes {
@@ -29,8 +29,8 @@ impl Attributes {
         })
     }
 
-    /// The ordinary class, with a nice value of -20 to 19 and the length of a slice, ns; 0 is the kernel's
-    /// own length.
+    /// The ordinary class, with a nice value of -20 to 19 and the length of a slice, ns; 0 is the
+    /// kernel's own length.
     pub fn other(nice: i32, slice_ns: u64) -> Attributes {
         let mut attributes = Attributes::of_class(libc::SCHED_OTHER);
         (attributes.0.sched_nice, attributes.0.sched_runtime) = (nice, slice_ns);
@@ -88,8 +88,8 @@ impl Attributes {
         matches!(self.0.sched_policy, 1 | 2 | 6)
     }
 
-    /// Whether the class shares the CPU fairly and its threads have slices: the ordinary class and the batch
-    /// class.
+    /// Whether the class shares the CPU fairly and its threads have slices: the ordinary class and
+    /// the batch class.
     pub const fn is_fair(&self) -> bool {
         // The numbers of SCHED_OTHER and SCHED_BATCH (sched.h).
         matches!(self.0.sched_policy, 0 | 3)

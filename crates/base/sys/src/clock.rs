@@ -53,8 +53,8 @@ fn ahead_of_kernel_ns() -> i64 {
     })
 }
 
-/// The monotonic clock's offset in a list of the clocks' offsets. Before 5.7 kernels named the clocks by
-/// their numbers.
+/// The monotonic clock's offset in a list of the clocks' offsets. Before 5.7 kernels named the clocks
+/// by their numbers.
 fn monotonic_offset_ns(offsets: &str) -> Option<i64> {
     offsets.lines().find_map(|line| {
         let mut words = line.split_ascii_whitespace();
@@ -103,8 +103,8 @@ pub fn tick_ns() -> u64 {
     period.tv_sec as u64 * 1_000_000_000 + period.tv_nsec as u64
 }
 
-/// Whether the kernel's timers expire between ticks. If they do not, the monotonic clock is as coarse as
-/// the tick.
+/// Whether the kernel's timers expire between ticks. If they do not, the monotonic clock is as
+/// coarse as the tick.
 pub fn has_fine_timers() -> bool {
     let step = rustix::time::clock_getres(rustix::time::ClockId::Monotonic);
     step.tv_sec == 0 && step.tv_nsec <= 1
@@ -204,8 +204,8 @@ pub fn read_u64(from: BorrowedFd<'_>) -> io::Result<u64> {
     }
 }
 
-/// Makes the calling thread's timers expire within a nanosecond; timers of threads in real-time classes do so
-/// anyway.
+/// Makes the calling thread's timers expire within a nanosecond; timers of threads in real-time
+/// classes do so anyway.
 pub fn set_no_timer_slack() {
     // The kernel refuses no such number.
     _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));

@@ -66,8 +66,8 @@ pub fn system_name(door: BorrowedFd<'_>) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&name).trim_end_matches('\0').to_owned())
 }
 
-/// Sends events of the device to the kernel: the type, the code and the value of each event. All events are
-/// sent together.
+/// Sends events of the device to the kernel: the type, the code and the value of each event. All events
+/// are sent together.
 ///
 /// # Errors
 /// If no device was made with this descriptor.

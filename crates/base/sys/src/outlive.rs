@@ -41,9 +41,9 @@ pub unsafe fn fork(child: impl FnOnce() -> libc::c_int) -> io::Result<u32> {
     }
 }
 
-/// Detaches the calling process: the end of the caller's group, session or terminal does not end this process
-/// any more. It keeps only these descriptors, and its working directory is the root. The process must have
-/// one thread.
+/// Detaches the calling process: the end of the caller's group, session or terminal does not end this
+/// process any more. It keeps only these descriptors, and its working directory is the root. The process
+/// must have one thread.
 pub fn detach(keep: &[BorrowedFd<'_>], name: &CStr) {
     // SAFETY: these calls take numbers, texts that end with 0, and descriptors that no other thread of this
     // process uses: it has one thread.

@@ -64,8 +64,8 @@ pub fn thread_count(tgid: u32) -> io::Result<usize> {
     threads_in(&format!("/proc/{tgid}/task"))
 }
 
-/// The number of threads of a process' directory. It has a link for itself, one for its parent, and one for
-/// each thread.
+/// The number of threads of a process' directory. It has a link for itself, one for its parent, and one
+/// for each thread.
 fn threads_in(directory: &str) -> io::Result<usize> {
     let links = std::fs::metadata(directory)?.nlink();
     Ok(usize::try_from(links.saturating_sub(2)).unwrap_or(usize::MAX))

@@ -187,8 +187,8 @@ fn note_with(signals: &[Signal], waits: Waits) -> &'static AtomicBool {
     &CAME
 }
 
-/// Makes a signal of this number do nothing but interrupt blocking calls that the kernel does not restart by
-/// itself.
+/// Makes a signal of this number do nothing but interrupt blocking calls that the kernel does not
+/// restart by itself.
 ///
 /// # Errors
 /// If no process may handle this signal.
@@ -197,8 +197,8 @@ pub fn interrupt_only(signal: i32) -> io::Result<()> {
     unsafe { handle(signal, nothing, Waits::GoOn) }
 }
 
-/// Makes each of these signals do nothing but end blocking calls, also calls that the kernel could restart
-/// by itself.
+/// Makes each of these signals do nothing but end blocking calls, also calls that the kernel could
+/// restart by itself.
 pub fn end_waits(signals: &[Signal]) {
     for signal in signals {
         // A signal that no process may handle stays as it is.
@@ -221,8 +221,8 @@ pub enum Sender {
 pub struct Signals(OwnedFd);
 
 impl Signals {
-    /// Keeps these signals from the calling thread, and makes a descriptor that can be read when one has
-    /// come.
+    /// Keeps these signals from the calling thread, and makes a descriptor that can be read
+    /// when one has come.
     ///
     /// # Errors
     /// If the process can have no further descriptor.

@@ -96,8 +96,8 @@ pub fn words(code: &str) -> impl Iterator<Item = &str> {
     code.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|word| !word.is_empty())
 }
 
-/// The conditions (after `if` and `while`) in a piece of code that chain a `let` with `&&`, which Rust allows
-/// since 1.88.
+/// The conditions (after `if` and `while`) in a piece of code that chain a `let` with `&&`, which Rust
+/// allows since 1.88.
 pub fn let_chains(code: &str) -> Vec<String> {
     let keywords = code.match_indices("if ").chain(code.match_indices("while "));
     let conditions = keywords.filter_map(|(at, keyword)| {

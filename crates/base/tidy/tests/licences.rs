@@ -31,8 +31,8 @@ const EXCEPTIONS: [(&str, &str); 4] = [
     ("scx_utils", "GPL-2.0-only"),
 ];
 
-/// The name and the licence of every package that is used with any feature on any platform, to run, to build
-/// or to test.
+/// The name and the licence of every package that is used with any feature on any platform, to run, to
+/// build or to test.
 fn packages() -> Vec<(String, Option<String>)> {
     let metadata = metadata(&["--all-features"]);
     let text = |value: &Value| value.as_str().map(str::to_owned);

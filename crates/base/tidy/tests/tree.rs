@@ -8,8 +8,8 @@ fn none(findings: impl IntoIterator<Item = String>) {
     assert!(findings.is_empty(), "\n{}", findings.join("\n"));
 }
 
-/// The sentence with which a file begins, without its comment marks; empty if the file does not begin with a
-/// sentence.
+/// The sentence with which a file begins, without its comment marks; empty if the file does not begin
+/// with a sentence.
 fn opening(source: &Source) -> String {
     let mut lines = source.text.lines().skip(usize::from(source.is_script()));
     let mut first = lines.next().unwrap_or_default();

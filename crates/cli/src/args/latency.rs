@@ -47,8 +47,8 @@ pub struct LatencyArgs {
     /// Stop after this time (10, 1.5, 300ms, 2min, 72h), missed periods included.
     #[arg(short, long, value_name = "SECONDS")]
     pub duration: Option<Timespan>,
-    /// CPUs to measure on, a thread each (0,2-3), or `any`: one thread that the scheduler may move; otherwise
-    /// all CPUs.
+    /// CPUs to measure on, a thread each (0,2-3), or `any`: one thread that the scheduler may move;
+    /// otherwise all CPUs.
     #[arg(short, long, value_name = "LIST")]
     pub cpus: Option<Placement>,
     /// SCHED_FIFO priority of the threads, 1 to 99; 0 measures as an ordinary thread.
@@ -60,12 +60,12 @@ pub struct LatencyArgs {
     /// What wakes the threads.
     #[arg(long, value_enum, default_value_t = SourceArg::Nanosleep)]
     pub source: SourceArg,
-    /// Measure beside these loads, separated by commas: those of `spry load list`, or `all` that can run
-    /// here.
+    /// Measure beside these loads, separated by commas: those of `spry load list`, or `all`
+    /// that can run here.
     #[arg(short, long, value_name = "NAMES", value_delimiter = ',', value_parser = load_names())]
     pub load: Vec<String>,
-    /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the scheduler's
-    /// part.
+    /// Split each sample: the timer's interrupt, its work, until the CPU reschedules, and the
+    /// scheduler's part.
     #[arg(long)]
     pub split: bool,
     /// Past this latency (us, or with a unit) keep what was in the way, and where in the code; splits, too.

@@ -41,8 +41,8 @@ pub enum ReproduceCommand {
     List,
     /// Etsion's thesis on scheduling of interactive processes: figures 6.1 to 6.8 and 9.1 to 9.5.
     Interactive(InteractiveArgs),
-    /// Williams' article on scheduler latency: four ways to preempt a kernel, and those of today, beside its
-    /// loads.
+    /// Williams' article on scheduler latency: four ways to preempt a kernel, and those of today,
+    /// beside its loads.
     SchedulerLatency(SchedulerLatencyArgs),
     /// Time-Sensitive Linux: table 1, how exactly budgets in periods are kept, and figures 2 to 5, how far a
     /// film's picture is from its sound beside three loads. With --firm figures 6 to 8: what timers cost.
@@ -72,8 +72,8 @@ Exit codes: 0 done, 1 a cell came to nothing, 2 a mistake in the command line, 1
 #[derive(clap::Args)]
 #[command(after_help = INTERACTIVE_HELP)]
 pub struct InteractiveArgs {
-    /// A scheduler, as `spry run` names them; the first stands for the original one. Can be given several
-    /// times.
+    /// A scheduler, as `spry run` names them; the first stands for the original one. Can be
+    /// given several times.
     #[arg(long, value_name = "NAME", default_values = ["eevdf", "spry"])]
     pub scheduler: Vec<SchedulerSpec>,
     /// Run everything with this many seeds, 1 to N, and show the spread.
@@ -184,12 +184,12 @@ pub struct SchedulerLatencyArgs {
     /// Two loads, one seed, fewer samples.
     #[arg(long)]
     pub quick: bool,
-    /// Measure everything with this many seeds, 1 to N, and pool them [default: 3, or 1 if it is to be
-    /// quick].
+    /// Measure everything with this many seeds, 1 to N, and pool them [default: 3, or 1 if it
+    /// is to be quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: Option<u64>,
-    /// Samples of a cell, without those that are split, half as many [default: 20480, or 10240 if it is to be
-    /// quick].
+    /// Samples of a cell, without those that are split, half as many [default: 20480, or 10240 if it
+    /// is to be quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(100..=100_000_000))]
     samples: Option<u64>,
     /// Only these kernels, separated by commas.
@@ -289,8 +289,8 @@ pub struct TimeSensitiveArgs {
     /// Only these loads, separated by commas.
     #[arg(long, value_name = "LOADS", value_delimiter = ',', conflicts_with = "firm", value_parser = timed_load)]
     load: Vec<String>,
-    /// How long the film is watched, seconds; the paper's ran for 100 [default: 20, or 5 if it is to be
-    /// quick].
+    /// How long the film is watched, seconds; the paper's ran for 100 [default: 20, or 5 if it
+    /// is to be quick].
     #[arg(long, value_name = "SECONDS", conflicts_with = "firm", value_parser = clap::value_parser!(u32).range(2..=1000))]
     film: Option<u32>,
     /// The directory for page and results; what it holds of the same inputs is not run again [default:
@@ -447,8 +447,8 @@ pub struct ClockResolutionArgs {
     /// Measure everything with this many seeds, 1 to N.
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=1000))]
     seeds: u64,
-    /// How many alarms each process sets; it takes half a second for each [default: 500, or 80 if it is to be
-    /// quick].
+    /// How many alarms each process sets; it takes half a second for each [default: 500, or 80 if it
+    /// is to be quick].
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(20..=500))]
     alarms: Option<u32>,
     /// Only these systems, separated by commas.

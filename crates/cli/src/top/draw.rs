@@ -145,8 +145,8 @@ mod tests {
     use super::*;
     use crate::explain::Ink;
 
-    /// A status as a daemon wrote it. An editor in a terminal and compilers in a terminal are among its
-    /// processes.
+    /// A status as a daemon wrote it. An editor in a terminal and compilers in a terminal are
+    /// among its processes.
     const STATUS: &str = include_str!("status.json");
 
     fn status() -> Status {

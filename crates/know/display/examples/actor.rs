@@ -266,8 +266,8 @@ impl Actor {
         Ok(())
     }
 
-    /// Shows a picture by Present, which reports each picture with an event of type 35, the type of XInput's
-    /// events.
+    /// Shows a picture by Present, which reports each picture with an event of type 35, the type of
+    /// XInput's events.
     fn present(&self, times: i64) -> Outcome<()> {
         let connection = &self.connection;
         connection.present_query_version(1, 2)?.reply()?;

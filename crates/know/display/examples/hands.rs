@@ -158,8 +158,8 @@ impl Hands<'_> {
         Ok(())
     }
 
-    /// Types while another process passes all keys on to this one. Returns how many events count for each of
-    /// the two.
+    /// Types while another process passes all keys on to this one. Returns how many events count for
+    /// each of the two.
     fn type_at_relay(&mut self, display: &str) -> Outcome<()> {
         let mut child = Command::new(std::env::current_exe()?).args(["relay", display]).spawn()?;
         thread::sleep(Duration::from_secs(2));

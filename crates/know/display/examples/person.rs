@@ -1,8 +1,8 @@
 //! Plays a person at an Xorg server of its own: an editor (vi in xterm) into which keys are typed on a
-//! keyboard that the kernel makes, a mouse that moves, a film (mplayer), and a panel. The panel stands for a
-//! desktop's panel: it is a window that draws ten times a second, asks the session's bus each time, and
-//! watches a directory. `person` must be started as root and runs until it is killed; the programs run as
-//! user 1000.
+//! keyboard that the kernel makes, a mouse that moves, a film (mplayer), and a panel. The panel stands
+//! for a desktop's panel: it is a window that draws ten times a second, asks the session's bus each time,
+//! and watches a directory. `person` must be started as root and runs until it is killed; the programs
+//! run as user 1000.
 
 #[path = "common/bus.rs"]
 mod bus;

@@ -85,8 +85,8 @@ pub struct DeviceStatus {
     pub state: DeviceState,
     /// The process that serves the device.
     pub server_tgid: Option<u32>,
-    /// The user that the display's eyes run as, or ran as until they failed; `None` for a device that is no
-    /// display.
+    /// The user that the display's eyes run as, or ran as until they failed; `None` for a device
+    /// that is no display.
     pub owner_uid: Option<u32>,
     /// Warnings about the device for the user.
     pub warnings: Vec<String>,

@@ -20,8 +20,8 @@ const LATELY: Duration = Duration::from_secs(1);
 /// The kernel drops events that are not read in time. Such a loss counts as this many movements: as many as
 /// the kernel's buffer holds at least.
 const DROPPED: u64 = 64;
-/// `EV_SYN` and two of its codes: the first code ends the events of one movement, the second marks a loss of
-/// events.
+/// `EV_SYN` and two of its codes: the first code ends the events of one movement, the second marks a
+/// loss of events.
 const EV_SYN: u16 = 0;
 const SYN_REPORT: u16 = 0;
 const SYN_DROPPED: u16 = 3;
@@ -51,8 +51,8 @@ pub(crate) struct Movements {
 pub(crate) struct ReceivedMovements(u64);
 
 impl ReceivedMovements {
-    /// A process receives a movement twice at most: one turn of a wheel is a button that is pressed and
-    /// released.
+    /// A process receives a movement twice at most: one turn of a wheel is a button that is
+    /// pressed and released.
     const TWICE: u64 = 2;
 
     /// The number of the claimed events that can be true: at most two for each recent movement of the devices

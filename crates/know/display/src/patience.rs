@@ -1,5 +1,5 @@
-//! Keeps a thread from waiting for files that were sent along with a message, when it reads or closes a
-//! socket.
+//! Keeps a thread from waiting for files that were sent along with a message, when it reads or
+//! closes a socket.
 //!
 //! A process that writes to a local socket may send open files along. The process that drops the message
 //! closes these files. If one of them is a TCP connection that lingers, closing it waits for as long as its

@@ -36,8 +36,8 @@ impl People {
     }
 }
 
-/// Reads lines with a user, a first number and a count of numbers. Root's number is in no range, whatever the
-/// file contains.
+/// Reads lines with a user, a first number and a count of numbers. Root's number is in no range, whatever
+/// the file contains.
 fn read(text: &str) -> Vec<Range<u32>> {
     let range = |line: &str| {
         let mut parts = line.trim().split(':').skip(1);

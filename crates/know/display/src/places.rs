@@ -17,8 +17,8 @@ const DIRECTORY: &str = "/tmp/.X11-unix";
 /// The length of `struct inotify_event` without the name.
 const HEAD: usize = 16;
 /// The usual numbers of displays are tried one by one, so that they are found among any number of other
-/// files. The first range has the sessions that display managers start, the second range has the server of a
-/// compositor.
+/// files. The first range has the sessions that display managers start, the second range has the server
+/// of a compositor.
 const USUAL: [std::ops::Range<u32>; 2] = [0..256, 1024..1040];
 /// Of the directory's files, which any user can make, at most so many are looked at beside the usual numbers.
 const FILES_MAX: usize = 1024;

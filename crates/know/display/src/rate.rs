@@ -1,5 +1,5 @@
-//! Limits of rates: so many times a second, and at most as many at once; and pauses that grow. The time is an
-//! argument.
+//! Limits of rates: so many times a second, and at most as many at once; and pauses that grow. The time
+//! is an argument.
 
 use std::time::{Duration, Instant};
 

@@ -66,8 +66,8 @@ impl FromStr for Reporter {
 enum Line {
     /// The sender is the server of a display.
     Server,
-    /// A process received so many input events and drew so many screens; without a number, the process is the
-    /// sender itself.
+    /// A process received so many input events and drew so many screens; without a number, the process is
+    /// the sender itself.
     Changes(Option<Tgid>, u32, f64),
 }
 
@@ -212,8 +212,8 @@ fn bind(path: &Path) -> io::Result<UnixDatagram> {
 struct Desk {
     socket: UnixDatagram,
     reporters: Vec<Reporter>,
-    /// The trusted programs that have reported, by process and its start: the times of the first and the
-    /// latest report.
+    /// The trusted programs that have reported, by process and its start: the times of the first and
+    /// the latest report.
     known: BTreeMap<(Tgid, u64), (Instant, Instant)>,
     /// The amounts that may still be reported of each process.
     allowances: BTreeMap<Tgid, Reportable>,

@@ -16,8 +16,8 @@ mod system;
 
 pub use system::{System, owner};
 
-/// The most characters a second that count as input: a person types less, and pasted text counts no more than
-/// this.
+/// The most characters a second that count as input: a person types less, and pasted text counts no
+/// more than this.
 const KEYS_PER_S_MAX: u64 = 50;
 
 /// The limit of a process' output to a terminal that counts, ppm of a whole screen a second.
@@ -32,8 +32,8 @@ const USUAL_SIZE: Size = Size { rows: 24, columns: 80 };
 const CONSOLE_MAJOR: u32 = 4;
 const PTY_MAJOR: u32 = 136;
 
-/// Devices with major number 4 are consoles if their minor number is below this, and otherwise they are
-/// serial lines.
+/// Devices with major number 4 are consoles if their minor number is below this, and otherwise they
+/// are serial lines.
 const CONSOLES: u32 = 64;
 
 const SECOND_NS: u64 = 1_000_000_000;

@@ -1,5 +1,5 @@
-//! Tricks of programs to look as if they were in use do not count: each case runs on a real X server with a
-//! real client.
+//! Tricks of programs to look as if they were in use do not count: each case runs on a real X server
+//! with a real client.
 
 mod support;
 

@@ -1,5 +1,5 @@
-//! The reports that count: real processes of another user write true reports and forged reports to the socket
-//! for reports.
+//! The reports that count: real processes of another user write true reports and forged reports to the
+//! socket for reports.
 
 use std::fs;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
@@ -71,8 +71,8 @@ impl Desk {
         Sender(command.spawn().expect("these tests need perl (Debian: perl-base)"))
     }
 
-    /// Waits until a process was reported. Returns that report, with the reports about it in the next half
-    /// second.
+    /// Waits until a process was reported. Returns that report, with the reports about it in the
+    /// next half second.
     fn of(&mut self, tgid: Tgid) -> Changes {
         let mut changes = Changes::default();
         wait_until(|| {

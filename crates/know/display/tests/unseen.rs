@@ -6,8 +6,8 @@ mod support;
 use spry_display::Synthetic;
 use support::{Actor, Eyes, Xvfb, server};
 
-/// A client that types by XTEST, and a client that reads: the reader has carried out `lines` and has the
-/// focus.
+/// A client that types by XTEST, and a client that reads: the reader has carried out `lines`
+/// and has the focus.
 fn typist_and_reader(server: &Xvfb, lines: &[&str]) -> (Actor, Actor) {
     let (typist, mut reader) = (Actor::on(server), Actor::on(server));
     for line in lines {

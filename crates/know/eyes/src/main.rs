@@ -1,11 +1,11 @@
 //! `spry-eyes`: looks at one display of X11 as the session's own user, and reports its observations to the
 //! scheduler's daemon.
 //!
-//! The daemon is root and parses nothing that a user wrote; it starts one of these for each display that it
-//! trusts. RECORD reports the input that clients receive, XInput's raw events the movements of devices,
-//! DAMAGE the clients' drawings, and X-Resource the clients' processes. Records of numbers go out through the
-//! standard output, a pipe; nothing comes in. One process looks at one server once, and ends when the server
-//! ends.
+//! The daemon is root and parses nothing that a user wrote; it starts one of these for each display that
+//! it trusts. RECORD reports the input that clients receive, XInput's raw events the movements of
+//! devices, DAMAGE the clients' drawings, and X-Resource the clients' processes. Records of numbers go
+//! out through the standard output, a pipe; nothing comes in. One process looks at one server once, and
+//! ends when the server ends.
 //!
 //! Before that, another such process (`seat`) finds out whether a server has a keyboard or a screen, and ends
 //! with its answer.

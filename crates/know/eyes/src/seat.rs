@@ -1,9 +1,9 @@
 //! Whether a display's server has this machine's keyboard, mouse or screen open, by its own descriptors.
 //!
-//! A process can make a link in `/proc` read as it likes, in a mount namespace of its own. So descriptors are
-//! taken over and checked themselves. The process that does so ends right after: closing a descriptor that
-//! another process made may wait as long as that process likes (a file system in user space is asked when it
-//! is closed).
+//! A process can make a link in `/proc` read as it likes, in a mount namespace of its own. So descriptors
+//! are taken over and checked themselves. The process that does so ends right after: closing a descriptor
+//! that another process made may wait as long as that process likes (a file system in user space is asked
+//! when it is closed).
 
 use std::fs;
 use std::io;

@@ -6,9 +6,9 @@
 pub enum LevelQuanta {
     /// The quantum is halved from one occupied level to the next occupied level (thesis, 8.3.3).
     Occupied,
-    /// The quantum is halved from one level number to the next. Level 0 (the display server) and level 1 (the
-    /// best possible client) have the first quantum. Which other processes are interactive changes no
-    /// quantum.
+    /// The quantum is halved from one level number to the next. Level 0 (the display server) and level
+    /// 1 (the best possible client) have the first quantum. Which other processes are interactive
+    /// changes no quantum.
     Numbered,
 }
 
@@ -108,8 +108,8 @@ pub struct Constants {
     pub early_ns: u64,
     /// The least time between a round and an early round after it, ns.
     pub early_gap_ns: u64,
-    /// One input event is counted as this many parts. With more than 1, a single event still counts after its
-    /// second.
+    /// One input event is counted as this many parts. With more than 1, a single event still counts
+    /// after its second.
     pub input_scale: u32,
     /// Length of every edge of the graph.
     pub edge_length: u16,

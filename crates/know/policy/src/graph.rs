@@ -27,9 +27,9 @@ pub struct Edge {
     pub weight: u32,
 }
 
-/// A process with its edges. In each array the first entries are used, in no order. Weights are kept where an
-/// edge starts: a round adds to the weights of all edges, and seldom needs the lightest of the edges that end
-/// at a process.
+/// A process with its edges. In each array the first entries are used, in no order. Weights are kept where
+/// an edge starts: a round adds to the weights of all edges, and seldom needs the lightest of the edges that
+/// end at a process.
 #[derive(Clone, Debug)]
 struct Process {
     /// `None` while the place is free.
@@ -163,8 +163,8 @@ impl Graph {
         process.place(to).map_or(0, |place| process.weights[place])
     }
 
-    /// Removes all edges, in both directions, of a process that has exited, or has become another program by
-    /// exec.
+    /// Removes all edges, in both directions, of a process that has exited, or has become another
+    /// program by exec.
     pub fn remove(&mut self, tgid: Tgid) {
         let Some(node) = self.by_tgid.remove(&tgid) else { return };
         let process = std::mem::replace(&mut self.processes[node.at()], Process::new(tgid));

@@ -98,9 +98,9 @@ impl Search {
         }
     }
 
-    /// Enters a way to a process. The shortest way counts. Of equally short ways the way with the largest
-    /// shortcut counts, then the way with the heaviest edge, then the way over the process with the lower
-    /// number.
+    /// Enters a way to a process. The shortest way counts. Of equally short ways the way with the
+    /// largest shortcut counts, then the way with the heaviest edge, then the way over the process with
+    /// the lower number.
     fn reach(&mut self, graph: &Graph, node: Node, way: Way) {
         let at = self.at[node.at()];
         if at == NOBODY {

@@ -6,9 +6,9 @@ use spry_sys::measured::cycles;
 /// How long the two counters are compared, ns. In this time the error is a few parts in a million.
 const COMPARED_NS: u64 = 50_000_000;
 
-/// The number of cycles per nanosecond, as the processor's time stamp counter counts them. The counter has
-/// the nominal rate, even if the processor's clock has another rate now. `None` if the processor has no such
-/// counter.
+/// The number of cycles per nanosecond, as the processor's time stamp counter counts them. The counter
+/// has the nominal rate, even if the processor's clock has another rate now. `None` if the processor has
+/// no such counter.
 pub(crate) fn cycles_per_ns() -> Option<f64> {
     let (began_ns, first) = reading();
     while monotonic_ns() - began_ns < COMPARED_NS {}

@@ -10,11 +10,11 @@ pub struct BenchMachine {
     pub kernel: String,
     /// The processor's name.
     pub processor: String,
-    /// The cycles of the time stamp counter per nanosecond. The counter has the nominal rate of the
-    /// processor.
+    /// The cycles of the time stamp counter per nanosecond. The counter has the nominal rate
+    /// of the processor.
     pub cycles_per_ns: Option<f64>,
-    /// The governor that sets the rate of the processor's clock; `None` if the rate cannot change or this is
-    /// not known.
+    /// The governor that sets the rate of the processor's clock; `None` if the rate cannot change or
+    /// this is not known.
     pub governor: Option<String>,
     pub(crate) caches: Vec<(u32, usize)>,
 }

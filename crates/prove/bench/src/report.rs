@@ -67,13 +67,13 @@ pub struct Share {
     pub interrupts: f64,
     /// The time that the added interrupts add in all, ns.
     pub added_ns: f64,
-    /// The 95 % interval of the added time reaches this far to either side, ns; `None` if there is one
-    /// sample.
+    /// The 95 % interval of the added time reaches this far to either side, ns; `None` if
+    /// there is one sample.
     pub margin_ns: Option<f64>,
     /// The part of the added time that is the interrupts' own, ns.
     pub direct_ns: f64,
-    /// The 95 % interval of the interrupts' own time reaches this far to either side, ns; `None` if there is
-    /// one sample.
+    /// The 95 % interval of the interrupts' own time reaches this far to either side, ns; `None` if
+    /// there is one sample.
     pub direct_margin_ns: Option<f64>,
 }
 
@@ -217,8 +217,8 @@ pub(crate) mod tests {
         Figure { stats, set_aside: 3 }
     }
 
-    /// A report with the values of the article's own machine, of the example of section 3 and of tables 1 and
-    /// 2.
+    /// A report with the values of the article's own machine, of the example of section 3 and of
+    /// tables 1 and 2.
     pub(crate) fn report() -> Report {
         let rate = |rate_hz, mean: f64, added: Option<f64>| Rate {
             rate_hz,

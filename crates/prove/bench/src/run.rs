@@ -66,8 +66,8 @@ impl Benchmark {
 /// The parameters of a run.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Config {
-    /// The CPU to measure; `None`: the last CPU that this process may use, because the first CPUs get more
-    /// interrupts.
+    /// The CPU to measure; `None`: the last CPU that this process may use, because the first CPUs get
+    /// more interrupts.
     pub cpu: Option<u32>,
     /// The benchmarks to run; empty: all.
     pub only: Vec<Benchmark>,

@@ -1,5 +1,5 @@
-//! Measures the cost of interrupts beyond their own time: the same arrays are sorted at different rates of
-//! interrupts.
+//! Measures the cost of interrupts beyond their own time: the same arrays are sorted at different
+//! rates of interrupts.
 //!
 //! This is section 3 of Etsion, Tsafrir and Feitelson 2003. Each iteration fills an array with random numbers
 //! and sorts it. The array is half as large as the second-level cache. The same numbers are sorted at each
@@ -64,8 +64,8 @@ fn row(rate_hz: u32) -> Result<Row> {
     Ok(Row { rate_hz, timer: timer.map_err(Error::NoTimer)?, took_ns: Vec::new() })
 }
 
-/// Fills and sorts the array once. Returns how long this took, ns; `None` if another task had the CPU
-/// meanwhile.
+/// Fills and sorts the array once. Returns how long this took, ns; `None` if another task had
+/// the CPU meanwhile.
 fn iteration(
     session: &Session<'_>,
     timer: Option<&Timer>,

@@ -42,8 +42,8 @@ pub enum Verdict {
     Equal,
     /// The difference is not larger than the differences between seeds.
     Within,
-    /// The difference is larger than the differences between seeds. `Change` has its direction: better or
-    /// worse.
+    /// The difference is larger than the differences between seeds. `Change` has its direction:
+    /// better or worse.
     Beyond(Change),
     /// The values differ, but there is a single seed, so the difference between seeds is unknown.
     Unknown,

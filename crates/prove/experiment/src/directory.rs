@@ -58,8 +58,8 @@ pub struct Circumstances {
     pub notes: Value,
 }
 
-/// A results directory that is being filled. It is removed unless it is finished, even if this process is
-/// killed.
+/// A results directory that is being filled. It is removed unless it is finished, even if this
+/// process is killed.
 #[derive(Debug)]
 pub struct PartialDirectory {
     dir: Scratch,
@@ -71,8 +71,8 @@ pub struct PartialDirectory {
 pub enum Destination {
     /// The results are put into this directory.
     Exactly(PathBuf),
-    /// The results are put into a directory below this one. Its name is made from the scenario and the
-    /// digest.
+    /// The results are put into a directory below this one. Its name is made from the scenario
+    /// and the digest.
     Below(PathBuf),
 }
 
@@ -172,8 +172,8 @@ fn json(value: &impl Serialize) -> String {
     text
 }
 
-/// Makes a directory as readable as other files of the user. A temporary directory can be entered by its
-/// owner only.
+/// Makes a directory as readable as other files of the user. A temporary directory can be entered by
+/// its owner only.
 fn readable(dir: &Path) -> io::Result<()> {
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(dir, fs::Permissions::from_mode(0o755))

@@ -20,8 +20,8 @@ use crate::scheduler::{RealTimeClass, SchedulerError};
 /// A scenario as it was read: its text and its name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Source {
-    /// The path that the user gave, or the name of a scenario that comes with Spry. Its ending gives the
-    /// format.
+    /// The path that the user gave, or the name of a scenario that comes with Spry. Its ending
+    /// gives the format.
     pub name: String,
     /// The text of the scenario.
     pub text: String,
@@ -89,8 +89,8 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Reads the scenario with every combination of the plan's values, so that a mistake is found before any
-    /// cell runs.
+    /// Reads the scenario with every combination of the plan's values, so that a mistake is found
+    /// before any cell runs.
     ///
     /// # Errors
     /// If the plan or the scenario has a mistake.
@@ -137,8 +137,8 @@ impl Experiment {
         Duration::from_nanos(all.max().unwrap_or(0))
     }
 
-    /// The inputs of all cells besides the schedulers: the machine, the scenario, and whether cells are
-    /// recorded.
+    /// The inputs of all cells besides the schedulers: the machine, the scenario, and whether
+    /// cells are recorded.
     pub fn inputs(&self, machine: &dyn Machine) -> BTreeMap<String, Value> {
         let mut parts = machine.inputs();
         parts.insert("scenario".to_owned(), json!(digest::of_bytes(self.source.text.as_bytes())));
@@ -190,9 +190,9 @@ impl Experiment {
         })
     }
 
-    /// Keeps the results in their directory, with everything that is needed to repeat the run. `command` is
-    /// the command line of the run, `kernel` the name of the requested kernel. Returns the path of the
-    /// directory.
+    /// Keeps the results in their directory, with everything that is needed to repeat the run.
+    /// `command` is the command line of the run, `kernel` the name of the requested kernel. Returns the
+    /// path of the directory.
     ///
     /// # Errors
     /// If a file cannot be written.

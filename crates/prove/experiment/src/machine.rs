@@ -26,8 +26,8 @@ pub trait Machine: Sync {
     /// The inputs that affect the values, besides the scenario and the schedulers. They are hashed.
     fn inputs(&self) -> BTreeMap<String, Value>;
 
-    /// The identity of a scheduler on this machine, as an input: the hashes of its programs, or the values of
-    /// its settings.
+    /// The identity of a scheduler on this machine, as an input: the hashes of its programs, or the values
+    /// of its settings.
     ///
     /// # Errors
     /// If the scheduler is not available.

@@ -30,8 +30,8 @@ pub enum Better {
     Neither,
 }
 
-/// A metric's full name, such as `wake_lateness_ns.p99`, or `movie.frames_shown` if two tasks have the same
-/// metric.
+/// A metric's full name, such as `wake_lateness_ns.p99`, or `movie.frames_shown` if two tasks have
+/// the same metric.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Metric(String);
 
@@ -49,8 +49,8 @@ const ORDER: [&str; 8] = [
 /// The metrics that are better if they are lower.
 const LOWER: [&str; 6] =
     ["response_ns", "latency_ns", "gap_ns_max", "wake_lateness_ns", "favoured_after_ns", "operation_ns"];
-/// The order of a metric's statistics. A person notices the rare long wait, so the high quantiles come before
-/// the median.
+/// The order of a metric's statistics. A person notices the rare long wait, so the high quantiles come
+/// before the median.
 const STATISTICS: [&str; 8] = ["sum", "p99", "p95", "p90", "max", "p50", "mean", "min"];
 
 impl Metric {

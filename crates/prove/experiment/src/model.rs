@@ -221,8 +221,8 @@ impl Results {
         Sample::new(cells.filter_map(|cell| flatten(&cell.metrics).get(metric).copied()).collect())
     }
 
-    /// The whole of which the metric is a part, if it is the same number in all cells. The heading shows it
-    /// as `of 250`.
+    /// The whole of which the metric is a part, if it is the same number in all cells. The heading shows
+    /// it as `of 250`.
     pub fn whole(&self, metric: &Metric) -> Option<f64> {
         let whole = metric.whole()?;
         let mut values = self.cells.iter().map(|cell| flatten(&cell.metrics).get(&whole).copied());

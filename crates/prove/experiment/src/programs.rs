@@ -15,8 +15,8 @@ pub fn directory() -> io::Result<PathBuf> {
     Ok(if is_test { directory.parent().unwrap_or(directory) } else { directory }.to_owned())
 }
 
-/// One of Spry's programs: it is beside this program, or in a directory of `PATH`. `None` if it is in
-/// neither.
+/// One of Spry's programs: it is beside this program, or in a directory of `PATH`. `None` if
+/// it is in neither.
 pub fn find(name: &str) -> Option<PathBuf> {
     let path = env::var_os("PATH").unwrap_or_default();
     let places = directory().ok().into_iter().chain(env::split_paths(&path));

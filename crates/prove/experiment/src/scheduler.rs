@@ -66,8 +66,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// The path of a program that this program starts itself. Spry's daemon starts `spry-eyes`, which watches
-    /// displays.
+    /// The path of a program that this program starts itself. Spry's daemon starts `spry-eyes`, which
+    /// watches displays.
     #[must_use]
     pub fn helper(&self) -> Option<PathBuf> {
         self.file.ends_with(SPRY).then(|| self.file.with_file_name(SPRY_EYES))
@@ -119,8 +119,8 @@ pub struct Setup {
 }
 
 impl Setup {
-    /// The setup for a display that has synthetic input only (Xvfb). An option makes Spry's daemon trust that
-    /// input.
+    /// The setup for a display that has synthetic input only (Xvfb). An option makes Spry's daemon
+    /// trust that input.
     #[must_use]
     pub fn with_synthetic_input(mut self) -> Setup {
         if let Some(program) = self.program.as_mut().filter(|program| program.file.ends_with(SPRY)) {
@@ -294,8 +294,8 @@ impl SchedulerSpec {
         Ok(digests.collect::<Result<Vec<String>, _>>()?.join(" "))
     }
 
-    /// The name of the scheduler's column in results: the name on the command line, without the directories
-    /// of a path.
+    /// The name of the scheduler's column in results: the name on the command line, without the
+    /// directories of a path.
     pub fn label(&self) -> String {
         match &self.kind {
             Kind::Binary(file, args) => {

@@ -32,8 +32,8 @@ pub(crate) fn heading(results: &Results, metric: &Metric) -> String {
     text
 }
 
-/// Whether a metric has a table of its own. A metric has none if another metric's heading shows it as its
-/// whole.
+/// Whether a metric has a table of its own. A metric has none if another metric's heading shows
+/// it as its whole.
 pub(crate) fn is_shown(results: &Results, metric: &Metric) -> bool {
     let told = |shown: &Metric| shown.whole().as_ref() == Some(metric) && results.whole(shown).is_some();
     !metric.is_whole() || !results.metrics().iter().any(told)

@@ -26,8 +26,8 @@ fn assert_golden(name: &str, text: &str) {
     spry_test_run::assert_golden(env!("CARGO_MANIFEST_DIR"), name, text);
 }
 
-/// Results of a movie beside 0, 2 and 8 stressers under two schedulers. A greater `luck` makes the values
-/// greater.
+/// Results of a movie beside 0, 2 and 8 stressers under two schedulers. A greater `luck` makes the
+/// values greater.
 fn movie(machine: &str, seeds: u64, luck: i64) -> Results {
     let plan = Plan {
         schedulers: ["eevdf", "scx_bpfland:-s 5000"].map(|text| text.parse().unwrap()).to_vec(),

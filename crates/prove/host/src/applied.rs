@@ -11,8 +11,8 @@ use spry_experiment::scheduler::{EXT_STATE, Program, Setting, Setup, Sign};
 use spry_sys::settle::tie;
 use spry_sys::{Signal, signal};
 
-/// How long a sched_ext scheduler may take to load, and to leave. The slowest published scheduler needs 17 s
-/// to load.
+/// How long a sched_ext scheduler may take to load, and to leave. The slowest published scheduler
+/// needs 17 s to load.
 const LOADING: Duration = Duration::from_secs(60);
 const LEAVING: Duration = Duration::from_secs(10);
 const LOOK_EVERY: Duration = Duration::from_millis(50);

@@ -22,8 +22,8 @@ use spry_sys::{Signal, signal};
 
 use crate::applied::{AppliedScheduler, ApplyError};
 
-/// The interval between two checks of a running scenario. It is long, because each check disturbs the
-/// measurement.
+/// The interval between two checks of a running scenario. It is long, because each check disturbs
+/// the measurement.
 const LOOK_EVERY: Duration = Duration::from_millis(200);
 /// How much time the runner may take beyond the scenario's own time: for calibration, for an X server, and
 /// for programs that start and end.
@@ -125,9 +125,9 @@ fn start_recording(trace: &Path) -> Result<Recording, CellError> {
 }
 
 impl Host {
-    /// Prepares this machine for an experiment: finds the runner, and checks whether every scheduler can run.
-    /// Published schedulers are taken from the directory `peers`, source packages from `sources`. Changes
-    /// nothing.
+    /// Prepares this machine for an experiment: finds the runner, and checks whether every scheduler can
+    /// run. Published schedulers are taken from the directory `peers`, source packages from `sources`.
+    /// Changes nothing.
     ///
     /// # Errors
     /// If the runner or a scheduler does not exist, or this kernel cannot run under a scheduler.

@@ -26,8 +26,8 @@ use patch::Patch;
 
 /// The configuration options that the lab needs, in addition to the smallest configuration.
 const FRAGMENT: &str = include_str!("trimmed.config");
-/// The options without which a built kernel is useless. A newer source may have renamed or moved other
-/// options.
+/// The options without which a built kernel is useless. A newer source may have renamed or
+/// moved other options.
 const NEEDED: [&str; 11] = [
     "CONFIG_SMP",
     "CONFIG_X86_PM_TIMER",

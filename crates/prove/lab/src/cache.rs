@@ -227,8 +227,8 @@ impl Scratch {
     }
 }
 
-/// Makes a directory that other users of the machine cannot enter: any user that can open a lock's file could
-/// hold the lock.
+/// Makes a directory that other users of the machine cannot enter: any user that can open a lock's file
+/// could hold the lock.
 fn make_private(path: &Path) -> Result<(), LabError> {
     let make = || {
         fs::DirBuilder::new().recursive(true).mode(0o700).create(path)?;
@@ -259,8 +259,8 @@ fn try_lock(file: &File) -> io::Result<bool> {
     }
 }
 
-/// The hash of several texts, as 32 hexadecimal digits. Texts that are split differently give different
-/// hashes.
+/// The hash of several texts, as 32 hexadecimal digits. Texts that are split differently give
+/// different hashes.
 pub fn key_of<'a>(parts: impl IntoIterator<Item = &'a str>) -> String {
     let mut joined = Vec::new();
     for part in parts {

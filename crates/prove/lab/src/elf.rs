@@ -1,5 +1,5 @@
-//! The needs of a dynamically linked program: its shared libraries in the image, and the version of its C
-//! library.
+//! The needs of a dynamically linked program: its shared libraries in the image, and the version
+//! of its C library.
 
 use std::fs;
 use std::io;
@@ -10,8 +10,8 @@ use std::path::Path;
 pub struct Needs {
     /// The names of the shared libraries.
     pub libraries: Vec<String>,
-    /// The newest version of the C library that the program names, as (2, minor); `None` for a static
-    /// program.
+    /// The newest version of the C library that the program names, as (2, minor); `None` for a
+    /// static program.
     pub glibc: Option<(u32, u32)>,
     /// The path of the program's dynamic linker.
     pub interpreter: Option<String>,

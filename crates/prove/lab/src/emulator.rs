@@ -13,10 +13,10 @@ use crate::error::{LabError, at};
 use crate::fetch::{Archive, Package, Suite, description_of, unpack};
 use crate::progress::{Event, Progress, Stop};
 
-/// The lab's patches. The head of each has its reason. They are under the GPL, as the emulator is. The first
-/// gives several CPUs turns of equal length. The second lets a saved machine share memory with the lab. The
-/// third sets the sizes of the caches that CPUs report. The fourth removes effects of the host's time on the
-/// guest.
+/// The lab's patches. The head of each has its reason. They are under the GPL, as the emulator is. The
+/// first gives several CPUs turns of equal length. The second lets a saved machine share memory with the
+/// lab. The third sets the sizes of the caches that CPUs report. The fourth removes effects of the host's
+/// time on the guest.
 const PATCHES: [(&str, &str); 4] = [
     ("turns.patch", include_str!("emulator/turns.patch")),
     ("window.patch", include_str!("emulator/window.patch")),
@@ -33,8 +33,8 @@ const SOURCE: &str = "qemu";
 /// Packages of the archive that a build uses, even if this machine has them. QEMU needs a newer meson than
 /// some releases have. The archive's source lacks the emulated machine's firmware.
 const PARTS: [&str; 3] = ["meson", "qemu-system-data", "seabios"];
-/// The files of the firmware: the BIOS, and the code that starts a kernel which the emulator's command line
-/// names.
+/// The files of the firmware: the BIOS, and the code that starts a kernel which the emulator's
+/// command line names.
 const FIRMWARE: [&str; 4] = [
     "usr/share/seabios/bios-256k.bin",
     "usr/share/qemu/bios-256k.bin",

@@ -211,8 +211,8 @@ impl Archive {
         command
     }
 
-    /// Fetches the newest lists of packages; those of the older release as well, if they have been fetched
-    /// before.
+    /// Fetches the newest lists of packages; those of the older release as well, if they have been
+    /// fetched before.
     ///
     /// # Errors
     /// If the archive cannot be reached, or its signatures cannot be checked.
@@ -333,8 +333,8 @@ impl Archive {
         self.releases()?.into_iter().map(digest).collect()
     }
 
-    /// All packages that an empty system needs to install these packages, according to the lists that were
-    /// fetched last.
+    /// All packages that an empty system needs to install these packages, according to the lists that
+    /// were fetched last.
     ///
     /// # Errors
     /// If there is no such package, or the lists cannot be fetched.
@@ -376,8 +376,8 @@ impl Archive {
         }
     }
 
-    /// Fetches the packages that the cache does not have. Returns the files of all of them, in the same
-    /// order.
+    /// Fetches the packages that the cache does not have. Returns the files of all of them, in
+    /// the same order.
     ///
     /// # Errors
     /// If a package cannot be fetched, or is not what the archive's signed lists say.
@@ -455,8 +455,8 @@ fn missing_package(stderr: &str) -> Option<String> {
     })
 }
 
-/// Reads the output of `apt-get --print-uris`. Each line has an address in quotes, the file, its size and its
-/// checksum.
+/// Reads the output of `apt-get --print-uris`. Each line has an address in quotes, the file, its size
+/// and its checksum.
 fn uris(text: &str) -> Vec<Package> {
     let package = |line: &str| {
         let mut words = line.strip_prefix('\'')?.split_once("' ")?.1.split(' ');

@@ -26,8 +26,8 @@ pub use prepare::GuestError;
 
 /// How much of the guest's time the runner may take beyond the scenario's own time, seconds.
 const OVERHEAD_S: u32 = 180;
-/// A rough estimate of the real seconds for one second of the guest. It is used only until the first cell has
-/// succeeded.
+/// A rough estimate of the real seconds for one second of the guest. It is used only until the first
+/// cell has succeeded.
 const REAL_PER_GUEST: f64 = 0.8;
 /// The guest's time before and after the scenario together, seconds.
 const AROUND_S: f64 = 3.0;
@@ -53,8 +53,8 @@ pub struct Guest {
     programs: BTreeMap<String, String>,
 }
 
-/// How many virtual machines run side by side: as many as this machine has CPUs, but no more than its memory
-/// allows.
+/// How many virtual machines run side by side: as many as this machine has CPUs, but no more than
+/// its memory allows.
 pub fn side_by_side() -> usize {
     let cpus = thread::available_parallelism().map_or(1, usize::from);
     let memory = fs::read_to_string("/proc/meminfo").unwrap_or_default();

@@ -22,8 +22,8 @@ use crate::recipe::code_of;
 /// schedulers need, and a shell.
 const BASE: [&str; 7] =
     ["busybox-static", "libc-bin", "libc6", "libelf1t64", "libgcc-s1", "libzstd1", "zlib1g"];
-/// The largest image that is unpacked into the guest's memory, MiB. A larger image becomes a file system of
-/// its own.
+/// The largest image that is unpacked into the guest's memory, MiB. A larger image becomes a file
+/// system of its own.
 const SMALL_MIB: u64 = 64;
 /// Directories that are left out of an image, because nothing in the lab reads them.
 const LEFT_OUT: [&str; 7] = [
@@ -74,8 +74,8 @@ const ALTERNATIVES: [(&str, &[&str]); 8] = [
 /// The directories from which installation scripts would copy files, each with the directory of the copies.
 /// LibreOffice does not start without its directory.
 const COPIES: [(&str, &str); 1] = [("usr/lib/libreoffice/share/.registry", "etc/libreoffice/registry")];
-/// Links that the installation of a base system makes. Published schedulers put their sockets below
-/// `/var/run`.
+/// Links that the installation of a base system makes. Published schedulers put their sockets
+/// below `/var/run`.
 const LINKS: [(&str, &str); 2] = [("var/run", "/run"), ("var/lock", "/run/lock")];
 /// The programs that installation scripts and triggers would run. Each is run only if the image has it.
 const TRIGGERS: [&[&str]; 8] = [

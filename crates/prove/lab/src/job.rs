@@ -12,8 +12,8 @@ use crate::topology::Topology;
 /// The state from which a run begins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Beginning {
-    /// The run continues a saved machine. If the cache does not hold it, the machine is booted and saved
-    /// first.
+    /// The run continues a saved machine. If the cache does not hold it, the machine is booted
+    /// and saved first.
     #[default]
     FromMemory,
     /// The run boots its machine itself. This checks that a saved machine gives the same results.

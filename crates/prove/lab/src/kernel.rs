@@ -271,8 +271,8 @@ fn option_in(config: &str, name: &str) -> Option<String> {
         .find_map(|line| Some(line.strip_prefix(name)?.strip_prefix('=')?.trim_matches('"').to_owned()))
 }
 
-/// Whether a package contains a part of one kernel. Other packages only depend on the newest kernel, or
-/// install it.
+/// Whether a package contains a part of one kernel. Other packages only depend on the newest
+/// kernel, or install it.
 fn is_kernel_package(name: &str) -> bool {
     ["linux-image-", "linux-binary-", "linux-modules-", "linux-base-"]
         .iter()
@@ -280,8 +280,8 @@ fn is_kernel_package(name: &str) -> bool {
         .any(|rest| rest.starts_with(|c: char| c.is_ascii_digit()))
 }
 
-/// Moves the image, the configuration and the modules out of an unpacked package, from wherever its release
-/// keeps them.
+/// Moves the image, the configuration and the modules out of an unpacked package, from wherever its
+/// release keeps them.
 fn arrange(tree: &Path, directory: &Path) -> Result<(), LabError> {
     let homes = [tree.join("usr/lib/modules"), tree.join("lib/modules")];
     let home = homes.iter().find(|home| home.is_dir());

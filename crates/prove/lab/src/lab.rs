@@ -31,8 +31,8 @@ use crate::vm::{self, Hardware, Run, TURN_INSTRUCTIONS};
 /// The boot parameters that the kernel gets on every boot.
 const CMDLINE: &str = "console=ttyS0 quiet loglevel=4 nokaslr panic=-1 oops=panic softlockup_panic=1 \
     transparent_hugepage=never random.trust_cpu=on";
-/// How long a scheduler may take to load, milliseconds of the guest's time. The slowest published scheduler
-/// takes 17 s.
+/// How long a scheduler may take to load, milliseconds of the guest's time. The slowest published
+/// scheduler takes 17 s.
 const SCHEDULER_LIMIT_MS: u64 = 90_000;
 /// The directory of the guest that holds Spry's programs and the scheduler under test.
 const BIN: &str = "/spry/bin";
@@ -86,8 +86,8 @@ pub struct MachineSpec {
     pub packages: BTreeSet<String>,
     /// The source packages that the image holds in unpacked form.
     pub sources: BTreeSet<String>,
-    /// The kernel modules that are inserted at boot, such as `uinput`. Modules that are built into the kernel
-    /// are skipped.
+    /// The kernel modules that are inserted at boot, such as `uinput`. Modules that are built into the
+    /// kernel are skipped.
     pub modules: BTreeSet<String>,
     /// The size of an ext4 file system in memory at `/scratch`, MiB; 0 for none.
     pub scratch_mib: u32,
@@ -118,8 +118,8 @@ impl LabMachine {
         program.map_or(Ok(()), |program| self.kernel.must_take(&program.file))
     }
 
-    /// The inputs on which results depend, besides the job: the emulator, the kernel and the image, each with
-    /// its hash.
+    /// The inputs on which results depend, besides the job: the emulator, the kernel and the image,
+    /// each with its hash.
     pub fn inputs(&self) -> BTreeMap<String, String> {
         let image = key_of([self.image.digest.as_str(), &self.scratch_mib.to_string()]);
         let mut inputs = vec![

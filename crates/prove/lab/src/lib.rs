@@ -3,8 +3,8 @@
 //! The lab boots an unmodified kernel with real programs in QEMU. Its virtual time advances with the
 //! instructions that the guest executes, so a run repeats digit for digit on any machine, under any load.
 //! [`Lab::prepare`] fetches and builds the parts of a machine. The machine is booted and saved once;
-//! [`Lab::run`] then continues it from memory for one [`Job`]. [`Guest`] is such a machine for the cells of
-//! an experiment.
+//! [`Lab::run`] then continues it from memory for one [`Job`]. [`Guest`] is such a machine for the cells
+//! of an experiment.
 
 mod build;
 mod cache;

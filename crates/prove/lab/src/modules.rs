@@ -26,8 +26,8 @@ pub struct Module {
 }
 
 impl Modules {
-    /// Opens the modules below a directory (`/lib/modules/RELEASE`). If the directory is missing, there are
-    /// no modules.
+    /// Opens the modules below a directory (`/lib/modules/RELEASE`). If the directory is missing, there
+    /// are no modules.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -63,8 +63,8 @@ impl Modules {
     }
 }
 
-/// A function that returns the bytes of the module with this name, or `None` if the module need not be
-/// inserted.
+/// A function that returns the bytes of the module with this name, or `None` if the module need
+/// not be inserted.
 type Load<'a> = dyn FnMut(&str) -> Result<Option<Vec<u8>>, LabError> + 'a;
 
 /// Lists the modules depth first, so that each comes after the modules that it needs.

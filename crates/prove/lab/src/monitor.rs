@@ -1,5 +1,5 @@
-//! The control channel of the emulator (QMP), over its standard input and output. Only a few commands are
-//! used.
+//! The control channel of the emulator (QMP), over its standard input and output. Only a few
+//! commands are used.
 
 use std::io::{BufRead, BufReader, Write};
 use std::process::Child;

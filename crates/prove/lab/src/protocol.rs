@@ -18,8 +18,8 @@ pub const RESULTS_DIRECTORY: &str = "/results";
 pub const ACCOUNT: &str = "guest.json";
 /// The name of the scheduler's output among the results.
 pub const SCHEDULER_LOG: &str = ".scheduler.log";
-/// The moment at which a booted machine is saved, milliseconds after the boot. By then the boot's background
-/// work is done.
+/// The moment at which a booted machine is saved, milliseconds after the boot. By then the boot's
+/// background work is done.
 pub const SAVED_AT_MS: u64 = 4_000;
 /// The port by which the guest pauses the machine, and the value that the guest writes to it (pvpanic).
 pub const PAUSE: (u16, u8) = (0x505, 1);
@@ -118,10 +118,10 @@ pub enum Failure {
 /// The shared memory: a head, then the names and contents of files. The lab writes a job into it. Later the
 /// guest writes its results into it.
 ///
-/// Bytes 0-7 of the head are `SPRYJOB1` or `SPRYLAB1`, bytes 8-11 the number of the stage, bytes 12-15 the
-/// number of files, bytes 16-23 the number of bytes after the head. Each file consists of the length of its
-/// name (4 bytes), the length of its content (8 bytes), the name, and the content. All numbers are
-/// little-endian.
+/// Bytes 0-7 of the head are `SPRYJOB1` or `SPRYLAB1`, bytes 8-11 the number of the stage, bytes 12-15
+/// the number of files, bytes 16-23 the number of bytes after the head. Each file consists of the length
+/// of its name (4 bytes), the length of its content (8 bytes), the name, and the content. All numbers
+/// are little-endian.
 pub mod shared {
     use std::io::{self, Write};
 

@@ -117,8 +117,8 @@ pub(crate) fn prepare(
     }
 }
 
-/// Takes the lock of a machine, so that no process removes it, and checks that its files are unchanged since
-/// it was saved.
+/// Takes the lock of a machine, so that no process removes it, and checks that its files are unchanged
+/// since it was saved.
 fn begin_use(directory: &Path, looked_at: &CheckedMachines) -> io::Result<Lock> {
     let lock = Lock::shared(&directory.join(LOCK))?;
     let path = directory.join(ABOUT);

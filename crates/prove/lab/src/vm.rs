@@ -60,8 +60,8 @@ pub(crate) struct Hardware<'a> {
     pub(crate) emulator: &'a Emulator,
     pub(crate) kernel: &'a Path,
     pub(crate) initrd: &'a Path,
-    /// The file system that is put into the memory, and its size in MiB; `None` if the image is in the
-    /// initrd.
+    /// The file system that is put into the memory, and its size in MiB; `None` if the image
+    /// is in the initrd.
     pub(crate) image: Option<(&'a Path, u64)>,
     pub(crate) cmdline: String,
     pub(crate) shift: u8,
@@ -340,8 +340,8 @@ fn leave_shared_out(monitor: &mut Monitor, go_on: &mut dyn FnMut() -> bool) -> R
     monitor.execute("migrate-set-capabilities", capability, go_on).map(drop)
 }
 
-/// A path as a part of an option of the emulator. A comma in the path is doubled, because a single comma ends
-/// the part.
+/// A path as a part of an option of the emulator. A comma in the path is doubled, because a single
+/// comma ends the part.
 fn in_option(path: &Path) -> String {
     path.display().to_string().replace(',', ",,")
 }

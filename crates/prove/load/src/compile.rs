@@ -21,8 +21,8 @@ const LAST_LINES: usize = 3;
 /// How long a file system in user space may take until it is mounted.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// Mounts the file system, unpacks and configures the source, then compiles in the current directory until a
-/// step fails.
+/// Mounts the file system, unpacks and configures the source, then compiles in the current directory
+/// until a step fails.
 pub(crate) fn work(kind: Mount, source: &Path, jobs: u64, board: &Board) -> io::Error {
     match prepare(kind, source).and_then(|place| build_on(&place, jobs, board)) {
         Ok(()) => io::Error::other("it ended"),
@@ -46,8 +46,8 @@ fn prepare(kind: Mount, source: &Path) -> io::Result<PathBuf> {
     Ok(place)
 }
 
-/// Mounts a file system that passes every request through a process in user space. The process ends with the
-/// namespace.
+/// Mounts a file system that passes every request through a process in user space. The process ends
+/// with the namespace.
 fn mount_fuse(below: &Path, at: &Path) -> io::Result<()> {
     let program = needs::program("bindfs").ok_or_else(|| io::Error::other("bindfs is missing"))?;
     let mut server = Command::new(program).args(["-f", "--no-allow-other"]).arg(below).arg(at).spawn()?;

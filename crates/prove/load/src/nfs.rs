@@ -60,8 +60,8 @@ pub(crate) fn end() -> io::Result<()> {
     fs::write(Path::new(SWITCHES).join("threads"), "0\n")
 }
 
-/// Serves a directory on 127.0.0.1 and mounts it. It uses NFS 4, which needs neither a portmapper nor a lock
-/// daemon.
+/// Serves a directory on 127.0.0.1 and mounts it. It uses NFS 4, which needs neither a portmapper
+/// nor a lock daemon.
 pub(crate) fn serve(directory: &Path, at: &Path) -> io::Result<()> {
     // If the modules are built into the kernel, nothing is loaded.
     for module in ["nfsd", "nfsv4"] {

@@ -28,8 +28,8 @@ pub struct Options {
     pub cpus: Option<CpuList>,
     /// The nice value of the loads, -20 to 19; `None`: the caller's.
     pub nice: Option<i32>,
-    /// The source that is compiled: a directory, the directory of a source package, or an archive that tar
-    /// reads.
+    /// The source that is compiled: a directory, the directory of a source package, or an archive
+    /// that tar reads.
     pub source: Option<PathBuf>,
     /// The directory of the journals, which name the files that must be removed.
     pub state: PathBuf,

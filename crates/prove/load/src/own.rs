@@ -74,9 +74,9 @@ const TREE: (u64, u64) = (13_000, 180_000_000);
 /// How many files a directory has. It is about as many as in a kernel's source.
 const FILES_IN_DIRECTORY: u64 = 20;
 
-/// The size of the tree if the tree and its copy together may take this much disk space: the number of files,
-/// and the bytes of each. A file system allocates space in blocks; on average half of a file's last block is
-/// empty.
+/// The size of the tree if the tree and its copy together may take this much disk space: the number of
+/// files, and the bytes of each. A file system allocates space in blocks; on average half of a file's last
+/// block is empty.
 fn tree_for(disk_bytes: u64) -> (u64, u64) {
     let file_bytes = TREE.1 / TREE.0;
     let space = disk_bytes / 2 * 9 / 10;

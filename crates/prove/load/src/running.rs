@@ -154,8 +154,8 @@ impl RunningLoads {
         ended.map_or(Ok(()), |(load, why)| Err(LoadError::Ended { load, why }))
     }
 
-    /// The state of each load at the latest [`RunningLoads::check`], in the order in which the loads were
-    /// requested.
+    /// The state of each load at the latest [`RunningLoads::check`], in the order in which the loads
+    /// were requested.
     pub fn states(&self) -> &[LoadState] {
         &self.states
     }
@@ -185,8 +185,8 @@ impl RunningLoads {
     /// Ends the loads, removes all their files, and returns the work that they have done.
     ///
     /// # Errors
-    /// If the loads were killed meanwhile, if they did not end and were killed now, or if a file could not be
-    /// removed.
+    /// If the loads were killed meanwhile, if they did not end and were killed now, or if a file could
+    /// not be removed.
     pub fn stop(mut self) -> Result<Summary, LoadError> {
         let ended = self.end();
         let duration_ns = u64::try_from(self.began.elapsed().as_nanos()).unwrap_or(u64::MAX);

@@ -39,8 +39,8 @@ pub(crate) fn disk_bytes(directory: &Path) -> u64 {
     walk(directory, found.dev()) + nameless(found.dev())
 }
 
-/// The disk space of files without a name on a device that processes of the loads hold open. Each file counts
-/// once.
+/// The disk space of files without a name on a device that processes of the loads hold open. Each
+/// file counts once.
 fn nameless(device: u64) -> u64 {
     let open = processes().flat_map(|process| fs::read_dir(process.join("fd")).into_iter().flatten());
     let mut files = BTreeMap::new();

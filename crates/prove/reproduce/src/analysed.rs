@@ -1,5 +1,5 @@
-//! A machine that turns its cells into values for the figures: it analyses each trace as soon as the trace
-//! exists.
+//! A machine that turns its cells into values for the figures: it analyses each trace as soon as
+//! the trace exists.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -19,8 +19,8 @@ use crate::measurement::{Frames, MeasuredTime, Measurement, engine};
 use crate::plan::Traces;
 use crate::study;
 
-/// A machine that takes the values for the figures from each cell's trace, keeps these values, and removes
-/// the trace.
+/// A machine that takes the values for the figures from each cell's trace, keeps these values, and
+/// removes the trace.
 pub(crate) struct AnalysingMachine<'a> {
     pub machine: &'a dyn Machine,
     pub experiment: &'a Experiment,

@@ -17,8 +17,8 @@ pub struct Application {
     /// The loads beside which the application is measured.
     pub beside: HogCounts,
     /// The loads that the thesis names for the application, as numbers of CPU hogs. The application is
-    /// measured beside them even if few loads are requested, because the thesis' findings are decided at
-    /// these loads.
+    /// measured beside them even if few loads are requested, because the thesis' findings are decided
+    /// at these loads.
     pub named: &'static [u32],
     /// The lab's substitute for the application, in one line.
     pub stands: &'static str,
@@ -27,8 +27,8 @@ pub struct Application {
 /// The numbers of CPU hogs beside which an application is measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum HogCounts {
-    /// The application is measured beside every requested number of CPU hogs: the figures show the effect of
-    /// load.
+    /// The application is measured beside every requested number of CPU hogs: the figures show the
+    /// effect of load.
     Loads,
     /// The application is measured without CPU hogs: the figures show it alone.
     Nothing,

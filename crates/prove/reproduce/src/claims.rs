@@ -449,8 +449,8 @@ impl Eye<'_> {
         self.each_to(u32::MAX, rows, measure, name, holds)
     }
 
-    /// Whether a condition holds for each application. [`Self::each`] decides it, with the loads up to a
-    /// limit only.
+    /// Whether a condition holds for each application. [`Self::each`] decides it, with the loads up
+    /// to a limit only.
     fn each_to(
         &self,
         load_max: u32,

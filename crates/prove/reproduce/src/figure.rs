@@ -5,8 +5,8 @@ use spry_page::chart::Scale;
 
 use crate::study::Spread;
 
-/// A figure of the thesis, or two figures that show the same quantity under the original and the new
-/// scheduler.
+/// A figure of the thesis, or two figures that show the same quantity under the original and
+/// the new scheduler.
 #[derive(Clone, PartialEq, Serialize, Debug)]
 pub struct Topic {
     /// The topic's title, in a few words.
@@ -155,8 +155,8 @@ impl Axis {
         Axis { label, scale, ticks }
     }
 
-    /// A logarithmic axis. Its ticks are the powers of ten around these values. `name` gives each tick its
-    /// label.
+    /// A logarithmic axis. Its ticks are the powers of ten around these values. `name` gives each
+    /// tick its label.
     pub fn logarithmic(
         label: &'static str,
         values: impl Iterator<Item = f64>,

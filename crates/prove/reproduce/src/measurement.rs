@@ -150,8 +150,8 @@ fn role(comm: &str, application: &Application) -> Option<Role> {
 }
 
 impl Measurement {
-    /// Takes the measurement from the findings of the analyses; `None` if the trace has no task of the
-    /// application.
+    /// Takes the measurement from the findings of the analyses; `None` if the trace has no task of
+    /// the application.
     pub fn of(findings: &Findings, application: &Application, frames: Option<Frames>) -> Option<Measurement> {
         let mut roles: BTreeMap<Tgid, Role> = BTreeMap::new();
         for task in &findings.tasks {
@@ -227,8 +227,8 @@ impl Party {
 }
 
 impl Quanta {
-    /// The lengths at which the distribution is kept, ns. They are evenly spaced on a logarithmic scale, from
-    /// 1 us to 1 s.
+    /// The lengths at which the distribution is kept, ns. They are evenly spaced on a logarithmic scale,
+    /// from 1 us to 1 s.
     pub fn lengths_ns() -> impl Iterator<Item = f64> {
         (0..=STEPS * DECADES).map(|step| SHORTEST_NS * 10f64.powf(f64::from(step) / f64::from(STEPS)))
     }
@@ -280,8 +280,8 @@ impl Quanta {
             .collect()
     }
 
-    /// The greatest distance of the two cumulative distributions, 0 to 1 (as Kolmogorov and Smirnov define
-    /// it).
+    /// The greatest distance of the two cumulative distributions, 0 to 1 (as Kolmogorov and
+    /// Smirnov define it).
     pub fn distance(&self, other: &Quanta) -> Option<f64> {
         let pairs = self.cdf().into_iter().zip(other.cdf());
         pairs.map(|(one, two)| (one.1 - two.1).abs()).max_by(f64::total_cmp)

@@ -92,8 +92,8 @@ fn film(decoder_waits_ms: u64, beside: Neighbour) -> (Header, Vec<Stamped>) {
     (header, tape.0)
 }
 
-/// The measurement of the film's trace. It covers one second, from the middle of a period to the middle of a
-/// period.
+/// The measurement of the film's trace. It covers one second, from the middle of a period to the
+/// middle of a period.
 fn measured(decoder_waits_ms: u64, beside: Neighbour, shown: f64) -> Measurement {
     let (header, events) = film(decoder_waits_ms, beside);
     let from_ns = START_NS + 500 * MS;

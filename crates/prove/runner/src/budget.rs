@@ -41,8 +41,8 @@ pub struct WatchParameters {
     pub settle_ns: u64,
 }
 
-/// How many periods at the beginning do not count: the first period, and the period that the task enters
-/// late.
+/// How many periods at the beginning do not count: the first period, and the period that the
+/// task enters late.
 const LEFT_OUT: usize = 2;
 /// The pause after the measurement, before its results are computed: tasks beside this one may still measure.
 const REST: Duration = Duration::from_millis(300);
@@ -76,8 +76,8 @@ pub struct GivenTime {
     pub periods: usize,
     /// The CPU time in the first period, us.
     pub first_us: f64,
-    /// The most by which a period began too early, us. The reference is the even grid that fits all begins of
-    /// periods best.
+    /// The most by which a period began too early, us. The reference is the even grid that fits all begins
+    /// of periods best.
     pub early_us: f64,
     /// The most by which a period began too late, by the same grid, us.
     pub late_us: f64,

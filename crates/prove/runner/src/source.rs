@@ -56,8 +56,8 @@ impl Source {
     }
 }
 
-/// Adds the C files of a directory and of the directories below it. `path` is the directory's path in the
-/// source.
+/// Adds the C files of a directory and of the directories below it. `path` is the directory's
+/// path in the source.
 fn c_files(directory: &Path, path: &Path, files: &mut Vec<String>) -> io::Result<()> {
     for entry in fs::read_dir(directory)? {
         let entry = entry?;

@@ -20,8 +20,8 @@ const FIRM_COUNTS: &str = "/proc/sys/kernel/firm_counts";
 pub struct TimerLoad {
     /// The number of processes; 0 measures the command alone.
     pub processes: u32,
-    /// The period of each process' timer, ns; at least 1 us. The expiries of the processes are spread over a
-    /// period.
+    /// The period of each process' timer, ns; at least 1 us. The expiries of the processes are
+    /// spread over a period.
     pub period_ns: u64,
     /// The command. Its standard output is not shown.
     pub command: Vec<String>,

@@ -1,5 +1,5 @@
-//! CPU work: long runs of instructions that have no effect. Their number is exact, or is calibrated in CPU
-//! time.
+//! CPU work: long runs of instructions that have no effect. Their number is exact, or is
+//! calibrated in CPU time.
 
 use std::arch::asm;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -30,8 +30,8 @@ const BETWEEN_BURSTS: Duration = Duration::from_millis(8);
 /// How CPU time is turned into work.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Work {
-    /// Each instruction takes exactly 2 to the power of `shift` nanoseconds, as in an emulator that counts
-    /// instructions.
+    /// Each instruction takes exactly 2 to the power of `shift` nanoseconds, as in an emulator that
+    /// counts instructions.
     Instructions {
         /// The power of 2.
         shift: u32,

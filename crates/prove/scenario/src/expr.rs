@@ -18,8 +18,8 @@ pub(crate) fn number(text: &str) -> Result<f64, String> {
     }
 }
 
-/// Evaluates an expression that must be a time, in nanoseconds. A time needs a unit (ns, us, ms, s, min),
-/// except for 0.
+/// Evaluates an expression that must be a time, in nanoseconds. A time needs a unit (ns, us, ms, s,
+/// min), except for 0.
 pub(crate) fn duration_ns(text: &str) -> Result<f64, String> {
     let found = evaluate(text)?;
     match found.time {

@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value, json};
 
-/// Measured times in nanoseconds. Each time is kept, in memory that was allocated before the measured time
-/// began.
+/// Measured times in nanoseconds. Each time is kept, in memory that was allocated before the
+/// measured time began.
 #[derive(Clone, Debug, Default)]
 pub struct Samples(Vec<u64>);
 
@@ -69,8 +69,8 @@ impl Metrics {
         self.entries.push((name.into(), Metric::Ratio { sum: ratio, instances: 1 }));
     }
 
-    /// Adds a metric that is the greatest of some values. For several instances the greatest of all is
-    /// reported.
+    /// Adds a metric that is the greatest of some values. For several instances the greatest of
+    /// all is reported.
     pub fn greatest(&mut self, name: &str, value: u64) {
         self.entries.push((name.into(), Metric::Greatest(value)));
     }

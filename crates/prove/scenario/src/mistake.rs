@@ -39,8 +39,8 @@ impl fmt::Display for Mistake {
 
 impl std::error::Error for Mistake {}
 
-/// The message for an unknown word, such as `unknown phase "slep"; did you mean "sleep"? a phase is one of
-/// run, sleep`.
+/// The message for an unknown word, such as `unknown phase "slep"; did you mean "sleep"? a phase is one
+/// of run, sleep`.
 pub(crate) fn unknown(what: &str, found: &str, allowed: &[&str]) -> String {
     let article = if what.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
     let mut text = format!("unknown {what} \"{found}\"; ");

@@ -72,8 +72,8 @@ pub struct MachineWish {
     pub cpus: Option<u32>,
     /// Laboratory: how the CPUs are arranged in sockets, dies, cores and threads.
     pub topology: TopologyWish,
-    /// The size of the screen of the X server that is started for the scenario, as "1024x768"; `None`: no
-    /// server.
+    /// The size of the screen of the X server that is started for the scenario, as "1024x768";
+    /// `None`: no server.
     pub display: Option<String>,
     /// The X server that is started.
     pub server: XServer,
@@ -308,8 +308,8 @@ impl Scenario {
         programs
     }
 
-    /// The generated files on which the scenario's tasks work ([`crate::kinds::x11::FILES`]), each once,
-    /// sorted.
+    /// The generated files on which the scenario's tasks work ([`crate::kinds::x11::FILES`]),
+    /// each once, sorted.
     pub fn files(&self) -> Vec<String> {
         self.of_kinds(Kind::files)
     }

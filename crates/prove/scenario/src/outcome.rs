@@ -17,8 +17,8 @@ pub struct Outcome {
     notes: Vec<String>,
 }
 
-/// The beginning and the end of the measured time, ns of the machine's monotonic clock, which is also a
-/// trace's clock.
+/// The beginning and the end of the measured time, ns of the machine's monotonic clock, which is also
+/// a trace's clock.
 #[derive(Clone, Copy, Debug)]
 pub struct MeasuredTime {
     /// The beginning of the measured time, ns.
@@ -67,8 +67,8 @@ impl Outcome {
         (!of.is_empty()).then_some(times)
     }
 
-    /// The outcome as one JSON object with the keys scenario, seed, vary, work, measured, metrics, tasks,
-    /// notes.
+    /// The outcome as one JSON object with the keys scenario, seed, vary, work, measured,
+    /// metrics, tasks, notes.
     pub fn to_json(&self) -> Value {
         let metrics: Vec<(String, Metrics)> =
             self.tasks.iter().map(|(name, _, metrics)| (name.clone(), metrics.clone())).collect();

@@ -52,8 +52,8 @@ pub enum Step {
         /// What the timer does after a missed period.
         mode: TimerMode,
     },
-    /// The task waits for bytes of a pipe or socket. Or it waits until a counter is 1 or more, and takes 1
-    /// from it.
+    /// The task waits for bytes of a pipe or socket. Or it waits until a counter is 1 or more, and
+    /// takes 1 from it.
     Wait {
         /// The pipe, socket or counter.
         object: ObjectId,
@@ -137,8 +137,8 @@ pub enum Step {
         /// The period, ns.
         period_ns: u64,
     },
-    /// The task hits a key: it sends a byte through a pipe or socket, and keeps the time at which the key was
-    /// due.
+    /// The task hits a key: it sends a byte through a pipe or socket, and keeps the time at which
+    /// the key was due.
     Key {
         /// The pipe or socket through which the key goes.
         object: ObjectId,

@@ -12,8 +12,8 @@ pub struct Size {
     pub height: u16,
 }
 
-/// The upper left corner of a window: its distance from the display's left side and from its upper side, in
-/// pixels.
+/// The upper left corner of a window: its distance from the display's left side and from its upper
+/// side, in pixels.
 pub type Place = (i16, i16);
 
 impl std::str::FromStr for Size {

@@ -1,8 +1,8 @@
 //! Intervals are collected until there are many, and then counted task by task.
 //!
 //! Work on one task after another in one go waits for memory far less than the same work spread over the
-//! events. If a thousand tasks are busy, a task's counts are no longer in the nearest caches when its next
-//! event comes.
+//! events. If a thousand tasks are busy, a task's counts are no longer in the nearest caches when its
+//! next event comes.
 
 use spry_timeline::{Ran, TaskIndex, WaitCause, Waited};
 

@@ -68,8 +68,8 @@ impl CounterSet {
         }
     }
 
-    /// Splits the counters into at most [`FullBatch::PARTS_MAX`] parts; each part counts some kinds of
-    /// batches.
+    /// Splits the counters into at most [`FullBatch::PARTS_MAX`] parts; each part counts some
+    /// kinds of batches.
     pub(crate) fn split(mut self, parts: usize) -> Vec<CounterSet> {
         let stays = CounterSet { stays: self.stays.take_if(|_| parts > 2), ..CounterSet::default() };
         let waits = CounterSet {

@@ -17,8 +17,8 @@ const LINES_MAX: usize = 1_000;
 /// The most culprits shown for all waits after wake-ups together.
 const SHOWN_MAX: usize = 20;
 
-/// The part of each victim's waiting that each task fills. All waits are counted, so only a few stays of each
-/// wait are read.
+/// The part of each victim's waiting that each task fills. All waits are counted, so only a few stays of
+/// each wait are read.
 #[derive(Default)]
 pub(crate) struct Culprits {
     victims: PerTask<Victim>,
@@ -102,8 +102,8 @@ struct Victim {
     others_waits: u32,
 }
 
-/// The culprits' parts in a victim's waits. All lists have the same positions, so that a search takes no
-/// branches.
+/// The culprits' parts in a victim's waits. All lists have the same positions, so that a search
+/// takes no branches.
 struct Shares {
     /// [`code`]s, [`NOBODY`] where free.
     holders: [u32; CULPRITS_MAX],

@@ -1,5 +1,5 @@
-//! Delays: the worst waits of the trace with their culprits, and the time for which each culprit delays each
-//! victim.
+//! Delays: the worst waits of the trace with their culprits, and the time for which each culprit
+//! delays each victim.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
@@ -136,8 +136,8 @@ impl WorstDelays {
         }
     }
 
-    /// The CPUs of the queues in which a task waited, each with the start and the end of that part of the
-    /// wait.
+    /// The CPUs of the queues in which a task waited, each with the start and the end of that
+    /// part of the wait.
     fn queues(&mut self, waited: &Waited) -> Vec<(u16, u64, u64)> {
         let mut moves = self.moves.remove(&waited.task).unwrap_or_default();
         moves.retain(|&(_, moved_ns)| (waited.start_ns..waited.end_ns).contains(&moved_ns));

@@ -13,8 +13,8 @@ const MANY: usize = 16;
 /// Counts from octave `first` on.
 #[derive(Clone, Debug)]
 pub(crate) enum Dense {
-    /// The form while no bucket has 2^16 values. The first `logged` buckets of the log are still to be
-    /// counted.
+    /// The form while no bucket has 2^16 values. The first `logged` buckets of the log are
+    /// still to be counted.
     Narrow {
         first: u8,
         logged: u8,

@@ -7,8 +7,8 @@ use spry_timeline::{Idled, Ran};
 use crate::analysis::Closing;
 use crate::findings::{Column, Drawing};
 
-/// The first columns are 2^16 ns (66 us) wide; each time that there are too many columns, every two become
-/// one.
+/// The first columns are 2^16 ns (66 us) wide; each time that there are too many columns, every
+/// two become one.
 const FIRST_WIDTH_BITS: u32 = 16;
 /// The most columns of all CPUs together.
 const COLUMNS_MAX: usize = 1 << 17;

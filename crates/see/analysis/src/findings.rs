@@ -308,8 +308,8 @@ pub struct ByWakings {
     /// The task stayed runnable, and its slice was over: it gave way to a task that had waited since before
     /// the quantum or had lost another CPU meanwhile.
     pub end_of_slice: u64,
-    /// The task stayed runnable and gave way for none of these reasons (to an unknown task, or the idle
-    /// task).
+    /// The task stayed runnable and gave way for none of these reasons (to an unknown task, or
+    /// the idle task).
     pub other_involuntary: u64,
     /// Voluntary in the thesis' sense: the task blocked, or gave way to a task that it had itself woken.
     pub thesis_voluntary: u64,
@@ -385,8 +385,8 @@ pub struct WakeupFinding {
     pub switch: Option<Histogram>,
     /// From waking to the switch.
     pub total: Histogram,
-    /// From deadline to switch, for wake-ups by timers (Etsion 2003, section 7); `None` without group
-    /// `timer`.
+    /// From deadline to switch, for wake-ups by timers (Etsion 2003, section 7); `None`
+    /// without group `timer`.
     pub deadline_to_switch: Option<Histogram>,
     /// The tasks that had the CPU between waking and switch, or its idle time, most time first.
     pub culprits: Vec<Culprit>,
@@ -428,8 +428,8 @@ pub struct TimerFinding {
     pub lateness: Histogram,
     /// How many timers were handled after the latest time that timer slack allows.
     pub past_slack: u64,
-    /// How many timers were handled before the deadline (clock adjustment, or the kernel's rounding of
-    /// slack).
+    /// How many timers were handled before the deadline (clock adjustment, or the kernel's
+    /// rounding of slack).
     pub early: u64,
 }
 

@@ -322,8 +322,8 @@ fn distances(list: &[EdgeCount], root: ProcessIndex) -> BTreeMap<ProcessIndex, u
     distances
 }
 
-/// The process that `root` means; if several processes have the name or number, the process with the longest
-/// run time.
+/// The process that `root` means; if several processes have the name or number, the process with the
+/// longest run time.
 fn find_root(root: &Root, nodes: &BTreeMap<ProcessIndex, Node>, timeline: &Timeline) -> Option<ProcessIndex> {
     let inner_tgid = |process: ProcessIndex| {
         let leader = timeline.processes()[process.at()].leader;

@@ -3,8 +3,8 @@
 //! Buckets are log-linear: 64 to each power of two, so a bucket's middle is within 1/128 of every value in
 //! it. A distribution starts as a short list of exact values and becomes a short sorted list of buckets. It
 //! then earns a dense table (of the octaves that it uses) from a [`Budget`]. Without budget, it halves its
-//! precision each time that it is full (uniform collapse, as in UDDSketch: Epicoco, Melle, Cafaro, Pulimeno,
-//! Morleo 2020).
+//! precision each time that it is full (uniform collapse, as in UDDSketch: Epicoco, Melle, Cafaro,
+//! Pulimeno, Morleo 2020).
 
 use serde::ser::SerializeStruct;
 use serde::{Serialize, Serializer};

@@ -54,8 +54,8 @@ impl IdleStates {
         self.known_ns = Some(time_ns);
     }
 
-    /// Why the CPU, which was idle from `start_ns` to `end_ns`, did not take up a task that waited from
-    /// `start_ns` on.
+    /// Why the CPU, which was idle from `start_ns` to `end_ns`, did not take up a task that waited
+    /// from `start_ns` on.
     pub(crate) fn reason(&self, start_ns: u64, end_ns: u64) -> IdleReason {
         if self.known_ns.is_none_or(|known_ns| start_ns < known_ns) {
             return IdleReason::Unknown;

@@ -20,8 +20,8 @@ const ONE_IN_BITS: u32 = 3;
 const TABLES_MAX: usize = 256;
 /// The number of lengths that are kept apart within a factor of two, as a power of two.
 const SUB_BITS: u32 = 2;
-/// A quantum shorter than 2^10 ns counts as the shortest of the table, a quantum of 2^36 ns (69 s) or more as
-/// the longest.
+/// A quantum shorter than 2^10 ns counts as the shortest of the table, a quantum of 2^36 ns (69 s) or more
+/// as the longest.
 const FIRST_BIT: u32 = 10;
 const LAST_BIT: u32 = 36;
 const LENGTHS: usize = ((LAST_BIT - FIRST_BIT) << SUB_BITS) as usize;
@@ -50,8 +50,8 @@ pub(crate) struct SampledQuantum {
 /// One task's quanta.
 #[derive(Debug)]
 struct Table {
-    /// All quanta by length. No tick of any rate hits most of them, so each is counted once here, not at each
-    /// rate.
+    /// All quanta by length. No tick of any rate hits most of them, so each is counted once here,
+    /// not at each rate.
     all: [u32; LENGTHS],
     rates: Box<[Rate]>,
 }
@@ -65,8 +65,8 @@ struct Rate {
 }
 
 impl Tables {
-    /// Counts a whole quantum, the `whole`th of its task, if it is in the sample; the ticks that hit it
-    /// follow.
+    /// Counts a whole quantum, the `whole`th of its task, if it is in the sample; the ticks
+    /// that hit it follow.
     #[inline]
     pub(crate) fn count(
         &mut self,

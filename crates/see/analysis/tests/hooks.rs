@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The lines of each block of a source file that begins with this text, up to its closing brace in the first
-/// column.
+/// The lines of each block of a source file that begins with this text, up to its closing brace in
+/// the first column.
 fn blocks<'a>(source: &'a str, begins: &'a str) -> impl Iterator<Item = &'a str> {
     let is_end = |line: &&str| *line != "}";
     source

@@ -56,8 +56,8 @@ fn header() -> Header {
     Header { cpus: 2, hz: Some(250), tick_phase_ns: vec![Some(0); 2], groups, ..Header::default() }
 }
 
-/// `tasks` tasks take turns on a CPU `rounds` times, each woken by the task before it, for times of all
-/// magnitudes.
+/// `tasks` tasks take turns on a CPU `rounds` times, each woken by the task before it, for times of
+/// all magnitudes.
 fn turns(tasks: u32, rounds: u32, to: &mut Engine) {
     let mut mix = toy::Mix(1);
     let mut time_ns = 0;

@@ -10,8 +10,8 @@ use crate::source::Source;
 /// The sampling threads and their CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Placement {
-    /// A thread bound to each CPU that this process may use; for a real-time clock a thread that is bound to
-    /// none.
+    /// A thread bound to each CPU that this process may use; for a real-time clock a thread that
+    /// is bound to none.
     #[default]
     Each,
     /// A thread bound to each of these CPUs.

@@ -71,8 +71,8 @@ pub struct Evidence {
     pub waiter: String,
     /// The time from when the thread was due to the switch to it, ns.
     pub latency_ns: u64,
-    /// The time from when the thread was due to the entry of the timer's interrupt, ns; `None` if that was
-    /// not seen.
+    /// The time from when the thread was due to the entry of the timer's interrupt, ns; `None` if
+    /// that was not seen.
     pub interrupt_ns: Option<u64>,
     /// The state of the CPU when that interrupt came.
     pub at_due: Option<Look>,

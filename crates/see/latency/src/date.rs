@@ -6,8 +6,8 @@ use spry_page::words::duration;
 const MOVED_MIN_NS: u64 = 1_000_000_000;
 
 /// A note on a measurement in which the wall clock was set; `None` if it was not. `began_unix_ns` and
-/// `now_unix_ns` are readings of the wall clock, `elapsed_ns` is the time between them by the monotonic
-/// clock.
+/// `now_unix_ns` are readings of the wall clock, `elapsed_ns` is the time between them by the
+/// monotonic clock.
 pub fn setting(began_unix_ns: u64, now_unix_ns: u64, elapsed_ns: u64) -> Option<String> {
     let expected_ns = began_unix_ns.saturating_add(elapsed_ns);
     let moved_ns = now_unix_ns.abs_diff(expected_ns);

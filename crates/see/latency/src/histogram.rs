@@ -1,9 +1,9 @@
 //! Distributions of latencies to three digits, in constant memory, with decimal edges.
 //!
-//! Buckets are 10 ns wide below 100 us, and 9,000 to each decade above (100 ns wide to 1 ms, and so on). The
-//! edges of the article's 100 us buckets below 1 s are edges of these buckets. So are the edges of
-//! cyclictest's 1 us buckets below 10 ms, and every threshold of a percent. A conversion therefore loses
-//! nothing.
+//! Buckets are 10 ns wide below 100 us, and 9,000 to each decade above (100 ns wide to 1 ms, and so
+//! on). The edges of the article's 100 us buckets below 1 s are edges of these buckets. So are the
+//! edges of cyclictest's 1 us buckets below 10 ms, and every threshold of a percent. A conversion
+//! therefore loses nothing.
 
 use std::ops::Range;
 

@@ -1,5 +1,5 @@
-//! The counters that a sampling thread writes while other threads read them: one writer, no locks, no
-//! allocation.
+//! The counters that a sampling thread writes while other threads read them: one writer, no
+//! locks, no allocation.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 
@@ -80,9 +80,9 @@ impl Cells {
         self.max_ns.set(0);
     }
 
-    /// The distribution as counted so far. A sample that is just being counted may be in some counters and
-    /// not yet in others. Minimum and maximum are published after their buckets, and no bucket outside of
-    /// them is taken.
+    /// The distribution as counted so far. A sample that is just being counted may be in some counters
+    /// and not yet in others. Minimum and maximum are published after their buckets, and no bucket
+    /// outside of them is taken.
     fn snapshot(&self) -> Histogram {
         let (min_ns, max_ns) = (self.min_ns.published(), self.max_ns.published());
         if min_ns > max_ns {
@@ -160,8 +160,8 @@ pub(crate) struct Tally {
     missed: Counter,
     /// The end of the longest latency, ns of the monotonic clock.
     max_at_ns: Counter,
-    /// The longest latency since another thread last took this value and set it to 0: the only word that two
-    /// threads write.
+    /// The longest latency since another thread last took this value and set it to 0: the only word that
+    /// two threads write.
     recent_max_ns: AtomicU64,
     has_begun: AtomicBool,
     /// The time of the thread's last sample, ns of the monotonic clock; 0 until then.

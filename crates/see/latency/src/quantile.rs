@@ -11,8 +11,8 @@ const BEYOND_MIN: u64 = 10;
 const TAIL: f64 = 0.025;
 /// The normal distribution's quantile at 1 - TAIL.
 const TAIL_SD: f64 = 1.959_964;
-/// From this variance of a binomial distribution, the normal distribution stands for it: the ranks are off by
-/// one at most.
+/// From this variance of a binomial distribution, the normal distribution stands for it: the ranks are off
+/// by one at most.
 const NORMAL_FROM: f64 = 10_000.0;
 
 /// A quantile that is shown: the latency that this part of all samples does not exceed.

@@ -247,8 +247,8 @@ impl Results {
         Ok(())
     }
 
-    /// Writes the file in one step: a reader finds the old file or the new one, even if this process is
-    /// killed.
+    /// Writes the file in one step: a reader finds the old file or the new one, even if this
+    /// process is killed.
     ///
     /// # Errors
     /// Where the file cannot be written.
@@ -267,8 +267,8 @@ impl Results {
         Results::parse(&text).map_err(|reason| Error::Format { path: path.to_owned(), reason })
     }
 
-    /// Whether the format that a file names is the format of results; the results' completeness is not
-    /// checked.
+    /// Whether the format that a file names is the format of results; the results' completeness
+    /// is not checked.
     pub fn are_in(path: &Path) -> bool {
         #[derive(Deserialize)]
         struct Head {

@@ -45,8 +45,8 @@ pub enum Limit {
     Samples(u64),
 }
 
-/// Makes a thread's [`SampleWatch`], on that thread. The arguments are the thread's id and its CPU, if it is
-/// bound to one.
+/// Makes a thread's [`SampleWatch`], on that thread. The arguments are the thread's id and its CPU, if it
+/// is bound to one.
 pub type Watcher = Arc<dyn Fn(u32, Option<u32>) -> Option<Box<dyn SampleWatch>> + Send + Sync>;
 
 /// The settings of a measurement.

@@ -12,8 +12,8 @@ pub trait SampleWatch: Send {
     /// Takes the due time of the next sample, right before the thread sleeps, ns of `CLOCK_MONOTONIC`.
     fn expect(&mut self, due_ns: u64);
 
-    /// The times seen of the sample that was due at `due_ns`, ns of `CLOCK_MONOTONIC`; `None` if nothing was
-    /// seen.
+    /// The times seen of the sample that was due at `due_ns`, ns of `CLOCK_MONOTONIC`; `None` if
+    /// nothing was seen.
     fn sight(&mut self, due_ns: u64) -> Option<Sight>;
 }
 

@@ -4,8 +4,8 @@ use crate::culprits::How;
 use crate::results::Results;
 use spry_page::words::{count, duration, plain};
 
-/// The largest part of the latencies, and the worst culprit of the late samples; `None` if samples were not
-/// split.
+/// The largest part of the latencies, and the worst culprit of the late samples; `None` if samples
+/// were not split.
 pub fn verdict(results: &Results) -> Option<String> {
     let parts = results.parts()?;
     // A sum of measurements may have threads with samples that were not split.

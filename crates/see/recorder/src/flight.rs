@@ -29,8 +29,8 @@ const NAMES_MAX: usize = 1 << 20;
 pub struct When {
     /// A task waits longer than this from its wake-up until it runs, ns.
     pub latency_ns: u64,
-    /// Only a task of this name counts; a name that ends in `*` stands for all names that begin with the
-    /// rest.
+    /// Only a task of this name counts; a name that ends in `*` stands for all names that
+    /// begin with the rest.
     pub task: Option<String>,
 }
 

@@ -36,8 +36,8 @@ const PERIOD_MIN: Duration = Duration::from_millis(5);
 /// A ring fuller than this halves the period.
 const FILL_HIGH: f64 = 0.125;
 
-/// The tries of the last round at the end of a recording, 1 ms apart, while a CPU is stopped in the middle of
-/// a record.
+/// The tries of the last round at the end of a recording, 1 ms apart, while a CPU is stopped in the
+/// middle of a record.
 const LAST_TRIES: usize = 1000;
 
 /// The default size of each CPU's ring, bytes.
@@ -326,8 +326,8 @@ impl Recording {
         self.flight.as_ref()?.happened.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 
-    /// Writes the trace that a flight recorder has kept up to its last round into a new file. Recording goes
-    /// on.
+    /// Writes the trace that a flight recorder has kept up to its last round into a new file.
+    /// Recording goes on.
     ///
     /// # Errors
     /// If no event was kept, or the file cannot be written.
@@ -338,8 +338,8 @@ impl Recording {
         flight.hold.keep(path, create(path)?, options)
     }
 
-    /// Switches recording off, or on again. Where recording resumes, every CPU's stream has a loss of 0
-    /// events.
+    /// Switches recording off, or on again. Where recording resumes, every CPU's stream has a
+    /// loss of 0 events.
     ///
     /// # Errors
     /// If the existing threads cannot be listed.

@@ -90,8 +90,8 @@ impl Symbols {
         self.frames_after(raw, time_ns, |names| names.iter().position(|name| &**name == WAY_IN).unwrap_or(0))
     }
 
-    /// The same as [`Symbols::frames`] for a stack that was taken in an interrupt, without the interrupt's
-    /// frames.
+    /// The same as [`Symbols::frames`] for a stack that was taken in an interrupt, without the
+    /// interrupt's frames.
     pub(crate) fn interrupted(&mut self, raw: &RawStack, time_ns: u64) -> (Box<[Arc<str>]>, usize) {
         let is_entry = |name: &Arc<str>| INTERRUPT_ENTRIES.iter().any(|entry| name.starts_with(entry));
         self.frames_after(raw, time_ns, |names| names.iter().position(is_entry).map_or(0, |at| at + 1))

@@ -10,8 +10,8 @@ use crate::cpu::Holder;
 use crate::machine::Timeline;
 use crate::task::TaskIndex;
 
-/// The ends of an interval that are not its real ends: the window or lost events cut it off, or the end was
-/// not seen.
+/// The ends of an interval that are not its real ends: the window or lost events cut it off, or the
+/// end was not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cut {
     /// The interval began earlier than its recorded start.

@@ -63,8 +63,8 @@ impl Timeline {
         takes
     }
 
-    /// Exchanges tids: `task` goes on under `tid`, and the task that had `tid` goes on under the old tid of
-    /// `task`.
+    /// Exchanges tids: `task` goes on under `tid`, and the task that had `tid` goes on under the
+    /// old tid of `task`.
     fn exchange_tids(&mut self, task: TaskIndex, tid: Tid) {
         let old = std::mem::replace(&mut self.tasks.get_mut(task).tid, tid);
         let other = self.tasks.find(tid).filter(|&other| other != task);

@@ -77,8 +77,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A time line for the trace with this header. A CPU that is not among the header's is added at its first
-    /// event.
+    /// A time line for the trace with this header. A CPU that is not among the header's is added at
+    /// its first event.
     pub fn new(header: &Header, window: Window) -> Timeline {
         let start_ns = header.start_ns;
         Timeline {

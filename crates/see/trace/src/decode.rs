@@ -172,8 +172,8 @@ impl Decoder {
         Some(self.tasks[index as usize].tid)
     }
 
-    /// Reads the numbers in the recorder's PID namespace of the task that was just introduced, if they
-    /// follow.
+    /// Reads the numbers in the recorder's PID namespace of the task that was just introduced,
+    /// if they follow.
     fn inner(&mut self, cursor: &mut Cursor<'_>) -> Option<Option<Numbers>> {
         let mut ahead = cursor.clone();
         if ahead.byte() != Some(code::EXTENDED) || ahead.varint() != Some(0) {

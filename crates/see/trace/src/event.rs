@@ -126,8 +126,8 @@ pub struct Switch {
     pub next: Tid,
     /// The state in which `prev` leaves.
     pub prev_state: PrevState,
-    /// The kernel's priority of `prev`: 0..=99 real-time, 100..=139 fair, [`PRIO_DEADLINE`] for deadline
-    /// tasks.
+    /// The kernel's priority of `prev`: 0..=99 real-time, 100..=139 fair, [`PRIO_DEADLINE`] for
+    /// deadline tasks.
     pub prev_prio: u8,
     /// The kernel's priority of `next`.
     pub next_prio: u8,

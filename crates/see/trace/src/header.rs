@@ -18,8 +18,8 @@ pub struct Header {
     pub cpus: u16,
     /// Clock ticks a second, where known.
     pub hz: Option<u32>,
-    /// The phase of each CPU's tick: its time modulo the tick period, ns of the trace's clock; `None` if
-    /// unknown.
+    /// The phase of each CPU's tick: its time modulo the tick period, ns of the trace's clock;
+    /// `None` if unknown.
     pub tick_phase_ns: Vec<Option<u64>>,
     /// The preemption model in force, in the kernel's words.
     pub preemption: Option<String>,

@@ -1,5 +1,5 @@
-//! Guesses a CPU's next record from its last two, so that a record that repeats takes one byte beside its
-//! time.
+//! Guesses a CPU's next record from its last two, so that a record that repeats takes one byte
+//! beside its time.
 //!
 //! Scheduling is repetitive: the same pair wakes each other, the same timer wakes the same task. Writer and
 //! reader keep the same table, so a right guess need not be written.

@@ -29,8 +29,8 @@ fn recorded(machine: &LabMachine) -> (String, Vec<u8>) {
     (printed(&outcome), outcome.files.remove(TRACE).expect("there is a trace"))
 }
 
-/// Checks that the recorder's trace on a machine is complete and has switches. Returns the output of `uname
-/// -rv` there.
+/// Checks that the recorder's trace on a machine is complete and has switches. Returns the output of
+/// `uname -rv` there.
 fn takes_the_recorder(machine: &LabMachine) -> String {
     let (uname, trace) = recorded(machine);
     assert!(uname.starts_with(&machine.kernel.release), "{uname}");

@@ -48,8 +48,8 @@ fn quantile(histogram: &BTreeMap<u64, u64>, per_mille: u64) -> (u64, RangeInclus
     (ranked(histogram, rank), ranked(histogram, rank - spread)..=ranked(histogram, rank + spread))
 }
 
-/// Reads histograms from lines of the form `name microsecond count`. Lines of the same name are added
-/// together.
+/// Reads histograms from lines of the form `name microsecond count`. Lines of the same name are
+/// added together.
 fn pooled(texts: &[String]) -> BTreeMap<String, BTreeMap<u64, u64>> {
     let mut all: BTreeMap<String, BTreeMap<u64, u64>> = BTreeMap::new();
     for line in texts.iter().flat_map(|text| text.lines()) {

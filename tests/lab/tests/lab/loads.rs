@@ -1,5 +1,5 @@
-//! Tests loads on kernels with parts that this machine's kernel may lack: a compilation over the kernel's own
-//! NFS server.
+//! Tests loads on kernels with parts that this machine's kernel may lack: a compilation over the kernel's
+//! own NFS server.
 
 use std::collections::BTreeSet;
 

@@ -55,8 +55,8 @@ pub(crate) fn same_results(first: &Outcome, second: &Outcome) {
     assert_eq!(first.ended_ms, second.ended_ms);
 }
 
-/// Checks that two runs that continued a saved machine have the same results and the same messages of the
-/// kernel.
+/// Checks that two runs that continued a saved machine have the same results and the same
+/// messages of the kernel.
 pub(crate) fn same(first: &Outcome, second: &Outcome) {
     same_results(first, second);
     assert_eq!(first.console, second.console);

@@ -7,8 +7,8 @@ use std::time::Instant;
 use serde_json::Value;
 use spry_lab_tests::programs;
 
-/// The output of `spry reproduce interactive --json` for the game's demonstration mode, which needs no
-/// player.
+/// The output of `spry reproduce interactive --json` for the game's demonstration mode, which
+/// needs no player.
 fn quake(directory: &Path) -> Value {
     let mut command = Command::new(programs().join("spry"));
     command.args(["reproduce", "interactive", "--only", "quake-demo", "--scheduler", "eevdf", "--json"]);

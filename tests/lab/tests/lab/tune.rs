@@ -1,5 +1,5 @@
-//! Tests that turns have the length that `spry tune` sets on the newest kernel, and that the machine's slice
-//! is restored.
+//! Tests that turns have the length that `spry tune` sets on the newest kernel, and that the machine's
+//! slice is restored.
 
 use std::collections::BTreeMap;
 

@@ -3,8 +3,8 @@
 //! usage: display-server SECONDS
 //!
 //! Etsion, Tsafrir, Feitelson 2003, section 4: such a task runs nine tenths of the time, and a kernel that
-//! samples at each tick bills it for almost none of it. The ticks are the multiples of 10 ms of the monotonic
-//! clock.
+//! samples at each tick bills it for almost none of it. The ticks are the multiples of 10 ms of the
+//! monotonic clock.
 
 use std::env;
 use std::hint;

@@ -1,6 +1,6 @@
-//! The process that answers on the system bus for the daemon (`spry-rtkit`): its start, its messages, and its
-//! restarts with exponential back-off. The daemon reads messages of 20 bytes from it, a bounded number each
-//! second.
+//! The process that answers on the system bus for the daemon (`spry-rtkit`): its start, its messages, and
+//! its restarts with exponential back-off. The daemon reads messages of 20 bytes from it, a bounded
+//! number each second.
 
 use std::env;
 use std::fs;

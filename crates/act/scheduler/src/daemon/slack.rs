@@ -1,5 +1,5 @@
-//! The daemon's timer slack by class: it is in force while the daemon acts through sched_ext, if an option
-//! asks for it.
+//! The daemon's timer slack by class: it is in force while the daemon acts through sched_ext, if an
+//! option asks for it.
 
 use spry_control::{RunArgs, TimerSlack, TimerSlackArg};
 use spry_policy::{Due, Tgid};

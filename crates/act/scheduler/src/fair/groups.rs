@@ -24,8 +24,8 @@ const PROCESSES: &str = "cgroup.procs";
 const REAL_TIME: &str = "cpu.rt_runtime_us";
 /// The least real-time budget that is of use, us in each second.
 const LEAST_REAL_TIME_US: i64 = 10_000;
-/// The number of requests for a real-time budget before Spry gives up its group, and the time between two
-/// requests.
+/// The number of requests for a real-time budget before Spry gives up its group, and the time
+/// between two requests.
 const BUDGETING: u32 = 25;
 const BUDGETING_EVERY: Duration = Duration::from_millis(20);
 /// The name of Spry's group. The daemon's process number is added, and a further number if

@@ -22,8 +22,8 @@ impl Protection {
     /// Opens the journal at a path and starts its guardian.
     ///
     /// # Errors
-    /// If another daemon or its guardian has locked the journal, it cannot be made, or no guardian can be
-    /// started.
+    /// If another daemon or its guardian has locked the journal, it cannot be made, or no guardian
+    /// can be started.
     pub fn start(path: &Path) -> io::Result<Protection> {
         let mut journal = Journal::open(path)?;
         let (own, base_slice_ns) = (std::process::id(), base_slice_ns());

@@ -75,8 +75,8 @@ pub const USUAL_SLACK_NS: u64 = 50_000;
 /// The timer slack of threads in use, ns. The kernel's usual slack is half of the time by which a frame is
 /// late at best. The odd number identifies threads that have inherited it.
 pub const IN_USE_SLACK_NS: u64 = 1_013;
-/// The timer slack by class of users' other threads, ns. The odd number identifies threads that have
-/// inherited it.
+/// The timer slack by class of users' other threads, ns. The odd number identifies threads that
+/// have inherited it.
 pub const BACKGROUND_SLACK_NS: u64 = 4_000_013;
 
 impl Settings {

@@ -93,8 +93,8 @@ pub struct Scx {
     ensurer: Ensurer,
     has_timers: bool,
     known: HashMap<Tgid, NodeRef>,
-    /// Processes with a verdict in their nodes. The next round removes the verdict if it has none on the
-    /// process.
+    /// Processes with a verdict in their nodes. The next round removes the verdict if it has none
+    /// on the process.
     judged: Vec<Tgid>,
     by_hand: HashMap<Tgid, Class>,
     /// The number of processes that have come into use since BPF programs last had to search their queues.

@@ -11,8 +11,8 @@ use crate::guardian::settings::{BACKGROUND_SLACK_NS, IN_USE_SLACK_NS, Settings, 
 /// A thread that has a slack by class, or had one. The others have no data.
 #[derive(Debug)]
 pub enum Thread {
-    /// A thread with a slack by class: `record` is its number in the journal, `before` are its settings
-    /// before.
+    /// A thread with a slack by class: `record` is its number in the journal, `before` are its
+    /// settings before.
     Ours { id: TaskId, record: u32, before: Settings, slack_ns: u64 },
     /// A thread that has changed its slack since. It keeps this slack.
     Theirs { id: TaskId },

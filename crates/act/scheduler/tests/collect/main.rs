@@ -1,5 +1,5 @@
-//! Tests of the collection on the running kernel, with real processes, pipes, sockets and terminals. They
-//! need root.
+//! Tests of the collection on the running kernel, with real processes, pipes, sockets and terminals.
+//! They need root.
 
 mod ptys;
 mod ties;

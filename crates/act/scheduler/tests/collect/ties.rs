@@ -162,8 +162,8 @@ fn what_watches_files_depends_on_nothing_that_changes_them() {
     let _ = std::fs::remove_dir_all(&directory);
 }
 
-/// A file system of this test in user space. It returns the attributes of its root directory, and has no
-/// other file.
+/// A file system of this test in user space. It returns the attributes of its root directory, and
+/// has no other file.
 struct Fuse {
     place: CString,
     device: File,

@@ -61,8 +61,8 @@ fn other_pair() -> (Child, Child) {
     (reader, writer)
 }
 
-/// Waits until a crowd of processes has as many nodes as it can get, then checks that another user gets
-/// nodes.
+/// Waits until a crowd of processes has as many nodes as it can get, then checks that another
+/// user gets nodes.
 fn another_is_seen_beside(world: &mut World, crowd: Child) {
     world.wait("the crowd wants more than it gets", |world| world.collector.nodes().lost_nodes() > 300);
     nap(1_000);

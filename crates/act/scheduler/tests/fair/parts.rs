@@ -77,8 +77,8 @@ impl Drop for Victim {
 pub struct ForkedProcess(pub libc::pid_t);
 
 impl ForkedProcess {
-    /// Runs `life` in a child. The child sends a byte when `life` has done its work; then it waits to be
-    /// killed.
+    /// Runs `life` in a child. The child sends a byte when `life` has done its work; then it
+    /// waits to be killed.
     pub fn new(life: impl FnOnce(&mut dyn FnMut())) -> ForkedProcess {
         let (mut ours, mut theirs) = UnixStream::pair().unwrap();
         // SAFETY: the child does not return into the test's harness.

@@ -1,5 +1,5 @@
-//! Tests of timer slack by class: each class has its slack, and each thread gets its own back however the
-//! daemon ends.
+//! Tests of timer slack by class: each class has its slack, and each thread gets its own back however
+//! the daemon ends.
 
 use std::thread::sleep;
 use std::time::Duration;

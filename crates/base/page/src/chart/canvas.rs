@@ -38,8 +38,8 @@ impl Canvas {
         _ = write!(self.svg, "<path class=\"{class}\" d=\"M{x:.1} {y:.1}V{to_y:.1}\"/>");
     }
 
-    /// Draws a line through some points. If it has a name, the name is shown when a person points at the
-    /// line.
+    /// Draws a line through some points. If it has a name, the name is shown when a person
+    /// points at the line.
     pub fn curve(&mut self, class: &str, points: impl IntoIterator<Item = Point>, name: &str) {
         _ = write!(self.svg, "<path class=\"{class}\" d=\"");
         for (at, (x, y)) in points.into_iter().enumerate() {

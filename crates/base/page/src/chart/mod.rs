@@ -11,8 +11,8 @@ use crate::markup::escape;
 /// How many colours the style sheet has for series.
 const COLOURS: usize = 6;
 
-/// The classes of a series, by its number from 0: its colour, and `dashed` if the colour is used a second
-/// time.
+/// The classes of a series, by its number from 0: its colour, and `dashed` if the colour is
+/// used a second time.
 pub fn series(nth: usize) -> String {
     let dashed = if nth >= COLOURS { " dashed" } else { "" };
     format!("s{}{dashed}", nth % COLOURS)

@@ -1,5 +1,5 @@
-//! The trick `flood`: the process is in use for a moment, and then keeps the daemon from seeing that the use
-//! is over.
+//! The trick `flood`: the process is in use for a moment, and then keeps the daemon from seeing that
+//! the use is over.
 
 use std::fs;
 use std::io::{Read, Write};

@@ -55,8 +55,8 @@ pub(super) struct Keeper<'s> {
 }
 
 impl Keeper<'_> {
-    /// Whether a server may be looked into now: the socket's owner and the server's user must both have
-    /// starts left.
+    /// Whether a server may be looked into now: the socket's owner and the server's user must both
+    /// have starts left.
     pub(super) fn may_start(&mut self, socket_person: u32, server_uid: u32, now: Instant) -> bool {
         let server_person = self.people.person(server_uid);
         if !self.ended.has_room(server_person) {
@@ -190,8 +190,8 @@ pub(super) fn keep(shared: &Shared) {
     }
 }
 
-/// Handles a new socket of a display: a known display is tried again, and a new display is tried for the
-/// first time.
+/// Handles a new socket of a display: a known display is tried again, and a new display is tried for
+/// the first time.
 fn appeared(keeper: &mut Keeper<'_>, stations: &mut Vec<Station>, number: u32, now: Instant) {
     let shared = keeper.shared;
     if shared.only.is_some_and(|only| only != number) {

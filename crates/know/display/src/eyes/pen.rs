@@ -24,15 +24,15 @@ const BOUNDS: [(&str, &str); 3] =
 /// The directory of all these cgroups.
 #[derive(Debug, Default)]
 pub(super) struct Pens {
-    /// The directory is made when the first display is looked at: on a machine without displays nothing is
-    /// changed.
+    /// The directory is made when the first display is looked at: on a machine without displays
+    /// nothing is changed.
     place: OnceCell<Option<PathBuf>>,
 }
 
 impl Pens {
-    /// Makes the directory: below the root cgroup if the daemon is there, or below the daemon's own cgroup if
-    /// that was given to it. In any other case nothing is made: other cgroups are for other programs to
-    /// arrange.
+    /// Makes the directory: below the root cgroup if the daemon is there, or below the daemon's own
+    /// cgroup if that was given to it. In any other case nothing is made: other cgroups are for other
+    /// programs to arrange.
     fn place(&self) -> Option<&PathBuf> {
         let own = || if geteuid().is_root() { own_cgroup() } else { None };
         self.place.get_or_init(|| own().and_then(|own| prepare(&own))).as_ref()

@@ -30,8 +30,8 @@ const LATER: Duration = Duration::from_millis(100);
 /// The time limit of the process that looks at a server's open files; it needs a moment only. After this time
 /// the look counts as failed.
 const LOOKING: Duration = Duration::from_secs(5);
-/// The first and the longest pause before eyes that something ended are started again; the pause doubles each
-/// time.
+/// The first and the longest pause before eyes that something ended are started again; the pause
+/// doubles each time.
 const ENDED: Duration = Duration::from_millis(250);
 const ENDED_MOST: Duration = Duration::from_secs(60);
 /// The number of times a second that reports of eyes are read without a pause; eyes look less often than
@@ -261,8 +261,8 @@ impl Station {
         }
     }
 
-    /// Finds the server that listens, and starts a process that looks at the server's open files, if that
-    /// matters.
+    /// Finds the server that listens, and starts a process that looks at the server's open files,
+    /// if that matters.
     fn begin(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Result<Stage, Obstacle> {
         let Ok(listener) = Listener::of(self.slot.number) else { return Err(Obstacle::Nobody) };
         if !keeper.may_start(self.person, listener.uid, now) {
@@ -395,8 +395,8 @@ impl Station {
         }
     }
 
-    /// Something ended the eyes, or they sent bytes that are no record. They are started again after growing
-    /// pauses.
+    /// Something ended the eyes, or they sent bytes that are no record. They are started again after
+    /// growing pauses.
     fn died(&mut self, keeper: &mut Keeper<'_>, now: Instant) -> Turn {
         let lived = self.close(keeper, now);
         self.deaths = if lived >= ENDED_MOST { 1 } else { self.deaths.saturating_add(1) };

@@ -114,8 +114,8 @@ impl WatchedDisplay {
         self.unexplained == UNEXPLAINED
     }
 
-    /// Asks the kernel for the user of a process. Returns whether the kernel could be asked and the answer
-    /// kept.
+    /// Asks the kernel for the user of a process. Returns whether the kernel could be asked and
+    /// the answer kept.
     fn ask(&mut self, tgid: Tgid, known: Option<KnownTask>, now: Instant) -> bool {
         if known.is_none() && self.known.len() >= KNOWN_MAX {
             self.known.retain(|_, known| now.saturating_duration_since(known.asked) < KNOWN);

@@ -21,8 +21,8 @@ const KEPT_MAX: usize = 256;
 /// This machine, as `/proc` and `/dev` show it.
 #[derive(Debug, Default)]
 pub struct System {
-    /// Whether a process is a remote session, by its number and the time when it began: the number may be
-    /// used again.
+    /// Whether a process is a remote session, by its number and the time when it began: the number
+    /// may be used again.
     remote: BTreeMap<(Tgid, u64), bool>,
 }
 

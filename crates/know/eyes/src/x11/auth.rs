@@ -57,8 +57,8 @@ fn cookie(file: &Path, number: u32) -> Option<Authority> {
     find(&bytes, &number.to_string())
 }
 
-/// Opens a regular file for reading. A file of any other kind is not even opened: that could wait, or change
-/// something.
+/// Opens a regular file for reading. A file of any other kind is not even opened: that could wait, or
+/// change something.
 pub(super) fn regular(path: &Path) -> Option<File> {
     let found = open(path, OFlags::PATH | OFlags::CLOEXEC, Mode::empty()).ok()?;
     if FileType::from_raw_mode(fstat(&found).ok()?.st_mode) != FileType::RegularFile {

@@ -275,8 +275,8 @@ impl Drawing {
         Ok(())
     }
 
-    /// Records a finding about a window. If the window is drawn all the time, the server counts its drawings
-    /// from now on.
+    /// Records a finding about a window. If the window is drawn all the time, the server counts its
+    /// drawings from now on.
     fn saw(
         &self,
         connection: &Server,

@@ -1,5 +1,5 @@
-//! The input of real devices: XInput's raw events of devices other than XTEST's, and the deliveries that they
-//! explain.
+//! The input of real devices: XInput's raw events of devices other than XTEST's, and the deliveries
+//! that they explain.
 //!
 //! A delivered event names no device that could be trusted, but it has the time of its raw event. A delivery
 //! counts if a real device made that kind of movement at that time. Each movement counts once for each
@@ -257,8 +257,8 @@ impl Hands {
         });
     }
 
-    /// The movement that explains a delivery to a process, if the process has not been credited with that
-    /// movement yet.
+    /// The movement that explains a delivery to a process, if the process has not been credited with
+    /// that movement yet.
     fn explains(&mut self, tgid: Tgid, delivered: &Delivery) -> Option<u64> {
         let (credited, repeated_ms) = self.credited.entry((tgid, delivered.kind)).or_insert((0, 0));
         let after = self.raw.partition_point(|raw| raw.serial <= *credited);

@@ -82,15 +82,15 @@ pub(super) struct Link {
     /// The connection for drawings. It is apart, so that the eyes can leave it unread for a while and still
     /// wake up for everything else.
     pub(super) drawn: Server,
-    /// The two connections on which RECORD reports events: one for core events, one for the long events of
-    /// extensions.
+    /// The two connections on which RECORD reports events: one for core events, one for the long
+    /// events of extensions.
     pub(super) data: [Server; 2],
     /// The server's process.
     pub(super) server: Tgid,
 }
 
-/// Connections to a display before anything was sent on them, and the authorities to send. No connection is
-/// opened later.
+/// Connections to a display before anything was sent on them, and the authorities to send. No connection
+/// is opened later.
 pub(super) struct Door {
     /// One connection for each authority to try: only a try shows which authority the server accepts.
     ways: Vec<(Quiet, Authority)>,
@@ -100,8 +100,8 @@ pub(super) struct Door {
     pub(super) server: Tgid,
 }
 
-/// Opens a new connection to the display, if the process that listens there is still the process that the
-/// daemon trusts.
+/// Opens a new connection to the display, if the process that listens there is still the process that
+/// the daemon trusts.
 fn knock(task: &DisplayTask) -> Result<Quiet, LinkError> {
     let stream = UnixStream::connect(places::path(task.number)).map_err(LinkError::Nobody)?;
     let peer = getsockopt(&stream, sockopt::PeerCredentials).map_err(io::Error::from)?;
@@ -112,8 +112,8 @@ fn knock(task: &DisplayTask) -> Result<Quiet, LinkError> {
 }
 
 impl Door {
-    /// Connects, and finds the authorities that the server may accept. Nothing that the server sends is read
-    /// here.
+    /// Connects, and finds the authorities that the server may accept. Nothing that the server
+    /// sends is read here.
     pub(super) fn find(task: &DisplayTask) -> Result<Door, LinkError> {
         let server = server::nested_server(task.listener, task.number).unwrap_or(task.listener);
         let authorities = auth::authorities(task.number, server::authority_file(server), &task.user.home);

@@ -53,8 +53,8 @@ pub(super) struct Delivery {
 pub(super) struct FakeInput {
     /// The base of the client's resources.
     pub(super) client: u32,
-    /// The device that the event claims to come from; `None` for XTEST's own devices, and for an event that
-    /// was sent.
+    /// The device that the event claims to come from; `None` for XTEST's own devices, and for an
+    /// event that was sent.
     pub(super) device: Option<u16>,
     /// The window that the event was sent to; `None` for input by XTEST.
     pub(super) to: Option<u32>,
@@ -133,8 +133,8 @@ impl<'l> Record<'l> {
 }
 
 impl<'l> Stream<'l> {
-    /// Begins to record all clients except the eyes themselves. From then on the connection carries nothing
-    /// else.
+    /// Begins to record all clients except the eyes themselves. From then on the connection
+    /// carries nothing else.
     fn begin(link: &Link, data: &'l Server, ranges: &[Range]) -> Result<Stream<'l>, LinkError> {
         let control = &link.control;
         let context = control.generate_id()?;
@@ -174,8 +174,8 @@ impl<'l> Stream<'l> {
         Ok(is_any)
     }
 
-    /// Adds the reports of the whole replies in the buffer to `told`. Returns the length of these replies,
-    /// bytes.
+    /// Adds the reports of the whole replies in the buffer to `told`. Returns the length of these
+    /// replies, bytes.
     fn replies(&self, kinds: Kinds, told: &mut Vec<RecordReport>) -> Result<usize, LinkError> {
         let mut used = 0;
         while let Some(head) = self.buffer[..self.filled].get(used..used + HEAD) {

@@ -128,8 +128,8 @@ pub(super) struct Relays {
     /// The time at which input that relays made was last dropped because too much was kept. Input received
     /// just before counts for no process, as it may have been passed on.
     lost: Option<Instant>,
-    /// Releases that do not count for the relay, because it passed the press on: each by process, kind and
-    /// key.
+    /// Releases that do not count for the relay, because it passed the press on: each by
+    /// process, kind and key.
     releases: BTreeSet<(Tgid, u8, u32)>,
 }
 
@@ -235,8 +235,8 @@ impl Relays {
         }
     }
 
-    /// Whether a process made a key or a click once more, although it has passed on each one that it
-    /// received.
+    /// Whether a process made a key or a click once more, although it has passed on each one
+    /// that it received.
     fn is_too_much(&self, made: &MadeInput) -> bool {
         [PRESS, BUTTON_PRESS].contains(&made.faked.kind)
             && self.held.iter().any(|held| may_be_passed_on(held, made))

@@ -24,8 +24,8 @@ use super::auth;
 /// The directory with the files of the system's session manager (logind, elogind): a user's sessions, and a
 /// session's leader. Only root writes these files, and every process may read them.
 const KEPT: &str = "/run/systemd";
-/// The most sessions of this user that are looked at, and the most bytes that are read of each of these
-/// files.
+/// The most sessions of this user that are looked at, and the most bytes that are read of each
+/// of these files.
 const SESSIONS_MAX: usize = 128;
 const SESSION_MAX: u64 = 4 << 10;
 /// The most processes of this user that are looked at: the processes with the lowest numbers. Each takes some

@@ -12,8 +12,8 @@ use x11rb::utils::RawFdContainer;
 
 use crate::sys;
 
-/// A local socket. Once it has no bytes left, the kernel is not asked for more until [`Quiet::look`] is
-/// called.
+/// A local socket. Once it has no bytes left, the kernel is not asked for more until
+/// [`Quiet::look`] is called.
 #[derive(Debug)]
 pub(super) struct Quiet {
     socket: UnixStream,

@@ -32,8 +32,8 @@ const WHOLE_PPM: u64 = 1_000_000;
 pub(super) enum Finding {
     /// The window's own program drew something that a person may notice.
     Own,
-    /// Nothing that counts: the drawing was in windows inside this window, too small, or where it cannot be
-    /// seen.
+    /// Nothing that counts: the drawing was in windows inside this window, too small, or where it
+    /// cannot be seen.
     Nothing,
 }
 
@@ -113,8 +113,8 @@ impl Habit {
         Some(tally.damage)
     }
 
-    /// The moments since the last look. `pixels` were drawn in all; moments with fewer pixels than `least` do
-    /// not count.
+    /// The moments since the last look. `pixels` were drawn in all; moments with fewer pixels than
+    /// `least` do not count.
     pub(super) fn take(&mut self, pixels: u64, least: u64) -> Times {
         self.tally.as_mut().map_or(Times::ONCE, |tally| tally.take(pixels, least))
     }

@@ -61,8 +61,8 @@ pub(super) struct Node {
     /// Whether the first report of the window's damage is still to come. That report covers the whole window,
     /// whatever was drawn.
     pub(super) is_new: bool,
-    /// Whether the window was there before the eyes. If so, the drawings in it before the eyes came are
-    /// unknown.
+    /// Whether the window was there before the eyes. If so, the drawings in it before the eyes
+    /// came are unknown.
     was_there: bool,
     /// The number of pixels that the window's client has certainly drawn since the window was mapped; only
     /// pixels that a person can see count.
@@ -90,8 +90,8 @@ pub(super) struct Windows {
     fresh: Vec<(Window, First)>,
     generation: u64,
     covers: Covers,
-    /// For windows that are not followed: the outermost window around each, as the server gave it at that
-    /// time.
+    /// For windows that are not followed: the outermost window around each, as the server gave
+    /// it at that time.
     around: HashMap<Window, (Instant, Option<Window>)>,
 }
 

@@ -151,8 +151,8 @@ impl Boot {
     /// The guest's measurement.
     ///
     /// # Errors
-    /// If the guest did not finish, or no signal came and nothing was sorted; the error has the guest's
-    /// output.
+    /// If the guest did not finish, or no signal came and nothing was sorted; the error has the
+    /// guest's output.
     pub(super) fn cell(&self, outcome: &Outcome) -> Result<BootMeasurement, Error> {
         let left = GuestResults::of(outcome, "spry-runner: ")?;
         let (system, seed) = (self.system.key.to_owned(), self.seed);

@@ -16,8 +16,8 @@ use crate::study::Spread;
 
 const STYLE: &str = include_str!("../page.css");
 
-/// Makes the page. `releases` are the releases of the systems' kernels, `command` is the command that makes
-/// it again.
+/// Makes the page. `releases` are the releases of the systems' kernels, `command` is the command that
+/// makes it again.
 pub fn page(study: &Study, releases: &[(&str, &str)], undone: &Shortfall, command: &str) -> String {
     let title = "Clock resolution: alarms at 100 and 20,000 Hz";
     let own = [STYLE, draw::STYLE].concat();

@@ -6,8 +6,8 @@ use serde::Serialize;
 /// The machine on which the paper measured.
 pub const MACHINE: &str = "Pentium III 664 MHz, Linux 2.4.8";
 
-/// A distribution's tail, us: the latencies that 90, 95 and 99 % of the samples do not exceed, and the
-/// longest.
+/// A distribution's tail, us: the latencies that 90, 95 and 99 % of the samples do not exceed,
+/// and the longest.
 #[derive(Clone, Copy, PartialEq, Debug, Serialize)]
 pub struct Tail {
     /// The latency that 90 % do not exceed, us.

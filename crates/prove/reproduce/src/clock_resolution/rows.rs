@@ -1,5 +1,5 @@
-//! The rows of table 6 and the shares of figure 7: the published value, the measured value, and whether they
-//! agree.
+//! The rows of table 6 and the shares of figure 7: the published value, the measured value, and
+//! whether they agree.
 
 use serde::Serialize;
 

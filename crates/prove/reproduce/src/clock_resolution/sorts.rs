@@ -40,8 +40,8 @@ pub const GENERATIONS: [Generation; 2] = [
     },
 ];
 
-/// The values of figure 8 in the paper's text: the generation's key, the system's key, and numbers sorted per
-/// second.
+/// The values of figure 8 in the paper's text: the generation's key, the system's key, and numbers
+/// sorted per second.
 const PUBLISHED: [(&str, &str, f64); 2] = [("older", "base", 2_559_000.0), ("newer", "fast", 3_136_000.0)];
 
 /// A cell: the numbers that one boot of a system sorted on a processor.

@@ -1,5 +1,5 @@
-//! What a hard timer, a soft timer and a check cost, and from which share of useful checks on firm timers
-//! pay.
+//! What a hard timer, a soft timer and a check cost, and from which share of useful checks on
+//! firm timers pay.
 
 use serde::Serialize;
 

@@ -17,8 +17,8 @@ const MODULES: [&str; 2] = ["nfsd", "nfsv4"];
 /// A sample that is later than this counts as late, us. It is half of the article's first threshold, and
 /// several times the duration of a wake-up.
 const LATE_US: u64 = 50;
-/// How long the loads may take to get ready, in addition to the time of the samples, seconds of the guest's
-/// time.
+/// How long the loads may take to get ready, in addition to the time of the samples, seconds of
+/// the guest's time.
 const AROUND_S: u64 = 150;
 /// The result files: the first measurement's samples, and the samples that were split.
 const RESULTS: &str = "latency.json";

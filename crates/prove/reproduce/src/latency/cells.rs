@@ -1,5 +1,5 @@
-//! Runs the cells of the study: old and present kernels beside the article's loads. Each cell has a boot of
-//! its own.
+//! Runs the cells of the study: old and present kernels beside the article's loads. Each cell has a
+//! boot of its own.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,8 +31,8 @@ pub struct Request {
 }
 
 impl Request {
-    /// All cells: first every kernel beside every load with the first seed, then the same for each further
-    /// seed.
+    /// All cells: first every kernel beside every load with the first seed, then the same for
+    /// each further seed.
     fn boots(&self) -> Vec<Boot> {
         let mut boots = Vec::new();
         for seed in 1..=self.seeds {

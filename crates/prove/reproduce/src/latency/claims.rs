@@ -1,5 +1,5 @@
-//! The article's order of its kernels, and whether the present kernels that stand for them have the same
-//! order.
+//! The article's order of its kernels, and whether the present kernels that stand for them have
+//! the same order.
 
 use serde::Serialize;
 use spry_latency::Results;

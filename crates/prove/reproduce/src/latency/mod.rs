@@ -147,8 +147,8 @@ impl Study {
         Some(Column { name: kernel.key.to_owned(), ..column })
     }
 
-    /// The latencies of a kernel beside all loads together, as the article measured them; `None` if there are
-    /// none.
+    /// The latencies of a kernel beside all loads together, as the article measured them; `None` if
+    /// there are none.
     pub fn together(&self, kernel: &Kernel) -> Option<Histogram> {
         let mut sum = Histogram::default();
         let cells = self.cells.iter().filter(|cell| cell.kernel == kernel.key);

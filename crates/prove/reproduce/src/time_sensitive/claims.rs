@@ -64,8 +64,8 @@ impl Aim {
     }
 }
 
-/// Values that differ by less than this factor count as alike: the paper's skews differ by a factor of 24 or
-/// more.
+/// Values that differ by less than this factor count as alike: the paper's skews differ by a
+/// factor of 24 or more.
 const TIMES: f64 = 2.0;
 
 /// A finding of the paper: the skew of one system is greater than the skew of another.

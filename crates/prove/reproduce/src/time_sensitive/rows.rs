@@ -1,5 +1,5 @@
-//! The rows of the study's tables: a quantity beside a load, the paper's values, the values of all systems,
-//! and the aim.
+//! The rows of the study's tables: a quantity beside a load, the paper's values, the values of all
+//! systems, and the aim.
 
 use serde::Serialize;
 
@@ -39,8 +39,8 @@ struct Quantity {
 /// Beside a load, Spry's deviation may be this many times the deviation of SCHED_DEADLINE.
 const TIMES: Aim = Aim::TimesStock(1.3);
 
-/// The aim for a thread's allocation in a period: off by at most 5 us for the second thread, 10 us for the
-/// first.
+/// The aim for a thread's allocation in a period: off by at most 5 us for the second thread, 10
+/// us for the first.
 fn allocation(thread: &Thread) -> Aim {
     Aim::AtMost(if thread.name == "one" { 10.0 } else { 5.0 })
 }

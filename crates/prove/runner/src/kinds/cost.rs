@@ -8,8 +8,8 @@ use spry_scenario::metrics::{Metrics, Samples};
 use crate::RunError;
 use crate::stage::{ChildEnd, Complaints, Process, Reader, Stage, Start, Writer};
 
-/// How many small operations are timed together, so that reading the clock takes only a small part of the
-/// time.
+/// How many small operations are timed together, so that reading the clock takes only a small
+/// part of the time.
 const BATCH: u32 = 20;
 
 pub(super) fn play(cost: &Cost, stage: &Stage) -> Result<Metrics, RunError> {

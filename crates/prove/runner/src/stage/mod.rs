@@ -153,9 +153,9 @@ impl Stage {
         Rng::new(self.inner.seed, &self.inner.task, self.inner.instance)
     }
 
-    /// Waits until all threads of all tasks are ready, and then until the task's own start. Each thread of
-    /// the task calls this once, when it has what it needs. It also gives the thread the task's class and
-    /// CPUs.
+    /// Waits until all threads of all tasks are ready, and then until the task's own start. Each thread
+    /// of the task calls this once, when it has what it needs. It also gives the thread the task's
+    /// class and CPUs.
     ///
     /// # Errors
     /// If the machine refuses the class or the CPUs, or if the run was given up.

@@ -30,8 +30,8 @@ impl Reader {
         let _ = file::never_wait(&self.0);
     }
 
-    /// Reads the bytes that have come, and waits for the first if there are none. Fails with `EINTR` at a
-    /// signal.
+    /// Reads the bytes that have come, and waits for the first if there are none. Fails with
+    /// `EINTR` at a signal.
     pub(crate) fn read(&self, buffer: &mut [u8]) -> io::Result<usize> {
         measured::read(self.0.as_fd(), buffer)
     }

@@ -42,8 +42,8 @@ impl Stage {
         Ok(String::from_utf8_lossy(&ended.stdout).into_owned())
     }
 
-    /// Gives the class of the calling thread to all threads of a program and of the processes that it
-    /// started.
+    /// Gives the class of the calling thread to all threads of a program and of the processes
+    /// that it started.
     pub(crate) fn share_class(&self, program: &Program) -> Result<(), X11Error> {
         tree::adopt_class(program.tgid())
             .map_err(|source| X11Error::Kernel { what: "giving a program its task's class", source })

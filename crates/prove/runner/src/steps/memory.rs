@@ -13,8 +13,8 @@ pub(crate) struct Buffers(Vec<(usize, Access, Buffer)>);
 
 enum Buffer {
     Bytes(Vec<u8>),
-    /// `links`: for each word, the index of the word to which it leads. `at`: the word at which the last walk
-    /// stopped.
+    /// `links`: for each word, the index of the word to which it leads. `at`: the word at which the
+    /// last walk stopped.
     Chain {
         links: Vec<usize>,
         at: usize,

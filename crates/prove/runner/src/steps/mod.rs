@@ -376,8 +376,8 @@ impl<'a> Actor<'a> {
         result.map_err(|error| RunError::Failed(format!("file {name}: {error}")).into())
     }
 
-    /// Shows the next frame, and waits until it is due. Frames that are late by more than half a period are
-    /// dropped.
+    /// Shows the next frame, and waits until it is due. Frames that are late by more than half a
+    /// period are dropped.
     fn frame(&mut self, period_ns: u64) -> StepResult {
         let now_ns = self.stage.now_ns();
         while now_ns > self.start.t0_ns + self.frame * period_ns + period_ns / 2 {
@@ -393,8 +393,8 @@ impl<'a> Actor<'a> {
         Ok(())
     }
 
-    /// Starts the steps of another task: in a new thread if that task shares a process, else in a new
-    /// process.
+    /// Starts the steps of another task: in a new thread if that task shares a process, else
+    /// in a new process.
     fn fork(&mut self, task: usize) -> StepResult {
         let spec = &self.scenario.tasks[task];
         let Action::Steps(program) = &spec.action else { return Ok(()) };

@@ -18,8 +18,8 @@ use super::X11Error;
 const SAID_MAX: u64 = 600;
 /// How long a program may take to end after the request to end, in steps of 10 ms.
 const PATIENCE_STEPS: u32 = 200;
-/// The kernel's usual timer slack in nanoseconds. A measuring parent may have another one, which its children
-/// would inherit.
+/// The kernel's usual timer slack in nanoseconds. A measuring parent may have another one, which its
+/// children would inherit.
 const USUAL_SLACK_NS: NonZeroU64 = NonZeroU64::new(50_000).expect("it is more than 0");
 
 /// A running program. When this value is dropped, the program ends, and so does every process that stayed in
@@ -37,8 +37,8 @@ impl Program {
     /// The program gets a signal when the calling thread ends, so the caller must be a thread that stays.
     ///
     /// # Errors
-    /// [`X11Error::Missing`] naming `package` if there is no such program; else the reason why the program
-    /// did not start.
+    /// [`X11Error::Missing`] naming `package` if there is no such program; else the reason why the
+    /// program did not start.
     pub fn start(
         mut command: Command,
         output: Output,
@@ -108,8 +108,8 @@ impl Program {
     /// Checks that the program still runs.
     ///
     /// # Errors
-    /// [`X11Error::Ended`] with the program's exit status and the end of its output, if the program has
-    /// ended.
+    /// [`X11Error::Ended`] with the program's exit status and the end of its output, if the
+    /// program has ended.
     pub fn check(&mut self) -> Result<(), X11Error> {
         if self.ended.is_none() {
             self.ended = self.child.try_wait().unwrap_or(None);

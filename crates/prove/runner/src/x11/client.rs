@@ -1,5 +1,5 @@
-//! A connection to an X server: waiting for events up to a deadline, and the few requests that all clients
-//! use.
+//! A connection to an X server: waiting for events up to a deadline, and the few requests that
+//! all clients use.
 
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
@@ -102,8 +102,8 @@ impl Client {
         self.sync()
     }
 
-    /// Gives a window the keyboard focus and moves the pointer into it: some programs use the focus, some use
-    /// the pointer.
+    /// Gives a window the keyboard focus and moves the pointer into it: some programs use the focus, some
+    /// use the pointer.
     ///
     /// # Errors
     /// If the window cannot get the focus.

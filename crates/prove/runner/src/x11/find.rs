@@ -13,8 +13,8 @@ use super::{X11Error, clock, tree};
 
 /// The interval between two searches through the display's windows.
 const ROUND: Duration = Duration::from_millis(100);
-/// The least width and height of a program's own window, pixels. A smaller window is a helper of a toolkit,
-/// or an icon.
+/// The least width and height of a program's own window, pixels. A smaller window is a helper of a
+/// toolkit, or an icon.
 const SIDE_MIN: u16 = 48;
 /// The greatest length that is read of a property, in units of 4 bytes.
 const PROPERTY_MAX: u32 = 256;
@@ -53,8 +53,8 @@ pub struct VisibleWindow {
     pub height: u16,
 }
 
-/// The windows that are on the display before a program starts. They are needed to recognise the program's
-/// own window.
+/// The windows that are on the display before a program starts. They are needed to recognise the
+/// program's own window.
 ///
 /// # Errors
 /// If the connection breaks.
@@ -65,8 +65,8 @@ pub fn present(client: &Client) -> Result<BTreeSet<Window>, X11Error> {
 /// Waits for the window of a program: the first window that is new and visible, and fits `sought`.
 ///
 /// # Errors
-/// [`X11Error::Ended`] if the program ends, [`X11Error::NoWindow`] if it shows no such window within
-/// `patience`.
+/// [`X11Error::Ended`] if the program ends, [`X11Error::NoWindow`] if it shows no such window
+/// within `patience`.
 pub fn wait_for(
     client: &Client,
     program: &mut Program,
@@ -142,8 +142,8 @@ fn windows(client: &Client) -> Result<Vec<VisibleWindow>, X11Error> {
     Ok(seen)
 }
 
-/// The process of the client that made a window; `None` if the server cannot determine it from the client's
-/// socket.
+/// The process of the client that made a window; `None` if the server cannot determine it from the
+/// client's socket.
 fn owner(client: &Client, window: Window) -> Result<Option<u32>, X11Error> {
     let wanted = ClientIdSpec { client: window, mask: ClientIdMask::LOCAL_CLIENT_PID };
     let Ok(reply) = client.connection().res_query_client_ids(&[wanted])?.reply() else { return Ok(None) };

@@ -34,8 +34,8 @@ impl Server {
     /// Starts a server and waits until it answers. Call it from a thread that outlives the server.
     ///
     /// # Errors
-    /// If the server is missing, ends early or does not answer within a minute; for Xorg, if the kernel has
-    /// no `uinput`.
+    /// If the server is missing, ends early or does not answer within a minute; for Xorg, if the kernel
+    /// has no `uinput`.
     pub fn start(kind: XServer, size: Size) -> Result<Self, X11Error> {
         let scratch = Scratch::make(None)
             .map_err(|source| X11Error::Kernel { what: "making a temporary directory", source })?;

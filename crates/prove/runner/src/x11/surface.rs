@@ -155,8 +155,8 @@ impl Surface {
         self.picture.words().chunks_exact_mut(usize::from(self.window.size.width))
     }
 
-    /// Shows the picture and waits until the server has drawn it, as players do before they use the memory
-    /// again.
+    /// Shows the picture and waits until the server has drawn it, as players do before they use
+    /// the memory again.
     ///
     /// # Errors
     /// If the connection breaks or the server does not answer.

@@ -102,8 +102,8 @@ fn node(door: &File) -> io::Result<PathBuf> {
     ))
 }
 
-/// Presses keys one after another, then releases them in the opposite order. `door` is the descriptor of a
-/// keyboard.
+/// Presses keys one after another, then releases them in the opposite order. `door` is the
+/// descriptor of a keyboard.
 ///
 /// # Errors
 /// If the kernel refuses the write.

@@ -25,8 +25,8 @@ pub struct Compile {
     pub options: Vec<String>,
     /// The name of the source package.
     pub source: String,
-    /// The directory of the source in which C files are compiled, with all directories below it; ".": the
-    /// whole source.
+    /// The directory of the source in which C files are compiled, with all directories below it; ".":
+    /// the whole source.
     pub under: String,
 }
 

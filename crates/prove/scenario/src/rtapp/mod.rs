@@ -21,8 +21,8 @@ const UNSUPPORTED: [(&str, &str); 3] = [
     ("util_max", "utilisation clamping"),
     ("nodes_membind", "binding memory to nodes"),
 ];
-/// The keys of the "global" object that do not affect the workload: they configure rt-app's own logs and
-/// calibration.
+/// The keys of the "global" object that do not affect the workload: they configure rt-app's own logs
+/// and calibration.
 const WITHOUT_EFFECT: [&str; 10] = [
     "calibration",
     "logdir",

@@ -42,8 +42,8 @@ pub enum CompareError {
 pub enum Pooling {
     /// Each result becomes a column of its own.
     Each,
-    /// Measurements of the same kernel, preemption model, scheduler, source, rate, priority and load become
-    /// one column.
+    /// Measurements of the same kernel, preemption model, scheduler, source, rate, priority and load
+    /// become one column.
     Alike,
 }
 
@@ -224,8 +224,8 @@ impl Comparison {
         others.iter().map(|other| later(&other)).sum()
     }
 
-    /// The columns at a point, the earliest first, each except the first with its difference from the column
-    /// before it.
+    /// The columns at a point, the earliest first, each except the first with its difference from the
+    /// column before it.
     pub fn order(&self, point: Point) -> Vec<(&Column, Option<Difference>)> {
         let mut columns: Vec<&Column> = self.columns.iter().collect();
         columns.sort_by_key(|column| point.value_ns(&column.summary));

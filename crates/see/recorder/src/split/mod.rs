@@ -72,8 +72,8 @@ impl Split {
     /// without a threshold no thread leaves a record.
     ///
     /// # Errors
-    /// Without the privilege to load programs, or where the kernel lacks a tracepoint or feature that they
-    /// need.
+    /// Without the privilege to load programs, or where the kernel lacks a tracepoint or feature
+    /// that they need.
     pub fn start(threshold: Option<Duration>) -> Result<Split> {
         let kernel = Kernel::probe().ok_or(Error::NoBtf)?;
         if let Some(missing) = NEEDED.into_iter().find(|name| kernel.tracepoint(name).is_none()) {

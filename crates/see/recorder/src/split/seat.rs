@@ -33,16 +33,16 @@ impl Seats {
     }
 }
 
-/// The times of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is a time that was not
-/// seen.
+/// The times of a thread's latest wake-up, ns of this process' `CLOCK_MONOTONIC`; 0 is a time
+/// that was not seen.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct WakeTimes {
     /// The latest interrupt's entry on the CPU that woke the thread.
     pub irq_ns: u64,
     /// The wake-up of the thread, at which its CPU was asked to reschedule.
     pub resched_ns: u64,
-    /// The entry of the `schedule()` that chose the thread; where that cannot be seen, the switch to the
-    /// thread.
+    /// The entry of the `schedule()` that chose the thread; where that cannot be seen, the
+    /// switch to the thread.
     pub schedule_ns: u64,
     /// The switch to the thread.
     pub switch_ns: u64,

@@ -111,8 +111,8 @@ pub fn now_ns() -> u64 {
     time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
-/// A pipe's two ends: to read from and to write to. (The standard library's own needs a newer Rust than
-/// Debian's.)
+/// A pipe's two ends: to read from and to write to. (The standard library's own needs a newer Rust
+/// than Debian's.)
 pub fn pipe() -> (File, File) {
     let mut ends = [0; 2];
     // SAFETY: there is room for two descriptors.

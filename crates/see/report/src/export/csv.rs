@@ -1,5 +1,5 @@
-//! A trace as comma-separated values (RFC 4180), one line an event; a field that the event does not have is
-//! empty.
+//! A trace as comma-separated values (RFC 4180), one line an event; a field that the event does
+//! not have is empty.
 
 use std::io::Write;
 

@@ -1,5 +1,5 @@
-//! The facts that an exporter has met so far: the names, processes and priorities of tasks, and the kinds of
-//! events.
+//! The facts that an exporter has met so far: the names, processes and priorities of tasks, and the
+//! kinds of events.
 
 use std::borrow::Cow;
 use std::collections::HashMap;

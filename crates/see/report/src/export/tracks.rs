@@ -1,8 +1,8 @@
 //! Events that have no form in ftrace, as Perfetto track events: marks, timers, ticks, traffic, stacks,
 //! accounts, losses.
 //!
-//! The field numbers come from `track_event.proto` and `track_descriptor.proto` in Perfetto's published
-//! schema.
+//! The field numbers come from `track_event.proto` and `track_descriptor.proto` in Perfetto's
+//! published schema.
 
 use std::collections::HashMap;
 
@@ -195,8 +195,8 @@ impl Tracks {
     }
 }
 
-/// Describes a thread's track. It is drawn under the thread if the thread's process is known; otherwise it
-/// stands alone.
+/// Describes a thread's track. It is drawn under the thread if the thread's process is known; otherwise
+/// it stands alone.
 fn describe_thread(descriptor: &mut Message, tid: Tid, tasks: &Tasks) {
     let Some(tgid) = tasks.get(tid).and_then(|known| known.tgid) else {
         descriptor.string(2, &format!("{} {tid}", tasks.name(0, tid)));

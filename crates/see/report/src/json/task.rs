@@ -8,8 +8,8 @@ use spry_analysis::histogram::{Histogram, Tally};
 use spry_trace::event::{Policy, PrevState};
 use spry_trace::{Tgid, Tid};
 
-/// A distribution's figures, ns; null where there are no values. The count is null, too, where it is not
-/// known.
+/// A distribution's figures, ns; null where there are no values. The count is null, too, where
+/// it is not known.
 #[derive(Serialize)]
 pub(super) struct Figures {
     count: Option<u64>,

@@ -30,8 +30,8 @@ const AT_ONCE: usize = 16;
 const SAME_PERCENT: u64 = 10;
 /// The most threads of one person that requests from the bus can serve, as in rtkit.
 pub(super) const THREADS: usize = 25;
-/// Budgets of which at least this part was used, percent, count as used up, if the enforcer does not report
-/// that itself.
+/// Budgets of which at least this part was used, percent, count as used up, if the enforcer does not
+/// report that itself.
 const USED_UP_PERCENT: u64 = 95;
 
 /// The measurement of a thread's run time.
@@ -300,8 +300,8 @@ impl Reservations {
         }
     }
 
-    /// Changes a reservation's budget. If an increase does not fit, half or a quarter of the difference is
-    /// tried.
+    /// Changes a reservation's budget. If an increase does not fit, half or a quarter of the
+    /// difference is tried.
     fn give_budget(&mut self, slot: u32, wanted_ns: u64) {
         let Some(had_ns) = self.by_bus.kept.get(&slot).map(|kept| kept.budget_ns) else { return };
         if had_ns.abs_diff(wanted_ns) * 100 <= had_ns.max(wanted_ns) * SAME_PERCENT {

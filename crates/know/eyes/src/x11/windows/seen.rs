@@ -2,9 +2,9 @@
 //!
 //! Input goes to a window of a client, often to a small or input-only window inside a window that a person
 //! sees: GTK and Java have such windows for the keyboard. So the eyes look at the outermost window of the
-//! same client around it; around that there may be a window manager's frame. Input counts if this outermost
-//! window shows pixels, a person can see enough of them, and its client has drawn as many since the window
-//! was mapped.
+//! same client around it; around that there may be a window manager's frame. Input counts if this
+//! outermost window shows pixels, a person can see enough of them, and its client has drawn as many since
+//! the window was mapped.
 //!
 //! A window in which nothing was drawn shows what is below it (its background is None), and does not count,
 //! however large it is. A window that was there before the eyes has to draw as well: its earlier drawings are
@@ -26,8 +26,8 @@ use crate::x11::link::LinkError;
 const PIXELS_LEAST: u64 = 256;
 /// The eyes follow windows around a window up to so many levels.
 const CLIMB_MAX: usize = 32;
-/// For a window that is not followed, the server's answer about the windows around it is used again for this
-/// time.
+/// For a window that is not followed, the server's answer about the windows around it is used
+/// again for this time.
 const BELIEVED: Duration = Duration::from_secs(1);
 /// For at most so many windows the windows around them are remembered.
 const AROUND_MAX: usize = 4096;
@@ -58,8 +58,8 @@ impl Windows {
         self.nodes.get(&window).is_some_and(|node| node.look == Look::Opaque)
     }
 
-    /// Whether a person can see this window and its client drew it. The window is an outermost window of its
-    /// client.
+    /// Whether a person can see this window and its client drew it. The window is an outermost
+    /// window of its client.
     pub(in crate::x11) fn is_seen(&mut self, window: Window) -> bool {
         let generation = self.generation;
         let Some(node) = self.nodes.get(&window) else { return false };
@@ -119,8 +119,8 @@ impl Windows {
         Ok(outermost)
     }
 
-    /// The outermost of the followed windows around this window that the client made; it may be this window
-    /// itself.
+    /// The outermost of the followed windows around this window that the client made; it may be
+    /// this window itself.
     fn outermost_followed(&self, window: Window, client: u32) -> Option<Window> {
         let mut outermost = None;
         let mut at = window;

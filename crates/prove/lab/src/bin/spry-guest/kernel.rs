@@ -1,5 +1,5 @@
-//! The kernel services that the guest's first process uses: mounts, limits, the clock, the kernel's messages,
-//! the restart.
+//! The kernel services that the guest's first process uses: mounts, limits, the clock, the kernel's
+//! messages, the restart.
 
 use std::arch::asm;
 use std::ffi::CString;

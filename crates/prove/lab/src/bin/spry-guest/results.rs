@@ -61,8 +61,8 @@ impl Shared {
         unsafe { std::slice::from_raw_parts_mut(self.start, self.len) }
     }
 
-    /// Gives every result and the guest's own account to the lab. If the results do not fit, the account has
-    /// a failure.
+    /// Gives every result and the guest's own account to the lab. If the results do not fit, the
+    /// account has a failure.
     pub fn hand_out(&mut self, mut account: Account) -> io::Result<()> {
         let mut paths = Vec::new();
         collect(Path::new(RESULTS_DIRECTORY), &mut paths)?;

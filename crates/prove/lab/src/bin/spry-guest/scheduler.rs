@@ -1,5 +1,5 @@
-//! The scheduler under test: the guest starts it, waits until it is in charge, and checks that it stays in
-//! charge.
+//! The scheduler under test: the guest starts it, waits until it is in charge, and checks that it
+//! stays in charge.
 
 use std::fs;
 use std::process::ExitStatus;

@@ -20,8 +20,8 @@ const FONT: &[u8] = b"fixed";
 /// The interval at which the editor checks whether the run is over.
 const ROUND: Duration = Duration::from_millis(100);
 
-/// Plays an editor: it sleeps until a key comes, works, draws the character, and begins a new line where one
-/// is full.
+/// Plays an editor: it sleeps until a key comes, works, draws the character, and begins a new line
+/// where one is full.
 pub(in crate::kinds) fn play(editor: &Editor, stage: &Stage) -> Result<Metrics, RunError> {
     let window = ClientWindow::open(observer::display(stage)?, stage.task_name(), editor.at, editor.size)?;
     let mut page = Page::new(window)?;
@@ -63,8 +63,8 @@ impl Page {
         Ok(Self { window, keyboard, columns, rows, column: 0, row: 0 })
     }
 
-    /// Draws a character after the last one. When the page is full, it becomes empty, and the next character
-    /// comes first.
+    /// Draws a character after the last one. When the page is full, it becomes empty, and the next
+    /// character comes first.
     fn write(&mut self, letter: char) -> Result<(), X11Error> {
         let connection = self.window.client().connection();
         if letter == '\n' || self.column == self.columns {

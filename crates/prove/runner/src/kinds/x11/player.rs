@@ -28,8 +28,8 @@ struct Window {
 }
 
 impl Screen for Window {
-    /// Enlarges the frame's picture line by line, as a player does if the screen cannot scale, and shows the
-    /// picture.
+    /// Enlarges the frame's picture line by line, as a player does if the screen cannot scale, and
+    /// shows the picture.
     fn show(&mut self, frame: u64) -> Result<(), RunError> {
         let Self { surface, zoom, line } = self;
         for (number, row) in surface.rows().enumerate() {

@@ -28,9 +28,9 @@ the answer is that each letter of this shows at once
 and that no frame is late whatever else is being done
 ";
 
-/// Types at a window. A key's response is the time from its injection to the first drawing in the window by
-/// DAMAGE. Keys are injected by XTEST or, where the server is Xorg, by the keyboard that it reads from the
-/// kernel.
+/// Types at a window. A key's response is the time from its injection to the first drawing in the window
+/// by DAMAGE. Keys are injected by XTEST or, where the server is Xorg, by the keyboard that it reads
+/// from the kernel.
 pub(in crate::kinds) fn play(typing: &Typist, stage: &Stage) -> Result<Metrics, RunError> {
     let client = Client::connect(observer::display(stage)?)?;
     let window = target::wait_for(&client, &typing.target, WINDOW_PATIENCE)?;
@@ -110,8 +110,8 @@ impl Hand<'_> {
         self.watch.client().focus(self.window)
     }
 
-    /// Types the opening, then the first letters. Each letter is typed after the preceding letter has been
-    /// drawn.
+    /// Types the opening, then the first letters. Each letter is typed after the preceding letter
+    /// has been drawn.
     fn prepare(&mut self, opening: &str, letters: usize, first: Duration) -> Result<(), X11Error> {
         // A character of the opening may draw nothing, for instance the key that makes vi insert text.
         for letter in opening.chars() {

@@ -16,8 +16,8 @@ pub struct Typist {
     pub target: String,
     /// The time between two keys, ns.
     pub interval_ns: u64,
-    /// The greatest random delay of a key, as a share of the interval, 0 to 1: no person types in step with a
-    /// clock tick.
+    /// The greatest random delay of a key, as a share of the interval, 0 to 1: no person types in step
+    /// with a clock tick.
     pub jitter: f64,
     /// The keys that are typed first, each without waiting for an answer.
     pub opening: String,
