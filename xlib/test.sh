@@ -27,7 +27,7 @@ check_shape_of_c() {
     "$(find_clang_format)" --dry-run --Werror $(own_files crates '*.c' '*.h')
 }
 
-# Our own sources below DIR whose names match any of the patterns; vmlinux.h is the kernel's.
+# Our own sources below DIR with names that match any of the patterns; vmlinux.h is the kernel's.
 own_files() {
     dir=$1
     shift
