@@ -180,19 +180,15 @@ impl<R: Read + Seek> Import<R> {
         };
         if let Some(stamped) = &self.current {
             self.totals.end_ns = self.totals.end_ns.max(stamped.time_ns);
-            match stamped.event {
-                // As in a trace of Spry's own.
-                Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_) => {}
-                Event::Lost(Lost { count }) => {
-                    self.totals.lost = self.totals.lost.saturating_add(count);
-                    let cpu = usize::from(stamped.cpu);
-                    if cpu >= self.totals.lost_per_cpu.len() {
-                        self.totals.lost_per_cpu.resize(cpu + 1, 0);
-                    }
-                    let of = &mut self.totals.lost_per_cpu[cpu];
-                    *of = of.saturating_add(count);
+            self.totals.events += u64::from(stamped.event.is_counted());
+            if let Event::Lost(Lost { count }) = stamped.event {
+                self.totals.lost = self.totals.lost.saturating_add(count);
+                let cpu = usize::from(stamped.cpu);
+                if cpu >= self.totals.lost_per_cpu.len() {
+                    self.totals.lost_per_cpu.resize(cpu + 1, 0);
                 }
-                _ => self.totals.events += 1,
+                let of = &mut self.totals.lost_per_cpu[cpu];
+                *of = of.saturating_add(count);
             }
         }
         Ok(self.current.as_ref())
