@@ -163,7 +163,7 @@ pub fn culprits(delay: &Delay) -> String {
 }
 
 /// The CPU that a bound task did not use, unless that CPU was idle for a small part of the wait alone. The
-/// task is named, for the text before may be of another: `make 7 is bound to CPU 1; CPU 3 was idle for 300 us`.
+/// task is named, for the text before may be of another: `make 7 is bound to CPU 1; CPU 3 was idle for 3 ms`.
 fn unused(delay: &Delay) -> Option<String> {
     let bound = delay.bound.as_ref().filter(|bound| bound.idle_ns >= delay.wait_ns / 10)?;
     let to = match bound.cpus {

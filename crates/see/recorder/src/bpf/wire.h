@@ -133,8 +133,8 @@ enum spry_irq {
 	SPRY_IRQ_IRQ_WORK = 0x10003,
 };
 
-/* A timer whose time is this at most, ns of CLOCK_MONOTONIC, was to expire at once and has no record: Rust's
- * TimerExpire::AT_ONCE_NS. */
+/* A timer with a time of this at most, ns of CLOCK_MONOTONIC, was to expire at once and has no record. It is
+ * TimerExpire::AT_ONCE_NS in Rust. */
 #define SPRY_AT_ONCE_NS 1
 
 /* A timer's expiry. */
