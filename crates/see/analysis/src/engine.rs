@@ -6,7 +6,7 @@ use spry_timeline::{
     Idled, Interrupted, Migrated, Observer, Ran, Slept, Switched, TaskIndex, Ticked, Timeline, Waited,
     Waking, Window, Woken,
 };
-use spry_trace::event::{Event, TaskStat};
+use spry_trace::event::TaskStat;
 use spry_trace::{Header, Kinds, Stamped, Tgid};
 
 use crate::analysis::{ALL, About, Analysis, Closing, Counter, Hook, Parts, Setup};
@@ -196,11 +196,7 @@ impl Engine {
     /// Takes the next event, in order of time over all CPUs.
     #[inline]
     pub fn push(&mut self, event: &Stamped) -> Progress {
-        let is_counted = !matches!(
-            event.event,
-            Event::Task(_) | Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_)
-        );
-        self.events += u64::from(is_counted && self.counted_ns.contains(&event.time_ns));
+        self.events += u64::from(event.event.is_counted() && self.counted_ns.contains(&event.time_ns));
         if !self.unseen.is_empty() {
             self.unseen = self.unseen.minus(Kinds::of(&event.event));
         }

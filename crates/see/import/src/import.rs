@@ -10,7 +10,7 @@ use crate::error::{ImportError, in_part};
 use crate::meta;
 use crate::perf::{MAGIC_BIG, MAGIC_LITTLE, PerfData};
 use crate::states::Numbering;
-use crate::tracecmd::TraceDat;
+use crate::tracecmd::{Shifts, TraceDat};
 
 /// If more than this share of switches does not fit the switch before it on its CPU, switches are missing.
 const BROKEN_SHARE_MAX: f64 = 0.02;
@@ -25,8 +25,12 @@ pub enum Note {
     MissingSwitches,
     /// Switches are missing, but no more than events were counted as lost.
     LostSwitches,
-    /// The file has corrections of its times to the clock of another machine. They are not applied.
+    /// The file has corrections of its times to the clock of another machine, and the times have them.
     TimeShift,
+    /// As [`Note::TimeShift`], but the two clocks run at different rates.
+    ScaledTimeShift,
+    /// The file has such corrections, but they are damaged. They are not applied.
+    DamagedTimeShift,
     /// The kernel recorded the place of a state's bit instead of the bit; the file is read accordingly.
     Places,
 }
@@ -41,13 +45,24 @@ impl std::fmt::Display for Note {
             ),
             Note::TimeShift => write!(
                 f,
-                "the file is of a guest and its host was recorded beside it; all times are those of the guest's \
-                 own clock, without the file's corrections to the host's"
+                "the file is of a guest and its host was recorded beside it; all times are those of the \
+                 host's clock, by the file's corrections"
+            ),
+            Note::ScaledTimeShift => write!(
+                f,
+                "the file is of a guest and its host was recorded beside it; all times are those of the \
+                 host's clock, by the file's corrections as trace-cmd applies them, but the guest's clock \
+                 runs at another rate: durations may be wrong by that rate"
+            ),
+            Note::DamagedTimeShift => write!(
+                f,
+                "the file is of a guest and its host was recorded beside it, but the file's corrections \
+                 to the host's clock are damaged; all times are those of the guest's own clock"
             ),
             Note::Places => write!(
                 f,
-                "the kernel (one of the first of Linux 4.14) recorded states by their places, although its text \
-                 says bits; they are read as places"
+                "the kernel (one of the first of Linux 4.14) recorded states by their places, although its \
+                 text says bits; they are read as places"
             ),
             Note::LostSwitches => write!(
                 f,
@@ -156,16 +171,21 @@ impl<R: Read + Seek> Import<R> {
             Form::Perf(data) => data.numbering(),
             Form::TraceCmd(data) => data.numbering(),
         };
-        let has_time_shift = match &self.form {
-            Form::Perf(_) => false,
-            Form::TraceCmd(data) => data.has_time_shift(),
+        let shifts = match &self.form {
+            Form::Perf(_) => Shifts::None,
+            Form::TraceCmd(data) => data.shifts(),
         };
         let missing = (broken.share() > BROKEN_SHARE_MAX).then_some({
             // A lost switch breaks the chain at most once.
             if broken.broken > self.totals.lost { Note::MissingSwitches } else { Note::LostSwitches }
         });
         let places = (numbering == Numbering::Places).then_some(Note::Places);
-        let shift = has_time_shift.then_some(Note::TimeShift);
+        let shift = match shifts {
+            Shifts::None => None,
+            Shifts::Applied => Some(Note::TimeShift),
+            Shifts::Scaled => Some(Note::ScaledTimeShift),
+            Shifts::Damaged => Some(Note::DamagedTimeShift),
+        };
         clock.into_iter().chain(shift).chain(missing).chain(places).collect()
     }
 
@@ -180,19 +200,15 @@ impl<R: Read + Seek> Import<R> {
         };
         if let Some(stamped) = &self.current {
             self.totals.end_ns = self.totals.end_ns.max(stamped.time_ns);
-            match stamped.event {
-                // As in a trace of Spry's own.
-                Event::Task(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_) => {}
-                Event::Lost(Lost { count }) => {
-                    self.totals.lost = self.totals.lost.saturating_add(count);
-                    let cpu = usize::from(stamped.cpu);
-                    if cpu >= self.totals.lost_per_cpu.len() {
-                        self.totals.lost_per_cpu.resize(cpu + 1, 0);
-                    }
-                    let of = &mut self.totals.lost_per_cpu[cpu];
-                    *of = of.saturating_add(count);
+            self.totals.events += u64::from(stamped.event.is_counted());
+            if let Event::Lost(Lost { count }) = stamped.event {
+                self.totals.lost = self.totals.lost.saturating_add(count);
+                let cpu = usize::from(stamped.cpu);
+                if cpu >= self.totals.lost_per_cpu.len() {
+                    self.totals.lost_per_cpu.resize(cpu + 1, 0);
                 }
-                _ => self.totals.events += 1,
+                let of = &mut self.totals.lost_per_cpu[cpu];
+                *of = of.saturating_add(count);
             }
         }
         Ok(self.current.as_ref())

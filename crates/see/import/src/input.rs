@@ -103,3 +103,9 @@ impl<R: Read> Input<R> {
         if skipped < len { Err(io::ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
     }
 }
+
+impl Input<&[u8]> {
+    pub(crate) fn is_at_end(&self) -> bool {
+        self.source.is_empty()
+    }
+}

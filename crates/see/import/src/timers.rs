@@ -12,10 +12,6 @@ const ARMED_MAX: usize = 1 << 18;
 /// less than this, ns.
 const SAME_CLOCK_NS: u64 = 10_000_000;
 
-/// Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not
-/// late. Its deadline on the trace's clock is this at most, ns.
-const AT_ONCE_NS: i128 = 1;
-
 /// The largest number of stored distances of clocks from the records' clock.
 const CLOCKS_MAX: usize = 16;
 
@@ -106,7 +102,8 @@ impl Timers {
             let late_ns = i128::from(now_ns) - i128::from(deadline_ns);
             let there_ns = if is_same_clock { now_ns } else { time_ns };
             let in_trace_ns = i128::from(there_ns) - late_ns;
-            (in_trace_ns > AT_ONCE_NS).then(|| u64::try_from(in_trace_ns).unwrap_or(u64::MAX))
+            (in_trace_ns > i128::from(TimerExpire::AT_ONCE_NS))
+                .then(|| u64::try_from(in_trace_ns).unwrap_or(u64::MAX))
         };
         let (deadline_ns, latest_ns) = (in_trace_ns(armed.soft_expires_ns)?, in_trace_ns(armed.expires_ns)?);
         if !is_same_clock {

@@ -1,6 +1,7 @@
 //! Every form of file gives the same events for the same records, and damaged files are read safely.
 
 mod forge;
+mod guests;
 
 use std::io::Cursor;
 
@@ -269,39 +270,6 @@ fn notes(file: &[u8]) -> String {
     let mut import = Import::open(Cursor::new(file)).unwrap();
     while import.next_event().unwrap().is_some() {}
     import.notes().iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
-}
-
-/// The options of a file of a session with several machines (`trace-cmd record -A`): the session's
-/// identifier; corrections to another clock, two for each of two CPUs; a guest with CPUs of its own.
-fn options_of_a_session() -> Vec<Vec<u8>> {
-    let corrections = |cpu: u64| {
-        let numbers = [0, 4_000_000_000, 7_000_000_000 + cpu, 8_000_000_000 + cpu, 1, 1];
-        [&2u32.to_le_bytes()[..], &numbers.map(u64::to_le_bytes).concat()].concat()
-    };
-    let shift = [&9u64.to_le_bytes()[..], &[1, 0, 0, 0, 2, 0, 0, 0], &corrections(0), &corrections(1)];
-    let guest =
-        [&b"guest\0"[..], &7u64.to_le_bytes(), &[2u32, 6, 11, 7, 12].map(u32::to_le_bytes).concat()].concat();
-    vec![
-        forge::option(11, &8u64.to_le_bytes()),
-        forge::option(12, &shift.concat()),
-        forge::option(13, &guest),
-    ]
-}
-
-#[test]
-fn a_guest_keeps_its_own_clock_and_cpus_and_says_so() {
-    let records = forge::happening(ROUNDS);
-    let buffers = [("", "mono", &records[..])];
-    let file = |options: &[Vec<u8>]| forge::trace_dat_7_of(&buffers, forge::Packing::None, &options.concat());
-    let (plain, _) = read(&file(&[])).unwrap();
-    let options = options_of_a_session();
-    for given in [&options[..], &options[..2], &options[2..]] {
-        let (events, totals) = read(&file(given)).unwrap();
-        assert_eq!((events, totals.damaged_bytes), (plain.clone(), 0));
-        assert_eq!(Import::open(Cursor::new(file(given))).unwrap().header().cpus, 2);
-    }
-    assert!(notes(&file(&options)).contains("the guest's own clock"), "{}", notes(&file(&options)));
-    assert_eq!(notes(&file(&options[2..])), "", "a host's file is as any other");
 }
 
 #[test]

@@ -215,6 +215,11 @@ mod tests {
     }
 
     #[test]
+    fn timers_that_expire_at_once_are_those_of_imports() {
+        assert_eq!(u64::from(SPRY_AT_ONCE_NS), spry_trace::event::TimerExpire::AT_ONCE_NS);
+    }
+
+    #[test]
     fn every_number_is_one_kind_or_none() {
         let known = (0..256).filter(|&number| Kind::try_from(number).is_ok()).count();
         assert_eq!(known, 29);

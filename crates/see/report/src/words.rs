@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use spry_analysis::findings::{
-    Blame, Bound, CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party,
+    Blame, CpuFinding, Culprit, Delay, DelayCause, DelayEnd, Findings, IdleReason, NameShare, Party,
     TraceFinding, Who,
 };
 pub use spry_page::words::plain;
@@ -156,24 +156,22 @@ pub fn culprits(delay: &Delay) -> String {
     if text.is_empty() {
         text += "no other task had the CPU";
     }
-    if let Some(bound) = unused(delay) {
-        let to = match bound.cpus {
-            1 => format!("CPU {}", delay.cpu),
-            cpus => format!("{cpus} CPUs"),
-        };
-        _ = write!(
-            text,
-            " (it is bound to {to}; CPU {} was idle {})",
-            bound.idle_cpu,
-            duration(bound.idle_ns)
-        );
+    if let Some(unused) = unused(delay) {
+        _ = write!(text, " ({unused})");
     }
     text
 }
 
-/// The CPU that a bound task did not use, unless that CPU was idle for a small part of the wait alone.
-fn unused(delay: &Delay) -> Option<&Bound> {
-    delay.bound.as_ref().filter(|bound| bound.idle_ns >= delay.wait_ns / 10)
+/// The CPU that a bound task did not use, unless that CPU was idle for a small part of the wait alone. The
+/// task is named, for the text before may be of another: `make 7 is bound to CPU 1; CPU 3 was idle for 3 ms`.
+fn unused(delay: &Delay) -> Option<String> {
+    let bound = delay.bound.as_ref().filter(|bound| bound.idle_ns >= delay.wait_ns / 10)?;
+    let to = match bound.cpus {
+        1 => format!("CPU {}", delay.cpu),
+        cpus => format!("{cpus} CPUs"),
+    };
+    let (victim, idle) = (who(&delay.victim), duration(bound.idle_ns));
+    Some(format!("{victim} is bound to {to}; CPU {} was idle for {idle}", bound.idle_cpu))
 }
 
 /// Why a CPU was idle during a wait, as far as the trace shows it: `290 us of it to leave idle state 3`.
@@ -276,16 +274,11 @@ pub fn sentence(delay: &Delay) -> String {
         }
         _ => {}
     }
-    if let Some(bound) = unused(delay) {
-        let to = match bound.cpus {
-            1 => "that CPU".into(),
-            cpus => format!("{cpus} CPUs"),
-        };
-        let ns = duration(bound.idle_ns);
-        _ = write!(text, ", bound to {to} while CPU {} was idle for {ns}", bound.idle_cpu);
-    }
     if delay.end == DelayEnd::Cut {
         text += ", and still waited when the trace ended";
+    }
+    if let Some(unused) = unused(delay) {
+        _ = write!(text, ". {unused}");
     }
     text + "."
 }
@@ -346,7 +339,7 @@ pub(crate) fn verdict(findings: &Findings) -> String {
 
 #[cfg(test)]
 mod tests {
-    use spry_analysis::findings::Delays;
+    use spry_analysis::findings::{Bound, Delays};
     use spry_trace::{Tgid, Tid};
 
     use super::*;
@@ -445,17 +438,12 @@ mod tests {
     fn a_bound_task_is_told_with_the_cpu_that_it_did_not_use() {
         let mut delay = delayed(&[]).delays.expect("one delay").worst.remove(0);
         delay.bound = Some(Bound { cpus: 1, idle_cpu: 3, idle_ns: 300_000 });
-        assert_eq!(
-            culprits(&delay),
-            "no other task had the CPU (it is bound to CPU 1; CPU 3 was idle 300 us)"
-        );
-        assert!(
-            sentence(&delay).ends_with(", bound to that CPU while CPU 3 was idle for 300 us."),
-            "{}",
-            sentence(&delay)
-        );
+        let told = format!("{} is bound to CPU 1; CPU 3 was idle for 300 us", who(&delay.victim));
+        assert_eq!(culprits(&delay), format!("no other task had the CPU ({told})"));
+        assert!(sentence(&delay).ends_with(&format!(". {told}.")), "{}", sentence(&delay));
         delay.bound = Some(Bound { cpus: 2, idle_cpu: 3, idle_ns: 34_000 });
-        assert!(culprits(&delay).ends_with("(it is bound to 2 CPUs; CPU 3 was idle 34.0 us)"));
+        let told = format!("{} is bound to 2 CPUs; CPU 3 was idle for 34.0 us", who(&delay.victim));
+        assert!(culprits(&delay).ends_with(&format!("({told})")));
         delay.bound = Some(Bound { cpus: 2, idle_cpu: 3, idle_ns: 33_999 });
         assert!(!culprits(&delay).contains("bound") && !sentence(&delay).contains("bound"));
     }

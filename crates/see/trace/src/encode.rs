@@ -91,9 +91,7 @@ impl Stream {
             other => self.rare(time_ns, cpu, other, names),
         }
         self.shorten();
-        if !matches!(event, Event::Lost(_) | Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_)) {
-            self.count += 1;
-        }
+        self.count += u64::from(event.is_counted());
     }
 
     /// Writes a record's first byte, then the time since the previous event, ns.

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 pub use spry_task::{Tgid, Tid};
 
+mod counted;
 mod quota;
 
 pub use quota::{Limit, Throttled};
@@ -392,6 +393,12 @@ pub struct TimerExpire {
     pub deadline_ns: u64,
     /// The latest time at which the kernel may let the timer expire (deadline plus timer slack), ns.
     pub latest_ns: u64,
+}
+
+impl TimerExpire {
+    /// Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not
+    /// late and has no event. Its time on the trace's clock is this at most, ns.
+    pub const AT_ONCE_NS: u64 = 1;
 }
 
 /// An interrupt, by its source.

@@ -153,14 +153,10 @@ impl Lane {
                 match told {
                     Some(ReadOutcome::Event) => {
                         self.position = cursor.position();
-                        match self.next.event {
-                            Event::Task(_)
-                            | Event::Throttled(_)
-                            | Event::IdleState(_)
-                            | Event::Affinity(_) => {}
-                            Event::Lost(Lost { count }) => self.lost = self.lost.saturating_add(count),
-                            _ => self.owed = self.owed.saturating_sub(1),
+                        if let Event::Lost(Lost { count }) = self.next.event {
+                            self.lost = self.lost.saturating_add(count);
                         }
+                        self.owed = self.owed.saturating_sub(u64::from(self.next.event.is_counted()));
                         self.next.time_ns = decoder.last_ns();
                         self.is_ready = true;
                         return;

@@ -144,10 +144,10 @@ impl<R: Read> Reader<R> {
             // Times in a damaged file may go back; the times of returned events do not.
             let lane = self.lanes[self.given].as_deref_mut().expect("the lane that was followed or found");
             self.given_ns = lane.give(self.given_ns);
+            let is_counted = lane.event().event.is_counted();
             match &lane.event().event {
                 Event::Switch(switch) if switch.prev_state.is_exit() => {
                     self.names.remove(&switch.prev);
-                    self.totals.events += 1;
                 }
                 Event::Task(_) | Event::Lost(_) | Event::Fork(_) | Event::Comm(_) => {
                     let stamped = lane.event().clone();
@@ -155,9 +155,9 @@ impl<R: Read> Reader<R> {
                         continue;
                     }
                 }
-                Event::Throttled(_) | Event::IdleState(_) | Event::Affinity(_) => {}
-                _ => self.totals.events += 1,
+                _ => {}
             }
+            self.totals.events += u64::from(is_counted);
             return Ok(self.lanes[self.given].as_deref().map(Lane::event));
         }
     }
@@ -175,7 +175,6 @@ impl<R: Read> Reader<R> {
                 if let Some(of) = self.totals.lost_per_cpu.get_mut(usize::from(stamped.cpu)) {
                     *of = of.saturating_add(count);
                 }
-                return true;
             }
             Event::Fork(fork) => {
                 let info = TaskInfo::new(fork.child, fork.child_tgid, fork.comm);
@@ -188,7 +187,6 @@ impl<R: Read> Reader<R> {
             }
             _ => {}
         }
-        self.totals.events += 1;
         true
     }
 

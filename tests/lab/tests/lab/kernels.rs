@@ -11,7 +11,10 @@ use spry_lab::{
     Topology, Variant,
 };
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{SLOW_CPU, example, is_long, lab, machine, printed, programs, run, script, spry_script};
+use spry_lab_tests::{
+    SLOW_CPU, example, is_long, lab, machine, printed, programs, run, script, script_with_programs,
+    spry_script,
+};
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
@@ -66,6 +69,18 @@ fn the_older_release_s_kernel_takes_the_recorder() {
         return;
     }
     takes_the_recorder(&with_kernel(KernelChoice::Older(Flavour::Cloud)));
+}
+
+/// In the long form only, as above.
+#[test]
+fn the_older_release_s_kernel_takes_the_collection() {
+    if !is_long() {
+        return;
+    }
+    let machine = with_kernel(KernelChoice::Older(Flavour::Cloud));
+    let text = "spry-sched run & daemon=$!; sleep 5; spry sched status; kill $daemon; wait $daemon";
+    let said = printed(&run(&machine, &script_with_programs(text, 60)).expect("it runs"));
+    assert!(said.contains("in charge through fair") && !said.contains("who depends on whom"), "{said}");
 }
 
 #[test]

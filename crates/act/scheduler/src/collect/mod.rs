@@ -27,6 +27,19 @@ static OBJECT: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/collect.bpf.o")
 const HOOKS: [(&str, Waits); 2] =
     [("spry_sched_waking", Waits::Asleep), ("spry_try_to_wake_up", Waits::Tested)];
 
+/// The program that gives a process a node at the daemon's request.
+const ENSURE: &str = "spry_ensure";
+
+/// When a process gets a node.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Births {
+    /// With its first edge, or when the daemon asks for one.
+    OnDemand,
+    /// With its first edge alone. Linux 6.1 refuses the program for the other case: it sleeps, and uses a map
+    /// that such programs could not use then. Linux 6.12 takes it, and only sched_ext, which is newer, asks.
+    WhenSeen,
+}
+
 /// The counts of the collection since the previous drain.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 #[must_use]
@@ -47,6 +60,7 @@ pub struct Collector {
     links: Vec<Link>,
     /// The definition of waiting: being asleep, or also being tested for a wake-up.
     waits: Waits,
+    births: Births,
     nodes: Nodes,
     ttys: Ttys,
     /// The process of each node at the previous drain.
@@ -75,11 +89,7 @@ impl Collector {
         libbpf_rs::set_print(Some((PrintLevel::Warn, |_, _| {})));
         let kernel = Kernel::probe().context("the kernel has no type information (CONFIG_DEBUG_INFO_BTF)")?;
         let knobs = knobs(&kernel, constants, nodes);
-        let tested = (constants.waits == Waits::Tested).then(|| Collector::with(Waits::Tested, &knobs).ok());
-        let mut collector = match tested.flatten() {
-            Some(collector) => collector,
-            None => Collector::with(Waits::Asleep, &knobs)?,
-        };
+        let mut collector = Collector::most_of(constants.waits, &knobs)?;
         if collector.waits != constants.waits {
             collector.warnings.push("this kernel shows wake-ups only of those that were asleep".to_owned());
         }
@@ -89,12 +99,27 @@ impl Collector {
         Ok(collector)
     }
 
-    fn with(waits: Waits, knobs: &spry_collect_knobs) -> Result<Collector> {
+    /// Loads as much of the collection as this kernel takes, the most needed first.
+    fn most_of(waits: Waits, knobs: &spry_collect_knobs) -> Result<Collector> {
+        let mut error = None;
+        for births in [Births::OnDemand, Births::WhenSeen] {
+            for waits in [waits, Waits::Asleep] {
+                match Collector::with(waits, births, knobs) {
+                    Ok(collector) => return Ok(collector),
+                    Err(found) => error = Some(found),
+                }
+            }
+        }
+        Err(error.expect("something was tried"))
+    }
+
+    fn with(waits: Waits, births: Births, knobs: &spry_collect_knobs) -> Result<Collector> {
         let mut open = ObjectBuilder::default().open_memory(OBJECT).context("reading the programs")?;
         set_knobs(&mut open, knobs)?;
         for mut program in open.progs_mut() {
             let sees = HOOKS.iter().find(|(name, _)| program.name() == *name).map(|&(_, sees)| sees);
-            program.set_autoload(sees.is_none_or(|sees| sees == waits));
+            let is_refused = program.name() == ENSURE && births == Births::WhenSeen;
+            program.set_autoload(!is_refused && sees.is_none_or(|sees| sees == waits));
         }
         let object = open.load().context("loading the collection into the kernel")?;
         let nodes = Nodes::map(map(&object, "nodes")?, map(&object, "collected")?)
@@ -104,6 +129,7 @@ impl Collector {
             object,
             links: Vec::new(),
             waits,
+            births,
             nodes,
             ttys,
             owners: Vec::new(),
@@ -119,7 +145,7 @@ impl Collector {
 
     fn attach(&mut self) -> Result<()> {
         for program in self.object.progs_mut() {
-            if program.autoload() && program.name() != "spry_ensure" {
+            if program.autoload() && program.name() != ENSURE {
                 let name = program.name().to_string_lossy().into_owned();
                 self.links.push(program.attach().with_context(|| format!("attaching {name}"))?);
             }
@@ -205,8 +231,8 @@ impl Collector {
     }
 
     /// The node of a process, made if it has none. A process that never waited for another process, and for
-    /// which no process waited, can still be in use. `None` if there is no such process, no free node, or on
-    /// kernels before 6.2.
+    /// which no process waited, can still be in use. `None` if there is no such process, no free node, or if
+    /// the kernel refuses the program.
     pub fn ensure(&mut self, tgid: Tgid) -> Option<NodeRef> {
         if let Some(name) = self.find(tgid).filter(|&name| self.nodes.owner(name) == Some(tgid)) {
             return Some(name);
@@ -216,7 +242,10 @@ impl Collector {
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((&raw mut request).cast::<u8>(), size_of::<spry_ensure>())
         };
-        let program = self.object.progs_mut().find(|program| program.name() == "spry_ensure")?;
+        if self.births == Births::WhenSeen {
+            return None;
+        }
+        let program = self.object.progs_mut().find(|program| program.name() == ENSURE)?;
         program.test_run(ProgramInput { context_in: Some(bytes), ..ProgramInput::default() }).ok()?;
         NodeRef::new(request.ref_)
     }
@@ -226,7 +255,7 @@ impl Collector {
     /// # Errors
     /// If there is none with this name.
     pub fn program(&self, name: &str) -> Result<BorrowedFd<'_>> {
-        let found = self.object.progs().find(|program| program.name() == name);
+        let found = self.object.progs().find(|program| program.name() == name && program.autoload());
         let found = found.ok_or_else(|| anyhow!("the program {name} is missing"))?;
         // SAFETY: the object keeps its programs open, and is borrowed as long as the result.
         Ok(unsafe { BorrowedFd::borrow_raw(std::os::fd::AsRawFd::as_raw_fd(&found.as_fd())) })

@@ -9,6 +9,7 @@ use crate::error::{ImportError, in_part};
 use crate::input::{Input, Order};
 use crate::meta::{self, BLOCK_BYTES_MAX, Meta, Start};
 use crate::tracecmd::lane::Place;
+use crate::tracecmd::times::{Scale, Shift, Times};
 use crate::tracecmd::unpack::Packing;
 
 /// The longest option, bytes; below, the largest number of options.
@@ -33,10 +34,12 @@ const SECTION_PACKED: u16 = 1;
 
 /// Options, by their numbers.
 const OPTION_DONE: u16 = 0;
+const OPTION_DATE: u16 = 1;
 const OPTION_CPUSTAT: u16 = 2;
 const OPTION_BUFFER: u16 = 3;
 const OPTION_TRACECLOCK: u16 = 4;
 const OPTION_UNAME: u16 = 5;
+const OPTION_OFFSET: u16 = 7;
 const OPTION_CPUCOUNT: u16 = 8;
 const OPTION_TIME_SHIFT: u16 = 12;
 const OPTION_TSC2NSEC: u16 = 14;
@@ -70,11 +73,15 @@ impl Buffer {
     }
 }
 
-/// The conversion of the processor's cycles to nanoseconds: multiplied by `factor`, shifted right by `shift`.
+/// A file's corrections of its times to the clock of another machine.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Scale {
-    pub(crate) factor: u32,
-    pub(crate) shift: u32,
+pub(crate) enum Shifts {
+    None,
+    Applied,
+    /// They are applied as trace-cmd does it, but the machines' clocks run at different rates.
+    Scaled,
+    /// They are damaged, and left out.
+    Damaged,
 }
 
 /// The contents of a file's head.
@@ -88,11 +95,10 @@ pub(crate) struct Head {
     pub(crate) cpus: u32,
     /// Events lost on each CPU, by the kernel's count.
     pub(crate) lost: BTreeMap<u16, u64>,
-    pub(crate) scale: Option<Scale>,
+    pub(crate) times: Times,
     /// The buffers that have records, the top buffer first.
     pub(crate) buffers: Vec<Buffer>,
-    /// Whether the file has corrections of its times to the clock of another machine.
-    pub(crate) has_time_shift: bool,
+    pub(crate) shifts: Shifts,
     stats_of_others: bool,
     /// Whether version 6 has each buffer's clock after the buffer's list of CPUs.
     has_clock: bool,
@@ -114,9 +120,9 @@ pub(crate) fn read<R: Read + Seek>(source: &mut R) -> Result<Head, ImportError> 
         arch: String::new(),
         cpus: 0,
         lost: BTreeMap::new(),
-        scale: None,
+        times: Times::default(),
         buffers: Vec::new(),
-        has_time_shift: false,
+        shifts: Shifts::None,
         stats_of_others: false,
         has_clock: false,
         is_text: false,
@@ -269,12 +275,22 @@ impl Head {
             OPTION_CPUCOUNT => self.cpus = number(0).unwrap_or(self.cpus),
             OPTION_TSC2NSEC => {
                 let (Some(factor), Some(shift)) = (number(0), number(4)) else { return };
-                self.scale = (factor > 0 && shift < 64).then_some(Scale { factor, shift });
+                self.times.scale = (factor > 0 && shift < 64).then_some(Scale { factor, shift });
             }
             OPTION_CPUSTAT => self.stat(&text()),
-            OPTION_TIME_SHIFT => self.has_time_shift = true,
+            OPTION_DATE => self.times.add_date(&text()),
+            OPTION_OFFSET => self.times.add_offset(&text()),
+            OPTION_TIME_SHIFT => self.shift(data),
             _ => {}
         }
+    }
+
+    fn shift(&mut self, data: &[u8]) {
+        (self.shifts, self.times.shift) = match Shift::read(data, self.order) {
+            Ok(shift) if shift.is_scaled() => (Shifts::Scaled, shift),
+            Ok(shift) => (Shifts::Applied, shift),
+            Err(_) => (Shifts::Damaged, Shift::default()),
+        };
     }
 
     /// Takes the clock that an option names. The first option counts.

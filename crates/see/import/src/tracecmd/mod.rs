@@ -3,6 +3,7 @@
 mod head;
 mod lane;
 mod page;
+mod times;
 mod unpack;
 
 use std::cmp::Reverse;
@@ -19,8 +20,11 @@ use crate::error::ImportError;
 use crate::states::Numbering;
 use crate::stays::BrokenSwitches;
 use crate::timers::Timers;
-use crate::tracecmd::head::{Buffer, Head, Scale};
+use crate::tracecmd::head::{Buffer, Head};
 use crate::tracecmd::lane::{Lane, Next, Place, Shape};
+use crate::tracecmd::times::Times;
+
+pub(crate) use crate::tracecmd::head::Shifts;
 
 /// The accepted sizes of pages, bytes; a size must also be a power of two.
 const PAGE_BYTES: std::ops::RangeInclusive<u32> = 256..=1 << 20;
@@ -44,8 +48,8 @@ pub(crate) struct TraceDat<R> {
     owners: BTreeMap<i64, usize>,
     converter: Converter,
     header: Header,
-    scale: Option<Scale>,
-    has_time_shift: bool,
+    times: Times,
+    shifts: Shifts,
     /// Losses that the kernel counted and that have not been passed on yet, by CPU.
     uncounted: BTreeMap<u16, u64>,
     given_ns: u64,
@@ -100,7 +104,7 @@ impl<R: Read + Seek> TraceDat<R> {
         if head.buffers.is_empty() {
             return Err(ImportError::NoEvents);
         }
-        if head.scale.is_none() && !TIME_CLOCKS.contains(&head.clock.as_str()) {
+        if head.times.scale.is_none() && !TIME_CLOCKS.contains(&head.clock.as_str()) {
             return Err(ImportError::Clock(head.clock));
         }
         let lanes = lanes(&head)?;
@@ -114,8 +118,8 @@ impl<R: Read + Seek> TraceDat<R> {
             owners: BTreeMap::new(),
             converter: Converter::new(catalogue, head.order, head.meta.names, timers),
             header,
-            scale: head.scale,
-            has_time_shift: head.has_time_shift,
+            times: head.times,
+            shifts: head.shifts,
             uncounted: head.lost,
             given_ns: 0,
             state: State::Reading,
@@ -186,11 +190,7 @@ impl<R: Read + Seek> TraceDat<R> {
                 }
             };
             self.due[at] = due;
-            let time_ns = match self.scale {
-                Some(Scale { factor, shift }) => ((u128::from(time) * u128::from(factor)) >> shift) as u64,
-                None => time,
-            };
-            self.heap.push(Reverse((time_ns, at)));
+            self.heap.push(Reverse((self.times.time_ns(lane.cpu, time), at)));
             return Ok(());
         }
     }
@@ -224,8 +224,8 @@ impl<R: Read + Seek> TraceDat<R> {
         self.converter.catalogue().numbering()
     }
 
-    pub(crate) const fn has_time_shift(&self) -> bool {
-        self.has_time_shift
+    pub(crate) const fn shifts(&self) -> Shifts {
+        self.shifts
     }
 
     pub(crate) fn broken(&self) -> BrokenSwitches {

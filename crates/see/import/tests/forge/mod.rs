@@ -328,9 +328,20 @@ pub fn trace_dat_6_of(records: &[Record], clocks: &[u8]) -> Vec<u8> {
 
 /// A trace.dat of version 6 with more buffers, each with its own list of clocks.
 pub fn trace_dat_6_in(records: &[Record], clocks: &[u8], others: &[(&[Record], &[u8])]) -> Vec<u8> {
+    trace_dat_6_with(records, clocks, others, &[])
+}
+
+/// A trace.dat of version 6 with more buffers and these further options.
+pub fn trace_dat_6_with(
+    records: &[Record],
+    clocks: &[u8],
+    others: &[(&[Record], &[u8])],
+    more: &[u8],
+) -> Vec<u8> {
     let mut file = [start("6"), meta().joined(), 2u32.to_le_bytes().to_vec()].concat();
     file.extend_from_slice(b"options  \0");
     file.extend(options(b""));
+    file.extend_from_slice(more);
     let buffers: Vec<(&[Record], &[u8])> = [&[(records, clocks)], others].concat();
     let list_len = |clocks: &[u8]| 10 + 32 + 8 + clocks.len();
     // Each option has a number, a length, a place and a name.
@@ -433,6 +444,9 @@ pub fn trace_dat_7_of(buffers: &[(&str, &str, &[Record])], packing: Packing, mor
         for cpu in 0..2u32 {
             let pages = pages(records, cpu);
             let pages = if pages.is_empty() { pages } else { packing.pages(&pages) };
+            if packing == Packing::None {
+                file.resize(file.len().next_multiple_of(4096), 0);
+            }
             buffer.extend_from_slice(&cpu.to_le_bytes());
             buffer.extend_from_slice(&(file.len() as u64).to_le_bytes());
             buffer.extend_from_slice(&(pages.len() as u64).to_le_bytes());

@@ -42,10 +42,6 @@ static __always_inline struct awaited awaited_by(struct hrtimer *timer, u64 hand
 	return (struct awaited){.kind = kind, .tid = tid};
 }
 
-/* Programs set a timer to the first moment of its clock if it is to expire at once. Such a timer is not late;
- * on the monotonic clock its time is this at most, ns. */
-#define AT_ONCE_NS 1
-
 /* A timer that is late by this, ns, when the first timer of its CPU is seen, was passed by its clock. */
 #define CLOCK_JUMP_NS 1000000000ull
 
@@ -79,7 +75,7 @@ int BPF_PROG(spry_hrtimer_expire_entry, struct hrtimer *timer)
 		return 0;
 	offset = clock_offset(timer);
 	latest = timer->node.expires - offset;
-	if (latest <= AT_ONCE_NS || (offset && clock_jumped_past(&s, timer, latest))) {
+	if (latest <= SPRY_AT_ONCE_NS || (offset && clock_jumped_past(&s, timer, latest))) {
 		leave(&s);
 		return 0;
 	}

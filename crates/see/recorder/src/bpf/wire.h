@@ -133,6 +133,10 @@ enum spry_irq {
 	SPRY_IRQ_IRQ_WORK = 0x10003,
 };
 
+/* A timer with a time of this at most, ns of CLOCK_MONOTONIC, was to expire at once and has no record. It is
+ * TimerExpire::AT_ONCE_NS in Rust. */
+#define SPRY_AT_ONCE_NS 1
+
 /* A timer's expiry. */
 struct spry_timer_expiry {
 	__u64 stamp;
