@@ -10,7 +10,8 @@
 //! With `--programs` it prints for each of Spry's BPF programs the number of instructions that the kernel's
 //! verifier went through, and ends. With `--counts` it writes the file four times a second. The file has the
 //! corrected errors in the counts of queues (tasks), and the longest run of housekeeping (ns). It also has
-//! the number of times that a task over its cgroup's limit got a CPU for no time.
+//! the number of times that a task over its cgroup's limit got a CPU for no time, and the run time of each
+//! class (ns).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -192,10 +193,13 @@ fn main() -> Result<()> {
         }
         if let Some(file) = &counts {
             let stats = scx.stats();
-            let text = format!(
+            let mut text = format!(
                 "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\npassed_inside {}\n",
                 stats.miscounted, stats.housekeeping_longest_ns, stats.passed_by, stats.passed_inside
             );
+            for (class, stats) in stats.classes {
+                text += &format!("{class:?} ran {}\n", stats.ran_ns);
+            }
             fs::write(file, text).context(file.clone())?;
         }
         std::thread::sleep(Duration::from_millis(250));

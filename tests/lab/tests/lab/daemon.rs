@@ -32,6 +32,14 @@ end_loops() { kill -9 $(cat /tmp/loops); rm /tmp/loops; }
 ticks() { cut -d' ' -f14 /proc/$1/stat; }
 in_ext() { grep -q '^ext.enabled *: *1' /proc/$1/sched; }
 nice_of() { cut -d' ' -f19 /proc/$1/stat; }
+# SECONDS [COMMAND...]: asks for the status each two seconds until the time is over, and says how long each
+# answer took. Runs the command after each answer.
+ask_for() {
+    end=$(($(now) + $1 * 100)); shift
+    while sleep 2; [ $(now) -lt $end ]; do until_ answer spry sched status --json; "$@"; done
+}
+# Ends the daemon, and says how long it took until the kernel's own scheduler was back.
+end_daemon() { kill $daemon; until_ gone is disabled; }
 "#;
 
 /// The output of a script.
@@ -39,7 +47,7 @@ pub struct ScriptOutput(pub String);
 
 impl ScriptOutput {
     /// The text that follows a word at the beginning of a line.
-    fn after(&self, word: &str) -> &str {
+    pub fn after(&self, word: &str) -> &str {
         let line = self.0.lines().find_map(|line| line.strip_prefix(word)?.strip_prefix(' '));
         line.unwrap_or_else(|| panic!("no `{word}` in {}", self.0))
     }
@@ -56,20 +64,41 @@ impl ScriptOutput {
         lines.filter_map(|rest| rest.split_whitespace().next()?.parse().ok()).collect()
     }
 
-    /// The daemon's status that was printed under a name.
-    pub fn status(&self, name: &str) -> Value {
-        let text = self.after(&format!("status-{name}"));
+    /// The JSON text that follows a word at the beginning of a line.
+    pub fn json(&self, word: &str) -> Value {
+        let text = self.after(word);
         serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}: {text} in {}", self.0))
     }
 
-    /// Checks that the daemon has been in charge all the time, and reports it.
-    pub fn is_in_charge(&self, name: &str) {
+    /// The daemon's status that was printed under a name.
+    pub fn status(&self, name: &str) -> Value {
+        self.json(&format!("status-{name}"))
+    }
+
+    /// Checks that the daemon has been in charge all the time until it printed its status under a name.
+    pub fn was_in_charge(&self, name: &str) {
         let status = self.status(name);
         assert_eq!(status["actuator"], "scx", "{}", self.0);
         assert_eq!(status["acting"]["state"], "acting", "{}", self.0);
         assert_eq!(status["acting"]["ejections"], 0, "{}", self.0);
-        assert_eq!(self.after("state"), "enabled", "{}", self.0);
         assert_eq!(self.number("rejected"), 0.0, "{}", self.0);
+    }
+
+    /// Checks that the daemon has been in charge all the time, and still is.
+    pub fn is_in_charge(&self, name: &str) {
+        self.was_in_charge(name);
+        assert_eq!(self.after("state"), "enabled", "{}", self.0);
+    }
+
+    /// Checks that the daemon was in charge until `end_daemon`. Checks the number of answers to `ask_for`, the
+    /// longest of these waits, ms, and the time that the end took, ms.
+    pub fn answered(&self, name: &str, least: usize, answer_most_ms: f64, gone_most_ms: f64) {
+        let (answers, gone_ms) = (self.numbers("answer"), self.number("gone"));
+        println!("answers {answers:?} ms, gone {gone_ms} ms");
+        self.was_in_charge(name);
+        assert!(answers.len() >= least, "{answers:?}: {}", self.0);
+        assert!(answers.iter().all(|&ms| ms <= answer_most_ms), "{answers:?}: {}", self.0);
+        assert!(gone_ms <= gone_most_ms, "{}", self.0);
     }
 }
 

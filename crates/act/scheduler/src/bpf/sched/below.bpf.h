@@ -6,10 +6,13 @@
  *
  * Rule: the turns of OTHER and of IDLE have 5 % of the time each (share_percent). The more tasks wait, the
  * shorter and more frequent turns are. So each waiting task has a turn in time: within 0.4 s for up to 120
- * tasks, else within 4.5 s. A turn that ends early lets the next turn begin earlier.
+ * tasks, else within 4.5 s. From 5,600 tasks on turns cannot become shorter. They keep to their share, and a
+ * round of all tasks takes longer, up to 8 s (age_most_ns). A turn that ends early lets the next turn begin
+ * earlier.
  *
- * Bound: a turn is 0.1 ms long at least and 2 ms at most. With so many tasks that turns cannot become
- * shorter, turns exceed their share. The higher classes have half of the time even then.
+ * Bound: a turn is 0.04 ms long at least and 2 ms at most. If a round would take longer than 8 s, turns
+ * exceed their share. The higher classes have half of the time even then. Kernels without timers have rounds
+ * of 4.5 s: ticks end their turns, so a round takes longer than planned.
  *
  * Difference from the thesis: its classes have a strict order, without turns.
  */
@@ -24,9 +27,12 @@ static __always_inline u64 below_period(u32 count)
 {
 	u64 all_ns = count <= few_tasks ? age_few_ns : age_many_ns;
 	u64 most_ns = below_slice_ns * 100 / (share_percent ?: 1);
+	u64 least_ns = below_slice_least_ns * 100 / (share_percent ?: 1);
 	u64 each_ns = count ? all_ns / count : all_ns;
 
-	return each_ns < most_ns ? each_ns : most_ns;
+	if (has_timers && count && each_ns < least_ns)
+		each_ns = at_most(least_ns, age_most_ns / count);
+	return at_most(each_ns, most_ns);
 }
 
 /* The length of a turn, ns. */
@@ -46,15 +52,18 @@ static __always_inline u64 below_interval(u64 period_ns)
 	return period_ns > 2 * slice_ns ? period_ns - slice_ns : slice_ns;
 }
 
-/* The longest time from the end of a turn to the begin of the next one, ns. On kernels without timers a turn
- * lasts until a tick, even if it should be shorter. The higher classes then get the excess back, as long as
- * each waiting task still has a turn in time. Tasks of IDLE may wait longer. */
+/* The longest time from the end of a turn to the begin of the next one, ns. Where turns are short, the
+ * switches to a task and back are a great part of them. On kernels without timers a turn lasts until a tick,
+ * even if it should be shorter. The higher classes then get the excess back, as long as each waiting task
+ * still has a turn in time. Tasks of IDLE may wait longer there. */
 static __always_inline u64 below_pause_most(u32 which, u32 count, u64 used_ns, u64 interval_ns)
 {
-	u64 all_ns = which == BELOW_OTHER && count <= few_tasks ? age_few_ns : age_many_ns;
-	u64 each_ns = count ? all_ns / count : all_ns;
+	u64 all_ns = has_timers ? age_most_ns : age_many_ns, each_ns;
 
-	if (has_timers || each_ns < used_ns + interval_ns)
+	if (count <= few_tasks && (has_timers || which == BELOW_OTHER))
+		all_ns = age_few_ns;
+	each_ns = count ? all_ns / count : all_ns;
+	if ((has_timers && count <= few_tasks) || each_ns < used_ns + interval_ns)
 		return interval_ns;
 	return each_ns - used_ns;
 }

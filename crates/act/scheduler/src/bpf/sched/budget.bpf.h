@@ -22,7 +22,8 @@ static __always_inline u32 turns_percent(const struct cpu_ctx *c)
  * other class' time and the turns' part. */
 static __always_inline u64 left_for(const struct cpu_ctx *c, u32 class)
 {
-	u64 all_ns = budget_period_ns * (servers_percent - turns_percent(c)) / 100;
+	u32 turns = turns_percent(c), percent = servers_percent > turns ? servers_percent - turns : 0;
+	u64 all_ns = budget_period_ns * percent / 100;
 	u64 least_ns = budget_period_ns * daemon_least_percent / 100, others_ns;
 
 	if (class == SPRY_CLASS_KTHREAD) {

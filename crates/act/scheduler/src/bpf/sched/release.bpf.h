@@ -164,7 +164,9 @@ static __always_inline u32 look_at_parked(u32 slot, u64 now)
  * ns. */
 __noinline u64 limits_keep(u64 now)
 {
-	u32 i, last = highest_slot, more = 0, any = 0, after = 0, is_full;
+	u32 i, last = highest_slot, more = 0, any = 0, is_full;
+	/* The slot after the cgroup with the last task that may pass; SPRY_CGROUPS_MAX: more may pass. */
+	u32 after = SPRY_CGROUPS_MAX;
 
 	if (cgroups_limited)
 		limit_refill(now);
@@ -192,15 +194,15 @@ __noinline u64 limits_keep(u64 now)
 		more |= look_at_parked(slot, now);
 		if (!is_full && passing >= PASSING_AT_ONCE) {
 			is_full = 1;
-			after = release_from + 1;
+			after = release_from;
 		}
 	}
 	if (!any)
 		parking_looks--;
 	/* The other cgroups come first when tasks may pass again. Otherwise tasks that stay inside the kernel
 	 * would keep tasks of other cgroups from a CPU, until the watchdog ends the scheduler. */
-	if (after)
-		release_from = after - 1;
+	if (after < SPRY_CGROUPS_MAX)
+		release_from = after;
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
