@@ -194,8 +194,12 @@ fn main() -> Result<()> {
         if let Some(file) = &counts {
             let stats = scx.stats();
             let mut text = format!(
-                "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\npassed_inside {}\n",
-                stats.miscounted, stats.housekeeping_longest_ns, stats.passed_by, stats.passed_inside
+                "miscounted {}\nhousekeeping_longest_ns {}\npassed_by {}\npassed_inside {}\npass_ns {}\n",
+                stats.miscounted,
+                stats.housekeeping_longest_ns,
+                stats.passed_by,
+                stats.passed_inside,
+                stats.pass_ns
             );
             for (class, stats) in stats.classes {
                 text += &format!("{class:?} ran {}\n", stats.ran_ns);

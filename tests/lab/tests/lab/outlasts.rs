@@ -41,15 +41,17 @@ fn outlasts(cpus: u32, seconds: u32) {
     println!("{cpus} CPUs, {seconds} s: loops {used_us} us, after each answer {had:?} us");
     said.answered("end", 5, ANSWER_MOST_MS, GONE_MOST_MS);
     assert_eq!(said.number("loops"), 40.0, "{all}");
-    assert!(said.number("attacked") >= 1_000.0, "{all}");
+    // The other program has no quota, and no loop with a lock keeps it waiting.
+    assert!(said.number("attacked") >= 500.0 * f64::from(seconds), "{all}");
     // Most of the kernel's work for the begin of forty programs is done by the third answer.
     assert!(used_us - had[2] <= USED_MOST_US_PER_S * f64::from(seconds), "{all}");
 }
 
 #[test]
 fn a_small_quota_for_forty_loops_does_not_delay_root() {
-    let (cpus, seconds): (&[u32], _) = if is_long() { (&[1, 2], 60) } else { (&[1], 30) };
-    cpus.iter().for_each(|&cpus| outlasts(cpus, seconds));
+    for (cpus, seconds) in if is_long() { [(1, 60), (2, 60)] } else { [(1, 30), (2, 20)] } {
+        outlasts(cpus, seconds);
+    }
 }
 
 /// Two cgroups have a quota of 1 ms in each second. The tasks of one never leave the kernel, and ask for more

@@ -206,7 +206,7 @@ fn ten_thousand_loops_over_their_limit_get_their_quota() {
         // Each loop got a CPU for moments once on average, so the kernel's watchdog sees it run.
         let passed = number_after(&text, "passed_by") + number_after(&text, "passed_inside");
         assert!(passed >= 10_000.0, "{text}");
-        // Each has blocked, so it has two stays of 5 us inside the kernel first.
+        // Each has blocked, so it has a stay inside the kernel first.
         assert!(number_after(&text, "used") <= 0.015 * 30e6, "{text}");
         assert!(number_after(&text, "housekeeping_longest_ns") <= 200_000.0, "{text}");
     }

@@ -36,6 +36,8 @@ pub struct Stats {
     pub passed_by: u64,
     /// The number of times that a task parked inside the kernel got a CPU for a moment.
     pub passed_inside: u64,
+    /// The run time of a task that gets a CPU for no time, ns.
+    pub pass_ns: u64,
     /// The longest run of the scheduler's housekeeping, ns.
     pub housekeeping_longest_ns: u64,
 }
@@ -50,6 +52,7 @@ pub(super) fn sum(bss: &types::bss) -> Stats {
         miscounted: bss.miscounted,
         passed_by: bss.passed_by,
         passed_inside: bss.passed_inside,
+        pass_ns: bss.pass_ns,
         housekeeping_longest_ns: bss.housekeeping_longest_ns,
         ..Stats::default()
     };

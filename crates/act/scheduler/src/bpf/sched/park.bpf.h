@@ -28,12 +28,11 @@
 static u32 parked_now;
 
 /* How a thread last left its CPU. A blocked task that gets a CPU calls the scheduler again at once if the CPU
- * must decide again. The kernel reports this as it reports the way to user mode. So the first such report
- * after a block says nothing. */
+ * must decide again. The kernel reports this as it reports the way to user mode. So after a block such a
+ * report counts only if the task had the CPU for long enough to leave the scheduler. */
 enum {
 	LEFT_UNKNOWN,
 	LEFT_BLOCKED,
-	LEFT_BLOCKED_MAYBE,
 	LEFT_PREEMPTED,
 	LEFT_TO_USER,
 };
@@ -41,6 +40,18 @@ enum {
 /* Counted up by the daemon when it has detached spry_leaves_cpu. How a thread left its CPU before is unknown
  * from then on, since the thread may have run since. */
 u32 switches_round;
+
+/* The run time of a task that has a CPU for no time, ns: about the median of what was measured, and at most
+ * PASS_MOST_NS. An interrupt is in that time, so a task that has a CPU for so long leaves the scheduler. It
+ * is used after PASS_SAMPLES measurements. */
+#define PASS_MOST_NS 50000
+#define PASS_STEPS   16
+#define PASS_SAMPLES 16
+u64 pass_ns;
+static u32 pass_samples;
+
+/* A task that runs for so long at once has left the scheduler, whatever interrupts came in between, ns. */
+#define LEFT_AFTER_NS MS
 
 static __always_inline u8 how_it_left(const struct thread_ctx *t)
 {
@@ -53,6 +64,26 @@ static __always_inline void leaves_cpu(struct thread_ctx *t, u8 how)
 	t->left_round = switches_round;
 }
 
+/* A task wakes, so it was blocked. */
+static __always_inline void wakes(const struct task_struct *p, struct thread_ctx *t)
+{
+	leaves_cpu(t, LEFT_BLOCKED);
+	t->left_ran_ns = p->se.sum_exec_runtime;
+}
+
+/* A task that had a CPU for no time has run for `ran_ns`. This is 0 if the kernel counted all of it as the
+ * time of interrupts. */
+static __always_inline void measure_pass(u64 ran_ns)
+{
+	u64 before_ns = pass_ns ?: ran_ns, step_ns = before_ns / PASS_STEPS + 1;
+
+	if (!ran_ns)
+		return;
+	pass_ns = at_most(ran_ns > before_ns ? before_ns + step_ns : before_ns - step_ns, PASS_MOST_NS);
+	if (pass_samples < PASS_SAMPLES)
+		pass_samples++;
+}
+
 /* A task leaves its CPU. `preempt` is set if the kernel took the CPU away amid its own code; `prev_state` is
  * 0 unless the task blocks. Both are 0 on the way to user mode. The daemon attaches this program while
  * cgroups have limits. */
@@ -61,24 +92,36 @@ int BPF_PROG(spry_leaves_cpu, bool preempt, struct task_struct *prev, struct tas
 	     unsigned int prev_state)
 {
 	struct thread_ctx *t = find_thread(prev);
+	u64 ran_ns;
+	u16 passed;
 
 	if (!t)
 		return 0;
+	ran_ns = prev->se.sum_exec_runtime - t->left_ran_ns;
+	t->left_ran_ns = prev->se.sum_exec_runtime;
+	passed = t->passed;
+	t->passed = 0;
+	if (passed == PASSED_KICKED)
+		measure_pass(ran_ns);
 	if (preempt)
 		leaves_cpu(t, LEFT_PREEMPTED);
 	else if (prev_state)
 		leaves_cpu(t, LEFT_BLOCKED);
-	else
-		leaves_cpu(t, how_it_left(t) == LEFT_BLOCKED ? LEFT_BLOCKED_MAYBE : LEFT_TO_USER);
+	else if (how_it_left(t) != LEFT_BLOCKED || passed == PASSED_STAYED || ran_ns > LEFT_AFTER_NS)
+		leaves_cpu(t, LEFT_TO_USER);
 	return 0;
+}
+
+/* Whether a task that has no CPU is known to hold no lock of the kernel. */
+static __always_inline bool is_outside(const struct task_struct *p, const struct thread_ctx *t)
+{
+	return how_it_left(t) == LEFT_TO_USER && !is_reader(p);
 }
 
 /* Whether a task that has no CPU may keep others waiting: it left its CPU inside the kernel. */
 static __always_inline bool is_inside(const struct task_struct *p, const struct thread_ctx *t)
 {
-	u8 how = how_it_left(t);
-
-	return (how != LEFT_UNKNOWN && how != LEFT_TO_USER) || is_reader(p);
+	return !is_outside(p, t) && (how_it_left(t) != LEFT_UNKNOWN || is_reader(p));
 }
 
 /* Whether a thread was parked and has not run since. */

@@ -12,9 +12,10 @@
  * Inside: a task that left its CPU inside the kernel may hold a lock (park.bpf.h), or be a reader of RCU. The
  * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
  * task inside the kernel gets a CPU for moments when it has been parked for 50 ms, until it is on the way to
- * user mode. Its first two stays take 5 us, and each further stay twice as long as the last, up to 50 us. A
- * task on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a
- * task left its CPU, it gets a CPU for no time, and then this is known.
+ * user mode. Its first two stays take 5 us, or as long as a task needs to leave the scheduler (pass_ns). Each
+ * further stay takes twice as long as the last, up to 50 us. A task on that way then begins to rest: it stays
+ * parked for the rest of the 8 s. If it is not known how a task left its CPU, it gets a CPU for no time, and
+ * then this is known.
  *
  * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
@@ -39,6 +40,8 @@
 #define STAYS_SHORT	2
 /* From this number on, stays are not counted. They have their greatest length by then. */
 #define STAYS_GROW 16
+/* One of so many passing tasks is measured, if it is inside the kernel. */
+#define MEASURED_EACH 64
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
 #define RESTING_AT_ONCE 64
@@ -111,7 +114,7 @@ __noinline u32 release_parked(u32 slot, u64 now)
 		if (!t)
 			break;
 		if (by && (s64)(now - t->passes_ns) >= 0) {
-			if (!t->rests && how_it_left(t) == LEFT_TO_USER && !is_reader(p)) {
+			if (!t->rests && is_outside(p, t)) {
 				if (resting >= RESTING_AT_ONCE) {
 					more = 1;
 					break;
@@ -210,10 +213,21 @@ __noinline u64 limits_keep(u64 now)
 static __always_inline u64 stay_of(struct thread_ctx *t)
 {
 	u32 grown = t->stays < STAYS_SHORT ? 0 : t->stays + 1 - STAYS_SHORT;
+	u64 first_ns = pass_ns > inside_stay_ns ? pass_ns : inside_stay_ns;
 
 	if (t->stays < STAYS_GROW)
 		t->stays++;
-	return at_most(inside_stay_ns << grown, inside_stay_most_ns);
+	return at_most(first_ns << grown, inside_stay_most_ns);
+}
+
+/* Whether a task inside the kernel has the CPU for no time, so that the length of this is measured. No task
+ * does twice in a row. */
+static __always_inline bool is_measured(struct thread_ctx *t)
+{
+	if (t->stays || (pass_samples >= PASS_SAMPLES && (passed_by + passed_inside) % MEASURED_EACH))
+		return false;
+	t->stays = 1;
+	return true;
 }
 
 /* Switches a CPU to a parked task that passes it, if there is one in a place. A kick ends this as soon as the
@@ -225,18 +239,20 @@ __noinline u32 pass_from(u32 cpu, u32 place)
 	struct task_struct *p = __COMPAT_scx_bpf_dsq_peek(dsq_at(place, QUEUE_PASSING));
 	struct cpu_ctx *c = cpu_at(cpu);
 	struct thread_ctx *t = p ? find_thread(p) : NULL;
-	bool stays = t && is_inside(p, t);
 	u64 now;
 
 	if (!take(place, QUEUE_PASSING))
 		return false;
 	c->has = SPRY_CLASS_IDLE;
-	if (stays) {
+	if (t && is_inside(p, t) && !is_measured(t)) {
 		now = scx_bpf_now();
+		t->passed = PASSED_STAYS;
 		timer_set(cpu, c, now, now + stay_of(t));
 		__sync_fetch_and_add(&passed_inside, 1);
 		return true;
 	}
+	if (t)
+		t->passed = PASSED_KICKED;
 	__sync_fetch_and_add(&passed_by, 1);
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 	return true;

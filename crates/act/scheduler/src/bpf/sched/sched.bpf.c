@@ -177,7 +177,7 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 		t = make_thread(p);
 		parked_no_more(p, t);
 		if (t && cgroups_limited && enq_flags & SCX_ENQ_WAKEUP)
-			leaves_cpu(t, LEFT_BLOCKED);
+			wakes(p, t);
 		if (t && !p->scx.dsq_vtime)
 			first_order(p, t, &at);
 		key = order(p, t, &at, enq_flags & SCX_ENQ_WAKEUP ? ASKED_AS_IT_WAKES : ASKED_AS_IT_IS_PUT);

@@ -169,6 +169,14 @@ struct llc_ctx {
 	u32 puts[2];
 } __attribute__((aligned(64)));
 
+/* How a parked thread passes a CPU (release.bpf.h): for no time, or for moments; and whether its timer has
+ * ended these moments. */
+enum {
+	PASSED_KICKED = 1,
+	PASSED_STAYS,
+	PASSED_STAYED,
+};
+
 /* The context of a thread. It is made when the thread first wants to run. */
 struct thread_ctx {
 	/* The node of the thread's process, and the value of verdict_round when it was looked up. */
@@ -223,15 +231,19 @@ struct thread_ctx {
 	u32 slot;
 	u32 slot_generation;
 	u32 counted;
-	/* How the thread last left its CPU (park.bpf.h), and the low byte of switches_round at that time. */
+	/* How the thread last left its CPU (park.bpf.h), the low byte of switches_round at that time, and the
+	 * thread's run time then, ns. */
+	u64 left_ran_ns;
 	u8 left_cpu;
 	u8 left_round;
 	/* Whether the thread, which is parked, waits in QUEUE_PASSING; and whether it rests: it holds no lock
 	 * of the kernel, so it stays parked for longer (release.bpf.h). */
 	u8 passes;
 	u8 rests;
-	/* How often the thread had a CPU for moments since it was last known to be outside the kernel. */
-	u32 stays;
+	/* How often the thread had a CPU for moments since it was last known to be outside the kernel; and
+	 * how it passes a CPU now. */
+	u16 stays;
+	u16 passed;
 	/* The time from which on the parked thread may pass a CPU; its run time when it was parked, ns; and
 	 * its order before that (0: it is not parked). */
 	u64 passes_ns;

@@ -92,6 +92,15 @@ static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 	return fired_ns + (least_ns - fired_ns + tick_ns - 1) / tick_ns * tick_ns;
 }
 
+/* A CPU's timer ends the stay of a parked task inside the kernel, if such a task runs. */
+static __always_inline void timer_ends_stay(void)
+{
+	struct thread_ctx *t = find_thread(bpf_get_current_task_btf());
+
+	if (t && t->passed == PASSED_STAYS)
+		t->passed = PASSED_STAYED;
+}
+
 /* A CPU's timer has fired: makes the CPU decide if the time for that has come. Otherwise
  * sets the timer again. */
 static __always_inline void timer_ends_turn(u32 cpu, struct cpu_ctx *c, struct sched_timer *timer)
@@ -116,6 +125,8 @@ static __always_inline void timer_ends_turn(u32 cpu, struct cpu_ctx *c, struct s
 	if (c->reserved_runs)
 		c->stopped_ns = c->expires_ns;
 	c->kicks++;
+	if (cgroups_limited)
+		timer_ends_stay();
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
