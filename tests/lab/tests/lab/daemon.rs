@@ -90,8 +90,8 @@ impl ScriptOutput {
         assert_eq!(self.after("state"), "enabled", "{}", self.0);
     }
 
-    /// Checks that the daemon was in charge until `end_daemon`. Checks the number of answers to `ask_for`, the
-    /// longest of these waits, ms, and the time that the end took, ms.
+    /// Checks that the daemon was in charge until `end_daemon`. Checks the number of answers to `ask_for`,
+    /// the longest of these waits, ms, and the time that the end took, ms.
     pub fn answered(&self, name: &str, least: usize, answer_most_ms: f64, gone_most_ms: f64) {
         let (answers, gone_ms) = (self.numbers("answer"), self.number("gone"));
         println!("answers {answers:?} ms, gone {gone_ms} ms");
