@@ -96,7 +96,7 @@ impl ScriptOutput {
         let (answers, gone_ms) = (self.numbers("answer"), self.number("gone"));
         println!("answers {answers:?} ms, gone {gone_ms} ms");
         self.was_in_charge(name);
-        assert!(answers.len() >= least, "{answers:?}: {}", self.0);
+        assert!(answers.len() >= least && !self.0.contains("answer never"), "{answers:?}: {}", self.0);
         assert!(answers.iter().all(|&ms| ms <= answer_most_ms), "{answers:?}: {}", self.0);
         assert!(gone_ms <= gone_most_ms, "{}", self.0);
     }

@@ -5,6 +5,7 @@ mod news;
 mod ttys;
 
 use std::collections::HashMap;
+use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt;
 use std::sync::Arc;
@@ -102,8 +103,9 @@ impl Collector {
     /// Loads as much of the collection as this kernel takes, the most needed first.
     fn most_of(waits: Waits, knobs: &spry_collect_knobs) -> Result<Collector> {
         let mut error = None;
+        let fewer = (waits != Waits::Asleep).then_some(Waits::Asleep);
         for births in [Births::OnDemand, Births::WhenSeen] {
-            for waits in [waits, Waits::Asleep] {
+            for waits in iter::once(waits).chain(fewer) {
                 match Collector::with(waits, births, knobs) {
                     Ok(collector) => return Ok(collector),
                     Err(found) => error = Some(found),
