@@ -3,6 +3,7 @@
 
 use spry_lab::{Job, MachineSpec, Topology};
 use spry_lab_tests::attacks::{Beside, By, Under, beside, number_after};
+use spry_lab_tests::desktop::film_beside_floods;
 use spry_lab_tests::{SLOW_CPU, is_long, machine, printed, run, script_with_programs};
 
 use crate::daemon::{Place, said};
@@ -87,4 +88,15 @@ fn sets_of_cpus_of_one_user_leave_places_for_others() {
     assert!(said.number("longest wait") <= 50.0, "{}", said.0);
     let warnings = said.status("end")["warnings"].to_string();
     assert!(warnings.contains("times a set of CPUs found no place"), "{warnings}");
+}
+
+// The film needs 77 % of the CPU. Each kind of flood has at most its part of it.
+#[test]
+fn a_film_loses_no_frame_to_three_floods_at_once() {
+    let count = if is_long() { 2_600 } else { 600 };
+    let film = film_beside_floods(count).expect("the lab runs it");
+    println!("{} of {} frames: {}", film.frames.0, film.frames.1, film.text);
+    assert!(film.in_charge, "{}", film.text);
+    assert!(number_after(&film.text, "runnable") >= f64::from(2 * count), "{}", film.text);
+    assert!(film.frames.1 >= 249 && film.frames.0 == film.frames.1, "{:?}: {}", film.frames, film.text);
 }

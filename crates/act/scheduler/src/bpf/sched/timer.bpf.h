@@ -92,11 +92,15 @@ static __always_inline u64 tick_after(u64 fired_ns, u64 now, u64 in_ns)
 	return fired_ns + (least_ns - fired_ns + tick_ns - 1) / tick_ns * tick_ns;
 }
 
-/* A CPU's timer ends the stay of a parked task inside the kernel, if such a task runs. */
-static __always_inline void timer_ends_stay(void)
+/* A CPU's timer ends the stay of a parked task inside the kernel, if such a task runs. With a tick, the timer
+ * may fire a little before the stay's time is over. */
+static __always_inline void timer_ends_stay(const struct cpu_ctx *c, u64 now)
 {
-	struct thread_ctx *t = find_thread(bpf_get_current_task_btf());
+	struct thread_ctx *t;
 
+	if (!cgroups_limited || (s64)(c->timer_ns - now) > 0)
+		return;
+	t = find_thread(bpf_get_current_task_btf());
 	if (t && t->passed == PASSED_STAYS)
 		t->passed = PASSED_STAYED;
 }
@@ -118,6 +122,7 @@ static __always_inline void timer_ends_turn(u32 cpu, struct cpu_ctx *c, struct s
 			  tick_ns ? tick_after(fired_ns, now, c->timer_ns - now) : c->timer_ns);
 		return;
 	}
+	timer_ends_stay(c, now);
 	c->timer_ns = 0;
 	if (tick_ns)
 		timer_arm(c, timer, now, tick_after(fired_ns, now, tuning.quantum_ns));
@@ -125,8 +130,6 @@ static __always_inline void timer_ends_turn(u32 cpu, struct cpu_ctx *c, struct s
 	if (c->reserved_runs)
 		c->stopped_ns = c->expires_ns;
 	c->kicks++;
-	if (cgroups_limited)
-		timer_ends_stay();
 	scx_bpf_kick_cpu(cpu, SCX_KICK_PREEMPT);
 }
 
