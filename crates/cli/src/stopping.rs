@@ -51,7 +51,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_ignored_is_what_the_kernel_says() {
+    fn ignored_signals_are_those_that_the_kernel_lists() {
         // Every program of Rust ignores SIGPIPE from its start.
         assert!(is_ignored(SIGPIPE));
         assert!(!is_ignored(SIGUSR1));

@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_asked_for_is_read_or_wrong_usage() {
+    fn a_quantum_and_a_tick_are_read_or_wrong_usage() {
         let wish_of = |words: &str| {
             let args = parsed(words).expect("the words fit together");
             wish(&args, class_of_command(args.class).expect("a class of the kernel's"))

@@ -27,7 +27,7 @@ fn a_command_and_its_children_have_the_slack() {
 }
 
 #[test]
-fn what_was_set_is_a_line_of_json() {
+fn slack_that_was_set_is_a_line_of_json() {
     let output = slack(&["--overshoot", "70us", "--json", "--", "true"]);
     let said: Value = serde_json::from_slice(&output.stderr).expect("it is JSON");
     assert_eq!((&said["asked_ns"], &said["now_ns"]), (&70_000.into(), &70_000.into()));

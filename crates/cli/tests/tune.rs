@@ -156,7 +156,7 @@ fn signals_that_a_process_sends_come_to_the_command() {
 }
 
 #[test]
-fn what_a_command_leaves_behind_does_not_keep_spry() {
+fn a_process_that_a_command_leaves_does_not_keep_spry() {
     let hz = own_hz();
     let began = Instant::now();
     let ran = tune(&["--tick-hz", &hz, "--", "sh", "-c", "sleep 60 >/dev/null 2>&1 & echo $!"])

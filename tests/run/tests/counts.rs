@@ -95,7 +95,7 @@ fn counted_with(tree: &Tree, output: Output, (passed, failed, before): (u32, u32
 }
 
 #[test]
-fn what_a_failed_test_printed_is_shown_and_of_others_it_is_not() {
+fn output_is_shown_of_failed_tests_only() {
     let does = format!("if [ $1 = bad ]; then echo 'the reason' >&2; exit 101; fi; echo 'much talk'; {GOOD}");
     let tree = Tree::new().program("a/tests/one.rs", &["good", "bad"], &[], &does);
     let said = tree.counts(1, 1);

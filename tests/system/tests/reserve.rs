@@ -131,7 +131,7 @@ fn a_reserved_program_exits_as_usual_and_its_children_have_none() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_one_line_with_the_limits() {
+fn impossible_terms_are_refused_in_one_line_with_limits() {
     let world = World::new(&[]);
     let program = sleeper();
     let tid = program.tgid();

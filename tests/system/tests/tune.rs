@@ -170,7 +170,7 @@ fn a_command_and_what_it_starts_have_their_slice_without_root() {
 }
 
 #[test]
-fn what_needs_root_says_so_in_one_line() {
+fn settings_that_need_root_are_refused_in_one_line() {
     let machine = Machine::new();
     for args in [&["--all"][..], &["--class", "rr"]] {
         let args = [args, &["--quantum-us", "3000", "--", "true"]].concat();
@@ -258,7 +258,7 @@ fn runs_beside_each_other_give_back_what_was_first() {
 }
 
 #[test]
-fn what_root_has_changed_meanwhile_stays() {
+fn a_knob_that_root_changed_meanwhile_stays() {
     let machine = Machine::new();
     let held = WaitingTune::start(&machine, &["--all", "--quantum-us", "3000"]);
     fs::write(machine.path(SLICE), "4000000").expect("root may");

@@ -154,7 +154,7 @@ fn a_task_that_is_always_late_lets_others_run() {
 }
 
 #[test]
-fn what_cannot_be_is_refused_in_one_line() {
+fn impossible_intervals_are_refused_in_one_line() {
     let outside = Time::start().expect_err("no runtime runs");
     assert!(!outside.to_string().contains('\n'), "{outside}");
     one_thread().block_on(async {

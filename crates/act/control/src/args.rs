@@ -205,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_handed_on_is_what_was_said() {
+    fn arguments_handed_on_read_back_as_the_same_arguments() {
         let read =
             |words: Vec<OsString>| Command::parse_from([OsString::from("x")].into_iter().chain(words)).run;
         let said = "--actuator fair --display :7 --observe-only --trust-synthetic --trust-reporter 1000 \

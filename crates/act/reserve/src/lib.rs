@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_known_of_a_reservation_is_none() {
+    fn null_or_absent_fields_of_a_reservation_are_none() {
         let line = r#"{"slot":3,"cpu":1,"periods":10,"got_ns":5,"asked_ns":7,"deviation_ns":-2,
                        "stolen_ns":null,"exhausted":4,"worst_late_ns":9}"#;
         let state = state(&serde_json::from_str(line).unwrap()).expect("all is there");

@@ -59,7 +59,7 @@ fn a_handle_does_not_name_a_later_timer_in_its_slot() {
 }
 
 #[test]
-fn what_a_pending_timer_was_armed_with_can_be_changed() {
+fn the_value_of_a_pending_timer_can_be_changed() {
     let mut timers = Timers::new();
     let handle = timers.arm(0, Terms::hard(5), "before").expect("it can be kept");
     *timers.value_mut(handle).expect("it is pending") = "after";

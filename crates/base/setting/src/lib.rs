@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_setting_was_is_known_from_its_file() {
+    fn the_former_value_is_read_from_a_setting_s_file() {
         let before = |path: &str, value: &str, content: &str| setting(path, value).value_in(content);
         assert_eq!(before("/d/base_slice_ns", "3000000", "1400000\n"), "1400000");
         assert_eq!(before("/d/preempt", "full", "none voluntary (lazy)\n"), "lazy");

@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_such_device_is_none() {
+    fn dev_null_has_no_keys_no_clock_and_is_no_drm_master() {
         let null = File::open("/dev/null").expect("it is there");
         assert!(!is_drm_master(null.as_fd()) && keys_of(null.as_fd()).is_none());
         assert!(

@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_whole_is_read_until_a_read_would_wait() {
+    fn written_bytes_are_read_until_a_read_would_wait() {
         let (from, to) = crate::pipe().expect("a pipe");
         write_all(&to, b"whole").expect("it fits");
         never_wait(&from).expect("it is a pipe");

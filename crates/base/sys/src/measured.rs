@@ -124,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_written_is_read_and_a_thread_that_gives_way_goes_on() {
+    fn a_pipe_returns_written_bytes_after_a_yield() {
         let (from, to) = pipe().unwrap();
         assert_eq!(write(to.as_fd(), b"abc").unwrap(), 3);
         give_way();

@@ -116,7 +116,7 @@ mod tests {
     use crate::{outlive, process};
 
     #[test]
-    fn what_is_passed_on_is_read_by_its_descriptor() {
+    fn memory_passed_on_is_read_by_its_descriptor() {
         let (mut passed, file) = Passed::new(c"spry-passed", 3000).expect("memory");
         assert!(passed.words().len() == 3000 && passed.words().iter().all(|&word| word == 0));
         passed.words()[2999] = 7;

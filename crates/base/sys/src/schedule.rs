@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_refused() {
+    fn impossible_priorities_and_tasks_are_refused() {
         assert!(set_fifo(100).is_err() && set_fifo(0).is_err());
         assert!(policy(i32::MAX as u32).is_err() && round_robin_ns(i32::MAX as u32).is_err());
         assert!(nice(i32::MAX as u32).is_err() && set_nice(i32::MAX as u32, 0).is_err());

@@ -130,7 +130,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_seen_of_the_sample_before_is_not_this_one_s() {
+    fn times_of_the_sample_before_are_not_taken_for_this_one() {
         let found = sight(2_000, SEEN);
         assert_eq!((found.irq_enter_ns, found.resched_ns, found.schedule_ns), (None, None, None));
         assert_eq!(found.found, WakeState::Running);

@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_is_one_line_with_the_reason() {
+    fn impossible_requests_get_one_line_with_the_reason() {
         for (words, reason) in [
             ("--class idle --quantum-us 0", "50 to 100000"),
             ("--class interactive --quantum-us 100001", "50 to 100000"),

@@ -171,7 +171,7 @@ fn windows_of_many_connections_count_as_one_process_and_screen() {
 }
 
 #[test]
-fn what_a_client_says_of_its_process_is_not_read() {
+fn a_client_s_claim_of_its_process_is_not_read() {
     let server = server();
     let mut eyes = Eyes::on(server.display(), Synthetic::Trusted);
     let (mut victim, mut forger) =

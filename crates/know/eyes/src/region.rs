@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_cut_to_pieces_gains_nothing() {
+    fn a_region_counts_a_bounded_number_of_rectangles() {
         let dots = (0..100).flat_map(|x| (0..100).map(move |y| Rect::new(2 * x, 2 * y, 1, 1)));
         assert_eq!(Region::of_disjoint(dots).pixels(), RECTS_MAX as u64);
     }

@@ -145,7 +145,7 @@ fn a_server_does_not_depend_on_a_process_that_only_wakes_it() {
 }
 
 #[test]
-fn what_happened_once_counts_once_and_is_forgotten() {
+fn a_dependency_seen_once_counts_for_one_second() {
     let mut world = World::new(Constants::thesis());
     world.graph.depend(SERVER, Tgid(10), 1);
     assert!(of(&world.second(&[]), 10).is_some());

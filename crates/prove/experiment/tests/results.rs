@@ -246,7 +246,7 @@ fn different_scenarios_and_cells_are_no_comparison() {
 }
 
 #[test]
-fn what_a_scenario_is_run_for_comes_first_and_is_open() {
+fn measured_metrics_of_a_scenario_come_first_and_are_open() {
     let mut results = movie("lab", 1, 0);
     let heads = |results: &Results| {
         let text = table::text(results);

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn what_failed_half_way_is_not_found_later() {
+    fn an_entry_that_failed_half_way_is_removed() {
         let directory = tempfile::tempdir().expect("a directory");
         let cache = Cache::open(directory.path()).expect("it opens");
         let failed = cache.entry("kind", "key", &Stop::new(), |path| {

@@ -167,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_a_dead_run_left_is_removed_and_what_is_under_way_stays() {
+    fn files_of_a_dead_run_are_removed_and_a_live_run_s_stay() {
         let (state, home) = (tempfile::tempdir().expect("one"), tempfile::tempdir().expect("another"));
         let dead = Journal::create(state.path(), home.path()).expect("a run");
         let alive = Journal::create(state.path(), home.path()).expect("another");

@@ -117,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_lists_is_found_by_its_whole_name() {
+    fn a_file_system_is_found_by_its_whole_name_only() {
         assert!(has_file_system("proc"));
         assert!(!has_file_system("pro"));
         assert!(!has_module("fs/no-such/module"));

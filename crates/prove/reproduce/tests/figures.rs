@@ -251,7 +251,7 @@ fn outcome<'a>(verdicts: &'a [Verdict], figure: &str, part: &str) -> &'a Verdict
 }
 
 #[test]
-fn what_load_delays_is_told_from_what_it_does_not() {
+fn claims_of_delay_hold_only_where_load_delays() {
     let verdicts = claims::verdicts(&films());
     let is = |figure, part, expected| {
         let verdict = outcome(&verdicts, figure, part);

@@ -277,7 +277,7 @@ mod tests {
     }
 
     #[test]
-    fn what_begins_before_the_task_has_settled_does_not_count() {
+    fn periods_before_the_task_has_settled_do_not_count() {
         let mut periods = vec![(0, 0); 40];
         periods[5] = (3_000, 2_000);
         let jobs = jobs(1_000_000, &gaps(&periods), 15_000);

@@ -149,7 +149,7 @@ fn keys_that_rt_app_passes_over_are_noted() {
 }
 
 #[test]
-fn what_is_not_supported_or_wrong_is_named_with_its_line() {
+fn unsupported_and_wrong_keys_are_named_with_their_line() {
     let cases = [
         (
             "{ \"tasks\": { \"a\": {\n \"run\": 1,\n \"util_min\": 5 } } }",

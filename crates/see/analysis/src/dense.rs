@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_logged_counts_at_any_moment() {
+    fn logged_values_count_at_any_moment() {
         let mut dense = Dense::new();
         for values in 1..300 {
             dense.count(values * 7 % 500);

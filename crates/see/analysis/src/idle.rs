@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_an_entry_that_is_missing_is_unknown() {
+    fn the_state_before_a_missing_entry_is_unknown() {
         assert_eq!(states(&[]).reason(12, 50), IdleReason::Unknown);
         let states = states(&[(10, Some(3)), (20, None), (30, None)]);
         assert_eq!(states.reason(29, 50), IdleReason::Unknown);
@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_before_a_loss_is_unknown() {
+    fn the_state_before_a_loss_is_unknown() {
         let mut states = states(&[(10, Some(3))]);
         states.lose(20);
         states.push(30, Some(1));

@@ -295,7 +295,7 @@ fn a_third_of_a_film_s_wake_ups_is_late_at_a_bad_100_hz_phase() {
 }
 
 #[test]
-fn what_the_groups_lack_is_none_and_names_the_group() {
+fn values_of_absent_groups_are_none_and_name_the_group() {
     let findings = timer_wakeup(&[]);
     let parts = task(&findings, 7).wakeup.as_deref().unwrap();
     assert!(

@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_format_is_none() {
+    fn a_text_that_is_no_format_is_none() {
         assert!(Format::parse("sched", "").is_none());
         assert!(Format::parse("sched", "name: x\nID: 99999999\n").is_none());
     }

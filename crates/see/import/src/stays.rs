@@ -119,7 +119,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_the_kernel_did_not_count_is_told_once_it_is_enough() {
+    fn uncounted_time_is_reported_once_it_is_enough() {
         let mut stays = Stays::default();
         let mut stay = |start_ns: u64, end_ns: u64, ran_ns: u64| {
             stays.switch(0, start_ns, Tid::IDLE, Tid(1));

@@ -309,7 +309,7 @@ fn files_of_related_tools_are_named() {
 }
 
 #[test]
-fn what_cannot_be_read_is_named() {
+fn unreadable_files_are_refused_with_the_reason() {
     let error = |file: &[u8]| read(file).expect_err("it cannot be read").to_string();
     assert!(matches!(read(b"SPRY"), Err(ImportError::Unknown)));
     let mut unknown = forge::trace_dat_6(&forge::happening(1));

@@ -336,7 +336,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_later_interrupt_found_says_more() {
+    fn the_place_at_a_later_interrupt_goes_before() {
         let evidence = Evidence { at_late: look(7, "cc1", &["clear_page"]), ..late(5_000_000) };
         assert_eq!(judged(&evidence), ("cc1", How::NotPreempted, "clear_page"));
     }

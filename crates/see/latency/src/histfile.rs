@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_written_reads_back() {
+    fn a_written_histogram_reads_back() {
         let (mut one, mut two) = (Histogram::default(), Histogram::default());
         [999, 1_000, 1_999, 59_000, 1_693_000].iter().for_each(|&ns| one.record(ns));
         two.record_many(2_500, 3);

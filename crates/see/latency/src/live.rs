@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn what_was_counted_before_the_beginning_is_forgotten() {
+    fn counts_from_before_the_beginning_are_forgotten() {
         let tally = Tally::new(Split::Parts);
         tally.record(70, 1_000);
         tally.miss(2 * PERIOD_NS, PERIOD_NS, 2);
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_seen_while_it_is_counted_can_be_kept_and_read_back() {
+    fn a_tally_read_while_it_counts_can_be_kept_and_read_back() {
         let tally = Tally::new(Split::Whole);
         let over = AtomicBool::new(false);
         std::thread::scope(|scope| {

@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn what_lies_beside_a_boundary_that_was_not_seen_is_unseen() {
+    fn parts_beside_a_missing_boundary_are_unseen() {
         let without_irq = Parts::of(100, sight(None, Some(130), Some(160)), 200);
         assert_eq!(told(without_irq), ([None, None, Some(30), Some(40)], 30));
         let without_resched = Parts::of(100, sight(Some(110), None, Some(160)), 200);

@@ -270,7 +270,7 @@ fn a_nested_record_takes_its_place_in_time() {
 }
 
 #[test]
-fn what_the_kernel_did_not_count_is_stolen_from_the_stay() {
+fn uncounted_time_is_stolen_from_the_stay() {
     let mut maps = Maps::new();
     switch(&mut maps, 0, START_NS + 1_000, 0, 7, 0);
     switch(&mut maps, 0, START_NS + 90_000, 7, 0, 12 * STOLEN_GRAIN_NS);

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_kept_back_grows_with_what_the_task_has_run() {
+    fn stolen_time_kept_back_grows_with_the_task_s_run_time() {
         let mut tasks = Tasks::default();
         assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 36_864);
         assert_eq!(tasks.stolen(Tid(7), 40_000, 60_000_000), 0);

@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_shorter_than_the_window_is_kept_whole() {
+    fn a_trace_shorter_than_the_window_is_kept_whole() {
         assert_eq!(kept(1, usize::MAX).len(), 100);
     }
 

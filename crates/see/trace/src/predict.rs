@@ -102,7 +102,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_followed_twice_the_same_is_guessed() {
+    fn a_record_that_followed_the_same_pair_is_guessed() {
         let mut predictor = Predictor::default();
         let shapes: Vec<_> = (0..6u8).map(|number| Shape::new(number, &[number % 3]).unwrap()).collect();
         let mut right = 0;

@@ -36,7 +36,7 @@ fn without_names(events: Vec<Stamped>) -> Vec<Stamped> {
 }
 
 #[test]
-fn what_is_written_comes_back_in_order() {
+fn written_events_are_read_back_in_order() {
     for compression in BOTH {
         let written = events(1, 5000);
         let (found, totals) = read(&file(&written, compression));

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[test]
-    fn what_root_said_a_user_does_not_take_back() {
+    fn a_user_cannot_take_back_an_override_of_root() {
         let roots = OverrideFacts { set_by: Some(0), ..MINE };
         assert_eq!(kind(1000, HandClass::Auto, roots), Some(RefusalKind::Denied));
         assert_eq!(kind(1000, HandClass::Auto, OverrideFacts { set_by: Some(1000), ..MINE }), None);
@@ -182,7 +182,7 @@ mod tests {
     }
 
     #[test]
-    fn threads_of_the_kernel_are_nobodys_to_move() {
+    fn threads_of_the_kernel_cannot_be_moved() {
         assert_eq!(
             kind(0, HandClass::Idle, OverrideFacts { is_kernel: true, ..MINE }),
             Some(RefusalKind::Unable)

@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_kernel_cannot_do_is_said() {
+    fn limits_of_the_kernel_are_noted() {
         let said = notes(&TERMS, 3).join("\n");
         assert!(said.contains("CPU 3") && said.contains("knows no demotion"), "{said}");
         assert_eq!(ticks(Some("A HRTICK_DL B")), None);

@@ -92,7 +92,7 @@ mod tests {
         Settings { reset_on_fork: 1, nice: -18, slice_ns: 100_000, slack_ns: 1_000, ..BEFORE };
 
     #[test]
-    fn what_is_ours_goes_back_and_what_is_theirs_stays() {
+    fn own_settings_are_undone_and_those_of_others_stay() {
         assert_eq!(settings_back(OURS, BEFORE, &[OURS]), BEFORE);
         let reniced = Settings { nice: 5, ..OURS };
         assert_eq!(settings_back(reniced, BEFORE, &[OURS]), Settings { nice: 5, ..BEFORE });

@@ -114,7 +114,7 @@ fn datagrams_to_a_name_are_requests_and_within_a_pair_are_not() {
 }
 
 #[test]
-fn what_watches_files_depends_on_nothing_that_changes_them() {
+fn a_watcher_of_files_depends_on_no_process_that_changes_them() {
     let mut world = World::new();
     let directory = place("watched");
     let _ = std::fs::create_dir(&directory);

@@ -32,7 +32,7 @@ fn peculiar(victim: &Victim) -> Settings {
 }
 
 #[test]
-fn what_is_in_use_is_raised_and_restored_exactly() {
+fn processes_in_use_are_raised_and_restored_exactly() {
     let place = Place::new();
     let (plain, odd, server) = (Victim::sleeper(), Victim::sleeper(), Victim::sleeper());
     let before = [plain.settings(), peculiar(&odd), peculiar(&server)];
@@ -74,7 +74,7 @@ fn after_a_kill_everything_is_back_within_a_second() {
 }
 
 #[test]
-fn what_the_user_changed_meanwhile_is_left_alone() {
+fn settings_that_the_user_changed_meanwhile_stay() {
     let place = Place::new();
     let (reniced, real_time, twice) = (Victim::sleeper(), Victim::sleeper(), Victim::sleeper());
     let verdicts = [&reniced, &real_time, &twice].map(|victim| verdict(victim.tgid(), 1));

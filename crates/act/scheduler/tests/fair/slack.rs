@@ -140,7 +140,7 @@ fn real_time_threads_and_reserved_processes_are_left_alone() {
 }
 
 #[test]
-fn what_children_inherit_is_set_and_taken_back() {
+fn slack_that_children_inherit_is_set_and_taken_back() {
     let place = Place::new();
     let mut used = Victim::run("sh", &["-c", FORKS]);
     let mut users = Victim::of_user(USER, "sh", &["-c", FORKS]);

@@ -59,7 +59,7 @@ fn restored(backs: &[Back]) -> Vec<&str> {
 }
 
 #[test]
-fn what_was_first_is_back_when_the_last_has_ended() {
+fn the_first_value_is_back_when_the_last_holder_ends() {
     for order in [[0, 1, 2], [2, 1, 0], [1, 0, 2], [1, 2, 0], [0, 2, 1], [2, 0, 1]] {
         let machine = Machine::new();
         let holders = ["1", "2", "3"].map(|slice| machine.holder(slice));
@@ -86,7 +86,7 @@ fn a_second_return_changes_nothing() {
 }
 
 #[test]
-fn what_something_else_has_changed_meanwhile_stays() {
+fn a_foreign_change_made_meanwhile_stays() {
     let machine = Machine::new();
     let (first, second) = (machine.holder("1"), machine.holder("2"));
     machine.write("slice", "5");
@@ -98,7 +98,7 @@ fn what_something_else_has_changed_meanwhile_stays() {
 }
 
 #[test]
-fn what_was_changed_meanwhile_is_what_the_next_comes_back_to() {
+fn the_next_holder_restores_a_foreign_change_before_it() {
     let machine = Machine::new();
     let first = machine.holder("1");
     machine.write("slice", "5");
@@ -110,7 +110,7 @@ fn what_was_changed_meanwhile_is_what_the_next_comes_back_to() {
 }
 
 #[test]
-fn what_a_dead_holder_left_is_given_back_by_the_next() {
+fn the_next_holder_gives_back_what_a_dead_one_left() {
     let machine = Machine::new();
     drop(machine.holder("1"));
     assert_eq!(machine.slice(), "1");
@@ -192,7 +192,7 @@ fn a_refused_setting_leaves_no_claim_and_another_value_is_told() {
 }
 
 #[test]
-fn what_the_kernel_refuses_to_take_back_stays_in_the_book() {
+fn a_value_that_cannot_be_restored_stays_in_the_book() {
     let machine = Machine::new();
     let holder = machine.holder("1");
     let path = machine.dir.path().join("slice");
@@ -216,7 +216,7 @@ fn a_switch_comes_back_alone() {
 }
 
 #[test]
-fn what_an_earlier_boot_has_set_is_forgotten() {
+fn settings_of_an_earlier_boot_are_forgotten() {
     let machine = Machine::new();
     drop(machine.holder("1"));
     let path = machine.place().join(BOOK);

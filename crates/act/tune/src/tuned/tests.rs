@@ -100,7 +100,7 @@ fn guardians(parent: u32) -> Vec<u32> {
 }
 
 #[test]
-fn what_a_killed_process_has_set_is_given_back_by_its_guardian() {
+fn a_guardian_gives_back_settings_of_a_killed_process() {
     let (_dir, kernel) = machine();
     let child = process(&kernel);
     wait_for(&kernel, "3000000");
@@ -109,7 +109,7 @@ fn what_a_killed_process_has_set_is_given_back_by_its_guardian() {
 }
 
 #[test]
-fn what_both_killed_have_set_is_given_back_by_the_next() {
+fn the_next_run_restores_after_spry_and_guardian_are_killed() {
     let (_dir, kernel) = machine();
     let child = process(&kernel);
     wait_for(&kernel, "3000000");

@@ -170,7 +170,7 @@ R   50   1024  44100   1.0us   1.0us  0.00  0.00    0                  other-sin
     }
 
     #[test]
-    fn what_is_gone_runs_no_more() {
+    fn an_object_that_is_gone_is_no_running_node() {
         let mut objects = objects();
         objects.take(json!([{ "id": 45, "info": null }]));
         objects.take(json!({ "id": 29, "info": null }));

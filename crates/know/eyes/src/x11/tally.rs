@@ -203,7 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_drawn_piece_by_piece_within_a_moment_is_one_moment() {
+    fn pieces_drawn_within_a_moment_are_one_moment() {
         let mut habit = counted();
         // The clock of the server may go over its end meanwhile.
         for piece in 0..10 {

@@ -153,7 +153,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_within_a_tick_or_five_percent_is_as_then() {
+    fn a_value_within_a_tick_or_five_percent_is_as_then() {
         let rows = rows(&study());
         let row = |system: &str, case: &str| {
             rows.iter().find(|row| row.system == system && row.case == case).expect("it was measured")

@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_printed_lies_beyond_the_longest() {
+    fn unprinted_percentages_lie_beyond_the_longest_latency() {
         for kernel in PUBLISHED {
             let last_ms = kernel.percent_below_ms.last().expect("there are some").0;
             assert!(last_ms < kernel.max_ms, "{}", kernel.name);

@@ -189,14 +189,14 @@ mod tests {
     }
 
     #[test]
-    fn what_the_paper_found_is_found_again_where_it_is_there() {
+    fn the_paper_s_findings_are_found_in_a_study_that_has_them() {
         let found = findings(&study());
         assert_eq!(found.iter().map(|found| found.outcome).collect::<Vec<_>>(), [Outcome::AsThen; 2]);
         assert!(found[0].figures.contains("fifo 35000 us, fifo-both 120 us"), "{found:?}");
     }
 
     #[test]
-    fn what_differs_by_less_than_half_is_alike() {
+    fn figures_that_differ_by_less_than_half_are_alike() {
         let mut study = study();
         study.cells.retain(|cell| cell.system != "fifo" || cell.load != "user");
         let film = Film { skews_us: vec![200.0], said_ms: None };

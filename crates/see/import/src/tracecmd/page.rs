@@ -202,7 +202,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_before_a_page_is_told() {
+    fn missing_events_before_a_page_are_reported() {
         let mut bytes = page(5, MISSED_EVENTS | MISSED_STORED, &[1, 0]);
         bytes.extend_from_slice(&77u64.to_le_bytes());
         assert_eq!(Page::begin(&bytes, LAYOUT, Order::Little).unwrap().1, Gap::Events(Some(77)));

@@ -316,7 +316,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_lies_apart_is_more_than_noise_and_what_overlaps_is_not() {
+    fn intervals_that_overlap_are_noise_and_others_are_not() {
         use Difference::{Earlier, Later, Noise};
         let a = results("a", &[(10_000, 98_000), (20_000, 2_000)]);
         let b = results("b", &[(11_000, 98_000), (20_000, 1_990), (900_000, 10)]);

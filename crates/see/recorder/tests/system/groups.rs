@@ -256,7 +256,7 @@ fn a_loopback_connections_ends_agree_on_the_channel() {
 }
 
 #[test]
-fn what_a_program_writes_to_its_terminal_the_master_reads() {
+fn a_terminal_s_master_reads_what_a_program_writes() {
     let traffic = traffic(ChannelKind::Tty, || {
         let (mut master, mut slave) = (0, 0);
         let null = std::ptr::null_mut();

@@ -274,7 +274,7 @@ fn asks(what: RequestKind, uid: u32, child: &Child) -> FrontRequest {
 }
 
 #[test]
-fn what_is_asked_on_the_bus_holds_for_the_user_s_own_threads() {
+fn requests_by_the_bus_hold_for_the_user_s_own_threads_only() {
     let (mut held, log) = reservations();
     let (mine, roots) = (sleeper_of_user(), sleeper());
     let uid = user();

@@ -108,7 +108,7 @@ fn only_the_first_key_passed_on_counts_for_the_relay() {
 }
 
 #[test]
-fn what_is_sent_on_counts_for_the_process_that_it_is_sent_to() {
+fn input_sent_on_counts_for_the_process_that_receives_it() {
     let mut desk = Desk::new();
     for _ in 0..3 {
         desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).settle();
@@ -138,7 +138,7 @@ fn a_relay_does_not_own_the_release_of_a_key_it_passed_on() {
 }
 
 #[test]
-fn what_a_relay_keeps_counts_a_little_later() {
+fn input_that_a_relay_keeps_counts_a_little_later() {
     let mut desk = Desk::new();
     desk.knows(RELAY);
     desk.hand(PRESS).receives(RELAY, PRESS, Worth::Own).settle();
