@@ -52,18 +52,15 @@ static __always_inline u64 below_interval(u64 period_ns)
 	return period_ns > 2 * slice_ns ? period_ns - slice_ns : slice_ns;
 }
 
-/* The longest time from the end of a turn to the begin of the next one, ns. Where turns are short, the
- * switches to a task and back are a great part of them. On kernels without timers a turn lasts until a tick,
- * even if it should be shorter. The higher classes then get the excess back, as long as each waiting task
- * still has a turn in time. Tasks of IDLE may wait longer there. */
+/* The longest time from the end of a turn to the begin of the next one, ns. On kernels without timers a turn
+ * lasts until a tick, even if it should be shorter. The higher classes then get the excess back, as long as
+ * each waiting task still has a turn in time. Tasks of IDLE may wait longer. */
 static __always_inline u64 below_pause_most(u32 which, u32 count, u64 used_ns, u64 interval_ns)
 {
-	u64 all_ns = has_timers ? age_most_ns : age_many_ns, each_ns;
+	u64 all_ns = which == BELOW_OTHER && count <= few_tasks ? age_few_ns : age_many_ns;
+	u64 each_ns = count ? all_ns / count : all_ns;
 
-	if (count <= few_tasks && (has_timers || which == BELOW_OTHER))
-		all_ns = age_few_ns;
-	each_ns = count ? all_ns / count : all_ns;
-	if ((has_timers && count <= few_tasks) || each_ns < used_ns + interval_ns)
+	if (has_timers || each_ns < used_ns + interval_ns)
 		return interval_ns;
 	return each_ns - used_ns;
 }
