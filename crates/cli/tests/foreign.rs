@@ -172,3 +172,30 @@ fn a_wait_is_counted_for_the_cpu_that_the_task_then_got() {
         assert_eq!(wait(&file), blamed(999_999), "{name}");
     }
 }
+
+#[test]
+fn a_task_that_is_woken_and_never_runs_waits_to_the_end() {
+    let mut records = forge::woken_elsewhere();
+    records.retain(|record| ![4_000_000, 5_000_000].contains(&record.time_ns));
+    let wakings: Vec<Record> = records.iter().filter(|record| kind(record) != WAKEUP).cloned().collect();
+    let mut undescribed = forge::trace_dat_6(&wakings);
+    forge::undescribe(&mut undescribed, "sched_wakeup");
+    let files = [
+        (3_000_001, forge::trace_dat_7(&records, Packing::None)),
+        (3_000_000, forge::trace_dat_7(&wakings, Packing::Zlib)),
+        (3_000_000, forge::trace_dat_6(&wakings)),
+        (3_000_000, undescribed),
+    ];
+    for (woken_ns, file) in files {
+        let (_, report) = reports(&file);
+        let end_ns = report["trace"]["duration_ns"].as_u64().unwrap() + 1_000_000;
+        let task = report["tasks"].as_array().unwrap().iter().find(|task| task["tid"] == 11).unwrap();
+        assert_eq!(task["runnable_wait_ns"], end_ns - woken_ns, "{task}");
+        assert_eq!(task["blocked_ns"], woken_ns - 2_000_000, "{task}");
+    }
+    // This file has lost events of CPU 1 before its end: the task may have run there.
+    let (_, report) = reports(&forge::perf_plain(&records));
+    let task = report["tasks"].as_array().unwrap().iter().find(|task| task["tid"] == 11).unwrap();
+    assert_eq!((&task["runnable_wait_ns"], &task["blocked_ns"]), (&0.into(), &1_000_001.into()), "{task}");
+    assert!(task["unknown_ns"].as_u64() >= Some(3_000_000), "{task}");
+}
