@@ -5,8 +5,8 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use spry_trace::event::{Event, PrevState, Stamped, Switch, Tid};
-use spry_trace::{Group, Groups, Header, Options, Writer};
+use spry_trace::event::{Comm, Event, PrevState, Stamped, Switch, TaskInfo};
+use spry_trace::{Group, Groups, Header, Options, Tgid, Tid, Writer};
 
 fn spry() -> Command {
     Command::new(env!("CARGO_BIN_EXE_spry"))
@@ -37,6 +37,15 @@ fn text(output: &Output) -> String {
 
 /// A trace of two tasks that take turns.
 fn trace(path: &Path) {
+    write_trace(path, None);
+}
+
+/// A trace of two tasks, the first of which has this name.
+fn named_trace(path: &Path, name: &str) {
+    write_trace(path, Some(TaskInfo::new(Tid(7), Tgid(7), Comm::new(name.as_bytes()))));
+}
+
+fn write_trace(path: &Path, first: Option<TaskInfo>) {
     let header = Header {
         cpus: 1,
         start_ns: 1_000,
@@ -45,6 +54,9 @@ fn trace(path: &Path) {
         ..Header::default()
     };
     let mut writer = Writer::new(File::create(path).unwrap(), &header, Options::default()).unwrap();
+    if let Some(info) = first {
+        writer.event(&Stamped { time_ns: 1_000, cpu: 0, event: Event::Task(info) }).unwrap();
+    }
     for turn in 0..100u64 {
         let (prev, next) = if turn % 2 == 0 { (7, 8) } else { (8, 7) };
         let (prev_prio, next_prio, stolen_ns) = (120, 120, 0);
@@ -176,6 +188,21 @@ fn a_name_that_is_a_number_is_found_by_name() {
     let none = text(&of("123"));
     assert!(none.contains("no task has the number 123; a task of that name is `--task name:123`"), "{none}");
     assert!(!text(&of("name:123")).contains("no task has the number"));
+}
+
+#[test]
+fn a_task_is_found_by_its_name_whatever_the_name_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("trace.spry");
+    // The thread with the number 7 has the other's number as its name.
+    for (name, pattern) in [("8", "name:8"), ("name:8", "name:name:8"), ("08", "name:08")] {
+        named_trace(&path, name);
+        let output = spry().args(["report", "--json", "--task", pattern]).arg(&path).output().unwrap();
+        assert!(output.status.success(), "{pattern}: {}", text(&output));
+        let report: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let tids: Vec<_> = report["tasks"].as_array().unwrap().iter().map(|task| &task["tid"]).collect();
+        assert_eq!(tids, [7], "{pattern}");
+    }
 }
 
 #[test]

@@ -131,6 +131,60 @@ fn texts_may_have_every_escape_of_json() {
 }
 
 #[test]
+fn what_looks_like_a_comment_or_a_comma_in_a_text_is_text() {
+    let scenario = parse(
+        "{ \"tasks\": { \"a // b /* c */ d,}\": { \"cpus\": [0, 1, ], \"lock\": \"/*\", \"run\": 1, // \"x\n\
+         \"unlock\": \"*/\", } /* } */, }, }",
+    );
+    assert_eq!(scenario.tasks[0].name, "a // b /* c */ d,}");
+    assert_eq!(scenario.tasks[0].affinity, [0, 1]);
+    let names: Vec<&str> = scenario.objects.iter().map(|object| object.name.as_str()).collect();
+    assert_eq!(names, ["mutex /*", "mutex */"]);
+}
+
+/// A file as workload generators write it: numbered phases, every key that only rt-app's own logs need.
+const GENERATED: &str = r#"{
+    "tasks": {
+        "half": {
+            "loop": 1,
+            "policy": "SCHED_OTHER",
+            "phases": {
+                "p000001": { "loop": 300, "run": 2000, "timer": { "ref": "half", "period": 4000 }, "cpus": [1] }
+            },
+            "delay": 0
+        }
+    },
+    "global": { "duration": -1, "calibration": 247, "default_policy": "SCHED_OTHER", "logstats": false,
+        "ftrace": "loop", "lock_pages": false }
+}"#;
+
+#[test]
+fn a_generated_file_runs_with_a_note_of_what_is_passed_over() {
+    for text in [GENERATED.to_owned(), GENERATED.replace('\n', "\r\n"), GENERATED.replace([' ', '\n'], "")] {
+        let scenario = parse(&text);
+        let notes = scenario.notes.join("\n");
+        for key in ["logstats", "ftrace", "lock_pages"] {
+            assert!(notes.contains(key), "{key}: {notes}");
+        }
+        let steps = steps(&scenario, 0);
+        let repeat = steps.iter().find_map(|step| match step {
+            Step::Repeat(phase) => Some(phase),
+            _ => None,
+        });
+        let repeat = repeat.unwrap_or_else(|| panic!("{steps:?}"));
+        assert_eq!(repeat.times, Some(300), "{steps:?}");
+        assert!(
+            matches!(
+                repeat.steps[..],
+                [Step::Run { ns: 2_000_000 }, Step::Timer { period_ns: 4_000_000, .. }]
+            ),
+            "{:?}",
+            repeat.steps
+        );
+    }
+}
+
+#[test]
 fn keys_that_rt_app_passes_over_are_noted() {
     let scenario = parse(
         "{ \"tasks\": { \"half\": { \"loop\": 1, \"__comment\": \"x\", \"phases\": { \"p\": { \"loop\": 300, \"run\": 2000,\n\

@@ -126,6 +126,93 @@ fn states_and_processes_are_those_of_the_file() {
     assert_eq!(tgid, Some(Tgid(5)), "perf had said so before the first event");
 }
 
+/// The states in which the second task of CPU 0 leaves it, in files of this text and these raw states, and
+/// the files' notes.
+fn states_with(text: &str, states: &[u64]) -> Vec<(Vec<PrevState>, String)> {
+    let mut records = forge::happening(states.len() as u64);
+    let is_second = |record: &&mut forge::Record| {
+        record.data[..2] == 300u16.to_le_bytes() && record.data[28..32] == 12u32.to_le_bytes()
+    };
+    for (record, state) in records.iter_mut().filter(is_second).zip(states) {
+        record.data[40..48].copy_from_slice(&state.to_le_bytes());
+    }
+    let unpacked = [
+        forge::perf_plain(&records),
+        forge::perf_piped(&records),
+        forge::trace_dat_6(&records),
+        forge::trace_dat_7(&records, forge::Packing::None),
+    ];
+    let read_with = |mut file: Vec<u8>| {
+        forge::describe_states(&mut file, text);
+        let switches = read(&file).unwrap().0.into_iter();
+        let states = switches.filter_map(|stamped| match stamped.event {
+            Event::Switch(switch) if switch.prev.0 == 12 => Some(switch.prev_state),
+            _ => None,
+        });
+        (states.collect(), notes(&file))
+    };
+    unpacked.map(read_with).into()
+}
+
+#[test]
+fn preemption_is_read_as_each_kernel_writes_it() {
+    use PrevState::{DiskSleep, Preempted, Runnable, Sleeping, Stopped};
+    let cases = [
+        // The bits of 4.9, of 4.4, and of today.
+        (
+            r#"{1,"S"},{2,"D"},{64,"x"},S&4096? "+""#,
+            [1, 0x1000, 2, 0],
+            [Sleeping, Preempted, DiskSleep, Runnable],
+        ),
+        (
+            r#"{1,"S"},{2,"D"},{64,"x"},S&2048? "+""#,
+            [1, 0x800, 0x802, 4],
+            [Sleeping, Preempted, Preempted, PrevState::Other],
+        ),
+        (
+            r#"{1,"S"},{2,"D"},{64,"P"},S&256? "+""#,
+            [1, 0x100, 2, 0],
+            [Sleeping, Preempted, DiskSleep, Runnable],
+        ),
+    ];
+    for (text, raw, expected) in cases {
+        for (states, notes) in states_with(text, &raw) {
+            assert_eq!((states.as_slice(), &*notes), (&expected[..], ""), "{text}");
+        }
+    }
+    // The first kernels of 4.14 wrote places instead of bits.
+    let text = r#"S&255, "|",{1,"S"},{2,"D"},{4,"T"},S&4096? "+""#;
+    for (states, notes) in states_with(text, &[1, 0x1000, 3, 0]) {
+        assert_eq!(states, [Sleeping, Preempted, Stopped, Runnable]);
+        assert!(notes.contains("4.14"), "{notes}");
+    }
+}
+
+#[test]
+fn without_wake_ups_a_waking_makes_its_task_runnable() {
+    let mut wakings = forge::woken_elsewhere();
+    wakings.retain(|record| record.data[..2] != 302u16.to_le_bytes());
+    let unpacked = [
+        forge::perf_plain(&wakings),
+        forge::perf_piped(&wakings),
+        forge::trace_dat_6(&wakings),
+        forge::trace_dat_7(&wakings, forge::Packing::None),
+    ];
+    for mut file in unpacked {
+        let wakeups = |file: &[u8]| -> Vec<(u64, u32)> {
+            let events = read(file).unwrap().0.into_iter();
+            let wakeups = events.filter_map(|stamped| match stamped.event {
+                Event::Wakeup(wakeup) => Some((stamped.time_ns, wakeup.tid.0)),
+                _ => None,
+            });
+            wakeups.collect()
+        };
+        assert_eq!(wakeups(&file), [], "the file may have lost its wake-ups");
+        forge::undescribe(&mut file, "sched_wakeup");
+        assert_eq!(wakeups(&file), [(3_000_000, 11)]);
+    }
+}
+
 #[test]
 fn a_file_cut_anywhere_reads_to_there_or_says_what_is_missing() {
     let records = forge::happening(2);

@@ -302,6 +302,27 @@ fn time_before_a_hidden_switch_is_stolen_from_its_task() {
 }
 
 #[test]
+fn a_cpu_that_goes_offline_switches_to_its_idle_task() {
+    let mut maps = Maps::new();
+    switch(&mut maps, 0, START_NS + 10, 3, 20, 0);
+    switch(&mut maps, 1, START_NS + 10, 4, 0, 0);
+    // CPU 0 ran its stopper, and CPU 1 was idle. There are no CPUs 2 and 9,000.
+    for (at, cpu) in [0u64, 1, 2, 9_000].into_iter().enumerate() {
+        let time_ns = START_NS + 100 * (at as u64 + 1);
+        maps.put_shared(0, &[(time_ns << SPRY_STAMP_SHIFT) | u64::from(SPRY_OFFLINE), cpu]);
+    }
+    switch(&mut maps, 0, START_NS + 900, 0, 21, 0);
+    let switches = finish(maps.drain()).into_iter().filter_map(|stamped| match stamped.event {
+        Event::Switch(switch) => {
+            Some((stamped.time_ns - START_NS, stamped.cpu, switch.prev.0, switch.next.0))
+        }
+        _ => None,
+    });
+    let expected = [(10, 0, 3, 20), (10, 1, 4, 0), (100, 0, 20, 0), (900, 0, 0, 21)];
+    assert_eq!(switches.collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn a_class_that_differs_is_recorded_before_the_switch() {
     let mut maps = Maps::new();
     let fifo = 1 << SPRY_TID_BITS;

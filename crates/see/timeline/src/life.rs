@@ -191,10 +191,16 @@ impl Timeline {
         }
         for index in self.tasks.indices() {
             let task = self.tasks.get(index);
-            match task.state {
-                TaskState::Waiting => self.close_wait(index, task.cpu, cut_end, to),
-                TaskState::Blocked => self.close_sleep(index, end_ns, cut_end, to),
-                TaskState::Unknown | TaskState::Running | TaskState::Ended => {}
+            let cpu = task.cpu;
+            match (task.state, task.pending()) {
+                (TaskState::Waiting, _) => self.close_wait(index, cpu, cut_end, to),
+                // The wake-up was not recorded, or is still to come.
+                (TaskState::Blocked, Some(pending)) => {
+                    self.wake(index, cpu, pending.time_ns, pending, to);
+                    self.close_wait(index, cpu, cut_end, to);
+                }
+                (TaskState::Blocked, None) => self.close_sleep(index, end_ns, cut_end, to),
+                (TaskState::Unknown | TaskState::Running | TaskState::Ended, _) => {}
             }
         }
     }

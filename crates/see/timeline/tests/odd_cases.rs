@@ -242,6 +242,15 @@ fn a_waking_without_its_wake_up_counts_from_the_waking() {
 }
 
 #[test]
+fn a_waking_whose_wake_up_never_comes_begins_a_wait_to_the_end() {
+    let mut bench = Bench::new();
+    bench.at(5, 1, waking(9, 6)).at(10, 0, switch(7, 8, Sleeping)).at(12, 1, switch(6, 9, Sleeping));
+    bench.at(20, 0, waking(8, 7)).end(90);
+    assert_eq!(bench.waits(), [(6, 12, 90), (7, 20, 90)]);
+    assert_eq!(bench.sleeps(), [(6, 12, 12), (7, 10, 20)]);
+}
+
+#[test]
 fn a_wake_up_without_its_waking_has_an_unknown_waker() {
     let mut bench = Bench::new();
     bench.at(10, 0, switch(7, 8, Sleeping)).at(20, 0, wakeup(7, 0)).at(90, 0, switch(8, 7, Sleeping)).end(90);

@@ -110,6 +110,44 @@ pub fn happening(rounds: u64) -> Vec<Record> {
     records
 }
 
+/// A task sleeps on CPU 0, which is then idle. Another task, which has CPU 1, wakes it; the waking still
+/// names CPU 0. The woken task gets CPU 1 after a millisecond, and its move there has no record.
+pub fn woken_elsewhere() -> Vec<Record> {
+    const MS: u64 = 1_000_000;
+    let mut waking = wake(3 * MS, 1, WAKING, (22, 11));
+    waking.data[32..36].fill(0);
+    vec![
+        switch(MS, 0, (0, 0), 11),
+        switch(MS + 1, 1, (0, 0), 22),
+        switch(2 * MS, 0, (11, 1), 0),
+        waking,
+        wake(3 * MS + 1, 1, WAKEUP, (22, 11)),
+        switch(4 * MS, 1, (22, 0x40), 11),
+        switch(5 * MS, 1, (11, 1), 22),
+        switch(6 * MS, 1, (22, 1), 0),
+    ]
+}
+
+/// Takes the description of an event out of a file that is not packed: the event has another name there.
+pub fn undescribe(file: &mut [u8], event: &str) {
+    let line = format!("name: {event}\n").into_bytes();
+    while let Some(at) = file.windows(line.len()).position(|bytes| bytes == line) {
+        file[at + "name: ".len()] = b'x';
+    }
+}
+
+/// Puts another text into the description of switches, in a file that is not packed: what `states` says of
+/// them, with `S` for the field of states.
+pub fn describe_states(file: &mut [u8], states: &str) {
+    let text = states.replace("S&", "REC->prev_state&");
+    let begins = b"__print_flags(REC->prev_state, ";
+    let at = file.windows(begins.len()).position(|bytes| bytes == begins).expect("it is described");
+    let len = file[at..].iter().position(|&byte| byte == b'\n').expect("the text ends");
+    let text = format!("{text:len$}");
+    assert_eq!(text.len(), len, "{text}");
+    file[at..at + len].copy_from_slice(text.as_bytes());
+}
+
 /// The descriptions that both recorders copy from the kernel.
 struct Meta {
     pages: Vec<u8>,
