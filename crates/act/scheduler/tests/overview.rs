@@ -58,9 +58,7 @@ fn sentences() -> Vec<String> {
     let (daemon, kthread) = (percent("daemon_percent"), percent("kthread_percent"));
     let (each, share) = (percent("each_percent"), percent("share_percent"));
     let below = ms("below_slice_ns");
-    let [few, many, most] = ["age_few_ns", "age_many_ns", "age_most_ns"].map(|name| seconds(knob(name)));
-    // With so many tasks, turns of the least length have just their share.
-    let crowd = knob("age_most_ns") / knob("below_slice_least_ns") * knob("share_percent") / 100;
+    let (few_ns, many_ns) = (seconds(knob("age_few_ns")), seconds(knob("age_many_ns")));
     vec![
         format!("first come, first served {daemon} of a CPU"),
         format!("first come, first served {kthread} of a CPU, {each} a thread"),
@@ -69,9 +67,8 @@ fn sentences() -> Vec<String> {
         format!("until the next period of {} begins", ms("budget_period_ns")),
         format!("that ran less than {} us since it was charged", knob("uncharged_ns") / 1_000),
         format!("The turns of each take {share} of the time, {below} each at most."),
-        format!("With up to {} waiting tasks, each of them has a turn within {few} s.", knob("few_tasks")),
-        format!("it is within {many} s, or within {most} s where turns would exceed their {share}."),
-        format!("Beyond {crowd} tasks they exceed it."),
+        format!("With up to {} waiting tasks, each of them has a turn within {few_ns} s.", knob("few_tasks")),
+        format!("it is within {many_ns} s, and the turns may then exceed their {share}."),
         format!("they have {} of a CPU together with DAEMON", percent("servers_percent")),
         format!("Every {}, housekeeping pulls", ms("housekeeping_ns")),
     ]

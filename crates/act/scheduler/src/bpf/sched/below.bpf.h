@@ -6,13 +6,10 @@
  *
  * Rule: the turns of OTHER and of IDLE have 5 % of the time each (share_percent). The more tasks wait, the
  * shorter and more frequent turns are. So each waiting task has a turn in time: within 0.4 s for up to 120
- * tasks, else within 4.5 s. From 5,600 tasks on turns cannot become shorter. They keep to their share, and a
- * round of all tasks takes longer, up to 8 s (age_most_ns). A turn that ends early lets the next turn begin
- * earlier.
+ * tasks, else within 4.5 s. A turn that ends early lets the next turn begin earlier.
  *
- * Bound: a turn is 0.04 ms long at least and 2 ms at most. If a round would take longer than 8 s, turns
- * exceed their share. The higher classes have half of the time even then. Kernels without timers have rounds
- * of 4.5 s: ticks end their turns, so a round takes longer than planned.
+ * Bound: a turn is 0.1 ms long at least and 2 ms at most. With so many tasks that turns cannot become
+ * shorter, turns exceed their share. The higher classes have half of the time even then.
  *
  * Difference from the thesis: its classes have a strict order, without turns.
  */
@@ -27,12 +24,9 @@ static __always_inline u64 below_period(u32 count)
 {
 	u64 all_ns = count <= few_tasks ? age_few_ns : age_many_ns;
 	u64 most_ns = below_slice_ns * 100 / (share_percent ?: 1);
-	u64 least_ns = below_slice_least_ns * 100 / (share_percent ?: 1);
 	u64 each_ns = count ? all_ns / count : all_ns;
 
-	if (has_timers && count && each_ns < least_ns)
-		each_ns = at_most(least_ns, age_most_ns / count);
-	return at_most(each_ns, most_ns);
+	return each_ns < most_ns ? each_ns : most_ns;
 }
 
 /* The length of a turn, ns. */

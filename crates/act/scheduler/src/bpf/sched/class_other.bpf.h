@@ -387,7 +387,7 @@ static __always_inline u64 slice_paid(const struct where *at, u32 count)
 		wait = at_least(count * GROUPS_WAIT_EACH_NS, GROUPS_WAIT_NS) >> VTIME_UNIT_SHIFT;
 		ahead = at_most(ahead, wait * WEIGHT_DEFAULT / at_least(slot_at(0)->sum, WEIGHT_DEFAULT));
 	}
-	return at_least(ahead * MS / at_least(other_charge(p, t, MS), 1), slice_least_ns);
+	return at_least(ahead * MS / at_least(other_charge(p, t, MS), 1), below_slice_least_ns);
 }
 
 /* Sets the CPU's timer to the end of the next task's slice, where more than a few tasks wait. It is a

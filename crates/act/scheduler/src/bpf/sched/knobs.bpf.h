@@ -25,16 +25,13 @@ const volatile bool wake_more_left = false;
  * shorter than the time between two ticks lasts for that time. */
 const volatile u64 slice_other_ns = 3000000;
 const volatile u64 slice_interactive_ns = 20000000;
-/* The shortest slice of OTHER where tasks are ahead of the class, ns. */
-const volatile u64 slice_least_ns = 100000;
 /* The part of any second that OTHER has in turns while higher classes keep it waiting, percent; IDLE has as
  * much. Then the longest and the shortest turn, ns. */
 const volatile u32 share_percent = 5;
 const volatile u64 below_slice_ns = 2000000;
-const volatile u64 below_slice_least_ns = 40000;
+const volatile u64 below_slice_least_ns = 100000;
 /* Up to this number, waiting tasks are few. Then each waiting task of a lower class has a turn within
- * age_few_ns, ns; otherwise within age_many_ns. If the shortest turns would then exceed their share, it is
- * within age_most_ns. A task that waits for 30 s makes the kernel end the scheduler. */
+ * age_few_ns, ns; otherwise within age_many_ns. */
 const volatile u32 few_tasks = 120;
 /* If more tasks than this have waited behind a higher class for kept_waiting_ns, housekeeping comes early and
  * corrects their order. */
@@ -52,7 +49,6 @@ const volatile u64 ahead_most = 30000000;
 const volatile u32 pulled_most = 1024;
 const volatile u64 age_few_ns = 400000000;
 const volatile u64 age_many_ns = 4500000000;
-const volatile u64 age_most_ns = 8000000000;
 /* The budgets of DAEMON and KTHREAD: their period, ns, and the part of it that each may have, percent. */
 const volatile u64 budget_period_ns = 100000000;
 const volatile u32 daemon_percent = 10;

@@ -27,8 +27,8 @@
 
 /* The most tasks that one round of housekeeping releases, of one cgroup and in all. If more may go on, the
  * next round follows after RELEASE_AGAIN_NS. */
-#define RELEASED_OF_ONE	 16
-#define RELEASED_AT_ONCE 32
+#define RELEASED_OF_ONE	 32
+#define RELEASED_AT_ONCE 64
 #define RELEASE_AGAIN_NS MS
 /* One task is released for each part of this length, ns, of the rest of a cgroup's quota. Tasks that run for
  * less leave some of the quota for the next tasks. */
@@ -44,7 +44,7 @@
 #define MEASURED_EACH 64
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
-#define RESTING_AT_ONCE 16
+#define RESTING_AT_ONCE 64
 
 /* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;

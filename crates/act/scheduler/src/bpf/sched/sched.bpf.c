@@ -45,9 +45,8 @@
  * TURNS. A strict order of classes would starve lower classes. So OTHER has turns while higher classes keep
  * it waiting, and IDLE has turns while any other class does (below.bpf.h). The turns of each take 5 % of the
  * time, 2 ms each at most. With up to 120 waiting tasks, each of them has a turn within 0.4 s. With more
- * tasks, it is within 4.5 s, or within 8.0 s where turns would exceed their 5 %. Beyond 10000 tasks they
- * exceed it. RESERVED goes before turns. As long as turns keep to their share, they have 20 % of a CPU
- * together with DAEMON and KTHREAD (budget.bpf.h).
+ * tasks, it is within 4.5 s, and the turns may then exceed their 5 %. RESERVED goes before turns. As long as
+ * turns keep to their share, they have 20 % of a CPU together with DAEMON and KTHREAD (budget.bpf.h).
  *
  * QUEUES. A place is a group of eight queues: one for each class, and two more (state.bpf.h). Each last-level
  * cache has a place, for tasks that may use all CPUs. Tasks that are bound to one CPU wait in the place of
