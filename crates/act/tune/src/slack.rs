@@ -8,11 +8,14 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
+use std::mem;
 use std::num::NonZeroU64;
 use std::path::PathBuf;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
+use spry_sys::run_time::RunTime;
 use spry_sys::settle::Setting;
 use spry_sys::slack::{self as of_threads, has_exited};
 use spry_sys::{clock, process};
@@ -28,6 +31,12 @@ const LIMIT: Duration = Duration::from_secs(2);
 
 /// The least number of walks before they end without success.
 const WALKS_MIN: u32 = 32;
+
+/// The run time after which a thread has finished a start of another thread that was under way, ns.
+const START_NS: u64 = 1_000_000;
+
+/// The pause between two walks that wait for threads with such a start under way.
+const PAUSE: Duration = Duration::from_millis(1);
 
 /// The slack that a process gets.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -81,7 +90,7 @@ pub fn set_own(overshoot_ns: u64) -> Result<(u64, u64), TuneError> {
 /// If there is no such process, the caller may not read or change it, or the process starts threads faster
 /// than they can be changed.
 pub fn of_process(tgid: u32, slack: Option<Slack>) -> Result<Vec<ThreadSlack>, TuneError> {
-    let threads = Threads { tgid, slack };
+    let mut threads = Threads { tgid, slack, starting: BTreeMap::new() };
     let mut found = BTreeMap::new();
     let first = threads.walk(&mut found)?;
     if slack.is_some() {
@@ -93,6 +102,10 @@ pub fn of_process(tgid: u32, slack: Option<Slack>) -> Result<Vec<ThreadSlack>, T
 /// Walks until the threads of a process have their slack: a walk has looked at each of them and has changed
 /// none, or walks in a row have changed none and have looked at enough fresh threads. The first walk changes
 /// every thread, also of a process that starts none, so it may take longer than the limit.
+///
+/// The kernel copies a thread's slack when it begins to start another thread, and lists that thread later. So
+/// a thread that was changed in between passes the old slack on. A walk without changes does not suffice
+/// while a changed thread may be at that. If such a thread gets no CPU until the limit, the walks end.
 fn walk_until_calm(
     tgid: u32,
     limit: Duration,
@@ -104,14 +117,19 @@ fn walk_until_calm(
     // To the first walk all threads are fresh, which says nothing on what they start.
     let mut calm = Calm::default();
     for walks in 0.. {
-        if last.changed == 0 && last.unseen == 0 {
+        let all_have_it = last.changed == 0 && last.unseen == 0;
+        let is_over = walks >= WALKS_MIN && began.elapsed() >= limit;
+        if all_have_it && (last.starting == 0 || is_over) {
             return Ok(());
         }
         if walks > 0 && calm.follows(last).is_calm() {
             return Ok(());
         }
-        if walks >= WALKS_MIN && began.elapsed() >= limit {
+        if is_over {
             break;
+        }
+        if all_have_it {
+            thread::sleep(PAUSE);
         }
         last = walk()?;
     }
@@ -140,11 +158,11 @@ impl Calm {
         self
     }
 
-    /// Whether all lines were probably met. If each fresh thread is of one of n lines by chance, n (7 + ln n)
-    /// threads miss a line once in a thousand times.
+    /// Whether all lines were probably met. If each fresh thread is of one of n lines by chance, n (12 + ln
+    /// n) threads miss a line six times in a million.
     fn is_calm(&self) -> bool {
         let lines = self.lines as f64;
-        self.lines > 0 && self.fresh as f64 >= lines * (7.0 + lines.ln())
+        self.lines > 0 && self.fresh as f64 >= lines * (12.0 + lines.ln())
     }
 }
 
@@ -152,6 +170,9 @@ impl Calm {
 struct Threads {
     tgid: u32,
     slack: Option<Slack>,
+    /// The changed threads that may have been starting another thread when they were changed, with their run
+    /// time then, ns.
+    starting: BTreeMap<u32, u64>,
 }
 
 /// The numbers of threads of a walk.
@@ -163,6 +184,8 @@ struct Walk {
     unseen: usize,
     /// The threads that were looked at, and not in the walk before.
     fresh: usize,
+    /// The changed threads that may still be starting another thread with the old slack.
+    starting: usize,
 }
 
 impl Threads {
@@ -188,14 +211,18 @@ impl Threads {
 
     /// Looks at each thread once. `found` has the threads of this walk afterwards; a thread that an earlier
     /// walk found keeps the slack that it had before.
-    fn walk(&self, found: &mut BTreeMap<u32, ThreadSlack>) -> Result<Walk, TuneError> {
+    fn walk(&mut self, found: &mut BTreeMap<u32, ThreadSlack>) -> Result<Walk, TuneError> {
         let (tids, unlisted) = self.list()?;
         found.retain(|tid, _| tids.binary_search(tid).is_ok());
-        let mut walk = Walk { changed: 0, unseen: unlisted, fresh: 0 };
+        let mut walk = Walk { changed: 0, unseen: unlisted, fresh: 0, starting: 0 };
         for tid in tids {
             match self.look(tid) {
                 Ok(thread) => {
-                    walk.changed += usize::from(thread.before_ns != thread.now_ns);
+                    let is_changed = thread.before_ns != thread.now_ns;
+                    walk.changed += usize::from(is_changed);
+                    if is_changed {
+                        self.starting.insert(tid, self.ran_ns(tid));
+                    }
                     let earlier = found.get(&tid);
                     walk.fresh += usize::from(earlier.is_none());
                     let before_ns = earlier.map_or(thread.before_ns, |earlier| earlier.before_ns);
@@ -204,11 +231,28 @@ impl Threads {
                 Err(error) if has_exited(&error) => {
                     walk.unseen += 1;
                     found.remove(&tid);
+                    self.starting.remove(&tid);
                 }
                 Err(error) => return Err(self.failed(error)),
             }
         }
+        let starting = mem::take(&mut self.starting);
+        self.starting = starting.into_iter().filter(|&(tid, ran_ns)| self.may_start(tid, ran_ns)).collect();
+        walk.starting = self.starting.len();
         Ok(walk)
+    }
+
+    /// The run time of a thread, ns; 0 if it has exited.
+    fn ran_ns(&self, tid: u32) -> u64 {
+        RunTime::of(self.tgid, tid).ok().and_then(|time| time.ran_ns()).unwrap_or(0)
+    }
+
+    /// Whether a thread may still be starting another thread, as it may have been when it had run for
+    /// `ran_ns`. A thread does not sleep interruptibly while it starts another one.
+    fn may_start(&self, tid: u32, ran_ns: u64) -> bool {
+        let line = fs::read(self.directory().join(tid.to_string()).join("stat")).unwrap_or_default();
+        let state = process::stat_fields(&line).and_then(|mut fields| fields.next());
+        matches!(state, Some("R" | "D")) && self.ran_ns(tid) < ran_ns + START_NS
     }
 
     /// Reads and changes the slack of one thread. The file is opened before the thread is looked for in its
@@ -236,8 +280,6 @@ impl Threads {
 
 #[cfg(test)]
 mod tests {
-    use std::thread;
-
     use super::*;
 
     #[test]
@@ -255,9 +297,13 @@ mod tests {
         assert_eq!(second.expect("it may be set"), (70_000, 1));
     }
 
+    fn walk(changed: usize, unseen: usize, fresh: usize) -> Walk {
+        Walk { changed, unseen, fresh, starting: 0 }
+    }
+
     /// The number of walks after the first one. A walk is of changed, unseen and fresh threads.
     fn walks(limit: Duration, walks: &[(usize, usize, usize)]) -> Result<usize, TuneError> {
-        let mut walks = walks.iter().map(|&(changed, unseen, fresh)| Walk { changed, unseen, fresh });
+        let mut walks = walks.iter().map(|&(changed, unseen, fresh)| walk(changed, unseen, fresh));
         let first = walks.next().expect("a first walk");
         let mut count = 0;
         walk_until_calm(7, limit, first, || {
@@ -280,13 +326,29 @@ mod tests {
     fn fresh_threads_of_each_line_are_awaited() {
         let done = |of: &[(usize, usize, usize)]| walks(LIMIT, of).expect("it is done");
         let calm = |walk, count| [vec![(3, 0, 3)], vec![walk; count]].concat();
-        // Two lines: 2 (7 + 0.7).
-        let unlucky = [&calm((0, 1, 0), 500)[..], &[(0, 1, 1); 16]].concat();
-        assert_eq!(done(&unlucky), 500 + 16);
-        // Ten lines, of which one is fresh in each walk: 10 (7 + 2.3).
-        assert_eq!(done(&calm((0, 9, 1), 94)), 94);
+        // Two lines: 2 (12 + 0.7).
+        let unlucky = [&calm((0, 1, 0), 500)[..], &[(0, 1, 1); 26]].concat();
+        assert_eq!(done(&unlucky), 500 + 26);
+        // Ten lines, of which one is fresh in each walk: 10 (12 + 2.3).
+        assert_eq!(done(&calm((0, 9, 1), 144)), 144);
         // A changed thread begins anew.
-        assert_eq!(done(&[calm((0, 9, 1), 90), calm((0, 9, 1), 94)].concat()), 90 + 1 + 94);
+        assert_eq!(done(&[calm((0, 9, 1), 140), calm((0, 9, 1), 144)].concat()), 140 + 1 + 144);
+    }
+
+    #[test]
+    fn a_changed_thread_that_may_start_another_is_awaited() {
+        let waits = Walk { starting: 1, ..walk(0, 0, 0) };
+        let mut left = 3;
+        let done = walk_until_calm(7, LIMIT, Walk { starting: 1, ..walk(1, 0, 1) }, || {
+            left -= 1;
+            Ok(if left > 0 { waits } else { walk(0, 0, 0) })
+        });
+        assert!(done.is_ok() && left == 0, "{left} walks are left");
+        // A thread that gets no CPU keeps nothing from ending.
+        let limit = Duration::from_millis(50);
+        let began = Instant::now();
+        assert!(walk_until_calm(7, limit, waits, || Ok(waits)).is_ok());
+        assert!(began.elapsed() >= limit);
     }
 
     #[test]
@@ -295,7 +357,7 @@ mod tests {
         let error = walks(Duration::ZERO, &restless).expect_err("it has no time").to_string();
         assert!(error.contains("`kill -STOP 7`") && error.lines().count() == 1, "{error}");
         let limit = Duration::from_millis(50);
-        for walk in [Walk { changed: 1, unseen: 0, fresh: 1 }, Walk { changed: 0, unseen: 1, fresh: 0 }] {
+        for walk in [walk(1, 0, 1), walk(0, 1, 0)] {
             let began = Instant::now();
             let refused = walk_until_calm(7, limit, walk, || Ok(walk));
             assert!(matches!(refused, Err(TuneError::RestlessThreads { tgid: 7 })));
