@@ -93,7 +93,7 @@ fn sets_of_cpus_of_one_user_leave_places_for_others() {
 // The film needs 77 % of the CPU. Each kind of flood has at most its part of it.
 #[test]
 fn a_film_loses_no_frame_to_three_floods_at_once() {
-    let count = if is_long() { 2_600 } else { 300 };
+    let count = if is_long() { 600 } else { 300 };
     let film = film_beside_floods(count).expect("the lab runs it");
     println!("{} of {} frames: {}", film.frames.0, film.frames.1, film.text);
     assert!(film.in_charge, "{}", film.text);
