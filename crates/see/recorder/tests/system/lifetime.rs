@@ -114,8 +114,7 @@ fn a_ring_of_an_impossible_size_is_refused() {
 #[test]
 fn statistics_say_what_the_trace_holds() {
     let recorded = record(&[], || doze(50));
-    let restated = |event: &Event| matches!(event, Event::Task(_) | Event::Lost(_));
-    let events = recorded.events.iter().filter(|stamped| !restated(&stamped.event)).count();
+    let events = recorded.events.iter().filter(|stamped| stamped.event.is_counted()).count();
     assert_eq!(recorded.statistics.events, events as u64);
     assert!(recorded.statistics.drain_cpu_ns > 0 && recorded.statistics.duration_ns >= 50_000_000);
     assert_eq!(recorded.header.recorder_tgid, Some(std::process::id()));
