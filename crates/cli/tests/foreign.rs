@@ -5,11 +5,12 @@
 #[expect(dead_code, reason = "tests of the import need the rest of it")]
 mod forge;
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod command;
 
+use std::fs::{self, File};
+use std::process::{Command, Output};
+
+use command::fed;
 use forge::{Packing, Record};
 use serde_json::Value;
 
@@ -43,29 +44,15 @@ fn reports(file: &[u8]) -> (String, Value) {
     (text, serde_json::from_str(&json).unwrap())
 }
 
-/// The JSON report of a file that comes through a pipe.
-fn piped(path: &Path) -> String {
-    let mut command = report(&["--json", "-"]);
-    // The warning of lost events goes to the standard error.
-    command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    let mut pipe = child.stdin.take().unwrap();
-    let file = fs::read(path).unwrap();
-    let writing = std::thread::spawn(move || pipe.write_all(&file));
-    let output = child.wait_with_output().unwrap();
-    writing.join().unwrap().unwrap();
-    printed(&output)
-}
-
 #[test]
 fn every_form_of_file_is_read_through_a_pipe() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("any.name");
     for (name, file) in forge::forms(&forge::happening(30)) {
-        fs::write(&path, file).unwrap();
+        fs::write(&path, &file).unwrap();
         let of_file = printed(&report(&["--json"]).arg(&path).output().unwrap());
         assert!(of_file.len() > 1_000, "{name}: {of_file}");
-        assert_eq!(piped(&path), of_file, "{name}");
+        assert_eq!(printed(&fed(&["report", "--json", "-"], &file)), of_file, "{name}");
         let redirected = report(&["--json", "-"]).stdin(File::open(&path).unwrap()).output().unwrap();
         assert_eq!(printed(&redirected), of_file, "{name}");
     }

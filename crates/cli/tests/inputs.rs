@@ -1,33 +1,17 @@
 //! Tests that Spry reads its inputs from pipes, too, and that an error names the kind of a foreign file.
 
-use std::fs::{self, File};
-use std::io::Write;
-use std::path::Path;
-use std::process::{Command, Output, Stdio};
+mod command;
 
+use std::fs::{self, File};
+use std::path::Path;
+use std::process::{Command, Output};
+
+use command::fed;
 use spry_trace::event::{Comm, Event, PrevState, Stamped, Switch, TaskInfo};
 use spry_trace::{Group, Groups, Header, Options, Tgid, Tid, Writer};
 
 fn spry() -> Command {
     Command::new(env!("CARGO_BIN_EXE_spry"))
-}
-
-/// Runs Spry with these bytes in a pipe as its standard input.
-fn fed(args: &[&str], input: &[u8]) -> Output {
-    let mut child = spry()
-        .args(args)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("spry starts");
-    let mut pipe = child.stdin.take().expect("it is a pipe");
-    let input = input.to_owned();
-    // Spry may end before it has read everything.
-    let writing = std::thread::spawn(move || drop(pipe.write_all(&input)));
-    let output = child.wait_with_output().expect("spry ends");
-    writing.join().expect("the pipe was written");
-    output
 }
 
 fn text(output: &Output) -> String {
