@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
-use spry_sys::process::stat_fields;
+use spry_sys::process;
 
 use crate::peer;
 use crate::{Answer, Explanation, Refusal, Request, Reservations, Status};
@@ -168,5 +168,5 @@ impl Client {
 
 fn is_stopped(tgid: u32) -> bool {
     let line = fs::read(format!("/proc/{tgid}/stat")).unwrap_or_default();
-    stat_fields(&line).and_then(|mut fields| fields.next()) == Some("T")
+    process::state(&line) == Some(b'T')
 }

@@ -251,8 +251,7 @@ impl Threads {
     /// `ran_ns`. A thread does not sleep interruptibly while it starts another one.
     fn may_start(&self, tid: u32, ran_ns: u64) -> bool {
         let line = fs::read(self.directory().join(tid.to_string()).join("stat")).unwrap_or_default();
-        let state = process::stat_fields(&line).and_then(|mut fields| fields.next());
-        matches!(state, Some("R" | "D")) && self.ran_ns(tid) < ran_ns + START_NS
+        matches!(process::state(&line), Some(b'R' | b'D')) && self.ran_ns(tid) < ran_ns + START_NS
     }
 
     /// Reads and changes the slack of one thread. The file is opened before the thread is looked for in its

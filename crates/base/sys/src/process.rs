@@ -150,6 +150,12 @@ pub fn stat_fields(line: &[u8]) -> Option<SplitAsciiWhitespace<'_>> {
     Some(std::str::from_utf8(&line[name_end + 1..]).ok()?.split_ascii_whitespace())
 }
 
+/// The state in a line of `/proc/N/stat`, field 3 in `proc(5)`: one letter, for example `T` of a process that a
+/// signal has stopped. `None` if this is no such line.
+pub fn state(line: &[u8]) -> Option<u8> {
+    stat_fields(line)?.next()?.bytes().next()
+}
+
 /// The parent of a process, and the start time of the process in ticks since boot, from a line of
 /// `/proc/N/stat`. A number and a start time together identify one process for ever.
 pub fn parent_and_begin(line: &[u8]) -> Option<(u32, u64)> {
@@ -308,7 +314,7 @@ mod tests {
     fn a_process_with_any_name_is_read() {
         let line = b"7 (a) R 1 (b\xff) S 42 7 7 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 1234 9 9";
         assert_eq!(parent_and_begin(line), Some((42, 1234)));
-        assert_eq!(stat_fields(line).and_then(|mut fields| fields.next()), Some("S"));
+        assert_eq!((state(line), state(b"7 (a)")), (Some(b'S'), None));
         assert_eq!(parent_and_begin(b"7 (a) S 42"), None);
         assert_eq!(stat_name(line), Some(&b"a) R 1 (b\xff"[..]));
         assert!(stat_name(b"7 a S").is_none() && stat_name(b")7(").is_none());

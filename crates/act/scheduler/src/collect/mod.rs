@@ -61,7 +61,6 @@ pub struct Collector {
     links: Vec<Link>,
     /// The definition of waiting: being asleep, or also being tested for a wake-up.
     waits: Waits,
-    births: Births,
     nodes: Nodes,
     ttys: Ttys,
     /// The process of each node at the previous drain.
@@ -131,7 +130,6 @@ impl Collector {
             object,
             links: Vec::new(),
             waits,
-            births,
             nodes,
             ttys,
             owners: Vec::new(),
@@ -244,10 +242,8 @@ impl Collector {
         let bytes = unsafe {
             std::slice::from_raw_parts_mut((&raw mut request).cast::<u8>(), size_of::<spry_ensure>())
         };
-        if self.births == Births::WhenSeen {
-            return None;
-        }
-        let program = self.object.progs_mut().find(|program| program.name() == ENSURE)?;
+        let mut programs = self.object.progs_mut();
+        let program = programs.find(|program| program.name() == ENSURE && program.autoload())?;
         program.test_run(ProgramInput { context_in: Some(bytes), ..ProgramInput::default() }).ok()?;
         NodeRef::new(request.ref_)
     }
