@@ -2,7 +2,8 @@
 //!
 //! The lab repeats every byte, so a test gives the same result if its guests get the same bytes. Such a test
 //! is not run again. Its inputs are all programs, which may enter guests and run them, and the sources of the
-//! test's own module: when a bound changes, only the tests of its module run again.
+//! test's own module: when a bound changes, only the tests of its module run again. A test program without
+//! modules is an input of its own tests.
 
 use std::collections::hash_map::DefaultHasher;
 use std::collections::{BTreeMap, BTreeSet};
@@ -30,7 +31,8 @@ pub struct Notes {
     directory: PathBuf,
     /// The hash of all data that may enter a guest or change the behaviour of every test.
     inputs: u64,
-    /// The hash of the sources of each module of a test program, by the program's source and the module.
+    /// The hash of the sources of each module of a test program, by the program's source and the module. A
+    /// program without modules has its own hash, with an empty name.
     modules: BTreeMap<(String, String), u64>,
 }
 
@@ -45,9 +47,18 @@ impl Notes {
         let mut modules = BTreeMap::new();
         for program in programs.iter().filter(|program| program.group == Group::Lab) {
             let source = Path::new(&program.source);
-            files.extend([source.to_owned(), program.dir.join("Cargo.toml")]);
+            files.push(program.dir.join("Cargo.toml"));
             files.extend(sources_in(&program.dir.join("src"))?);
-            for (module, sources) in modules_of(source)? {
+            let of_program = modules_of(source)?;
+            if of_program.is_empty() {
+                modules.insert(
+                    (program.source.clone(), String::new()),
+                    hash_of(std::slice::from_ref(&program.file))?,
+                );
+            } else {
+                files.push(source.to_owned());
+            }
+            for (module, sources) in of_program {
                 modules.insert((program.source.clone(), module), hash_of(&sources)?);
             }
         }
@@ -107,7 +118,8 @@ impl Notes {
         hasher.write_u64(self.inputs);
         let module = task.name.split_once("::").map_or("", |(module, _)| module);
         let source = &programs[task.program].source;
-        hasher.write_u64(self.modules.get(&(source.clone(), module.to_owned())).copied().unwrap_or(0));
+        let hash_for = |module: &str| self.modules.get(&(source.clone(), module.to_owned()));
+        hasher.write_u64(hash_for(module).or_else(|| hash_for("")).copied().unwrap_or(0));
         hasher.write(task.shown(programs).as_bytes());
         self.directory.join(format!("{:016x}", hasher.finish()))
     }
