@@ -1,8 +1,12 @@
 //! The budget that a thread needs, from its run time in each of many periods.
 
 /// The budget covers the run time of so many of a hundred periods; the margin is added to that, percent.
-const QUANTILE_PERCENT: usize = 99;
+const QUANTILE_PERMILLE: usize = 990;
 const MARGIN_PERCENT: u64 = 10;
+/// A budget with rare work covers so many of a thousand periods. Two such budgets fit into the quarter of a CPU
+/// that a user may reserve: rare work counts up to this part of the period.
+const RARE_PERMILLE: usize = 999;
+const RARE_PART: u64 = 8;
 /// A budget is at least this, or a tenth of the period if that is less, ns. A thread that did little during
 /// the measurement may get more work later, and switching to the thread takes time, too.
 const FLOOR_NS: u64 = 100_000;
@@ -42,18 +46,36 @@ impl Busy {
 
     /// The run time that the thread does not exceed in 99 of 100 periods, ns.
     pub fn high_ns(&self) -> u64 {
+        self.quantile_ns(QUANTILE_PERMILLE)
+    }
+
+    fn quantile_ns(&self, permille: usize) -> u64 {
         let mut sorted = self.ran_ns.clone();
         sorted.sort_unstable();
-        let rank = (sorted.len() * QUANTILE_PERCENT).div_ceil(100).max(1);
+        let rank = (sorted.len() * permille).div_ceil(1000).max(1);
         sorted.get(rank - 1).copied().unwrap_or(0)
     }
 
     /// The budget that the thread needs in each period, ns.
     pub fn budget_ns(&self, period_ns: u64) -> u64 {
-        let wanted_ns = self.high_ns().saturating_mul(100 + MARGIN_PERCENT) / 100;
         let floor_ns = FLOOR_NS.min(period_ns / 10).max(1);
-        (wanted_ns.max(floor_ns).div_ceil(ROUND_NS) * ROUND_NS).min(period_ns)
+        rounded_ns(with_margin_ns(self.high_ns()).max(floor_ns)).min(period_ns)
     }
+
+    /// The budget of a thread that must not be late once in some hundred periods, ns. It also covers rare work,
+    /// such as reading the next part of a file.
+    pub fn budget_with_rare_ns(&self, period_ns: u64) -> u64 {
+        let rare_ns = with_margin_ns(self.quantile_ns(RARE_PERMILLE)).min(period_ns / RARE_PART);
+        self.budget_ns(period_ns).max(rounded_ns(rare_ns).min(period_ns))
+    }
+}
+
+const fn with_margin_ns(ran_ns: u64) -> u64 {
+    ran_ns.saturating_mul(100 + MARGIN_PERCENT) / 100
+}
+
+const fn rounded_ns(budget_ns: u64) -> u64 {
+    budget_ns.div_ceil(ROUND_NS) * ROUND_NS
 }
 
 /// The next budget after a budget that was exhausted, ns.
@@ -86,6 +108,23 @@ mod tests {
         let often = busy((0..1_000).map(|at| if at % 50 == 7 { 900_000 } else { 200_000 }));
         assert_eq!(often.budget_ns(PERIOD_NS), 990_000);
         assert_eq!(busy([9_000_000; 9]).budget_ns(PERIOD_NS), PERIOD_NS);
+    }
+
+    #[test]
+    fn a_budget_with_rare_work_covers_what_comes_again() {
+        // A player reads ahead in its file once in 256 periods.
+        let reads = busy((0..1_125).map(|at| if at % 256 == 7 { 235_000 } else { 14_000 }));
+        assert_eq!((reads.budget_ns(PERIOD_NS), reads.budget_with_rare_ns(PERIOD_NS)), (100_000, 259_000));
+        let once = busy((0..1_125).map(|at| if at == 7 { 235_000 } else { 14_000 }));
+        assert_eq!(once.budget_with_rare_ns(PERIOD_NS), 100_000);
+    }
+
+    #[test]
+    fn rare_work_counts_up_to_an_eighth_of_the_period() {
+        let rare = busy((0..1_125).map(|at| if at % 256 == 7 { 2_000_000 } else { 14_000 }));
+        assert_eq!(rare.budget_with_rare_ns(PERIOD_NS), 334_000);
+        let often = busy([900_000; 1_000]);
+        assert_eq!(often.budget_with_rare_ns(PERIOD_NS), often.budget_ns(PERIOD_NS));
     }
 
     #[test]

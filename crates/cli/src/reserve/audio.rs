@@ -95,7 +95,7 @@ fn bring_current(held: &mut GraphReservations, nodes: &[Node], is_over: &dyn Fn(
         threads.iter().zip(&measured).filter(|(_, busy)| busy.is_used()).collect();
     wanted.sort_by_key(|(thread, _)| (thread.period_ns, thread.tid));
     for (thread, busy) in wanted {
-        held.reserve(thread, busy.budget_ns(thread.period_ns), busy.high_ns())?;
+        held.reserve(thread, busy.budget_with_rare_ns(thread.period_ns), busy.high_ns())?;
     }
     held.is_current()
 }

@@ -46,23 +46,28 @@ pub struct Line {
 
 impl Objects {
     /// Takes one array of objects: all objects at first, then the changed objects. A removed object has
-    /// neither `info` nor `metadata`.
-    pub fn take(&mut self, told: Value) {
-        let Value::Array(objects) = told else { return };
+    /// neither `info` nor `metadata`. Returns whether the graph may have changed. A client without nodes is no
+    /// part of the graph: `pw-top` is such a client each time it runs.
+    pub fn take(&mut self, told: Value) -> bool {
+        let Value::Array(objects) = told else { return false };
+        let mut changed = Vec::new();
         for object in objects {
             let Some(id) = number(&object["id"]) else { continue };
             if object["info"].is_null() && object["metadata"].is_null() {
-                self.by_id.remove(&id);
+                changed.extend(self.by_id.remove(&id).map(|object| (id, is_client(&object))));
             } else {
+                changed.push((id, is_client(&object)));
                 self.by_id.insert(id, object);
             }
         }
+        let has_node = |id| self.by_id.values().any(|object| client_of(object) == Some(id));
+        changed.into_iter().any(|(id, is_client)| !is_client || has_node(id))
     }
 
     /// The process of a node: the client's, as the kernel reported it to the server; the server's own if
     /// there is no client.
     fn tgid(&self, node: &Value) -> Option<u32> {
-        let client = number(&node["info"]["props"]["client.id"]).and_then(|id| self.by_id.get(&id));
+        let client = client_of(node).and_then(|id| self.by_id.get(&id));
         match client {
             Some(client) => number(&client["info"]["props"]["pipewire.sec.pid"]),
             None => self.by_id.values().find_map(|object| {
@@ -114,6 +119,15 @@ pub fn running(text: &str) -> Vec<Line> {
 
 /// How many words of a line come before the format and the name.
 const WORDS_BEFORE_NAMES: usize = 9;
+
+fn is_client(object: &Value) -> bool {
+    object["type"].as_str().is_some_and(|kind| kind.ends_with(":Client"))
+}
+
+/// The number of the client to which an object belongs.
+fn client_of(object: &Value) -> Option<u32> {
+    number(&object["info"]["props"]["client.id"])
+}
 
 /// A number, which some versions write as a text.
 fn number(value: &Value) -> Option<u32> {
@@ -176,6 +190,17 @@ R   50   1024  44100   1.0us   1.0us  0.00  0.00    0                  other-sin
         objects.take(json!({ "id": 29, "info": null }));
         let nodes = objects.nodes(&running(TOP));
         assert_eq!(nodes.iter().map(|node| node.id).collect::<Vec<_>>(), [29, 50]);
+    }
+
+    #[test]
+    fn a_client_without_nodes_does_not_change_the_graph() {
+        let mut objects = objects();
+        let client = |id: u32| json!([{ "id": id, "type": "PipeWire:Interface:Client", "info": {} }]);
+        assert!(!objects.take(client(60)));
+        assert!(!objects.take(json!([{ "id": 60, "info": null }])));
+        assert!(!objects.take(json!([{ "id": 61, "info": null }])));
+        assert!(objects.take(client(44)));
+        assert!(objects.take(json!([{ "id": 45, "info": null }])));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::io::{self, BufReader};
 use std::process::{Child, Command, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Deserializer, Value};
 
@@ -67,12 +67,15 @@ impl GraphWatch {
     /// Waits at most this long for a change.
     pub fn wait(&mut self, limit: Duration) -> GraphChange {
         let mut seen = GraphChange::Same;
+        let end = Instant::now() + limit;
         loop {
-            let patience = if seen == GraphChange::Same { limit } else { QUIET };
+            let left = end.saturating_duration_since(Instant::now());
+            let patience = if seen == GraphChange::Same { left } else { QUIET };
             match self.told.recv_timeout(patience) {
                 Ok(array) => {
-                    self.objects.take(array);
-                    seen = GraphChange::Changed;
+                    if self.objects.take(array) {
+                        seen = GraphChange::Changed;
+                    }
                 }
                 Err(RecvTimeoutError::Timeout) => return seen,
                 Err(RecvTimeoutError::Disconnected) => return GraphChange::Ended,
