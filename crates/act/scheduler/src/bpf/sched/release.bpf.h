@@ -45,14 +45,22 @@
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
 #define RESTING_AT_ONCE 64
+/* Several CPUs: after this time, ns, a round moves no more tasks, and the next round follows after
+ * RELEASE_AGAIN_NS. Each move takes the lock of the task's run queue, which that task's CPU holds while it
+ * decides. On two CPUs a move took up to 116 us. */
+#define ROUND_MOST_NS 50000
 
 /* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;
 static u64 passing_ns;
 
-/* Numbers of tasks in the current round: released in all; sent to pass a CPU; released of one cgroup; begun
- * to rest. They are in memory, since the verifier would follow each value of a local variable separately. */
-static u32 released, passing, of_one, resting;
+/* The time at which the current round ends, if it is not done before, on the monotonic clock, ns. */
+static u64 round_ends_ns;
+
+/* Numbers of tasks in the current round: released in all; released of one cgroup; begun to rest; looked at in
+ * the current queue. Then the number of tasks sent to pass a CPU within the current limit_tick_ns. They are
+ * in memory, since the verifier would follow each value of a local variable separately. */
+static u32 released, of_one, resting, looked_at, passing;
 
 /* Numbers of tasks that passed a CPU so far: for no time, and inside the kernel. */
 u64 passed_by;
@@ -97,6 +105,12 @@ static __always_inline u32 released_for(u32 slot)
 		       RELEASED_OF_ONE);
 }
 
+/* Whether the current round has taken its time. */
+static __always_inline bool is_round_over(void)
+{
+	return nr_cpus > 1 && (s64)(bpf_ktime_get_ns() - round_ends_ns) >= 0;
+}
+
 /* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits their number. If another
  * cgroup's quota keeps a task waiting, the task moves to that cgroup's queue. If the cgroup may not run, only
  * tasks that are due to pass a CPU get one. Returns whether more tasks may go on now. */
@@ -105,7 +119,7 @@ __noinline u32 release_parked(u32 slot, u64 now)
 	struct task_struct *p;
 	u32 most = released_for(slot), more = 0;
 
-	of_one = 0;
+	of_one = looked_at = 0;
 	bpf_for_each(scx_dsq, p, parked_dsq(slot), 0)
 	{
 		struct thread_ctx *t = find_thread(p);
@@ -113,6 +127,11 @@ __noinline u32 release_parked(u32 slot, u64 now)
 
 		if (!t)
 			break;
+		/* Each round moves at least one task of a queue. */
+		if (looked_at++ && is_round_over()) {
+			more = 1;
+			break;
+		}
 		if (by && (s64)(now - t->passes_ns) >= 0) {
 			if (!t->rests && is_outside(p, t)) {
 				if (resting >= RESTING_AT_ONCE) {
@@ -176,10 +195,13 @@ __noinline u64 limits_keep(u64 now)
 	if (!parking_looks)
 		return limit_tick_ns;
 	released = resting = 0;
-	passing = now - passing_ns >= limit_tick_ns ? 0 : PASSING_AT_ONCE;
-	is_full = passing;
-	if (!passing)
+	if (now - passing_ns >= limit_tick_ns) {
+		passing = 0;
 		passing_ns = now;
+	}
+	is_full = passing >= PASSING_AT_ONCE;
+	if (nr_cpus > 1)
+		round_ends_ns = bpf_ktime_get_ns() + ROUND_MOST_NS;
 	bpf_for(i, 0, SPRY_CGROUPS_MAX)
 	{
 		u32 slot;
@@ -195,6 +217,8 @@ __noinline u64 limits_keep(u64 now)
 			continue;
 		any = 1;
 		more |= look_at_parked(slot, now);
+		if (is_round_over())
+			return RELEASE_AGAIN_NS;
 		if (!is_full && passing >= PASSING_AT_ONCE) {
 			is_full = 1;
 			after = release_from;
