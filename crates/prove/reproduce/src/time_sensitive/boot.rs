@@ -1,6 +1,6 @@
 //! One cell of the study: the job of the virtual machine, and its measurement.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
 use serde::Deserialize;
@@ -19,9 +19,12 @@ const SCRATCH_MIB: u32 = 192;
 const DISK: &str = "128M";
 /// The length of each frame of the film, ns.
 const FRAME_NS: f64 = 40e6;
-/// The film in the way of the thesis' scenario; without `-framedrop`, so that each frame is shown.
-const PLAY: &str = "mplayer -vo x11 -zoom -xy 2 -ao null -loop 0 -nolirc -noconsolecontrols -nomouseinput \
-                    /spry/clip.mpg";
+/// The sound card of the film: it drops what it plays, at the rate of the kernel's timers.
+const SOUND_CARD: &str = "snd-dummy";
+/// The film in the way of the thesis' scenario; without `-framedrop`, so that each frame is shown. The sound
+/// goes to a card, whose position is exact to one sample: the position of `-ao null` is in whole ms.
+const PLAY: &str = "mplayer -vo x11 -zoom -xy 2 -ao alsa:device=hw=0 -loop 0 -nolirc -noconsolecontrols \
+                    -nomouseinput /spry/clip.mpg";
 /// The player's reservation: a frame takes 6 ms of CPU time, and at most twice that.
 const RESERVE: &str = "spry reserve --budget 16ms --period 40ms --";
 /// The real-time priority of player and server: the same for both, as in the paper, or more for the server.
@@ -46,9 +49,14 @@ pub(super) struct Boot {
 }
 
 /// The parts of a system's machine.
-pub(super) fn spec(kernel: &str) -> Result<MachineSpec, Error> {
+pub(super) fn spec(system: &System) -> Result<MachineSpec, Error> {
+    let modules = match system.part {
+        Part::Table => BTreeSet::new(),
+        Part::Skew => [SOUND_CARD.to_owned()].into(),
+    };
     Ok(MachineSpec {
-        kernel: kernel.parse()?,
+        kernel: system.kernel.parse()?,
+        modules,
         packages: PACKAGES.map(str::to_owned).into(),
         scratch_mib: SCRATCH_MIB,
         ..MachineSpec::default()
@@ -261,7 +269,7 @@ mod tests {
         let job = boot("fifo-none", "kernel").job(&files);
         assert_eq!((job.seed, job.cmdline), (3, vec!["preempt=none".to_owned()]));
         for system in &SYSTEMS {
-            spec(system.kernel).unwrap_or_else(|error| panic!("{}: {error}", system.key));
+            spec(system).unwrap_or_else(|error| panic!("{}: {error}", system.key));
         }
     }
 

@@ -86,7 +86,7 @@ impl BootStudy for Laboratory {
         let mut machines = BTreeMap::new();
         for system in &request.systems {
             if !machines.contains_key(system.kernel) {
-                machines.insert(system.kernel, lab.prepare(&spec(system.kernel)?, progress, stop)?);
+                machines.insert(system.kernel, lab.prepare(&spec(system)?, progress, stop)?);
             }
         }
         Ok(Laboratory { lab, machines, files: Files { programs: own, clip, daemons }, digests })

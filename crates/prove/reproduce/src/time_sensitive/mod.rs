@@ -64,7 +64,12 @@ pub enum Daemon {
 }
 
 const fn system(key: &'static str, part: Part, spry: Daemon, about: &'static str) -> System {
-    System { key, part, kernel: "newest", preempt: None, spry, about }
+    // Only the kernels with all drivers have a sound card.
+    let kernel = match part {
+        Part::Table => "newest",
+        Part::Skew => "newest-generic",
+    };
+    System { key, part, kernel, preempt: None, spry, about }
 }
 
 /// The systems, in the order in which they are shown.
@@ -82,7 +87,7 @@ pub const SYSTEMS: [System; 10] = [
         "both have SCHED_FIFO, the X server's priority is higher",
     ),
     System {
-        kernel: "stable",
+        kernel: "stable-generic",
         preempt: Some("none"),
         ..system(
             "fifo-none",

@@ -32,8 +32,8 @@ pub fn skews(load: &str) -> &'static [(&'static str, f64)] {
 pub const LEFT_OUT: [&str; 3] = [
     "Figure 5 has Linux-SRT, which no longer exists; in its place, as in that of Linux in figures 3 and 4, \
      is a kernel with exact timers that is not preempted (fifo-none).",
-    "The sound card is MPlayer's -ao null, which plays by the clock: no card can be late, so all skew is the \
-     picture's. The constant part of it, by which the median frame is late, is left out.",
+    "The sound card is the kernel's snd-dummy, which drops what it plays by a timer and cannot be late: all \
+     skew is the picture's. The constant part of it, by which the median frame is late, is left out.",
     "Figures 6 to 8, the costs of firm timers, are a study of their own (--firm). Section 4.3.1, the cost of \
      preemption checks against Linux 2.4, is left out: today's kernels have them all.",
 ];
