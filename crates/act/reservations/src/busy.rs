@@ -3,8 +3,8 @@
 /// The budget covers the run time of so many of a hundred periods; the margin is added to that, percent.
 const QUANTILE_PERMILLE: usize = 990;
 const MARGIN_PERCENT: u64 = 10;
-/// A budget with rare work covers so many of a thousand periods. Two such budgets fit into the quarter of a CPU
-/// that a user may reserve: rare work counts up to this part of the period.
+/// A budget with rare work covers so many of a thousand periods. Rare work counts up to this part of the
+/// period: two such budgets fit into the quarter of a CPU that a user may reserve.
 const RARE_PERMILLE: usize = 999;
 const RARE_PART: u64 = 8;
 /// A budget is at least this, or a tenth of the period if that is less, ns. A thread that did little during
@@ -62,8 +62,8 @@ impl Busy {
         rounded_ns(with_margin_ns(self.high_ns()).max(floor_ns)).min(period_ns)
     }
 
-    /// The budget of a thread that must not be late once in some hundred periods, ns. It also covers rare work,
-    /// such as reading the next part of a file.
+    /// The budget of a thread that must not be late once in some hundred periods, ns. It also covers rare
+    /// work, such as reading the next part of a file.
     pub fn budget_with_rare_ns(&self, period_ns: u64) -> u64 {
         let rare_ns = with_margin_ns(self.quantile_ns(RARE_PERMILLE)).min(period_ns / RARE_PART);
         self.budget_ns(period_ns).max(rounded_ns(rare_ns).min(period_ns))
