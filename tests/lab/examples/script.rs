@@ -2,10 +2,13 @@
 //! `cargo run --profile checked -p spry-lab-tests --example script CPUS FILE [TRACE]`. With TRACE the run is
 //! recorded into that file. The guest's PATH contains Spry's programs, the scheduler's examples, and the
 //! files of `SPRY_TEST_FILES` (separated by `:`). `SPRY_TEST_KERNEL=newest-rt` names a kernel,
-//! `SPRY_TEST_PACKAGES` the distribution's packages in the guest (separated by spaces). `SPRY_TEST_SHIFT=2`
-//! makes an instruction take 2 to the power of 2, in nanoseconds; `SPRY_TEST_MIB` is the size of the guest's
-//! memory without the image, MiB. Without these two, the job has the values that the lab gives every job.
+//! `SPRY_TEST_PACKAGES` the distribution's packages in the guest and `SPRY_TEST_MODULES` the kernel's modules
+//! (both separated by spaces), and `SPRY_TEST_SCRATCH_MIB` the size of an ext4 file system at `/scratch`.
+//! `SPRY_TEST_SHIFT=2` makes an instruction take 2 to the power of 2, in nanoseconds; `SPRY_TEST_MIB` is the
+//! size of the guest's memory without the image, MiB. Without these two, the job has the values that the lab
+//! gives every job.
 
+use std::collections::BTreeSet;
 use std::env;
 use std::fs;
 use std::str::FromStr;
@@ -27,14 +30,23 @@ fn main() {
         memory_mib: number_of_environment("SPRY_TEST_MIB").unwrap_or(job.memory_mib),
         ..job
     };
-    let packages = env::var("SPRY_TEST_PACKAGES").unwrap_or_default();
-    let packages = packages.split_whitespace().map(str::to_owned).collect();
-    let spec = MachineSpec { kernel: kernel_of_environment(), packages, ..MachineSpec::default() };
+    let spec = MachineSpec {
+        kernel: kernel_of_environment(),
+        packages: words_of_environment("SPRY_TEST_PACKAGES"),
+        modules: words_of_environment("SPRY_TEST_MODULES"),
+        scratch_mib: number_of_environment("SPRY_TEST_SCRATCH_MIB").unwrap_or(0),
+        ..MachineSpec::default()
+    };
     let outcome = run(&machine(&spec), &job).unwrap_or_else(|error| panic!("{error}"));
     if let Some(trace) = trace {
         fs::write(&trace, &outcome.files[TRACE]).unwrap_or_else(|error| panic!("{trace}: {error}"));
     }
     print!("{}", printed(&outcome));
+}
+
+/// The words of an environment variable; none if the variable is not set.
+fn words_of_environment(name: &str) -> BTreeSet<String> {
+    env::var(name).unwrap_or_default().split_whitespace().map(str::to_owned).collect()
 }
 
 /// The number in an environment variable; `None` if the variable is not set.
