@@ -44,10 +44,12 @@ fn shared_records(out: &Path) {
 
 /// Writes `vmlinux.h`, the types of a kernel. The programs relocate their accesses to the kernel they run on.
 fn vmlinux_header(out: &Path) {
-    let btf = env::var("SPRY_VMLINUX_BTF").unwrap_or_else(|_| "/sys/kernel/btf/vmlinux".into());
-    if Path::new(&btf).is_file() {
+    let named = env::var("SPRY_VMLINUX_BTF").ok();
+    // The running kernel's types are in sysfs, where a file has the time at which it was looked up last.
+    if let Some(btf) = named.as_ref().filter(|btf| Path::new(btf).is_file()) {
         println!("cargo::rerun-if-changed={btf}");
     }
+    let btf = named.unwrap_or_else(|| "/sys/kernel/btf/vmlinux".into());
     let dump = ["bpftool", "/usr/sbin/bpftool"]
         .iter()
         .find_map(|tool| Command::new(tool).args(["btf", "dump", "file", &btf, "format", "c"]).output().ok());
