@@ -1,6 +1,6 @@
 //! The budget that a thread needs, from its run time in each of many periods.
 
-/// The budget covers the run time of so many of a hundred periods; the margin is added to that, percent.
+/// The budget covers the run time of so many of a thousand periods; the margin is added to that, percent.
 const QUANTILE_PERMILLE: usize = 990;
 const MARGIN_PERCENT: u64 = 10;
 /// A budget with rare work covers so many of a thousand periods. Rare work counts up to this part of the
