@@ -21,7 +21,7 @@ const ENTRY: &str = "include/linux/irq-entry-common.h";
 /// The edits for firm timers.
 pub(super) const FIRM: Edits = Edits { of: "firm timers need", edits: &EDITS };
 
-const EDITS: [Edit; 19] = [
+const EDITS: [Edit; 21] = [
     Edit {
         file: "include/linux/hrtimer_bases.h",
         place: "struct hrtimer *next_timer;",
@@ -92,12 +92,25 @@ const EDITS: [Edit; 19] = [
         place: "if (hrtimer_get_expires(timer) > now)",
         put: Put::Instead("if (hrtimer_get_softexpires(timer) > now)"),
     },
+    // A sleep that a stop of the process interrupts goes on to its deadline. From its latest time, each stop
+    // would add an overshoot.
+    Edit {
+        file: TIMERS,
+        place: "restart->nanosleep.expires = hrtimer_get_expires(&t.timer);",
+        put: Put::Instead("restart->nanosleep.expires = hrtimer_get_softexpires(&t.timer);"),
+    },
     Edit {
         file: HEADER,
         place: "extern int hrtimer_cancel(struct hrtimer *timer);",
         put: Put::Before("u64 firm_range_ns(u64 slack_ns);\n\n"),
     },
-    // What users are told is the time to the deadline.
+    // What users are told is the time to the deadline: by `getitimer` and an interrupted `nanosleep` (the
+    // first edit), by `timer_gettime` and `timerfd_gettime` (the second).
+    Edit {
+        file: HEADER,
+        place: "return ktime_sub(timer->node.expires, hrtimer_cb_get_time(timer));",
+        put: Put::Instead("return ktime_sub(timer->_softexpires, hrtimer_cb_get_time(timer));"),
+    },
     Edit {
         file: HEADER,
         place: "ktime_t rem = ktime_sub(timer->node.expires, now);",

@@ -33,8 +33,12 @@ static int firm_overshoot_max_us = USEC_PER_SEC;
 static int firm_overshoot_handler(const struct ctl_table *table, int write, void *buffer, size_t *lenp,
 				  loff_t *ppos)
 {
-	int ret = proc_dointvec_minmax(table, write, buffer, lenp, ppos);
+	static DEFINE_MUTEX(lock);
+	int ret;
 
+	/* The switch is that of the latest value. */
+	guard(mutex)(&lock);
+	ret = proc_dointvec_minmax(table, write, buffer, lenp, ppos);
 	if (ret || !write)
 		return ret;
 	if (READ_ONCE(firm_overshoot_us) < 0)

@@ -10,13 +10,15 @@
 DEFINE_STATIC_KEY_FALSE(firm_timers);
 static int firm_overshoot_us = -1;
 
-/* The range of a user's timer, ns: its slack, and at least the overshoot. A real-time task's timer stays
- * hard. */
+/* The range of a user's timer, ns: its slack, and at least the overshoot. Timers of real-time tasks and of
+ * the kernel's own threads stay as they are. */
 u64 firm_range_ns(u64 slack_ns)
 {
 	int overshoot_us = READ_ONCE(firm_overshoot_us);
 
-	if (!static_branch_unlikely(&firm_timers) || overshoot_us < 0 || rt_or_dl_task_policy(current))
+	if (!static_branch_unlikely(&firm_timers) || overshoot_us < 0)
+		return slack_ns;
+	if (rt_or_dl_task_policy(current) || (current->flags & PF_KTHREAD))
 		return slack_ns;
 	return max(slack_ns, (u64)overshoot_us * NSEC_PER_USEC);
 }
