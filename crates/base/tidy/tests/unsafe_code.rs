@@ -42,6 +42,7 @@ const PLACES: &[(&str, &str)] = &[
     ("tests/attacks/src/lib.rs", "memory that forked processes share"),
     ("tests/storm/src/act.rs", "it forks beside other threads"),
     ("tests/lab/examples/even.rs", "a loop of so many instructions"),
+    ("tests/lab/examples/expiries.rs", "timers of every kind, as the C library has them"),
     ("tests/lab/examples/firm.rs", "a loop of so many instructions"),
     // Tests in which processes make single calls, so that no other call is in the recorded or collected data.
     ("crates/see/recorder/examples/plant.rs", "single calls"),

@@ -7,19 +7,18 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use spry_experiment::scheduler::{Program, Setup, Sign};
 use spry_lab::{
-    Event as Told, FileSource, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, Stop, TRACE,
-    Topology, Variant,
+    Event as Told, Flavour, Job, KernelChoice, LabMachine, MachineSpec, Record, Stop, TRACE, Topology,
+    Variant,
 };
 use spry_lab_tests::attacks::number_after;
 use spry_lab_tests::{
-    SLOW_CPU, example, is_long, lab, machine, printed, programs, run, script, script_with_programs,
-    spry_script,
+    SLOW_CPU, example, is_long, lab, machine, printed, run, script, script_with_programs, spry_script,
 };
 use spry_trace::Reader;
 use spry_trace::event::Event;
 use spry_trace::reader::Ending;
 
-fn with_kernel(kernel: KernelChoice) -> LabMachine {
+pub(crate) fn with_kernel(kernel: KernelChoice) -> LabMachine {
     machine(&MachineSpec { kernel, ..MachineSpec::default() })
 }
 
@@ -34,7 +33,7 @@ fn recorded(machine: &LabMachine) -> (String, Vec<u8>) {
 
 /// Checks that the recorder's trace on a machine is complete and has switches. Returns the output of
 /// `uname -rv` there.
-fn takes_the_recorder(machine: &LabMachine) -> String {
+pub(crate) fn takes_the_recorder(machine: &LabMachine) -> String {
     let (uname, trace) = recorded(machine);
     assert!(uname.starts_with(&machine.kernel.release), "{uname}");
     let mut reader = Reader::new(&trace[..]).expect("a trace");
@@ -132,106 +131,6 @@ fn a_kernel_of_20000_hz_ticks_so_and_takes_quanta_of_100_us() {
     let &[ticks, quantum_us, quantum_ms, longer_us] = words.as_slice() else { panic!("{printed}") };
     assert!((19_600..=20_400).contains(&ticks), "{printed}");
     assert_eq!((quantum_us, quantum_ms, longer_us), (100, 1, 60_000));
-}
-
-/// Twenty processes that sleep 1 ms at a time beside a loop, for each overshoot; with none first.
-const FIRM: &str = "
-ticks() { awk '/^ *LOC:/ { print $2 }' /proc/interrupts; }
-echo none $(firm 0 1000 4) 0 0
-for us in -1 0 50 100 500; do
-    echo $us >/proc/sys/kernel/firm_overshoot_us
-    before=$(ticks); printed=$(firm 20 1000 4)
-    echo $us $printed $before $(ticks)
-done
-for us in -2 1000001 x; do
-    echo $us 2>/dev/null >/proc/sys/kernel/firm_overshoot_us && echo taken
-done
-cat /proc/sys/kernel/firm_counts";
-
-/// A line that the guest printed: the loop's work, the sleeps, their lateness (99 %, us), and the interrupts
-/// of the clock device.
-struct FirmRun {
-    work: f64,
-    sleeps: f64,
-    late_us: f64,
-    interrupts: f64,
-}
-
-impl FirmRun {
-    fn of(line: &str) -> FirmRun {
-        let words: Vec<f64> = line.split_whitespace().skip(1).filter_map(|word| word.parse().ok()).collect();
-        let &[work, sleeps, _, late_us, _, before, after] = words.as_slice() else { panic!("{line}") };
-        FirmRun { work, sleeps, late_us, interrupts: after - before }
-    }
-}
-
-/// In the long form only: the kernel is built, which takes up to 10 minutes.
-#[test]
-fn firm_timers_cost_less_and_are_late_by_the_overshoot() {
-    if !is_long() {
-        return;
-    }
-    let variant: Variant = "100hz-firm".parse().expect("it is a name");
-    let (variant, _) =
-        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
-    let machine = with_kernel(KernelChoice::Built(variant));
-    takes_the_recorder(&machine);
-    let mut job = script(FIRM);
-    job.files.insert("/spry/bin/firm".into(), FileSource::File(example("firm")));
-    let outcome = run(&machine, &job).expect("it runs");
-    let printed = printed(&outcome);
-    println!("{printed}");
-    let lines: Vec<&str> = printed.lines().collect();
-    let &[none, hard, _, _, short, long, counts] = lines.as_slice() else { panic!("{printed}") };
-    let [none, hard, short, long] = [none, hard, short, long].map(FirmRun::of);
-    let counts: Vec<u64> = counts.split_whitespace().filter_map(|word| word.parse().ok()).collect();
-    assert!(counts.len() == 3 && counts.iter().all(|&count| count > 0), "{printed}");
-    for (firm, overshoot_us, part) in [(&short, 100.0, 0.5), (&long, 500.0, 0.2)] {
-        assert!(firm.interrupts < part * hard.interrupts, "{printed}");
-        assert!(firm.late_us < overshoot_us + 2.0 * hard.late_us, "{printed}");
-        assert!(firm.sleeps > 0.9 * hard.sleeps, "{printed}");
-    }
-    // Each sleeper still costs two switches and two system calls: about 0.7 of the cost of a hard timer.
-    let left = |firm: &FirmRun| (none.work - firm.work) / (none.work - hard.work);
-    assert!(left(&long) < left(&short) && left(&long) < 0.85, "{}: {printed}", left(&long));
-}
-
-/// Twenty processes with interval timers of 1 ms beside a loop, without and with firm timers.
-const INTERVALS: &str = "
-for us in -1 500; do
-    echo $us >/proc/sys/kernel/firm_overshoot_us
-    spry-runner timers --out /tmp/cost 20 1000 -- firm 0 1000 2 || exit 1
-    cat /tmp/cost
-done";
-
-/// In the long form only: the kernel is built.
-#[test]
-fn interval_timers_are_firm_and_expire_once_a_period() {
-    if !is_long() {
-        return;
-    }
-    let variant: Variant = "100hz-firm".parse().expect("it is a name");
-    let (variant, _) =
-        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
-    let mut job = script(INTERVALS);
-    for (name, file) in [("firm", example("firm")), ("spry-runner", programs().join("spry-runner"))] {
-        job.files.insert(format!("/spry/bin/{name}"), FileSource::File(file));
-    }
-    let outcome = run(&with_kernel(KernelChoice::Built(variant)), &job).expect("it runs");
-    let printed = printed(&outcome);
-    println!("{printed}");
-    let costs: Vec<Value> =
-        printed.lines().map(|line| serde_json::from_str(line).expect("it is JSON")).collect();
-    let [hard, firm] = costs.as_slice() else { panic!("{printed}") };
-    let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{printed}"));
-    for cost in &costs {
-        let (due, signals) = (number(&cost["due"]), number(&cost["signals"]));
-        assert!(signals <= due && signals > 0.9 * due, "{printed}");
-    }
-    assert!(number(&firm["interrupts"]) < 0.2 * number(&hard["interrupts"]), "{printed}");
-    assert!(number(&firm["late"]["p99_us"]) < 900.0, "{printed}");
-    let [at_checks, by_interrupts] = [1, 2].map(|nth| number(&firm["firm"][nth]));
-    assert!(at_checks + by_interrupts > 0.5 * number(&firm["signals"]), "{printed}");
 }
 
 /// Records a loop in a group below a group that may have 10 ms of each 100 ms, and another loop beside it.

@@ -8,6 +8,7 @@ mod daemon;
 mod deceptions;
 mod disk;
 mod display;
+mod firm;
 mod groups;
 mod in_charge;
 mod kernels;
