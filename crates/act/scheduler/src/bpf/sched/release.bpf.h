@@ -292,6 +292,12 @@ static __always_inline bool passes_on(struct task_struct *p, struct thread_ctx *
 
 	if (!t->passes || !is_parked(p, t) || !limited_by(t))
 		return false;
+	/* The current task leaves its CPU now. If the kernel counts all its time there as the time of
+	 * interrupts, its run time does not tell that it had the CPU. */
+	if (t->passed == PASSED_KICKED && p == bpf_get_current_task_btf()) {
+		t->passes_ns = 0;
+		return false;
+	}
 	if (nr_cpus > 1 && is_bound(p))
 		place = place_of_cpu(at->cpu);
 	put(p, place, QUEUE_PASSING, slice_ns, key, enq_flags);
