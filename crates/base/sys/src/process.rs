@@ -150,8 +150,8 @@ pub fn stat_fields(line: &[u8]) -> Option<SplitAsciiWhitespace<'_>> {
     Some(std::str::from_utf8(&line[name_end + 1..]).ok()?.split_ascii_whitespace())
 }
 
-/// The state in a line of `/proc/N/stat`, field 3 in `proc(5)`: one letter, for example `T` of a process that a
-/// signal has stopped. `None` if this is no such line.
+/// The state in a line of `/proc/N/stat`, field 3 in `proc(5)`: one letter, for example `T` of a process that
+/// a signal has stopped. `None` if this is no such line.
 pub fn state(line: &[u8]) -> Option<u8> {
     stat_fields(line)?.next()?.bytes().next()
 }

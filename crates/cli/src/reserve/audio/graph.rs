@@ -46,8 +46,8 @@ pub struct Line {
 
 impl Objects {
     /// Takes one array of objects: all objects at first, then the changed objects. A removed object has
-    /// neither `info` nor `metadata`. Returns whether the graph may have changed. A client without nodes is no
-    /// part of the graph: `pw-top` is such a client each time it runs.
+    /// neither `info` nor `metadata`. Returns whether the graph may have changed. A client without nodes is
+    /// no part of the graph: `pw-top` is such a client each time it runs.
     pub fn take(&mut self, told: Value) -> bool {
         let Value::Array(objects) = told else { return false };
         let mut changed = Vec::new();

@@ -22,7 +22,7 @@ const FRAME_NS: f64 = 40e6;
 /// The sound card of the film: it drops what it plays, at the rate of the kernel's timers.
 const SOUND_CARD: &str = "snd-dummy";
 /// The film in the way of the thesis' scenario; without `-framedrop`, so that each frame is shown. The sound
-/// goes to a card, whose position is exact to one sample: the position of `-ao null` is in whole ms.
+/// goes to a card with a position that is exact to one sample. The position of `-ao null` is in whole ms.
 const PLAY: &str = "mplayer -vo x11 -zoom -xy 2 -ao alsa:device=hw=0 -loop 0 -nolirc -noconsolecontrols \
                     -nomouseinput /spry/clip.mpg";
 /// The player's reservation: a frame takes 6 ms of CPU time, and at most twice that.
