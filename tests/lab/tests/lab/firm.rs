@@ -125,6 +125,10 @@ set_us 200000; expiries left 50000 | sed 's/^/left /'
 expiries stops 100000 5
 set_us 1000000; expiries late 3 7300 >/dev/null && echo soft";
 
+/// How long a woken task may wait behind one loop, us. In four draws on 1 and 2 CPUs it was 1,000 us with
+/// hard timers and 1,320 us with firm ones.
+const BEHIND_US: f64 = 4e3;
+
 /// A line on timers of a kind: the expiries that were lost, and how late the others were: least, median,
 /// most, us.
 fn late_us(text: &str, setting: &str, kind: &str) -> [f64; 4] {
@@ -160,9 +164,8 @@ fn timers_of_every_kind_are_firm_on_one_cpu_and_on_two() {
             // An idle CPU has no trigger point, so the backstop serves nearly all timers.
             assert!(hard_us < 100.0 && firm_us > 300.0, "{kind}: {text}");
             assert!(lost < 1.0 && most_us < 500.0 + 200.0, "{kind}: {text}");
-            let [_, _, _, hard_us] = late_us(&text, "hard-beside", kind);
-            let [_, _, _, most_us] = late_us(&text, "firm-beside", kind);
-            assert!(most_us < 500.0 + hard_us + 200.0, "{kind}: {text}");
+            let [_, _, middle_us, most_us] = late_us(&text, "firm-beside", kind);
+            assert!(middle_us < 500.0 + 200.0 && most_us < 500.0 + BEHIND_US, "{kind}: {text}");
         }
         for (call, most_us) in [
             ("timerfd_gettime", 50e3),
