@@ -49,12 +49,9 @@ impl Notes {
             let source = Path::new(&program.source);
             files.push(program.dir.join("Cargo.toml"));
             files.extend(sources_in(&program.dir.join("src"))?);
-            let of_program = modules_of(source)?;
+            let mut of_program = modules_of(source)?;
             if of_program.is_empty() {
-                modules.insert(
-                    (program.source.clone(), String::new()),
-                    hash_of(std::slice::from_ref(&program.file))?,
-                );
+                of_program.insert(String::new(), vec![program.file.clone()]);
             } else {
                 files.push(source.to_owned());
             }

@@ -3,8 +3,10 @@
 mod edits;
 mod firm;
 mod patch;
+mod tools;
 mod variant;
 
+pub(crate) use tools::missing;
 pub use variant::{RATES_HZ, Ticks, Timers, Variant};
 
 use std::fs;
@@ -40,16 +42,6 @@ const NEEDED: [&str; 11] = [
     "CONFIG_BLK_DEV_PMEM",
     "CONFIG_UNIX",
     "CONFIG_FUTEX",
-];
-/// The programs and headers that a build of a kernel needs besides the lab's own, with their packages.
-pub(crate) const TOOLS: [(&str, &str); 7] = [
-    ("gcc", "gcc"),
-    ("make", "make"),
-    ("flex", "flex"),
-    ("bison", "bison"),
-    ("bc", "bc"),
-    ("pahole", "dwarves"),
-    ("patch", "patch"),
 ];
 /// Options of the fragment that a kernel without high-resolution timers does not have.
 const NOT_PERIODIC: [&str; 2] = ["CONFIG_HIGH_RES_TIMERS", "CONFIG_NO_HZ_IDLE"];
@@ -98,11 +90,7 @@ pub(crate) fn build(
     let patch = patch.map(Patch::read).transpose()?;
     let name = patch.as_ref().map(|patch| Variant::patch_name(patch.file));
     let variant = Variant { patch: name, ..wanted.clone() };
-    for (program, package) in TOOLS {
-        if crate::command::found(program).is_none() {
-            return Err(LabError::Missing { program: program.to_owned(), package: package.to_owned() });
-        }
-    }
+    tools::require(stop)?;
     let is_source = |package: &Package| {
         package
             .name()
@@ -122,14 +110,17 @@ pub(crate) fn build(
     cache.entry(&format!("{HOME}{variant}"), &key, stop, |directory| {
         let tree = directory.join("tree");
         fs::create_dir(&tree).map_err(at(&tree))?;
-        let source = unpack(deb, &tree, progress, stop)?;
-        edits.iter().try_for_each(|edits| edits.apply(&source))?;
-        if let Some(patch) = &patch {
-            patch.apply(&source, package.name(), stop)?;
-        }
-        make(&source, &variant, progress, stop)?;
-        keep(&source, directory)?;
-        fs::remove_dir_all(&tree).map_err(at(&tree))
+        let built = unpack(deb, &tree, progress, stop).and_then(|source| {
+            edits.iter().try_for_each(|edits| edits.apply(&source))?;
+            if let Some(patch) = &patch {
+                patch.apply(&source, package.name(), stop)?;
+            }
+            make(&source, &variant, progress, stop)?;
+            keep(&source, directory)
+        });
+        // A source has some 100,000 files. Their removal takes seconds, or minutes on a busy disk.
+        progress.tell(Event::Step("removing the kernel's source"));
+        built.and(fs::remove_dir_all(&tree).map_err(at(&tree)))
     })?;
     Ok(variant)
 }

@@ -79,7 +79,7 @@ pub fn doctor(options: &LabOptions, stop: &Stop) -> Vec<Finding> {
     }
     findings.push(memory());
     findings.extend(own_programs(options));
-    findings.push(build_tools());
+    findings.push(build_tools(stop));
     findings
 }
 
@@ -206,14 +206,10 @@ fn own_programs(options: &LabOptions) -> Vec<Finding> {
     )]
 }
 
-fn build_tools() -> Finding {
-    let missing: Vec<&str> = build::TOOLS
-        .into_iter()
-        .filter(|(program, _)| found(program).is_none())
-        .map(|(_, package)| package)
-        .collect();
+fn build_tools(stop: &Stop) -> Finding {
+    let missing: Vec<&str> = build::missing(stop).into_iter().map(|(_, package)| package).collect();
     if missing.is_empty() {
-        return Finding::good("every program that building kernels takes is there");
+        return Finding::good("every program and header that building kernels takes is there");
     }
     Finding::partly(
         "building kernels of other tick rates takes more",

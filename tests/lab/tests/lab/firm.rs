@@ -2,19 +2,14 @@
 //! takes 10 minutes on two CPUs.
 
 use serde_json::Value;
-use spry_lab::{Event as Told, FileSource, Job, KernelChoice, LabMachine, Stop, Topology, Variant};
+use spry_lab::{FileSource, Job, Topology};
 use spry_lab_tests::attacks::number_after;
-use spry_lab_tests::{example, is_long, lab, printed, programs, run, script};
+use spry_lab_tests::{example, is_long, printed, programs, run, script};
 
-use crate::kernels::{takes_the_recorder, with_kernel};
+use crate::kernels::{takes_the_recorder, with_built_kernel};
 
-/// The kernel with firm timers. It is built if the cache does not have it.
-fn firm_kernel() -> LabMachine {
-    let variant: Variant = "100hz-firm".parse().expect("it is a name");
-    let (variant, _) =
-        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
-    with_kernel(KernelChoice::Built(variant))
-}
+/// The kernel with firm timers.
+const KERNEL: &str = "100hz-firm";
 
 /// Twenty processes that sleep 1 ms at a time beside a loop, for each overshoot; with none first.
 const FIRM: &str = "
@@ -53,7 +48,7 @@ fn firm_timers_cost_less_and_are_late_by_the_overshoot() {
     if !is_long() {
         return;
     }
-    let machine = firm_kernel();
+    let (machine, _) = with_built_kernel(KERNEL);
     takes_the_recorder(&machine);
     let mut job = script(FIRM);
     job.files.insert("/spry/bin/firm".into(), FileSource::File(example("firm")));
@@ -93,7 +88,7 @@ fn interval_timers_are_firm_and_expire_once_a_period() {
     for (name, file) in [("firm", example("firm")), ("spry-runner", programs().join("spry-runner"))] {
         job.files.insert(format!("/spry/bin/{name}"), FileSource::File(file));
     }
-    let outcome = run(&firm_kernel(), &job).expect("it runs");
+    let outcome = run(&with_built_kernel(KERNEL).0, &job).expect("it runs");
     let printed = printed(&outcome);
     println!("{printed}");
     let costs: Vec<Value> =
@@ -147,7 +142,7 @@ fn timers_of_every_kind_are_firm_on_one_cpu_and_on_two() {
     for cpus in [1, 2] {
         let mut job = Job { topology: Topology::of_cores(cpus), ..script(KINDS) };
         job.files.insert("/spry/bin/expiries".into(), FileSource::File(example("expiries")));
-        let text = printed(&run(&firm_kernel(), &job).expect("it runs"));
+        let text = printed(&run(&with_built_kernel(KERNEL).0, &job).expect("it runs"));
         println!("{cpus} CPUs\n{text}");
         let kinds = [
             "clock_nanosleep",

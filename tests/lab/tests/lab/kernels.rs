@@ -22,6 +22,14 @@ pub(crate) fn with_kernel(kernel: KernelChoice) -> LabMachine {
     machine(&MachineSpec { kernel, ..MachineSpec::default() })
 }
 
+/// A machine with the kernel of this name, which is built if the cache does not have it, and its release.
+pub(crate) fn with_built_kernel(name: &str) -> (LabMachine, String) {
+    let variant: Variant = name.parse().expect("it is a name");
+    let (variant, kernel) =
+        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
+    (with_kernel(KernelChoice::Built(variant)), kernel.release)
+}
+
 /// The output of `uname -rv` in the guest, and the trace of a recording.
 fn recorded(machine: &LabMachine) -> (String, Vec<u8>) {
     let job = Job { record: Some(Record::default()), ..script("uname -rv") };
@@ -119,11 +127,8 @@ fn a_kernel_of_20000_hz_ticks_so_and_takes_quanta_of_100_us() {
     if !is_long() {
         return;
     }
-    let variant: Variant = "20000hz-periodic".parse().expect("it is a name");
-    let (variant, kernel) =
-        lab().build_kernel(&variant, None, &|_: Told<'_>| {}, &Stop::new()).expect("it is built");
-    assert!(kernel.release.ends_with("-spry-20000hz-periodic"), "{}", kernel.release);
-    let machine = with_kernel(KernelChoice::Built(variant));
+    let (machine, release) = with_built_kernel("20000hz-periodic");
+    assert!(release.ends_with("-spry-20000hz-periodic"), "{release}");
     takes_the_recorder(&machine);
     let outcome = run(&machine, &script(TICKS)).expect("it runs");
     let printed = printed(&outcome);

@@ -23,8 +23,11 @@ impl<'a> Patch<'a> {
     /// # Errors
     /// If it cannot be read, is no regular file, or is too large to be a patch.
     pub(super) fn read(file: &'a Path) -> Result<Self, LabError> {
-        let unread =
-            |error: std::io::Error| LabError::Kernel(format!("the patch {}: {error}", file.display()));
+        let unread = |error: std::io::Error| {
+            let file = file.display();
+            let advice = "`--patch` takes a file that `git diff` or `diff -u` has written";
+            LabError::Kernel(format!("the patch {file}: {error}; {advice}"))
+        };
         let about = fs::metadata(file).map_err(unread)?;
         if !about.is_file() || about.len() > PATCH_MOST {
             let most_mib = PATCH_MOST >> 20;
@@ -83,7 +86,8 @@ mod tests {
             assert_eq!(error, format!("{file}: a patch is a regular file of at most 16 MiB"));
         }
         let error = Patch::read(Path::new("/nowhere")).map(drop).expect_err("it is missing").to_string();
-        assert_eq!(error, "the patch /nowhere: No such file or directory (os error 2)");
+        let begin = "the patch /nowhere: No such file or directory (os error 2); `--patch` takes";
+        assert!(error.starts_with(begin), "{error}");
     }
 
     #[test]

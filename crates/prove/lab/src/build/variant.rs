@@ -141,7 +141,9 @@ impl FromStr for Variant {
         if !patch.iter().all(is_name) {
             return Err(wrong());
         }
-        Ok(Self { ticks, timers, patch, ..Self::of(hz.parse().map_err(|_| wrong())?)? })
+        // A number with a sign or with zeros before it would be a second name of the same kernel.
+        let rate: u32 = hz.parse().ok().filter(|rate: &u32| rate.to_string() == hz).ok_or_else(wrong)?;
+        Ok(Self { ticks, timers, patch, ..Self::of(rate)? })
     }
 }
 
@@ -176,6 +178,8 @@ mod tests {
             "1000hz+a/b",
             "1000hz+a b",
             "xhz",
+            "0100hz",
+            "+100hz",
         ] {
             assert!(name.parse::<Variant>().is_err(), "{name}");
         }
