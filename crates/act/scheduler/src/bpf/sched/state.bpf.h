@@ -373,6 +373,23 @@ static __always_inline u32 *queued_at(u32 place, u32 queue)
 	return &queued[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
 }
 
+/* The counts of all queues of a place. */
+static __always_inline const u32 *counts_of(u32 place)
+{
+	return &queued[(place & (SPRY_PLACES_MAX - 1)) * QUEUES];
+}
+
+/* Not 0 if tasks wait in any queue of a place below RESERVED, but OTHER's. Each two counts are read as one
+ * word. */
+static __always_inline u64 besides_other(const u32 *counts)
+{
+	_Static_assert(SPRY_CLASS_KTHREAD == SPRY_CLASS_DAEMON + 1 && SPRY_CLASS_DAEMON % 2 == 0, "one word");
+	_Static_assert(QUEUE_PASSING == SPRY_CLASS_IDLE + 1 && SPRY_CLASS_IDLE % 2 == 0, "one word");
+
+	return *(const u64 *)&counts[SPRY_CLASS_DAEMON] | *(const u64 *)&counts[SPRY_CLASS_IDLE] |
+	       counts[SPRY_CLASS_INTERACTIVE];
+}
+
 static __always_inline u64 *first_at(u32 place, u32 queue)
 {
 	return &first[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
@@ -506,6 +523,29 @@ static __always_inline bool any_above(const struct where *at)
 			return true;
 	}
 	return false;
+}
+
+/* The tasks below RESERVED that wait for a CPU: none, tasks of OTHER only, or perhaps others. */
+enum waits_below { NONE_WAITS, OTHERS_WAIT, MORE_WAIT };
+
+/* Reads which tasks below RESERVED wait for a CPU, for all classes at once: most decisions need no more. If
+ * the CPU serves sets, or the machine has several caches, the answer is MORE_WAIT. */
+static __always_inline enum waits_below waits_below(const struct where *at)
+{
+	const u32 *counts = counts_of(at->llc);
+	u64 more = besides_other(counts);
+	u32 others = counts[SPRY_CLASS_OTHER];
+
+	if (nr_cpus > 1) {
+		if (nr_llcs > 1 || has_masks(at))
+			return MORE_WAIT;
+		counts = counts_of(place_of_cpu(at->cpu));
+		more |= besides_other(counts);
+		others |= counts[SPRY_CLASS_OTHER];
+	}
+	if (more)
+		return MORE_WAIT;
+	return others ? OTHERS_WAIT : NONE_WAITS;
 }
 
 /* The context of a thread; NULL if it has none. */
