@@ -51,6 +51,8 @@ struct running {
 	/* Whether the running task gives up the CPU voluntarily. Then the next task of its class runs first,
 	 * whatever the orders of the two tasks are. */
 	bool yields;
+	/* Whether no task below RESERVED waited for the CPU as it decided. */
+	bool is_alone;
 };
 
 /* The result when a CPU looks for its next task in a class. TAKES_NEXT: the CPU takes that task. GOES_ON: the

@@ -415,7 +415,7 @@ static __always_inline enum taken other_take(const struct where *at, const struc
 	count = waiting(at, SPRY_CLASS_OTHER);
 	if (count > GROUPS_FEW || (count && tuning.tick_ns))
 		slice_among_many(at->cpu, count);
-	if (r->class == SPRY_CLASS_OTHER && r->t && is_apart(r->t->domain))
+	if (nr_cpus > 1 && r->class == SPRY_CLASS_OTHER && r->t && is_apart(r->t->domain))
 		seen.key = order_in_cache(r->t->domain, r->key);
 	return take_next(at, &seen, SPRY_CLASS_OTHER);
 }

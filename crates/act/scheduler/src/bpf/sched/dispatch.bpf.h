@@ -29,7 +29,8 @@ static __always_inline void go_on(struct cpu_ctx *c, struct running *r)
 		return;
 	if (r->class == SPRY_CLASS_INTERACTIVE)
 		interactive_serves(c, r->key);
-	set_key(r->p, r->key);
+	if (r->p->scx.dsq_vtime != r->key)
+		set_key(r->p, r->key);
 	set_slice(r->p, slice_of(r->class, r->t));
 }
 
@@ -88,12 +89,27 @@ static __always_inline bool below_first(const struct where *at, const struct run
 	return false;
 }
 
+/* No class keeps a lower class waiting on a CPU: no turn is due there, and none is under way. */
+static __always_inline void no_turns(struct cpu_ctx *c)
+{
+	c->below[BELOW_IDLE].due_ns = 0;
+	c->below[BELOW_OTHER].due_ns = 0;
+	c->below[BELOW_OTHER].began_ns = 0;
+}
+
 /* Tries the classes below RESERVED in their order, after turns that are due. Returns whether the CPU takes
  * another task than the running one. */
 static __always_inline bool decide_below(const struct where *at, struct running *r)
 {
-	bool above = r->class < SPRY_CLASS_OTHER || any_above(at);
+	bool above = r->class < SPRY_CLASS_OTHER;
+	enum waits_below waits = waits_below(at);
 
+	r->is_alone = waits == NONE_WAITS;
+	if (r->is_alone || (waits == OTHERS_WAIT && !above)) {
+		no_turns(cpu_at(at->cpu));
+		return !r->is_alone && other_take(at, r) == TAKES_NEXT;
+	}
+	above |= any_above(at);
 	if (passes_by(at))
 		return true;
 	if (below_first(at, r, above))

@@ -77,8 +77,10 @@ static __always_inline bool misses(const struct where *at, u32 has)
 }
 
 /* Publishes the CPU's decision. If a task queued in the meantime would have changed it, the CPU kicks itself
- * to decide again. `takes`: whether the CPU has taken a task. */
-static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes)
+ * to decide again. `takes`: whether the CPU has taken a task. `is_alone`: whether no task was counted. Then
+ * none was on its way, and tasks that were put since are seen by `puts`. */
+static __always_inline void end_to_decide(const struct where *at, const struct puts *seen, bool takes,
+					  bool is_alone)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	struct llc_ctx *l = llc_at(at->llc);
@@ -99,7 +101,9 @@ static __always_inline void end_to_decide(const struct where *at, const struct p
 		again |= *(volatile u32 *)&l->puts[PUT_ABOVE] != seen->above;
 	if (has == SPRY_CLASSES)
 		again |= *(volatile u32 *)&l->puts[PUT_BELOW] != seen->below;
-	if (again || misses(at, has)) {
+	if (is_alone)
+		c->looks = 0;
+	if (again || (!is_alone && misses(at, has))) {
 		c->kicks++;
 		scx_bpf_kick_cpu(at->cpu, SCX_KICK_PREEMPT);
 	}

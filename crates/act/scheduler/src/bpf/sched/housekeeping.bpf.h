@@ -71,17 +71,18 @@ static __always_inline u32 recount(u32 place, u32 queue, u32 longest)
 	return longest;
 }
 
-/* The value of weights_round at the last housekeeping. */
-static u32 weights_seen;
+/* The value of weights_round at the last housekeeping; and the free place of a set that it looks at. */
+static u32 weights_seen, masks_look;
 
-/* Number of tasks looked at in the current queue. It is in memory, since the verifier would follow each value
- * of a local variable separately. */
-static u32 pulled;
+/* For each place: the number of tasks that the current housekeeping may still pull back there; 0 if it is
+ * done there. It is in memory, since the verifier would follow each value of a local variable separately.
+ * Then whether any place is not done, and whether weights had changed before the current housekeeping. */
+static u32 pulls[SPRY_PLACES_MAX];
+u32 pulls_on, is_reweighted;
 
 /* The limit for the distance ahead of its class at which a waiting task may stay, units of 64 ns. If weights
  * have changed, the limit is at most the task's present charge for one slice. */
-static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx *t, const struct llc_ctx *l,
-				       u32 is_reweighted)
+static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx *t, const struct llc_ctx *l)
 {
 	u64 ahead = ahead_of_class(l, t);
 
@@ -95,44 +96,77 @@ static __always_inline u64 stays_ahead(struct task_struct *p, struct thread_ctx 
  * would wait until all other tasks have come as far. If a crowd is kept waiting behind a higher class, its
  * tasks are put at the class' virtual time. One more round of all tasks would be too late. If weights have
  * changed, a task stays ahead by at most its present charge for one slice. The tasks keep their order.
+ *
+ * When the current run has taken its time, it leaves the other tasks to the next run.
  */
-__noinline int pull_back(u32 place, u32 domain, u32 is_kept, u32 is_reweighted)
+__noinline int pull_back(u32 place, u32 domain, u32 is_kept)
 {
 	struct llc_ctx *l = llc_at(domain);
 	u64 most = l->vtime + l->ahead, to = most;
+	u32 is_cut = 0;
 	struct task_struct *p;
 
-	if (!*queued_at(place, SPRY_CLASS_OTHER))
-		return 0;
 	if (is_kept && *queued_at(place, SPRY_CLASS_OTHER) > few_tasks)
 		to = l->vtime;
 	if (is_reweighted)
 		most = at_most(most, l->vtime + (slice_other_ns >> VTIME_UNIT_SHIFT));
-	pulled = 0;
 	bpf_for_each(scx_dsq, p, dsq_at(place, SPRY_CLASS_OTHER), SCX_DSQ_ITER_REV)
 	{
 		struct thread_ctx *t;
-		u32 here = place;
+		u32 here = place, *left;
 		u64 vtime, stays = l->ahead;
 
 		/* Inside the loop the verifier has lost the range of `place`. */
 		barrier_var(here);
-		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || pulled >= pulled_most)
+		left = &pulls[here & (SPRY_PLACES_MAX - 1)];
+		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, most) || !*left)
 			break;
-		pulled++;
+		if (is_round_over()) {
+			is_cut = 1;
+			break;
+		}
+		--*left;
 		t = find_thread(p);
 		if (t)
-			stays = stays_ahead(p, t, l, is_reweighted);
+			stays = stays_ahead(p, t, l);
 		if (p->scx.dsq_vtime <= KEY(SPRY_CLASS_OTHER, l->vtime + stays))
 			continue;
-		vtime = at_most(to, l->vtime + stays) - pulled;
+		vtime = at_most(to, l->vtime + stays) - (pulled_most - *left);
 		if (t)
 			t->vtime = vtime;
 		__COMPAT_scx_bpf_dsq_move_set_vtime(BPF_FOR_EACH_ITER, KEY(SPRY_CLASS_OTHER, vtime));
 		__COMPAT_scx_bpf_dsq_move_vtime(BPF_FOR_EACH_ITER, p, dsq_at(here, SPRY_CLASS_OTHER), 0);
 	}
 	*first_at(place, SPRY_CLASS_OTHER) = 0;
+	if (is_cut)
+		pulls_on = 1;
+	else
+		pulls[place & (SPRY_PLACES_MAX - 1)] = 0;
 	return 0;
+}
+
+/* Goes on to pull back the tasks of a place, if the last run of housekeeping left any. */
+static __always_inline void pull_on(u32 place)
+{
+	u32 *left = &pulls[place & (SPRY_PLACES_MAX - 1)];
+
+	if (!*left)
+		return;
+	if (*queued_at(place, SPRY_CLASS_OTHER))
+		pull_back(place, place, llc_at(place)->waits);
+	else
+		*left = 0;
+}
+
+/* Goes on to pull back the tasks that the last run of housekeeping left. */
+static __always_inline void pull_rest(void)
+{
+	u32 i;
+
+	pulls_on = 0;
+	bpf_for(i, 0, nr_llcs) pull_on(i);
+	bpf_for(i, 0, nr_cpus) pull_on(place_of_cpu(i));
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) pull_on(place_of_mask(i));
 }
 
 /*
@@ -196,7 +230,7 @@ static __always_inline bool is_kept_waiting(u32 domain, u64 now, u64 least_ns)
 
 /* Sets the limits behind and ahead of a domain's class until the next housekeeping. Pulls back tasks that are
  * too far ahead. Returns whether a higher class keeps the domain's tasks waiting. */
-__noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
+__noinline u32 keep_domain(u32 domain, u64 now)
 {
 	struct llc_ctx *l = llc_at(domain);
 	u64 come = l->vtime - l->vtime_before;
@@ -226,22 +260,36 @@ __noinline u32 keep_domain(u32 domain, u64 now, u32 is_reweighted)
 	if (come > ahead_most || !count)
 		come = ahead_most;
 	l->ahead = come < least ? least : come;
-	pull_back(place, domain, waits, is_reweighted);
+	pulls[place] = pulled_most;
+	pull_on(place);
 	return waits;
 }
 
-/* Does all of housekeeping. */
+/* Whether housekeeping looks at the place of a set of CPUs. A free place has no tasks and no set, so only one
+ * of these places has its turn each time. */
+static __always_inline bool is_looked_at(u32 index)
+{
+	return mask_at(index)->state != MASK_FREE || mask_has_tasks(index) || index == masks_look;
+}
+
+/* Does all of housekeeping, but for the tasks that pull_rest() pulls back. */
 static __always_inline void keep_counts(u64 now)
 {
 	u32 i, round = weights_round, longest = 0;
-	bool is_reweighted = round != weights_seen, any_waits = false;
+	bool any_waits = false;
 
 	early_ns = 0;
+	is_reweighted = round != weights_seen;
 	weights_seen = round;
-	bpf_for(i, 0, nr_llcs) any_waits |= keep_domain(i, now, is_reweighted);
-	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) any_waits |=
-		keep_domain(place_of_cpu(i), now, is_reweighted);
-	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0) keep_domain(place_of_mask(i), now, is_reweighted);
+	pulls_on = 0;
+	masks_look = (masks_look + 1) % MASKS_MAX;
+	bpf_for(i, 0, nr_llcs) any_waits |= keep_domain(i, now);
+	bpf_for(i, 0, nr_cpus > 1 ? nr_cpus : 0) any_waits |= keep_domain(place_of_cpu(i), now);
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX : 0)
+	{
+		if (is_looked_at(i))
+			keep_domain(place_of_mask(i), now);
+	}
 	bpf_for(i, 0, nr_cpus * QUEUES)
 	{
 		u32 place = i / QUEUES, queue = i % QUEUES;
@@ -251,8 +299,11 @@ static __always_inline void keep_counts(u64 now)
 		if (nr_cpus > 1)
 			longest = recount(place_of_cpu(place), queue, longest);
 	}
-	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX * QUEUES : 0) longest =
-		recount(place_of_mask(i / QUEUES), i % QUEUES, longest);
+	bpf_for(i, 0, nr_cpus > 2 ? MASKS_MAX * QUEUES : 0)
+	{
+		if (is_looked_at(i / QUEUES))
+			longest = recount(place_of_mask(i / QUEUES), i % QUEUES, longest);
+	}
 	set_beat(longest, any_waits);
 	masks_housekeep();
 }
@@ -269,19 +320,26 @@ static __always_inline void keep_house_in_passing(void)
 /* The longest run of housekeeping so far, ns. */
 u64 housekeeping_longest_ns;
 
-/* Housekeeping's timer has fired: does housekeeping if it is due, and checks limits and parked tasks.
- * Sets the timer again. */
+/* Housekeeping's timer has fired: does housekeeping if it is due, or else checks limits and parked tasks, so
+ * that one run does not take the time of both. Sets the timer again. */
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
-	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns, took_ns;
+	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns = RELEASE_AGAIN_NS, took_ns;
+	bool is_due = !housekeeping_in(now);
 
-	if (!housekeeping_in(now)) {
+	round_ends_ns = began_ns + ROUND_MOST_NS;
+	if (is_due) {
 		kept_ns = now;
 		keep_counts(now);
+	} else if (pulls_on) {
+		pull_rest();
 	}
 	next_ns = housekeeping_in(now);
+	if (pulls_on)
+		next_ns = at_most(next_ns, RELEASE_AGAIN_NS);
 	if (cgroups_limited || parking_looks) {
-		again_ns = limits_keep(now);
+		if (!is_due)
+			again_ns = limits_keep(now);
 		next_ns = at_most(next_ns, again_ns);
 	}
 	bpf_timer_start(&timer->timer, next_ns, 0);

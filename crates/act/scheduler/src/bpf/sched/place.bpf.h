@@ -93,7 +93,7 @@ static __always_inline bool is_free(s32 cpu, const struct task_struct *curr)
 }
 
 /*
- * Several CPUs: gives a woken task to its CPU at once, if this CPU is idle and no task waits for it. Returns
+ * Several CPUs: gives a woken task to its CPU, which is idle, at once, if no task waits for this CPU. Returns
  * whether the CPU got the task.
  *
  * Otherwise the CPU would have to find the task in a queue. Another CPU, mostly the waker's, could take the
@@ -104,11 +104,11 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 					u64 enq_flags)
 {
 	struct cpu_ctx *c = cpu_at(at->cpu);
-	struct task_struct *curr = running_on(at->cpu);
+	enum waits_below waits = waits_below(at);
 	u32 class = key >> KEY_SHIFT;
 
-	if (!curr || !is_free(at->cpu, curr) || any_above(at) || waiting(at, SPRY_CLASS_OTHER) ||
-	    waiting(at, SPRY_CLASS_IDLE))
+	if (waits == OTHERS_WAIT || (waits == MORE_WAIT && (any_above(at) || waiting(at, SPRY_CLASS_OTHER) ||
+							    waiting(at, SPRY_CLASS_IDLE))))
 		return false;
 	c->local_key = key;
 	c->has = class;
@@ -120,19 +120,16 @@ static __always_inline bool woken_alone(struct task_struct *p, u64 key, u64 slic
 	return true;
 }
 
-/* Gives a woken task to its CPU at once if it goes before the task that runs there, which is preempted.
- * Returns whether the CPU got the woken task. */
-static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slice_ns, const struct where *at,
-					u64 enq_flags)
+/* Gives a woken task to its CPU at once if it goes before the task `curr` that runs there, which is
+ * preempted. Returns whether the CPU got the woken task. */
+static __always_inline bool woken_first(struct task_struct *p, struct task_struct *curr, u64 key,
+					u64 slice_ns, const struct where *at, u64 enq_flags)
 {
-	struct task_struct *curr = running_on(at->cpu);
 	struct cpu_ctx *c = cpu_at(at->cpu);
 	u32 class = key >> KEY_SHIFT;
 	bool is_idle;
 
-	/* An idle CPU looks at the queues by itself. If the woken task were in the local queue already, it
-	 * would run before the task that the CPU finds. */
-	if (class == SPRY_CLASS_IDLE || !curr || is_free(at->cpu, curr))
+	if (class == SPRY_CLASS_IDLE)
 		return false;
 	is_idle = curr->flags & PF_IDLE;
 	if (class == SPRY_CLASS_OTHER) {
@@ -169,6 +166,21 @@ static __always_inline bool woken_first(struct task_struct *p, u64 key, u64 slic
 	set_key(p, key);
 	scx_bpf_dsq_insert(p, SCX_DSQ_LOCAL, slice_ns, enq_flags | SCX_ENQ_PREEMPT);
 	return true;
+}
+
+/* Gives a woken task to its CPU at once, if that is possible. An idle CPU on a machine of one CPU looks at
+ * the queues by itself. If the woken task were in the local queue already, it would run before the task that
+ * the CPU finds. Returns whether the CPU got the task. */
+static __always_inline bool woken_at_once(struct task_struct *p, u64 key, u64 slice_ns,
+					  const struct where *at, u64 enq_flags)
+{
+	struct task_struct *curr = running_on(at->cpu);
+
+	if (!curr)
+		return false;
+	if (is_free(at->cpu, curr))
+		return nr_cpus > 1 && woken_alone(p, key, slice_ns, at, enq_flags);
+	return woken_first(p, curr, key, slice_ns, at, enq_flags);
 }
 
 /* Finds a CPU for a task that has been put into a queue, and makes it decide. It is an idle CPU, or a CPU

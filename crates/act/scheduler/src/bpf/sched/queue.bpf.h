@@ -5,6 +5,29 @@
 
 #include "domain.bpf.h"
 
+/* The tasks below RESERVED that wait for a CPU: none, tasks of OTHER only, or perhaps others. */
+enum waits_below { NONE_WAITS, OTHERS_WAIT, MORE_WAIT };
+
+/* Reads which tasks below RESERVED wait for a CPU, for all classes at once: most decisions need no more. If
+ * the CPU serves sets, or the machine has several caches, the answer is MORE_WAIT. */
+static __always_inline enum waits_below waits_below(const struct where *at)
+{
+	const u32 *counts = counts_of(at->llc);
+	u64 more = besides_other(counts);
+	u32 others = counts[SPRY_CLASS_OTHER];
+
+	if (nr_cpus > 1) {
+		if (nr_llcs > 1 || has_masks(at))
+			return MORE_WAIT;
+		counts = counts_of(place_of_cpu(at->cpu));
+		more |= besides_other(counts);
+		others |= counts[SPRY_CLASS_OTHER];
+	}
+	if (more)
+		return MORE_WAIT;
+	return others ? OTHERS_WAIT : NONE_WAITS;
+}
+
 /* Takes the first task of a queue for this CPU. Returns whether there was a task that this CPU may run. */
 static __always_inline bool take(u32 place, u32 queue)
 {

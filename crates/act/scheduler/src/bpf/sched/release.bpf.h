@@ -45,16 +45,16 @@
 /* The most tasks that begin to rest in one round. If more could, the next round follows after
  * RELEASE_AGAIN_NS. */
 #define RESTING_AT_ONCE 64
-/* Several CPUs: after this time, ns, a round moves no more tasks, and the next round follows after
- * RELEASE_AGAIN_NS. Each move takes the lock of the task's run queue, which that task's CPU holds while it
- * decides. On two CPUs a move took up to 116 us. */
+/* Several CPUs: after this time, ns, a run of housekeeping moves no more tasks, and the next run follows
+ * after RELEASE_AGAIN_NS. Each move takes the lock of the task's run queue, which that task's CPU holds while
+ * it decides. On two CPUs a move took up to 116 us. */
 #define ROUND_MOST_NS 50000
 
 /* The slot at which the next round of housekeeping begins; the last time at which tasks passed a CPU, ns. */
 static u32 release_from;
 static u64 passing_ns;
 
-/* The time at which the current round ends, if it is not done before, on the monotonic clock, ns. */
+/* The time from which on the current run of housekeeping moves no more tasks, on the monotonic clock, ns. */
 static u64 round_ends_ns;
 
 /* Numbers of tasks in the current round: released in all; released of one cgroup; begun to rest; looked at in
@@ -105,10 +105,11 @@ static __always_inline u32 released_for(u32 slot)
 		       RELEASED_OF_ONE);
 }
 
-/* Whether the current round has taken its time. */
+/* Whether the current run of housekeeping has taken its time. On kernels without timers no run would go on.
+ */
 static __always_inline bool is_round_over(void)
 {
-	return nr_cpus > 1 && (s64)(bpf_ktime_get_ns() - round_ends_ns) >= 0;
+	return nr_cpus > 1 && has_timers && (s64)(bpf_ktime_get_ns() - round_ends_ns) >= 0;
 }
 
 /* Releases parked tasks of a cgroup. If the cgroup may run, its quota limits their number. If another
@@ -200,8 +201,6 @@ __noinline u64 limits_keep(u64 now)
 		passing_ns = now;
 	}
 	is_full = passing >= PASSING_AT_ONCE;
-	if (nr_cpus > 1)
-		round_ends_ns = bpf_ktime_get_ns() + ROUND_MOST_NS;
 	bpf_for(i, 0, SPRY_CGROUPS_MAX)
 	{
 		u32 slot;

@@ -185,12 +185,9 @@ void BPF_STRUCT_OPS(spry_enqueue, struct task_struct *p, u64 enq_flags)
 		    (passes_on(p, t, key, slice_ns, &at, enq_flags) || park(p, t, key, slice_ns, enq_flags)))
 			return;
 	}
-	if (enq_flags & SCX_ENQ_WAKEUP && key_class(key) != SPRY_CLASS_RESERVED) {
-		if (woken_first(p, key, slice_ns, &at, enq_flags))
-			return;
-		if (nr_cpus > 1 && woken_alone(p, key, slice_ns, &at, enq_flags))
-			return;
-	}
+	if (enq_flags & SCX_ENQ_WAKEUP && key_class(key) != SPRY_CLASS_RESERVED &&
+	    woken_at_once(p, key, slice_ns, &at, enq_flags))
+		return;
 	waits(p, key, slice_ns, &at, enq_flags);
 }
 
@@ -258,7 +255,7 @@ void BPF_STRUCT_OPS(spry_dispatch, s32 cpu, struct task_struct *prev)
 			cpu_at(cpu)->has = running.class;
 	}
 	if (nr_cpus > 1)
-		end_to_decide(&at, &seen, takes);
+		end_to_decide(&at, &seen, takes, running.is_alone);
 }
 
 /* A real-time task takes the CPU from a task of this scheduler. The kernel would keep that task first

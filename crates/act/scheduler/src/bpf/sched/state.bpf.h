@@ -373,6 +373,23 @@ static __always_inline u32 *queued_at(u32 place, u32 queue)
 	return &queued[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
 }
 
+/* The counts of all queues of a place. */
+static __always_inline const u32 *counts_of(u32 place)
+{
+	return &queued[(place & (SPRY_PLACES_MAX - 1)) * QUEUES];
+}
+
+/* Not 0 if tasks wait in any queue of a place below RESERVED, but OTHER's. Each two counts are read as one
+ * word. */
+static __always_inline u64 besides_other(const u32 *counts)
+{
+	_Static_assert(SPRY_CLASS_KTHREAD == SPRY_CLASS_DAEMON + 1 && SPRY_CLASS_DAEMON % 2 == 0, "one word");
+	_Static_assert(QUEUE_PASSING == SPRY_CLASS_IDLE + 1 && SPRY_CLASS_IDLE % 2 == 0, "one word");
+
+	return *(const u64 *)&counts[SPRY_CLASS_DAEMON] | *(const u64 *)&counts[SPRY_CLASS_IDLE] |
+	       counts[SPRY_CLASS_INTERACTIVE];
+}
+
 static __always_inline u64 *first_at(u32 place, u32 queue)
 {
 	return &first[(place * QUEUES + queue) & (SPRY_PLACES_MAX * QUEUES - 1)];
