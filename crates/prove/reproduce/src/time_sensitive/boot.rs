@@ -27,6 +27,13 @@ const PLAY: &str = "mplayer -vo x11 -zoom -xy 2 -ao alsa:device=hw=0 -loop 0 -no
                     -nomouseinput /spry/clip.mpg";
 /// The player's reservation: a frame takes 6 ms of CPU time, and at most twice that.
 const RESERVE: &str = "spry reserve --budget 16ms --period 40ms --";
+/// The X server is named as a shared server: the daemon ignores a display without a screen of the machine.
+const LIFT: &str = "spry ceiling --pid $server || exit 1\n";
+/// After the film the server must still have its ceiling.
+const LIFTED: &str = "case $(spry reservations --json) in\n\
+                      *'\"ceilings\":['*'\"slot\":'[0-9]*) ;;\n\
+                      *) echo 'the X server has no ceiling' >&2; spry reservations >&2; exit 1 ;;\n\
+                      esac\n";
 /// The real-time priority of player and server: the same for both, as in the paper, or more for the server.
 const FIFO: &str = "chrt -f 50";
 const FIFO_ABOVE: &str = "chrt -f 51";
@@ -126,14 +133,21 @@ impl Boot {
             "fifo-above" => (FIFO_ABOVE, FIFO),
             _ => ("", RESERVE),
         };
+        let (lift, lifted) = match self.system.spry {
+            Daemon::WithCeilings => (LIFT, LIFTED),
+            Daemon::Absent | Daemon::Runs => ("", ""),
+        };
         format!(
             "export HOME=/tmp DISPLAY=:1\n\
              {server} Xvfb :1 -screen 0 1024x768x24 -nolisten tcp -noreset -s 0 >/tmp/server 2>&1 &\n\
+             server=$!\n\
              ready '[ -S /tmp/.X11-unix/X1 ]'\n\
+             {lift}\
              {player} {PLAY} >/results/{SAID} 2>/tmp/player & player=$!\n\
              spry-runner frames --display :1 --seconds 2 --out /tmp/frames || exit 1\n\
              {}\n\
              spry-runner frames --display :1 --seconds {} --out /results/{FRAMES} || exit 1\n\
+             {lifted}\
              kill -0 $player || {{ cat /tmp/player >&2; exit 1; }}\n",
             begin(self.load),
             self.seconds
@@ -279,6 +293,13 @@ mod tests {
             spry_load::Load::by_name(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(boot("fifo", load).script().contains(&format!("spry load {name} ")));
         }
+    }
+
+    #[test]
+    fn an_x_server_at_its_ceiling_is_named_and_looked_at() {
+        let [with, without] = ["spry-ceiling", "spry"].map(|system| boot(system, "user").script());
+        assert!(with.contains("spry ceiling --pid $server") && with.contains("no ceiling"), "{with}");
+        assert!(!without.contains("ceiling"), "{without}");
     }
 
     #[test]

@@ -59,7 +59,7 @@ pub enum Daemon {
     Absent,
     /// The daemon schedules; no server has a ceiling.
     Runs,
-    /// The daemon schedules, and display servers have ceilings.
+    /// The daemon schedules, and the X server is named as a shared server: it has a ceiling.
     WithCeilings,
 }
 
