@@ -405,7 +405,8 @@ static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u6
 	if (until_ns)
 		timer_set_too(cpu, now, until_ns);
 	if (next != ~0ull) {
-		/* A tick that comes between the timer and the period's begin delays the decision or the task. */
+		/* A tick that comes between the timer and the period's begin delays the decision or the task.
+		 */
 		next &= KEY_LOW;
 		lead = lead_ns(c);
 		if (since_tick_ns(next) < lead + c->tick_way_ns)

@@ -34,8 +34,8 @@ volatile u64 switch_back_ns;
 volatile u64 stop_ns;
 volatile u64 return_ns;
 
-/* The time between two of the kernel's ticks, ns; 0 until the daemon has measured. Ticks fall on its multiples
- * on the monotonic clock (since 13bb06f8dd42 in 6.4). */
+/* The time between two of the kernel's ticks, ns; 0 until the daemon has measured. Ticks fall on its
+ * multiples on the monotonic clock (since 13bb06f8dd42 in 6.4). */
 volatile u64 kernel_tick_ns;
 
 /* The thread of the daemon that measures these costs. Then the times at which a CPU was last switched to it,
