@@ -16,7 +16,7 @@ use spry_kernel::Kernel;
 use spry_reservations::{
     CLIENTS_MAX, Covers, Enforcer, Measurement, OnExhaustion, Reservation, ServerUsage, Terms,
 };
-use spry_sys::clock::{kernel_ns, monotonic_ns};
+use spry_sys::clock::{kernel_ns, monotonic_ns, tick_ns};
 use spry_sys::{cpus, outlive, process};
 
 use super::Scx;
@@ -164,7 +164,7 @@ impl ReservedClass {
         let bss = self.bss().as_ptr();
         // SAFETY: words of mapped memory, aligned as in C, that live as long as `self`; all code reads and
         // writes them only as whole words.
-        let (words, ways) = unsafe {
+        let (words, ways, tick) = unsafe {
             let word = |place: *mut u64| AtomicU64::from_ptr(place);
             let words = Words {
                 measures: AtomicU32::from_ptr(&raw mut (*bss).measures_tid),
@@ -173,7 +173,8 @@ impl ReservedClass {
                 returned: word(&raw mut (*bss).measured_return_ns),
             };
             let (switch, back) = (word(&raw mut (*bss).switch_ns), word(&raw mut (*bss).switch_back_ns));
-            (words, (switch, back, word(&raw mut (*bss).stop_ns), word(&raw mut (*bss).return_ns)))
+            let ways = (switch, back, word(&raw mut (*bss).stop_ns), word(&raw mut (*bss).return_ns));
+            (words, ways, word(&raw mut (*bss).kernel_tick_ns))
         };
         let cpu = cpus::allowed_cpus().first().copied().unwrap_or(0);
         let measured = thread::scope(|scope| {
@@ -195,6 +196,7 @@ impl ReservedClass {
             back.store(alone.switch_ns, Ordering::Relaxed);
             stop.store(alone.stop_ns, Ordering::Relaxed);
             returns.store(alone.return_ns, Ordering::Relaxed);
+            tick.store(tick_ns(), Ordering::Relaxed);
         }
         Ok(())
     }

@@ -365,7 +365,9 @@ __noinline u64 wait_for_period(u32 cpu, u64 now)
 
 	if (begins == ~0ull)
 		return now;
-	decides_ns = (begins & KEY_LOW) - cpu_at(cpu)->switch_way_ns - switch_ns;
+	begins &= KEY_LOW;
+	decides_ns = begins - cpu_at(cpu)->switch_way_ns - switch_ns -
+		     tick_lead_ns(cpu_at(cpu), begins, now - stop_ns);
 	if ((s64)(decides_ns - now) > WAITS_MOST_NS)
 		return now;
 	bpf_for(i, 0, WAITS_MOST_NS / 16)
@@ -398,12 +400,19 @@ static __always_inline void reserved_moves(u32 cpu, struct cpu_ctx *c, u64 now)
  * `until_ns`. The budget of the chosen task ends then (0: the task does not run on a reservation). */
 static __always_inline void reserved_arm(u32 cpu, struct cpu_ctx *c, u64 now, u64 until_ns)
 {
-	u64 next = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD);
+	u64 next = first_key(reserved_place(cpu), QUEUE_NEXT_PERIOD), lead;
 
 	if (until_ns)
 		timer_set_too(cpu, now, until_ns);
-	if (next != ~0ull)
-		timer_set_too(cpu, now, (next & KEY_LOW) - lead_ns(c));
+	if (next != ~0ull) {
+		/* A tick that comes between the timer and the period's begin delays the decision or the task.
+		 */
+		next &= KEY_LOW;
+		lead = lead_ns(c);
+		if (since_tick_ns(next) < lead + c->tick_way_ns)
+			lead += c->tick_way_ns;
+		timer_set_too(cpu, now, next - lead);
+	}
 	if (c->demoted_until_ns)
 		timer_set_too(cpu, now, c->demoted_until_ns - lead_ns(c));
 }

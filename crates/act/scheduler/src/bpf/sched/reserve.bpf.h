@@ -34,6 +34,10 @@ volatile u64 switch_back_ns;
 volatile u64 stop_ns;
 volatile u64 return_ns;
 
+/* The time between two of the kernel's ticks, ns; 0 until the daemon has measured. Ticks fall on its
+ * multiples on the monotonic clock (since 13bb06f8dd42 in 6.4). */
+volatile u64 kernel_tick_ns;
+
 /* The thread of the daemon that measures these costs. Then the times at which a CPU was last switched to it,
  * and at which an interrupt last began and ended while it ran. */
 volatile u32 measures_tid;
@@ -174,6 +178,28 @@ static __always_inline void way_took(u64 *way_ns, u64 took_ns)
 		*way_ns = *way_ns ? *way_ns - (*way_ns >> 3) + (took_ns >> 3) : took_ns;
 }
 
+/* The time from the kernel's last tick until `at_ns`, ns. */
+static __always_inline u64 since_tick_ns(u64 at_ns)
+{
+	u64 tick_ns = kernel_tick_ns;
+
+	return tick_ns ? at_ns % tick_ns : ~0ull >> 1;
+}
+
+/* The time by which a CPU must decide earlier for a period that begins at `begins_ns`, if it decides at `now`
+ * or later. A tick that comes between the decision and the switch interrupts the chosen task before its first
+ * instruction. If the tick may also come just after that instruction, the lead is so long that it does. */
+static __always_inline u64 tick_lead_ns(const struct cpu_ctx *c, u64 begins_ns, u64 now)
+{
+	u64 since_ns = since_tick_ns(begins_ns), way_ns = at_most(c->tick_way_ns, c->timer_way_ns);
+
+	if ((s64)(begins_ns - since_ns - now) < 0)
+		return 0;
+	if (since_ns >= way_ns)
+		return way_ns;
+	return since_ns < way_ns / 2 ? since_ns + switch_ns / 4 : since_ns;
+}
+
 /* The longest time for which a debt keeps a reservation's task waiting, ns. The kernel may hold a task on the
  * CPU for long. Without a bound, the task would wait until the kernel's watchdog ends the scheduler. */
 #define DEBT_LASTS_NS (2000 * MS)
@@ -305,6 +331,9 @@ int BPF_PROG(spry_switches, bool preempt, struct task_struct *prev, struct task_
  * end. */
 #define SOON_NS 5000
 
+/* A timer's interrupt within this time after a tick is due, ns, counts as the tick. */
+#define TICK_COMES_NS 2000
+
 /* Whether this CPU runs the daemon's thread that measures costs. */
 static __always_inline bool is_measuring(void)
 {
@@ -332,6 +361,7 @@ static __always_inline int steals(enum steals which)
 	c->stolen_depth = 1;
 	c->stolen_since_ns = now;
 	reserved_charge(c, now - stop_ns);
+	c->ticked_ns = which == STEALS_TIMER && since_tick_ns(now) < TICK_COMES_NS ? now : 0;
 	if (which == STEALS_TIMER && is_measuring())
 		measured_stop_ns = now;
 	return 0;
@@ -353,6 +383,8 @@ static __always_inline int gives_back(void)
 	r = reservation_at(c->reserved_runs - 1);
 	now = bpf_ktime_get_ns();
 	took_ns = now - c->stolen_since_ns;
+	if (c->ticked_ns)
+		way_took(&c->tick_way_ns, took_ns + stop_ns + return_ns);
 	r->stolen_ns += took_ns;
 	r->forgiven_ns += took_ns;
 	if (r->forgiven_ns > FORGIVEN(r->budget_ns))

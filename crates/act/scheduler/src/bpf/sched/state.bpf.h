@@ -121,6 +121,10 @@ struct cpu_ctx {
 	u64 timer_way_ns;
 	u64 switch_way_ns;
 	u64 decided_ns;
+	/* A moving average of the time that the kernel's tick takes from a task, and the begin of the last
+	 * tick that interrupted a task with a reservation, ns. */
+	u64 tick_way_ns;
+	u64 ticked_ns;
 	/* Whether the CPU is offline. */
 	u32 is_offline;
 	u32 pad;
