@@ -320,12 +320,16 @@ static __always_inline void keep_house_in_passing(void)
 /* The longest run of housekeeping so far, ns. */
 u64 housekeeping_longest_ns;
 
-/* Housekeeping's timer has fired: does housekeeping if it is due, or else checks limits and parked tasks, so
- * that one run does not take the time of both. Sets the timer again. */
+/* Whether the last run of housekeeping left the check of limits and parked tasks to the next run. */
+static u32 limits_left;
+
+/* Housekeeping's timer has fired: does housekeeping if it is due, and checks limits and parked tasks. On
+ * several CPUs the next run checks them after a run that did housekeeping, so that no run takes the time of
+ * both. Sets the timer again. */
 static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 {
 	u64 now = scx_bpf_now(), began_ns = bpf_ktime_get_ns(), next_ns, again_ns = RELEASE_AGAIN_NS, took_ns;
-	bool is_due = !housekeeping_in(now);
+	bool is_due = !housekeeping_in(now), leaves = is_due && nr_cpus > 1 && !limits_left;
 
 	round_ends_ns = began_ns + ROUND_MOST_NS;
 	if (is_due) {
@@ -338,7 +342,8 @@ static int housekeep(void *map, u32 *key, struct sched_timer *timer)
 	if (pulls_on)
 		next_ns = at_most(next_ns, RELEASE_AGAIN_NS);
 	if (cgroups_limited || parking_looks) {
-		if (!is_due)
+		limits_left = leaves;
+		if (!leaves)
 			again_ns = limits_keep(now);
 		next_ns = at_most(next_ns, again_ns);
 	}
