@@ -44,7 +44,7 @@ u32 switches_round;
 /* The run time of a task that has a CPU for no time, ns: about the median of what was measured, and at most
  * PASS_MOST_NS. An interrupt is in that time, so a task that has a CPU for so long leaves the scheduler. It
  * is used after PASS_SAMPLES measurements. */
-#define PASS_MOST_NS 50000
+#define PASS_MOST_NS 100000
 #define PASS_STEPS   16
 #define PASS_SAMPLES 16
 u64 pass_ns;

@@ -12,10 +12,10 @@
  * Inside: a task that left its CPU inside the kernel may hold a lock (park.bpf.h), or be a reader of RCU. The
  * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
  * task inside the kernel gets a CPU for moments when it has been parked for 50 ms, until it is on the way to
- * user mode. Its first two stays take 5 us, or as long as a task needs to leave the scheduler (pass_ns). Each
- * further stay takes twice as long as the last, up to 50 us. A task on that way then begins to rest: it stays
- * parked for the rest of the 8 s. If it is not known how a task left its CPU, it gets a CPU for no time, and
- * then this is known.
+ * user mode. Its first two stays take 5 us, or an eighth longer than a task needs to leave the scheduler
+ * (pass_ns). Each further stay takes twice as long as the last, up to 50 us if the first is shorter. A task on
+ * that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a task left
+ * its CPU, it gets a CPU for no time, and then this is known.
  *
  * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
@@ -232,15 +232,19 @@ __noinline u64 limits_keep(u64 now)
 	return more ? RELEASE_AGAIN_NS : limit_tick_ns;
 }
 
-/* How long a task inside the kernel has the CPU now, ns. */
+/* How long a task inside the kernel has the CPU now, ns. The stay must be longer than the way into the task:
+ * on a slow CPU this way alone takes most of pass_ns, and the task would do hardly any work. */
 static __always_inline u64 stay_of(struct thread_ctx *t)
 {
 	u32 grown = t->stays < STAYS_SHORT ? 0 : t->stays + 1 - STAYS_SHORT;
-	u64 first_ns = pass_ns > inside_stay_ns ? pass_ns : inside_stay_ns;
+	u64 first_ns = pass_ns + pass_ns / 8, most_ns;
 
 	if (t->stays < STAYS_GROW)
 		t->stays++;
-	return at_most(first_ns << grown, inside_stay_most_ns);
+	if (first_ns < inside_stay_ns)
+		first_ns = inside_stay_ns;
+	most_ns = first_ns > inside_stay_most_ns ? first_ns : inside_stay_most_ns;
+	return at_most(first_ns << grown, most_ns);
 }
 
 /* Whether a task inside the kernel has the CPU for no time, so that the length of this is measured. No task
