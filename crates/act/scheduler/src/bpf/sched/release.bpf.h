@@ -13,9 +13,9 @@
  * kernel also ends the scheduler if a grace period of RCU takes 21 s, and it waits for each such reader. So a
  * task inside the kernel gets a CPU for moments when it has been parked for 50 ms, until it is on the way to
  * user mode. Its first two stays take 5 us, or an eighth longer than a task needs to leave the scheduler
- * (pass_ns). Each further stay takes twice as long as the last, up to 50 us if the first is shorter. A task on
- * that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a task left
- * its CPU, it gets a CPU for no time, and then this is known.
+ * (pass_ns). Each further stay takes twice as long as the last, up to 50 us if the first is shorter. A task
+ * on that way then begins to rest: it stays parked for the rest of the 8 s. If it is not known how a task
+ * left its CPU, it gets a CPU for no time, and then this is known.
  *
  * Bound: stays inside the kernel take at most 4 % of a CPU together. Their run time is charged to the quota.
  */
